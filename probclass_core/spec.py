@@ -1,0 +1,358 @@
+"""What a model is to be: blocks of columns, an estimator for each, a prior over the classes.
+
+A `ModelSpec` is a frozen value. It says nothing about data: column types are met when a table is
+read, and an estimator's options are checked by the estimator (see `probclass_core.model`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.errors import SpecError, nearest, one_of
+
+Prior = str | Mapping[str, float]
+_NAMED_PRIORS = ("empirical", "uniform")
+_SPEC_KEYS = ("label", "blocks", "prior", "weight")
+_BLOCK_KEYS = ("estimator", "columns", "name")
+
+
+def category_text(value: object) -> str:
+    """The one spelling of a category or class: text as it is, ``true``/``false``, ``3``."""
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    return str(value)
+
+
+@dataclass(frozen=True, init=False)
+class Block:
+    """Columns that one estimator models jointly, given the class.
+
+    Attributes:
+        estimator: name of a registered likelihood estimator.
+        columns: the features, in order.
+        name: unique within the model; by default the estimator's, numbered where two share it.
+        options: the estimator's own options, as plain JSON values.
+
+    Raises:
+        SpecError: no columns, a column twice, or an option that cannot be written down as JSON.
+    """
+
+    estimator: str
+    columns: tuple[str, ...]
+    name: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __init__(
+        self,
+        estimator: str,
+        columns: str | Sequence[str],
+        name: str | None = None,
+        **options: Any,
+    ) -> None:
+        columns = (columns,) if isinstance(columns, str) else tuple(columns)
+        where = f"block {name or estimator!r}"
+        if not isinstance(estimator, str) or not estimator:
+            raise SpecError(f"{where}: estimator must be a name, got {estimator!r}.")
+        if not columns or not all(isinstance(column, str) and column for column in columns):
+            raise SpecError(f"{where}: columns must be one or more column names, got {columns!r}.")
+        twice = sorted({column for column in columns if columns.count(column) > 1})
+        if twice:
+            raise SpecError(f"{where}: column {twice[0]!r} stands in it twice.")
+        object.__setattr__(self, "estimator", estimator)
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(
+            self,
+            "options",
+            {key: _plain(value, f"{where}, option {key!r}") for key, value in options.items()},
+        )
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.to_dict(), sort_keys=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The block as plain values, as it stands in a TOML, YAML or JSON file."""
+        named = {"name": self.name} if self.name is not None else {}
+        return {"estimator": self.estimator, "columns": list(self.columns), **named, **self.options}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Block:
+        """The inverse of `to_dict`.
+
+        Raises:
+            SpecError: ``estimator`` or ``columns`` is missing.
+        """
+        missing = [key for key in ("estimator", "columns") if key not in values]
+        if missing:
+            raise SpecError(f"a block needs {missing[0]!r}; it has {one_of(values)}.")
+        return cls(**{str(key): value for key, value in values.items()})
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A class prior times blocks that are independent of one another given the class.
+
+    Attributes:
+        label: the column that holds the class.
+        blocks: the likelihood, factor by factor; names are filled in.
+        prior: ``"empirical"`` (n_i / n), ``"uniform"``, or a probability for every class.
+        weight: name of a column of sample weights, or none.
+
+    Raises:
+        SpecError: a column in two places, a block name twice, a prior that is no distribution.
+    """
+
+    label: str
+    blocks: tuple[Block, ...]
+    prior: Prior = "empirical"
+    weight: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.label, str) or not self.label:
+            raise SpecError(f"label must be a column name, got {self.label!r}.")
+        blocks = tuple(self.blocks)
+        if not blocks or not all(isinstance(block, Block) for block in blocks):
+            raise SpecError("a model needs at least one Block.")
+        object.__setattr__(self, "blocks", _named(blocks))
+        object.__setattr__(self, "prior", _checked_prior(self.prior))
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        place: dict[str, str] = {self.label: "the label"}
+        if self.weight is not None:
+            if self.weight == self.label:
+                raise SpecError(f"column {self.label!r} cannot be both the label and the weight.")
+            place[self.weight] = "the weight"
+        for block in self.blocks:
+            for column in block.columns:
+                if column in place:
+                    raise SpecError(
+                        f"column {column!r} is {place[column]} and stands in block {block.name!r} "
+                        "too; a column has one place in a model."
+                    )
+                place[column] = f"in block {block.name!r}"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The columns of all blocks, in block order."""
+        return tuple(column for block in self.blocks for column in block.columns)
+
+    @property
+    def training_columns(self) -> tuple[str, ...]:
+        """What training reads: label, weight if any, features."""
+        weight = (self.weight,) if self.weight is not None else ()
+        return (self.label, *weight, *self.features)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the spec in canonical JSON: equal specs, equal digests."""
+        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The spec as plain values, ready for TOML, YAML or JSON."""
+        prior = self.prior if isinstance(self.prior, str) else dict(self.prior)
+        weight = {"weight": self.weight} if self.weight is not None else {}
+        blocks = [block.to_dict() for block in self.blocks]
+        return {"label": self.label, "prior": prior, **weight, "blocks": blocks}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ModelSpec:
+        """The inverse of `to_dict`.
+
+        Raises:
+            SpecError: a key is missing or unknown, or the spec is not valid.
+        """
+        if not isinstance(values, Mapping):
+            raise SpecError(f"a model spec is a table of keys, got {type(values).__name__}.")
+        for key in values:
+            if key not in _SPEC_KEYS:
+                raise SpecError(
+                    f"unknown key {key!r} in the model spec; known: {one_of(_SPEC_KEYS)}."
+                    + nearest(str(key), _SPEC_KEYS)
+                )
+        if "label" not in values or "blocks" not in values:
+            raise SpecError("a model spec needs the keys 'label' and 'blocks'.")
+        if not isinstance(values["blocks"], Sequence):
+            raise SpecError("'blocks' must be a list of blocks.")
+        blocks = tuple(
+            block if isinstance(block, Block) else Block.from_dict(block)
+            for block in values["blocks"]
+        )
+        return cls(**{**values, "blocks": blocks})
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> ModelSpec:
+        """Read a spec from ``.toml``, ``.json``, ``.yaml`` or ``.yml`` (YAML needs PyYAML).
+
+        Raises:
+            SpecError: the file is not there, is no such format, or holds no valid spec.
+        """
+        path = Path(path)
+        try:
+            values = _parse(path)
+        except OSError as error:
+            raise SpecError(f"cannot read the model spec {path}: {error.strerror}.") from error
+        except ValueError as error:
+            if isinstance(error, SpecError):
+                raise
+            raise SpecError(f"{path} is not valid {path.suffix[1:].upper()}: {error}") from error
+        return cls.from_dict(values)
+
+    @classmethod
+    def auto(
+        cls,
+        schema: pa.Schema,
+        label: str,
+        *,
+        weight: str | None = None,
+        exclude: Iterable[str] = (),
+        prior: Prior = "empirical",
+    ) -> ModelSpec:
+        """A first model for a table: numbers to ``gaussian_diagonal``, categories to ``categorical``.
+
+        Args:
+            schema: of the table; a table or dataset with a ``schema`` will do.
+            label: the class column.
+            weight: sample-weight column, if any.
+            exclude: columns to leave out, such as keys and times.
+            prior: as for `ModelSpec`.
+
+        Raises:
+            SpecError: no such label, nothing left to model, or a column of a type that has no
+                default (a time, a list); name it in ``exclude``.
+        """
+        schema = getattr(schema, "schema", schema)
+        left_out = {label, weight, *exclude}
+        for name in (label, *(() if weight is None else (weight,)), *exclude):
+            if name not in schema.names:
+                raise SpecError(f"no column {name!r}; the table has {one_of(schema.names)}.")
+        numeric: list[str] = []
+        categorical: list[str] = []
+        for column in schema:
+            if column.name in left_out or column.name.startswith("__index_level_"):
+                continue
+            values = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            if is_category_type(values) and not _is_number(column.type):
+                categorical.append(column.name)
+            elif _is_number(values):
+                numeric.append(column.name)
+            else:
+                raise SpecError(
+                    f"column {column.name!r} is {column.type}, which no default estimator models; "
+                    f"leave it out with exclude=[{column.name!r}], or build the spec by hand."
+                )
+        blocks = []
+        if numeric:
+            blocks.append(Block("gaussian_diagonal", numeric))
+        if categorical:
+            blocks.append(Block("categorical", categorical))
+        if not blocks:
+            raise SpecError(f"no column is left to model beside the label {label!r}.")
+        return cls(label=label, blocks=tuple(blocks), prior=prior, weight=weight)
+
+
+def is_category_type(kind: pa.DataType) -> bool:
+    """Types whose values are categories: text, bool, integers (a dictionary's values likewise)."""
+    if pa.types.is_dictionary(kind):
+        return is_category_type(kind.value_type)
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(
+        text
+        or pa.types.is_string_view(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _named(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    taken = {block.name for block in blocks if block.name is not None}
+    explicit = [block.name for block in blocks if block.name is not None]
+    for name in explicit:
+        if not name or "/" in name or name.startswith((".", "_")):
+            raise SpecError(f"block name {name!r}: it names a file, so no '/', leading '.' or '_'.")
+        if explicit.count(name) > 1:
+            raise SpecError(f"two blocks are named {name!r}; give each its own name.")
+    named = []
+    for block in blocks:
+        if block.name is None:
+            name, number = block.estimator, 1
+            while name in taken:
+                number += 1
+                name = f"{block.estimator}_{number}"
+            taken.add(name)
+            block = Block(block.estimator, block.columns, name, **block.options)
+        named.append(block)
+    return tuple(named)
+
+
+def _checked_prior(prior: object) -> Prior:
+    if isinstance(prior, str):
+        if prior not in _NAMED_PRIORS:
+            raise SpecError(
+                f"prior {prior!r} is unknown; use {one_of(_NAMED_PRIORS)}, "
+                "or a probability for every class."
+            )
+        return prior
+    if not isinstance(prior, Mapping) or not prior:
+        raise SpecError(f"prior must be {one_of(_NAMED_PRIORS)} or a table, got {prior!r}.")
+    checked: dict[str, float] = {}
+    for name, value in prior.items():
+        number = float(value) if isinstance(value, (int, float, np.number)) else math.nan
+        if isinstance(value, bool) or not (0.0 <= number <= 1.0):
+            raise SpecError(f"prior of class {name!r} must be between 0 and 1, got {value!r}.")
+        checked[category_text(name)] = number
+    total = math.fsum(checked.values())
+    if not math.isclose(total, 1.0, abs_tol=1e-9):
+        raise SpecError(f"the prior sums to {total:.12g}, not 1: {checked}.")
+    return checked
+
+
+def _plain(value: object, where: str) -> Any:
+    """A value as JSON knows it, so that every spec can be written down and hashed."""
+    if isinstance(value, Mapping):
+        return {category_text(key): _plain(item, where) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, where) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SpecError(f"{where}: {value!r} is not a finite number.")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise SpecError(f"{where}: {value!r} is not a plain value (number, text, list or table).")
+
+
+def _parse(path: Path) -> Any:
+    suffix = path.suffix.lower()
+    if suffix == ".toml":
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    if suffix == ".json":
+        return json.loads(path.read_text(encoding="utf-8"))
+    if suffix in (".yaml", ".yml"):
+        try:
+            import yaml
+        except ImportError as error:
+            raise SpecError("a YAML spec needs PyYAML: pip install 'probclass[yaml]'.") from error
+        try:
+            return yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(" ".join(str(error).split())) from error
+    raise SpecError(f"{path}: a model spec is a .toml, .json, .yaml or .yml file.")
