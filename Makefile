@@ -1,0 +1,56 @@
+# The whole set-up is `make demo` and `make test`; both make the environment first if need be.
+
+PYTHON3 ?= python3
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format check bench constraints clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) ## Make .venv and install everything into it
+
+demo: setup ## Run both DAGs on six months of real data in a real Airflow
+	$(PYTHON) -m probclass_airflow.demo
+
+test: setup ## Run the tests
+	$(PYTHON) -m pytest
+
+lint: setup ## Check style, types and the direction of imports
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+format: setup ## Put the code into shape
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+check: lint test ## lint and test
+
+bench: setup ## Measure speed and memory
+	$(PYTHON) -m benchmarks
+
+constraints: ## Resolve all dependencies anew and pin them in constraints.txt
+	rm -rf .venv-constraints
+	$(PYTHON3) -m venv .venv-constraints
+	.venv-constraints/bin/python -m pip install --quiet '.[all,test,dev,bench]'
+	( echo '# Every dependency, pinned. Renew with: make constraints' && \
+	  .venv-constraints/bin/python -m pip freeze --exclude probclass ) > constraints.txt
+	rm -rf .venv-constraints
+
+clean: ## Remove the environment, caches and outputs
+	rm -rf $(VENV) build dist demo-output .hypothesis .import_linter_cache \
+	  .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "probclass needs Python 3.11 or newer; name one: make PYTHON3=python3.12 $(MAKECMDGOALS)" >&2; \
+	  exit 1; }
+	$(PYTHON3) -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[all,test,dev,bench]'
+	@touch $@

@@ -1,0 +1,84 @@
+"""What all tests share: an environment of their own, the bundled tables, and no silent skips."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import hypothesis
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+DATA = Path(__file__).parent / "data"
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
+
+# Airflow reads these when it is first imported. A user's own Airflow must not be touched.
+os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="probclass-airflow-")
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+os.environ["MPLBACKEND"] = "Agg"
+
+# Timing on a shared machine says nothing; in CI the same examples run every time.
+hypothesis.settings.register_profile("house", deadline=None, derandomize=IN_CI)
+hypothesis.settings.load_profile("house")
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of bundled tables; see its README."""
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def iris(data: Path) -> pa.Table:
+    """The UCI copy of Iris, which the textbook's numbers need."""
+    return pacsv.read_csv(data / "iris_uci.csv")
+
+
+@pytest.fixture(scope="session")
+def penguins(data: Path) -> pa.Table:
+    """Mixed columns with missing values."""
+    options = pacsv.ConvertOptions(strings_can_be_null=True)
+    return pacsv.read_csv(data / "penguins.csv", convert_options=options)
+
+
+@pytest.fixture(scope="session")
+def adult(data: Path) -> tuple[pa.Table, pa.Table]:
+    """Train and test parts of Adult, nulls included."""
+    return pq.read_table(data / "adult_train.parquet"), pq.read_table(data / "adult_test.parquet")
+
+
+class NoSilentSkips:
+    """A test that did not run proves nothing: list skips and xfails, and fail the run in CI."""
+
+    def __init__(self) -> None:
+        self.excused: list[str] = []
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped or hasattr(report, "wasxfail"):
+            self.excused.append(report.nodeid)
+
+    @pytest.hookimpl
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.skipped:
+            self.excused.append(report.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.excused and IN_CI:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.excused:
+            verdict = "fails the run" if IN_CI else "would fail the run in CI"
+            terminalreporter.section(f"skipped or expected to fail, which {verdict}", red=True)
+            for nodeid in self.excused:
+                terminalreporter.line(nodeid)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(NoSilentSkips(), "no-silent-skips")
