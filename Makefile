@@ -38,8 +38,9 @@ constraints: ## Resolve all dependencies anew and pin them in constraints.txt
 	rm -rf .venv-constraints
 	$(PYTHON3) -m venv .venv-constraints
 	.venv-constraints/bin/python -m pip install --quiet '.[all,test,dev,bench]'
-	( echo '# Every dependency, pinned. Renew with: make constraints' && \
-	  .venv-constraints/bin/python -m pip freeze --exclude probclass ) > constraints.txt
+	.venv-constraints/bin/python -m pip freeze --exclude probclass > .venv-constraints/pins
+	( echo '# Every dependency, pinned. Renew with: make constraints'; \
+	  cat .venv-constraints/pins ) > constraints.txt
 	rm -rf .venv-constraints
 
 clean: ## Remove the environment, caches and outputs

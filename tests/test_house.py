@@ -1,0 +1,136 @@
+"""The rules of the house that a linter cannot check: what is public is documented and tested."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import probclass_core as pc
+from probclass_core import errors, hookspecs
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted(
+    path
+    for folder in ("probclass_core", "plugins", "dags", "tests", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+)
+CORE_MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(pc.__path__, "probclass_core.")
+)
+HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("probclass_"))
+ERRORS = sorted(
+    name
+    for name, value in vars(errors).items()
+    if inspect.isclass(value) and issubclass(value, errors.ProbClassError)
+)
+LONGEST_FILE = 400
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def documentation() -> str:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return "\n".join(page.read_text(encoding="utf-8") for page in pages)
+
+
+def errors_expected(path: Path) -> Iterator[str]:
+    """Names of the errors that a test file expects: ``pytest.raises(pc.DataError)`` and the like."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("raises") and node.args:
+            yield from re.findall(r"\w+Error", ast.unparse(node.args[0]))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_a_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_a_file_is_short_enough_to_read(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE
+
+
+def test_importing_the_core_is_cheap() -> None:
+    heavy = {
+        *("airflow", "fsspec", "matplotlib", "pandas", "polars", "rich", "sklearn", "typer"),
+        *("pyarrow.dataset", "scipy", "yaml"),
+    }
+    script = "import sys, probclass_core; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert not heavy & set(loaded.stdout.split())
+
+
+@pytest.mark.parametrize("name", sorted(pc.__all__))
+def test_a_public_name_is_documented(name: str) -> None:
+    value = getattr(pc, name)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        assert inspect.getdoc(value)
+        assert not (inspect.getdoc(value) or "").startswith(f"{name}("), "a generated docstring"
+
+
+@pytest.mark.parametrize("name", [name for name in ERRORS if name != "ProbClassError"])
+def test_an_error_is_public_documented_and_tested(name: str) -> None:
+    assert name in pc.__all__
+    assert name in documentation()
+    tests = [path for path in SOURCES if path.is_relative_to(ROOT / "tests")]
+    assert any(name in errors_expected(path) for path in tests)
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_shows_how_to_implement_it(name: str) -> None:
+    assert ">>>" in (inspect.getdoc(getattr(hookspecs, name)) or "")
+    assert name in documentation()
+
+
+@pytest.mark.parametrize("name", CORE_MODULES)
+def test_examples_in_docstrings_run(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+@pytest.mark.parametrize("name", sorted(pc.estimators()))
+def test_an_estimator_has_a_section_in_the_docs(name: str) -> None:
+    page = (ROOT / "docs" / "estimators.md").read_text(encoding="utf-8")
+    assert re.search(rf"^#+ .*\b{name}\b", page, flags=re.MULTILINE)
+
+
+def test_constraints_name_versions_and_nothing_else() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert [line for line in pins if not re.fullmatch(r"[\w.-]+==[\w.!]+", line)] == []
+    assert lines[0].startswith("#"), "the first line says how to renew the pins"
+
+
+@pytest.mark.parametrize(("ci", "code"), [("true", 1), ("", 0)])
+def test_a_skipped_test_fails_the_run_in_ci(tmp_path: Path, ci: str, code: int) -> None:
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "def test_runs(): pass\n"
+        "@pytest.mark.skip(reason='no time')\n"
+        "def test_does_not(): pass\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CI": ci},
+        check=False,
+    )
+    assert run.returncode == code
+    assert "test_it.py::test_does_not" in run.stdout
