@@ -48,7 +48,7 @@ def documentation() -> str:
 
 
 def errors_expected(path: Path) -> Iterator[str]:
-    """Names of the errors that a test file expects: ``pytest.raises(pc.DataError)`` and the like."""
+    """Names of the errors that a test file expects, as in ``pytest.raises(pc.DataError)``."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("raises") and node.args:
             yield from re.findall(r"\w+Error", ast.unparse(node.args[0]))
