@@ -1,0 +1,26 @@
+"""Airflow operators for probclass: train, score and evaluate a model on a lake.
+
+Reading map:
+    operators: one operator for each verb, one library call in each.
+    base: what they share: watching a run, stopping it, telling what went wrong and what came out.
+
+Importing this package imports Airflow's SDK and nothing of `probclass_core`, NumPy or pyarrow, so a
+DAG file that uses it stays cheap to parse; the library is imported where a task runs.
+"""
+
+from __future__ import annotations
+
+from probclass_airflow.base import ProbClassOperator, ProbClassTaskStopped
+from probclass_airflow.operators import (
+    ProbClassEvaluateOperator,
+    ProbClassScoreOperator,
+    ProbClassTrainOperator,
+)
+
+__all__ = [
+    "ProbClassEvaluateOperator",
+    "ProbClassOperator",
+    "ProbClassScoreOperator",
+    "ProbClassTaskStopped",
+    "ProbClassTrainOperator",
+]

@@ -1,0 +1,126 @@
+"""What every probclass operator does around its one library call.
+
+`execute` looks at the rendered fields, makes the call, publishes the summary as XCom and as the
+`extra` of each outlet asset's event, and turns the library's errors into what Airflow should do
+next. A task that is told to stop does so between two batches, or just before it would commit.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_SECONDS_BETWEEN_LOG_LINES = 10.0
+
+
+class ProbClassTaskStopped(AirflowException):
+    """The task was told to stop (SIGTERM), and stopped before anything was committed."""
+
+
+class ProbClassOperator(BaseOperator):
+    """A task that makes one call of probclass; a subclass says which, in `call`."""
+
+    _stop_requested = False
+    _last_log_line = 0.0
+
+    def call(self) -> dict[str, Any]:
+        """Make the library call and return its summary: references and numbers, never rows."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which call it makes.")
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Run the call, tell the outlet assets, and return the summary.
+
+        Raises:
+            AirflowFailException: the spec, the data or a rendered field is wrong; a retry would
+                fail alike, so none is made.
+            TableError, StoreError: a table or model could not be reached; retried as the task says.
+            ProbClassTaskStopped: the task was told to stop; nothing was committed.
+        """
+        self._check_rendered_fields()
+        from probclass_core.errors import DataError, PluginError, ProbClassError, SpecError
+
+        self._last_log_line = time.monotonic()
+        try:
+            summary = _json_safe(self.call())
+        except (SpecError, DataError, PluginError) as error:
+            raise AirflowFailException(str(error)) from None
+        except ProbClassError as error:
+            # The message says it all; the frames of the library below would bury it in the log.
+            raise error.with_traceback(None) from None
+        for outlet in self.outlets:
+            if isinstance(outlet, Asset):
+                context["outlet_events"][outlet].extra = summary
+        self.log.info("%s: %s", self.task_id, summary)
+        return summary
+
+    def on_kill(self) -> None:
+        """Ask the running call to stop; `watch` and `stop_if_asked` see to it.
+
+        Airflow calls this on SIGTERM and then lets `execute` go on, so a flag is what is needed.
+        """
+        self._stop_requested = True
+
+    def stop_if_asked(self) -> None:
+        """Raise if the task was told to stop: call it right before anything becomes visible.
+
+        Raises:
+            ProbClassTaskStopped: it was.
+        """
+        if self._stop_requested:
+            raise ProbClassTaskStopped(
+                f"{self.task_id} was told to stop, and did so before anything was committed."
+            )
+
+    def watch(self, rows_done: int, rows_total: int | None) -> None:
+        """The library's progress callback: stop if asked, else log now and then.
+
+        Raises:
+            ProbClassTaskStopped: the task was told to stop.
+        """
+        self.stop_if_asked()
+        now = time.monotonic()
+        if now - self._last_log_line >= _SECONDS_BETWEEN_LOG_LINES:
+            self._last_log_line = now
+            if rows_total:
+                share = 100 * rows_done / rows_total
+                self.log.info("%s of %s rows (%.0f %%)", f"{rows_done:,}", f"{rows_total:,}", share)
+            else:
+                self.log.info("%s rows", f"{rows_done:,}")
+
+    def _check_rendered_fields(self) -> None:
+        for field in self.template_fields:
+            if field == "spec":
+                continue  # empty text may be a category there; the library checks the rest of it
+            for place, value in _leaves(field, getattr(self, field)):
+                if isinstance(value, str) and not value.strip():
+                    raise AirflowFailException(
+                        f"{type(self).__name__} {self.task_id!r}: {place} is empty once rendered; "
+                        "check the variable, param or upstream result that its template names."
+                    )
+
+
+def _leaves(place: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(f"{place}[{key!r}]", item)
+    elif isinstance(value, (list, tuple)):
+        for position, item in enumerate(value):
+            yield from _leaves(f"{place}[{position}]", item)
+    else:
+        yield place, value
+
+
+def _json_safe(summary: dict[str, Any]) -> dict[str, Any]:
+    """Non-finite numbers as text ("inf"), which JSON lacks and `float` reads back."""
+    return {
+        key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in summary.items()
+    }

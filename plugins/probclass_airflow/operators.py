@@ -1,0 +1,260 @@
+"""Train, score, evaluate: one operator for each verb of the library.
+
+Every field that names data or a model is a template. Runs triggered by hand or by an asset may
+have no logical date, where ``{{ ds }}`` raises; build partitions from ``data_interval_start`` in a
+DAG on a schedule, from ``{{ partition_key or (ds if ds is defined else run_id) }}`` in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from probclass_airflow.base import ProbClassOperator
+
+Where = Sequence[tuple[str, str, Any]]
+
+
+class ProbClassTrainOperator(ProbClassOperator):
+    """Fit a model on a table, save it under its content id, and point an alias at it.
+
+    The same rows and spec give the same id, so a retry or a rerun adds nothing to the store.
+
+    Args:
+        source: path or URI of a Parquet file or (Hive-partitioned) directory.
+        spec: the model, as the dict that `ModelSpec.from_dict` takes, or the path of a TOML, YAML
+            or JSON file that holds one.
+        store: path or URI of the model store.
+        model: name to save the model under.
+        alias: name to promote the saved version to, such as ``"champion"`` or the month.
+        partition: train on this partition alone, as ``{"month": "2014-01"}``.
+        where: train on the rows that meet all of ``(column, operator, value)``.
+        workers: threads to read with; the library decides by default.
+
+    Returns (XCom and the `extra` of outlet assets):
+        model (``name@id``), alias, rows, null_labels, spec_digest.
+    """
+
+    template_fields: Sequence[str] = (
+        "source",
+        "spec",
+        "store",
+        "model",
+        "alias",
+        "partition",
+        "where",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "spec": "json",
+        "partition": "json",
+        "where": "json",
+    }
+    ui_color = "#d7ebf7"
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        spec: Mapping[str, Any] | str,
+        store: str,
+        model: str,
+        alias: str | None = None,
+        partition: Mapping[str, str] | None = None,
+        where: Where | None = None,
+        workers: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.spec = spec
+        self.store = store
+        self.model = model
+        self.alias = alias
+        self.partition = partition
+        self.where = where
+        self.workers = workers
+
+    def call(self) -> dict[str, Any]:
+        """Fit, save, promote."""
+        import probclass_core as pc
+
+        read = pc.ModelSpec.from_dict if isinstance(self.spec, Mapping) else pc.ModelSpec.from_file
+        fitted = pc.fit(
+            self.source,
+            read(self.spec),
+            partition=self.partition,
+            where=self.where,
+            workers=self.workers,
+            progress=self.watch,
+        )
+        store = pc.ModelStore(self.store)
+        self.stop_if_asked()
+        version = store.save(fitted, self.model)
+        if self.alias is not None:
+            self.stop_if_asked()
+            store.promote(self.model, version, alias=self.alias)
+        return {
+            "model": f"{self.model}@{fitted.id}",
+            "alias": self.alias,
+            "rows": fitted.training["rows"],
+            "null_labels": fitted.training["null_labels"],
+            "spec_digest": fitted.spec.digest,
+        }
+
+
+class ProbClassScoreOperator(ProbClassOperator):
+    """Score a table with a stored model and replace one partition of the sink, whole or not at all.
+
+    Args:
+        source: path or URI of a Parquet file or (Hive-partitioned) directory.
+        sink: path or URI of the scored table.
+        store: path or URI of the model store.
+        model: ``name@alias`` or ``name@id``; an alias is resolved once, and its id recorded.
+        partition: score, and replace in the sink, this partition alone.
+        where: score the rows that meet all of ``(column, operator, value)``.
+        columns: columns of the source to pass through; by default as the library does.
+        posterior: ``"columns"`` for one ``p_<class>`` per class, or ``"list"``.
+        workers: threads to read with; the library decides by default.
+
+    Returns (XCom and the `extra` of outlet assets):
+        model (``name@id``), partition, rows, partitions, skipped, uri, commit_id, seconds.
+    """
+
+    template_fields: Sequence[str] = (
+        "source",
+        "sink",
+        "store",
+        "model",
+        "partition",
+        "where",
+        "columns",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "partition": "json",
+        "where": "json",
+        "columns": "json",
+    }
+    ui_color = "#d3f0e3"
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        sink: str,
+        store: str,
+        model: str,
+        partition: Mapping[str, str] | None = None,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        posterior: str = "columns",
+        workers: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.sink = sink
+        self.store = store
+        self.model = model
+        self.partition = partition
+        self.where = where
+        self.columns = columns
+        self.posterior = posterior
+        self.workers = workers
+
+    def call(self) -> dict[str, Any]:
+        """Load, score, commit."""
+        import probclass_core as pc
+
+        model = pc.ModelStore(self.store).load(self.model)
+        report = pc.score(
+            model,
+            self.source,
+            self.sink,
+            partition=self.partition,
+            where=self.where,
+            columns=self.columns,
+            posterior=self.posterior,
+            workers=self.workers,
+            progress=self.watch,
+        )
+        return {
+            "model": _reference(self.model, model.id),
+            "partition": self.partition,
+            "rows": report.rows,
+            "partitions": len(report.partitions),
+            "skipped": len(report.skipped),
+            "uri": report.uri,
+            "commit_id": report.commit_id,
+            "seconds": report.seconds,
+        }
+
+
+class ProbClassEvaluateOperator(ProbClassOperator):
+    """Measure a stored model on labelled rows, beside the baseline that knows the prior alone.
+
+    Args:
+        source: path or URI of a Parquet file or (Hive-partitioned) directory, with the label.
+        store: path or URI of the model store.
+        model: ``name@alias`` or ``name@id``; an alias is resolved once, and its id recorded.
+        partition: evaluate on this partition alone.
+        where: evaluate on the rows that meet all of ``(column, operator, value)``.
+        workers: threads to read with; the library decides by default.
+
+    Returns (XCom and the `extra` of outlet assets):
+        model (``name@id``), partition, rows, accuracy, log_loss (nats), brier, baseline_accuracy,
+        baseline_log_loss, null_labels, unseen_labels.
+    """
+
+    template_fields: Sequence[str] = ("source", "store", "model", "partition", "where")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"partition": "json", "where": "json"}
+    ui_color = "#f7ecd0"
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        store: str,
+        model: str,
+        partition: Mapping[str, str] | None = None,
+        where: Where | None = None,
+        workers: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.store = store
+        self.model = model
+        self.partition = partition
+        self.where = where
+        self.workers = workers
+
+    def call(self) -> dict[str, Any]:
+        """Load and evaluate."""
+        import probclass_core as pc
+
+        model = pc.ModelStore(self.store).load(self.model)
+        evaluation = pc.evaluate(
+            model,
+            self.source,
+            partition=self.partition,
+            where=self.where,
+            workers=self.workers,
+            progress=self.watch,
+        )
+        return {
+            "model": _reference(self.model, model.id),
+            "partition": self.partition,
+            "rows": evaluation.rows,
+            "accuracy": evaluation.accuracy,
+            "log_loss": evaluation.log_loss,
+            "brier": evaluation.brier,
+            "baseline_accuracy": evaluation.baseline_accuracy,
+            "baseline_log_loss": evaluation.baseline_log_loss,
+            "null_labels": evaluation.null_labels,
+            "unseen_labels": evaluation.unseen_labels,
+        }
+
+
+def _reference(asked: str, model_id: str) -> str:
+    """``name@id`` of the version that answered to ``name@alias``."""
+    return f"{asked.partition('@')[0]}@{model_id}"
