@@ -23,7 +23,7 @@ from probclass_core.errors import SpecError, nearest, one_of
 Prior = str | Mapping[str, float]
 _NAMED_PRIORS = ("empirical", "uniform")
 _SPEC_KEYS = ("label", "blocks", "prior", "weight")
-_BLOCK_KEYS = ("estimator", "columns", "name")
+_TABLE_NAMES = ("priors", "classes")
 
 
 def category_text(value: object) -> str:
@@ -286,8 +286,11 @@ def _named(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     taken = {block.name for block in blocks if block.name is not None}
     explicit = [block.name for block in blocks if block.name is not None]
     for name in explicit:
-        if not name or "/" in name or name.startswith((".", "_")):
-            raise SpecError(f"block name {name!r}: it names a file, so no '/', leading '.' or '_'.")
+        if not name or "/" in name or name.startswith((".", "_")) or name in _TABLE_NAMES:
+            raise SpecError(
+                f"block name {name!r} cannot name a stored table: it must not be empty, hold '/', "
+                f"begin with '.' or '_', or be {one_of(_TABLE_NAMES)}."
+            )
         if explicit.count(name) > 1:
             raise SpecError(f"two blocks are named {name!r}; give each its own name.")
     named = []

@@ -1,0 +1,79 @@
+"""probclass: Bayes classifiers from tables, and scored tables from Bayes classifiers.
+
+The public face. To read the code as a story, follow the road::
+
+    spec            what a model is to be: a prior times blocks of columns
+    tables/         plan fragments of a table, read record batches
+    arrays          the only door from Arrow to NumPy
+    estimator       the contract of a likelihood estimator: four verbs and their laws
+    moments         count, mean, scatter, and the only merge of moments
+    estimators/     the families, one file each
+    hookspecs, plugins   how estimators are found, built-in or not
+    statistics      what training knows of some rows: a monoid
+    model           prior + parameters -> log-likelihoods
+    posterior       the only normalisation, and decisions
+    scoring, evaluation  a batch scored, a batch measured
+    store/, bundle  models as verified Arrow tables, versions, aliases
+    engines/        who runs the map
+    pipeline        fit, score, evaluate: the road end to end
+    cli, plots      the same for hands and eyes
+"""
+
+from probclass_core.errors import (
+    DataError,
+    NotSupportedError,
+    PluginError,
+    ProbClassError,
+    SpecError,
+    StoreError,
+    TableError,
+)
+from probclass_core.estimator import (
+    POINT_MASS_WIDTH,
+    PROBCLASS_API,
+    EstimatorPlugin,
+    Likelihood,
+    LikelihoodEstimator,
+    Traits,
+)
+from probclass_core.evaluation import Evaluation
+from probclass_core.hookspecs import hookimpl
+from probclass_core.model import Model, finalize
+from probclass_core.pipeline import ScoreReport, evaluate, fit, score, summarize
+from probclass_core.plugins import estimators
+from probclass_core.spec import Block, ModelSpec
+from probclass_core.statistics import Statistics, merge
+from probclass_core.store import ModelStore
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "POINT_MASS_WIDTH",
+    "PROBCLASS_API",
+    "Block",
+    "DataError",
+    "EstimatorPlugin",
+    "Evaluation",
+    "Likelihood",
+    "LikelihoodEstimator",
+    "Model",
+    "ModelSpec",
+    "ModelStore",
+    "NotSupportedError",
+    "PluginError",
+    "ProbClassError",
+    "ScoreReport",
+    "SpecError",
+    "Statistics",
+    "StoreError",
+    "TableError",
+    "Traits",
+    "estimators",
+    "evaluate",
+    "finalize",
+    "fit",
+    "hookimpl",
+    "merge",
+    "score",
+    "summarize",
+]

@@ -1,0 +1,55 @@
+"""Map over threads: results in the order of the items, a bounded number under way."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from threadpoolctl import threadpool_limits
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def ordered_map(
+    work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None
+) -> Iterator[Result]:
+    """``work`` of every item, in order, however the items finish.
+
+    At most two items per worker are under way or waiting, so memory does not grow with the number
+    of items. Linear algebra inside a worker runs on one thread: the workers are the parallelism, and
+    its rounding must not depend on how many there are.
+
+    Args:
+        work: called in worker threads; what it raises is raised here.
+        items: drawn in this thread, no faster than they are used.
+        workers: threads; by default, the processors this process may use. 1 means this thread.
+    """
+    workers = available_processors() if workers is None else workers
+    with threadpool_limits(limits=1, user_api="blas"):
+        if workers <= 1:
+            yield from map(work, items)
+            return
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="probclass")
+        under_way: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                under_way.append(pool.submit(work, item))
+                if len(under_way) >= 2 * workers:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for future in under_way:
+                future.cancel()
+            pool.shutdown(wait=True)
+
+
+def available_processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,224 @@
+"""The contract of a likelihood estimator. Read this first when you write one.
+
+An estimator models p(x | class) for one block of columns. Four verbs carry it::
+
+    summarize   rows of one batch        -> sufficient statistics   (an Arrow table)
+    merge       statistics of many parts -> statistics of the whole
+    finalize    statistics               -> parameters              (an Arrow table)
+    likelihood  parameters               -> log p(x | class), row by row
+
+The laws, which training relies on:
+
+1. ``merge`` is associative and commutative up to floating-point rounding, and the merge of one
+   table says the same as that table.
+2. ``summarize(a ++ b)`` equals ``merge([summarize(a), summarize(b)])``; row order and batch size do
+   not matter. Statistics stay raw: pseudo-counts, floors, ridges and ``ddof`` belong in
+   ``finalize``, so any split of the rows gives the same model.
+3. A weight of 2 equals the row standing twice; a weight of 0 equals its absence.
+4. Statistics and parameters are keyed by a ``class`` column: a class unseen in one part is no
+   special case.
+5. A null (or NaN) feature is marginalised: it adds nothing in training, and the likelihood of the
+   row is that of its other features. A row without any feature has log-likelihood 0.
+6. A log-likelihood is finite or −inf, never NaN and never +inf. A point mass, whose density is
+   infinite, is written with the width `POINT_MASS_WIDTH`.
+7. Parameters survive an Arrow IPC round trip, schema metadata included.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrays import FloatArray
+from probclass_core.errors import NotSupportedError, SpecError, nearest, one_of
+
+PROBCLASS_API = 1
+"""Version of this contract and of the hooks; a plugin names the one it was written for."""
+
+POINT_MASS_WIDTH = float(np.finfo(np.float64).tiny)
+"""Width (σ, or radius) that stands for zero: the smallest normal double, so logs stay finite."""
+
+_METADATA_KEY = b"probclass"
+
+
+class Likelihood(Protocol):
+    """Parameters compiled for use on many batches."""
+
+    normalised: bool
+    """False where the values are log densities only up to a term that all classes share."""
+
+    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        """log p(x | class) of every row: ``(n, k)`` float64 in nats, columns in class order."""
+        ...
+
+
+class LikelihoodEstimator(ABC):
+    """A model of p(x | class) for one block of columns.
+
+    Args:
+        features: the block's columns and their types, in order.
+        options: the block's options, plain JSON values.
+
+    Raises:
+        SpecError: a column's type or an option is not to its liking.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        self.features = features
+        self.options = dict(options)
+
+    @abstractmethod
+    def summarize(
+        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        """Sufficient statistics of one batch.
+
+        Args:
+            batch: the block's columns, ``n`` rows, of any accepted type.
+            classes: the label of each row, without nulls.
+            weights: ``(n,)``, positive; none means 1 for every row.
+        """
+
+    @abstractmethod
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Statistics of the union of the parts; ``tables`` holds at least one and stays as it is."""
+
+    @abstractmethod
+    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        """Parameters for every class of ``classes``, the only place of regularisation.
+
+        Raises:
+            DataError: the rows cannot carry the model, naming class, column and count.
+        """
+
+    @abstractmethod
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Likelihood:
+        """Compile parameters; the columns of the result follow ``classes``."""
+
+    def log_evidence(self, statistics: pa.Table) -> float:
+        """log p(data | estimator), parameters integrated out, in nats.
+
+        Raises:
+            NotSupportedError: unless the estimator overrides this.
+        """
+        raise NotSupportedError(f"{self.name} offers no log evidence.")
+
+
+EstimatorFactory = Callable[[pa.Schema, Mapping[str, Any]], LikelihoodEstimator]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the engine and the conformance kit may assume of an estimator.
+
+    Attributes:
+        state_grows: the statistics grow with the rows (k nearest neighbours keeps them all).
+        passes: how many times training must read the rows.
+        factorises: the log-likelihood is a sum over features.
+        has_evidence: ``log_evidence`` is offered.
+    """
+
+    state_grows: bool = False
+    passes: int = 1
+    factorises: bool = False
+    has_evidence: bool = False
+
+
+@dataclass(frozen=True)
+class EstimatorPlugin:
+    """What a plugin registers: an estimator's name and how to make one.
+
+    Attributes:
+        name: as it stands in a model spec.
+        factory: ``factory(features, options)`` gives the estimator; usually its class.
+        summary: one line for ``probclass estimators``.
+        parameters_version: raised when the parameters table changes shape or meaning.
+        traits: see `Traits`.
+    """
+
+    name: str
+    factory: EstimatorFactory
+    summary: str
+    parameters_version: int = 1
+    traits: Traits = Traits()
+
+
+def read_options(
+    estimator: str, options: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Options over their defaults.
+
+    Raises:
+        SpecError: an option that ``defaults`` does not know.
+    """
+    for key in options:
+        if key not in defaults:
+            raise SpecError(
+                f"{estimator} has no option {key!r}; it has {one_of(defaults)}."
+                + nearest(key, defaults)
+            )
+    return {**defaults, **options}
+
+
+def number_option(
+    estimator: str, key: str, value: Any, *, at_least: float = 0.0, whole: bool = False
+) -> float:
+    """A numeric option within bounds.
+
+    Raises:
+        SpecError: not a number, below ``at_least``, or not whole where it must be.
+    """
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= at_least
+    if not good or (whole and int(value) != value):
+        kind = "whole number" if whole else "number"
+        raise SpecError(
+            f"{estimator}: {key} must be a {kind} of at least {at_least:g}, got {value!r}."
+        )
+    return value
+
+
+def choice_option(estimator: str, key: str, value: Any, choices: Sequence[str]) -> str:
+    """An option that is one of a few words.
+
+    Raises:
+        SpecError: it is none of them.
+    """
+    if value not in choices:
+        raise SpecError(f"{estimator}: {key} must be one of {one_of(choices)}, got {value!r}.")
+    return str(value)
+
+
+def require_types(
+    estimator: str, features: pa.Schema, accepts: Callable[[pa.DataType], bool], wanted: str
+) -> None:
+    """Refuse columns of a type the estimator cannot model.
+
+    Raises:
+        SpecError: naming the column and its type.
+    """
+    for column in features:
+        if not accepts(column.type):
+            raise SpecError(
+                f"{estimator}: column {column.name!r} is {column.type}, but it models {wanted}; "
+                "choose another estimator for it, or cast it."
+            )
+
+
+def with_notes(table: pa.Table, **notes: Any) -> pa.Table:
+    """A table that carries notes (plain values) in its schema metadata."""
+    text = json.dumps(notes, sort_keys=True)
+    return table.replace_schema_metadata({_METADATA_KEY: text.encode()})
+
+
+def notes_of(table: pa.Table) -> dict[str, Any]:
+    """The notes that `with_notes` wrote; empty where there are none."""
+    text = (table.schema.metadata or {}).get(_METADATA_KEY)
+    return dict(json.loads(text)) if text else {}

@@ -1,0 +1,9 @@
+"""The built-in likelihood estimators, one file per family.
+
+gaussian_diagonal   independent normal features
+gaussian_full       a multivariate normal with full covariance
+categorical         independent categories with pseudo-counts
+knn_density         k-nearest-neighbour density
+
+Each module registers through the same hook that third parties use (`probclass_core.hookspecs`).
+"""

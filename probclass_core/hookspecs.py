@@ -1,0 +1,47 @@
+"""The hooks of probclass: what a plugin may offer. Built-in estimators come in through them too.
+
+A plugin is a module (or object) that names the contract it was written for and implements hooks::
+
+    PROBCLASS_API = 1
+
+    @probclass_core.hookimpl
+    def probclass_estimators(): ...
+
+and a distribution announces it in the entry-point group ``probclass``::
+
+    [project.entry-points.probclass]
+    my_plugin = "my_package.my_module"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pluggy
+
+from probclass_core.estimator import EstimatorPlugin
+
+PROJECT = "probclass"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def probclass_estimators() -> Iterable[EstimatorPlugin]:
+    """Likelihood estimators, as one frozen descriptor each.
+
+    Called once, when the plugin manager is built; it must be cheap and read no data.
+
+    Example:
+        >>> import probclass_core as pc
+        >>> from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
+        >>> class Narrow(GaussianDiagonal):
+        ...     name = "narrow"
+        >>> @pc.hookimpl
+        ... def probclass_estimators():
+        ...     yield pc.EstimatorPlugin("narrow", Narrow, "a normal by another name")
+        >>> [plugin.name for plugin in probclass_estimators()]
+        ['narrow']
+    """
+    raise AssertionError("a specification is never called")

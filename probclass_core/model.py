@@ -1,0 +1,265 @@
+"""A fitted model: a prior times blocks, and what follows from them for a row.
+
+log p(x, c) = log P(c) + Σ_blocks log p(x_block | c). Everything else is derived from this sum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrays import BATCH_ROWS, FloatArray, as_table, check_columns, select
+from probclass_core.bundle import Bundle
+from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
+from probclass_core.estimator import Likelihood
+from probclass_core.plugins import find_estimator
+from probclass_core.posterior import Posterior, normalise
+from probclass_core.spec import ModelSpec, Prior, category_text
+from probclass_core.statistics import Statistics, bind, schema_of, type_names
+
+@dataclass(frozen=True)
+class Model:
+    """A class prior times the likelihoods of its blocks.
+
+    Attributes:
+        spec: what was asked for.
+        features: feature columns and the types they count as.
+        priors: one row per class, in class order: class, count (Σ w), prior.
+        parameters: block name to the estimator's parameters.
+        training: where it comes from: rows, null labels, source; no part of its identity.
+    """
+
+    spec: ModelSpec
+    features: pa.Schema
+    priors: pa.Table
+    parameters: Mapping[str, pa.Table]
+    training: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def classes(self) -> pa.Array:
+        """The ``k`` classes, ascending: the column order of every result."""
+        return self.priors["class"].combine_chunks()
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        """The classes as text, in class order."""
+        return [category_text(value) for value in self.classes.to_pylist()]
+
+    @cached_property
+    def log_prior(self) -> FloatArray:
+        """log P(c), ``(k,)``; −inf for a prior of 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.priors["prior"].to_numpy())
+
+    @cached_property
+    def id(self) -> str:
+        """Content id, 64 hexadecimal digits: equal fits have equal ids."""
+        return self.to_bundle().content_id
+
+    @cached_property
+    def likelihoods(self) -> dict[str, Likelihood]:
+        """The compiled likelihood of each block."""
+        return {
+            name: estimator.likelihood(self.parameters[name], self.classes)
+            for name, estimator in bind(self.spec, self.features).items()
+        }
+
+    @property
+    def normalised(self) -> bool:
+        """Whether log p(x) is a density: false where a block knows it only up to a term."""
+        return all(likelihood.normalised for likelihood in self.likelihoods.values())
+
+    def predict(self, data: Any) -> pa.Array:
+        """The most probable class of each row, the first of equals: ``(n,)``.
+
+        Args:
+            data: a table or frame with the features; see `arrays.as_table`.
+
+        Raises:
+            DataError: a feature is missing, of a type it cannot be, or infinite.
+        """
+        decisions = self._by_batch(data, lambda batch: self.posterior(batch).decision)
+        return self.classes.take(pa.array(decisions.astype(np.int64)))
+
+    def predict_proba(self, data: Any) -> FloatArray:
+        """P(c | x), ``(n, k)``; raises as `predict`."""
+        return self._by_batch(data, lambda batch: self.posterior(batch).probability)
+
+    def predict_log_proba(self, data: Any) -> FloatArray:
+        """log P(c | x), ``(n, k)``; raises as `predict`."""
+        return self._by_batch(data, lambda batch: self.posterior(batch).log_probability)
+
+    def joint_log_likelihood(self, data: Any) -> FloatArray:
+        """log p(x, c) = log P(c) + log p(x | c), ``(n, k)``; raises as `predict`."""
+        return self._by_batch(data, self.joint)
+
+    def score_samples(self, data: Any) -> FloatArray:
+        """log p(x), the evidence of each row in nats, ``(n,)``; raises as `predict`.
+
+        Raises:
+            NotSupportedError: a block knows its densities only up to a common term.
+        """
+        if not self.normalised:
+            raise NotSupportedError(
+                "log p(x) is not known: a block's metric gives a ball of unknown volume; "
+                "use a Minkowski metric."
+            )
+        return self._by_batch(data, lambda batch: self.posterior(batch).log_density)
+
+    def log_likelihood_by_block(self, data: Any) -> FloatArray:
+        """log p(x_block | c), ``(n, k, blocks)``: with log P(c) it sums to the joint.
+
+        Raises as `predict`.
+        """
+        return self._by_batch(data, self.by_block)
+
+    def with_prior(self, prior: Prior) -> Model:
+        """The same likelihoods under another prior; ``"uniform"`` decides by maximum likelihood.
+
+        Raises:
+            SpecError: not a distribution over the model's classes.
+        """
+        spec = dataclasses.replace(self.spec, prior=prior)
+        counts = self.priors["count"].to_numpy()
+        return dataclasses.replace(
+            self, spec=spec, priors=_prior_table(self.classes, counts, spec.prior)
+        )
+
+    def posterior(self, batch: pa.RecordBatch) -> Posterior:
+        """Posteriors of one batch."""
+        return normalise(self.joint(batch), self.log_prior)
+
+    def joint(self, batch: pa.RecordBatch) -> FloatArray:
+        """log p(x, c) of one batch, ``(n, k)``."""
+        total = np.tile(self.log_prior, (batch.num_rows, 1))
+        for block in self.spec.blocks:
+            part = select(batch, block.columns)
+            total += self.likelihoods[str(block.name)].log_likelihood(part)
+        return total
+
+    def by_block(self, batch: pa.RecordBatch) -> FloatArray:
+        """log p(x_block | c) of one batch, ``(n, k, blocks)``."""
+        parts = [
+            self.likelihoods[str(block.name)].log_likelihood(select(batch, block.columns))
+            for block in self.spec.blocks
+        ]
+        return np.stack(parts, axis=2)
+
+    def to_bundle(self) -> Bundle:
+        """The model as Arrow tables and plain values, ready to be stored."""
+        blocks = {
+            str(block.name): {
+                "estimator": block.estimator,
+                "parameters_version": find_estimator(block.estimator).parameters_version,
+            }
+            for block in self.spec.blocks
+        }
+        return Bundle(
+            kind="model",
+            content={
+                "spec": self.spec.to_dict(),
+                "features": type_names(self.features),
+                "blocks": blocks,
+            },
+            tables={"priors": self.priors, **self.parameters},
+            provenance=dict(self.training),
+        )
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle) -> Model:
+        """The inverse of `to_bundle`.
+
+        Raises:
+            StoreError: the bundle holds something else, or parameters of another version.
+            PluginError: an estimator is not installed.
+        """
+        if bundle.kind != "model":
+            raise StoreError(f"the bundle holds {bundle.kind}, not a model.")
+        for name, block in bundle.content["blocks"].items():
+            plugin = find_estimator(block["estimator"])
+            if plugin.parameters_version != block["parameters_version"]:
+                raise StoreError(
+                    f"block {name!r} holds parameters of version {block['parameters_version']}, "
+                    f"the installed {plugin.name} reads {plugin.parameters_version}; "
+                    "install a matching release, or train again."
+                )
+        tables = dict(bundle.tables)
+        return cls(
+            spec=ModelSpec.from_dict(bundle.content["spec"]),
+            features=schema_of(bundle.content["features"]),
+            priors=tables.pop("priors"),
+            parameters=tables,
+            training=dict(bundle.provenance),
+        )
+
+    def _by_batch(self, data: Any, compute: Callable[[pa.RecordBatch], np.ndarray]) -> np.ndarray:
+        table = as_table(data)
+        check_columns(table.schema, self.spec.features)
+        table = table.select(list(self.spec.features))
+        batches = [
+            batch.slice(start, BATCH_ROWS)
+            for batch in table.to_batches()
+            for start in range(0, batch.num_rows, BATCH_ROWS)
+        ]
+        if not batches:
+            batches = [pa.RecordBatch.from_pylist([], schema=table.schema)]
+        return np.concatenate([compute(batch) for batch in batches])
+
+
+def finalize(statistics: Statistics) -> Model:
+    """Parameters and prior from statistics: the last step of training.
+
+    Raises:
+        DataError: no labelled rows, one class only, or rows that cannot carry a block's model.
+        SpecError: a given prior does not fit the classes.
+    """
+    classes = statistics.classes["class"].combine_chunks()
+    label = statistics.spec.label
+    if statistics.rows == 0:
+        raise DataError("there is nothing to train on: the source has no rows.")
+    if len(classes) == 0:
+        raise DataError(
+            f"there is nothing to train on: label {label!r} is null (or its weight 0) in all "
+            f"{statistics.rows} rows."
+        )
+    if len(classes) == 1:
+        raise DataError(
+            f"label {label!r} has one class only, {classes[0].as_py()!r}; "
+            "a classifier needs rows of at least two."
+        )
+    counts = statistics.classes["count"].to_numpy()
+    parameters = {
+        name: estimator.finalize(statistics.blocks[name], classes)
+        for name, estimator in bind(statistics.spec, statistics.features).items()
+    }
+    return Model(
+        spec=statistics.spec,
+        features=statistics.features,
+        priors=_prior_table(classes, counts, statistics.spec.prior),
+        parameters=parameters,
+        training={"rows": statistics.rows, "null_labels": statistics.null_labels},
+    )
+
+
+def _prior_table(classes: pa.Array, counts: FloatArray, prior: Prior) -> pa.Table:
+    if prior == "empirical":
+        values = counts / counts.sum()
+    elif prior == "uniform":
+        values = np.full(len(classes), 1.0 / len(classes))
+    else:
+        assert isinstance(prior, Mapping)
+        names = [category_text(value) for value in classes.to_pylist()]
+        for given, needed, what in ((prior, names, "names"), (names, prior, "leaves out")):
+            odd = [name for name in given if name not in needed]
+            if odd:
+                raise SpecError(
+                    f"the prior {what} class {odd[0]!r}; training saw {one_of(names)}."
+                )
+        values = np.array([prior[name] for name in names], dtype=np.float64)
+    return pa.table({"class": classes, "count": counts, "prior": values})

@@ -1,0 +1,182 @@
+"""Count, mean and scatter of rows by class, and the only merge of moments.
+
+Scatter is the sum of squared deviations from the mean, Σ w (x − x̄)². Rows are centred on their own
+class mean before they are squared, and parts are merged by the update of Chan, Golub and LeVeque
+("Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq. 2.1),
+generalised to any number of parts and to cross moments. E[x²] − m² is never formed: it loses every
+digit when the mean is large beside the deviation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from probclass_core.arrays import ByClass, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments of ``g`` groups; the trailing shape is ``(d,)``, or ``(d, d)`` for cross moments.
+
+    Attributes:
+        count: Σ w.
+        mean: Σ w x / Σ w, in the feature's unit; 0 where the count is 0. In cross moments entry
+            ``[i, j]`` is the mean of feature i over the rows that have both i and j.
+        scatter: Σ w (x − x̄)², in the unit squared; in cross moments Σ w (xᵢ − x̄ᵢ)(xⱼ − x̄ⱼ).
+    """
+
+    count: FloatArray
+    mean: FloatArray
+    scatter: FloatArray
+
+
+def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
+    """Moments of one column by class.
+
+    Args:
+        column: ``(n,)``; NaN is left out.
+        groups: the rows by class.
+        weights: ``(n,)`` or none.
+
+    Returns:
+        Moments of shape ``(g,)``.
+    """
+    values = column[groups.order]
+    weight = None if weights is None else weights[groups.order]
+    if np.isnan(values.sum()):
+        observed = ~np.isnan(values)
+        weight = observed.astype(np.float64) if weight is None else weight * observed
+        values = np.where(observed, values, 0.0)
+
+    def by_class(terms: FloatArray) -> FloatArray:
+        weighted = terms if weight is None else terms * weight
+        return np.add.reduceat(weighted, groups.starts)
+
+    if weight is None:
+        count = groups.counts.astype(np.float64)
+    else:
+        count = np.add.reduceat(weight, groups.starts)
+    divisor = np.where(count > 0.0, count, 1.0)
+    mean = by_class(values) / divisor
+    deviation = values - np.repeat(mean, groups.counts)
+    # The deviations of a rounded mean do not sum to 0; their sum corrects mean and scatter.
+    residue = by_class(deviation)
+    scatter = by_class(deviation * deviation) - residue * residue / divisor
+    return Moments(count, mean + residue / divisor, np.maximum(scatter, 0.0))
+
+
+def cross_moments(matrix: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
+    """Cross moments of all pairs of features by class, each pair over the rows that have both.
+
+    Args:
+        matrix: ``(d, n)``; NaN is left out.
+        groups: the rows by class.
+        weights: ``(n,)`` or none.
+
+    Returns:
+        Moments of shape ``(g, d, d)``.
+    """
+    size = (len(groups.counts), len(matrix), len(matrix))
+    count, mean, scatter = np.empty(size), np.empty(size), np.empty(size)
+    for group, rows in enumerate(groups.slices):
+        part = matrix[:, groups.order[rows]]
+        weight = None if weights is None else weights[groups.order[rows]]
+        count[group], mean[group], scatter[group] = _cross_moments(part, weight)
+    return Moments(count, mean, scatter)
+
+
+def _cross_moments(
+    part: FloatArray, weight: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of one class, ``(d, n)``: count, mean and scatter, each ``(d, d)``."""
+    observed = ~np.isnan(part)
+    complete = bool(observed.all())
+    weight = np.ones(part.shape[1]) if weight is None else weight
+    if complete:
+        total = weight.sum()
+        centre = (part @ weight) / total
+    else:
+        part = np.where(observed, part, 0.0)
+        present = observed @ weight
+        centre = (part @ weight) / np.where(present > 0.0, present, 1.0)
+    deviation = part - centre[:, None]
+    if complete:
+        residue = (deviation @ weight)[:, None] / total
+        scatter = (deviation * weight) @ deviation.T - total * residue * residue.T
+        count = np.full_like(scatter, total)
+        mean = np.broadcast_to(centre[:, None] + residue, scatter.shape)
+    else:
+        deviation *= observed
+        indicator = observed.astype(np.float64)
+        count = (indicator * weight) @ indicator.T
+        divisor = np.where(count > 0.0, count, 1.0)
+        # residue[i, j]: mean deviation of feature i over the rows that also have feature j.
+        residue = (deviation * weight) @ indicator.T / divisor
+        scatter = (deviation * weight) @ deviation.T - count * residue * residue.T
+        mean = np.where(count > 0.0, centre[:, None] + residue, 0.0)
+    np.fill_diagonal(scatter, np.maximum(np.diagonal(scatter), 0.0))
+    return count, mean, scatter
+
+
+def merge_moments(
+    group: IntArray, groups: int, parts: Moments, *, crossed: bool = False
+) -> Moments:
+    """The merge: moments of the union of the parts of each group.
+
+    Args:
+        group: ``(r,)``, the group that each part belongs to.
+        groups: how many groups there are; one without parts gets zeros.
+        parts: moments of shape ``(r, …)``.
+        crossed: the trailing shape is ``(d, d)``, with means as in `cross_moments`.
+
+    Returns:
+        Moments of shape ``(groups, …)``.
+    """
+
+    def total(terms: FloatArray) -> FloatArray:
+        summed = np.zeros((groups, *terms.shape[1:]))
+        np.add.at(summed, group, terms)
+        return summed
+
+    def transposed(terms: FloatArray) -> FloatArray:
+        return np.swapaxes(terms, -1, -2) if crossed else terms
+
+    count = total(parts.count)
+    divisor = np.where(count > 0.0, count, 1.0)
+    mean = total(parts.count * parts.mean) / divisor
+    shift = np.where(parts.count > 0.0, parts.mean - mean[group], 0.0)
+    residue = total(parts.count * shift) / divisor
+    between = total(parts.count * shift * transposed(shift))
+    scatter = total(parts.scatter) + between - count * residue * transposed(residue)
+    if not crossed:
+        scatter = np.maximum(scatter, 0.0)
+    return Moments(count, mean + residue, scatter)
+
+
+def pooled_variance(moments: Moments) -> FloatArray:
+    """Variance of each feature over all rows, classes pooled: ``(k, d)`` moments to ``(d,)``.
+
+    Divides by the count (maximum likelihood), whatever ``ddof`` the classes use.
+    """
+    whole = merge_moments(np.zeros(len(moments.count), dtype=np.intp), 1, moments)
+    return whole.scatter[0] / np.where(whole.count[0] > 0.0, whole.count[0], 1.0)
+
+
+def without_rounding(variance: FloatArray, mean: FloatArray) -> FloatArray:
+    """Variances, with 0 for those that are nothing but the rounding of a constant."""
+    rounding = 4.0 * np.finfo(np.float64).eps * np.abs(mean)
+    return np.where(variance > rounding * rounding, variance, 0.0)
+
+
+def own_scale(moments: Moments) -> FloatArray:
+    """The scale that floors and ridges are relative to: ``(k, d)`` moments to ``(d,)``, positive.
+
+    A feature's pooled variance; for a feature that is constant in all the data, which tells the
+    classes apart nowhere, its squared value, or 1 where that is 0 too.
+    """
+    largest = np.max(np.abs(moments.mean), axis=0)
+    variance = without_rounding(pooled_variance(moments), largest)
+    constant = np.where(largest > 0.0, largest * largest, 1.0)
+    return np.where(variance > 0.0, variance, constant)

@@ -1,0 +1,53 @@
+"""The only place where posteriors are normalised and decisions taken.
+
+P(c | x) = p(x | c) P(c) / p(x), with p(x) = Σ_c p(x | c) P(c) (Zaki and Meira, ch. 18.1), all in logs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from probclass_core.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Posteriors of ``n`` rows over ``k`` classes.
+
+    Attributes:
+        log_probability: log P(c | x), ``(n, k)``.
+        log_density: log p(x) in nats, ``(n,)``; −inf where every class gives the row likelihood 0.
+    """
+
+    log_probability: FloatArray
+    log_density: FloatArray
+
+    @property
+    def probability(self) -> FloatArray:
+        """P(c | x), ``(n, k)``; every row sums to 1."""
+        return np.exp(self.log_probability)
+
+    @property
+    def decision(self) -> IntArray:
+        """The most probable class of each row, as a position; the first of equals, ``(n,)``."""
+        return np.argmax(self.log_probability, axis=1)
+
+
+def normalise(joint: FloatArray, log_prior: FloatArray) -> Posterior:
+    """Posteriors from joint log-likelihoods.
+
+    Args:
+        joint: log p(x | c) + log P(c), ``(n, k)``, finite or −inf.
+        log_prior: log P(c), ``(k,)``: the posterior of a row that no class can explain.
+    """
+    peak = joint.max(axis=1)
+    impossible = np.isneginf(peak)
+    # Subtracting the peak first keeps the sum between 1 and k: no overflow, no underflow.
+    scaled = joint - np.where(impossible, 0.0, peak)[:, None]
+    with np.errstate(divide="ignore"):
+        log_sum = np.log(np.exp(scaled).sum(axis=1))
+    log_probability = scaled - np.where(impossible, 0.0, log_sum)[:, None]
+    log_probability[impossible] = log_prior
+    return Posterior(log_probability, peak + np.where(impossible, 0.0, log_sum))

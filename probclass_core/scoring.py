@@ -1,0 +1,91 @@
+"""A batch in, a scored batch out: passthrough columns, then what the model says of each row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.errors import SpecError
+from probclass_core.model import Model
+
+PosteriorFormat = Literal["columns", "list"]
+
+
+class Scorer:
+    """A model made ready to score batches of one schema.
+
+    Scored columns: the passthrough ones; ``prediction``; ``probability`` of the prediction; the
+    posterior, as one ``p_<class>`` per class or as ``posterior`` (list<double> in class order);
+    ``log_density``, log p(x) in nats, null where the model knows it only up to a term; ``model_id``.
+
+    Args:
+        model: what scores.
+        schema: of the batches to come.
+        passthrough: columns to keep, in order.
+        posterior: ``"columns"`` or ``"list"``.
+
+    Raises:
+        SpecError: a kept column has the name of a scored one.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        schema: pa.Schema,
+        passthrough: Sequence[str],
+        posterior: PosteriorFormat = "columns",
+    ) -> None:
+        if posterior not in ("columns", "list"):
+            raise SpecError(f"posterior must be 'columns' or 'list', got {posterior!r}.")
+        self.model = model
+        self.passthrough = list(passthrough)
+        self.as_list = posterior == "list"
+        kept = [schema.field(name) for name in passthrough]
+        scored = [
+            pa.field("prediction", model.classes.type),
+            pa.field("probability", pa.float64()),
+            *self._posterior_fields(),
+            pa.field("log_density", pa.float64()),
+            pa.field("model_id", pa.string()),
+        ]
+        taken = {field.name for field in scored} & set(passthrough)
+        if taken:
+            raise SpecError(
+                f"column {min(taken)!r} would stand twice in the scored table; rename it, or leave "
+                "it out of the columns to keep."
+            )
+        metadata = {
+            "probclass.model_id": model.id,
+            "probclass.classes": json.dumps(model.class_names),
+        }
+        self.schema = pa.schema([*kept, *scored], metadata=metadata)
+
+    def _posterior_fields(self) -> list[pa.Field]:
+        if self.as_list:
+            return [pa.field("posterior", pa.list_(pa.float64()))]
+        return [pa.field(f"p_{name}", pa.float64()) for name in self.model.class_names]
+
+    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The scored batch, row by row; the batch has the passthrough columns and the features."""
+        posterior = self.model.posterior(batch)
+        probability = posterior.probability
+        decision = posterior.decision
+        columns: list[pa.Array] = [batch.column(name) for name in self.passthrough]
+        columns.append(self.model.classes.take(pa.array(decision.astype(np.int64))))
+        columns.append(pa.array(probability[np.arange(batch.num_rows), decision]))
+        if self.as_list:
+            width = probability.shape[1]
+            offsets = np.arange(0, probability.size + 1, width, dtype=np.int32)
+            columns.append(pa.ListArray.from_arrays(offsets, probability.ravel()))
+        else:
+            columns.extend(pa.array(column) for column in probability.T)
+        if self.model.normalised:
+            columns.append(pa.array(posterior.log_density))
+        else:
+            columns.append(pa.nulls(batch.num_rows, pa.float64()))
+        columns.append(pa.repeat(self.model.id, batch.num_rows))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)

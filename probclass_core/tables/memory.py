@@ -1,0 +1,114 @@
+"""Tables in memory: Arrow tables, frames, and readers that can be read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrays import BATCH_ROWS, as_table, check_columns
+from probclass_core.errors import TableError
+from probclass_core.tables.filters import Where, expression
+from probclass_core.tables.table import Plan
+
+_FRAGMENT_ROWS = 16 * BATCH_ROWS
+
+
+class _InMemory:
+    """What has no address and no partitions."""
+
+    uri: str | None = None
+    partition_columns: Sequence[str] = ()
+
+    def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
+        return ()
+
+
+class MemoryTable(_InMemory):
+    """A table or frame in memory, cut into slices.
+
+    Args:
+        data: see `arrays.as_table`.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self._table = as_table(data)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._table.schema
+
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+    ) -> Plan:
+        columns = self.schema.names if columns is None else list(columns)
+        check_columns(self.schema, columns)
+        kept = expression(self.schema, partition, where)
+        table = self._table if kept is None else self._table.filter(kept)
+        if kept is not None and not table.num_rows:
+            raise TableError(
+                f"no row meets partition {dict(partition or {})} and where {where}; "
+                f"the table has {self._table.num_rows} rows."
+            )
+        table = table.select(columns)
+        slices = [
+            _Slice(table.slice(start, _FRAGMENT_ROWS))
+            for start in range(0, table.num_rows, _FRAGMENT_ROWS)
+        ]
+        return Plan(table.schema, slices, table.num_rows, None)
+
+
+@dataclass(frozen=True)
+class _Slice:
+    table: pa.Table
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        # Chunks follow the history of a table; equal rows should give equal batches.
+        for start in range(0, self.table.num_rows, BATCH_ROWS):
+            rows = self.table.slice(start, BATCH_ROWS).combine_chunks()
+            yield from rows.to_batches()
+
+
+class ReaderTable(_InMemory):
+    """A stream of batches: one fragment that can be read once."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self._reader = reader
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._reader.schema
+
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+    ) -> Plan:
+        columns = self.schema.names if columns is None else list(columns)
+        check_columns(self.schema, columns)
+        kept = expression(self.schema, partition, where)
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return Plan(schema, [_Stream(self._reader, columns, kept)], None, None)
+
+
+@dataclass(frozen=True)
+class _Stream:
+    reader: pa.RecordBatchReader
+    columns: Sequence[str]
+    kept: pc.Expression | None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.reader:
+            rows = batch if self.kept is None else batch.filter(self.kept)
+            rows = rows.select(list(self.columns))
+            for start in range(0, rows.num_rows, BATCH_ROWS):
+                yield rows.slice(start, BATCH_ROWS)

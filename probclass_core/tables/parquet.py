@@ -1,0 +1,189 @@
+"""Parquet files and Hive-partitioned directories, read fragment by fragment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from probclass_core.arrays import BATCH_ROWS, check_columns
+from probclass_core.errors import TableError, one_of
+from probclass_core.tables.filters import Where, expression
+from probclass_core.tables.table import Plan
+
+_FRAGMENT_ROWS = 16 * BATCH_ROWS
+"""Row groups of one file are read together up to this many rows."""
+
+
+class ParquetTable:
+    """A Parquet file, a directory of them, Hive partitions included, or a pyarrow Dataset.
+
+    Files and directories whose names begin with ``_`` or ``.`` are not data.
+
+    Raises:
+        TableError: there is no such path, no Parquet file below it, or one that cannot be read.
+    """
+
+    def __init__(self, source: str | Path | ds.Dataset) -> None:
+        if isinstance(source, ds.Dataset):
+            self.uri: str | None = None
+            self._dataset = source
+            self._root = ""
+        else:
+            path = local_path(source)
+            self.uri = str(path)
+            self._root = self.uri
+            self._dataset = _discover(path)
+        self.partition_columns: Sequence[str] = _partition_columns(self._dataset)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._dataset.schema
+
+    def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
+        kept = expression(self.schema, None, where)
+        found = {
+            tuple(_partition_of(piece).items()): None for piece in self._pieces(kept)
+        }
+        return [dict(items) for items in found if items]
+
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+    ) -> Plan:
+        columns = self.schema.names if columns is None else list(columns)
+        check_columns(self.schema, columns)
+        kept = expression(self.schema, partition, where)
+        pieces = self._pieces(kept)
+        if not pieces and kept is not None:
+            raise TableError(self._nothing_there(partition, where))
+        fragments: list[_RowGroups] = []
+        rows = 0
+        for piece in pieces:
+            with _readable(piece.path):
+                for groups, held in _grouped(piece):
+                    fragments.append(_RowGroups(groups, self.schema, columns, kept))
+                    rows += held
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return Plan(schema, fragments, rows, self._snapshot(pieces))
+
+    def _pieces(self, kept: pc.Expression | None) -> list[ds.Fragment]:
+        """Files that may hold such rows, in order of their paths."""
+        return sorted(self._dataset.get_fragments(filter=kept), key=lambda piece: piece.path)
+
+    def _nothing_there(self, partition: Mapping[str, Any] | None, where: Where) -> str:
+        present = self.partitions()
+        names = ["/".join(f"{key}={value}" for key, value in one.items()) for one in present]
+        some = one_of(names[:3]) + (f", … {names[-1]!r}" if len(names) > 3 else "")
+        asked = " and ".join(
+            str(what) for what in (dict(partition) if partition else None, where) if what is not None
+        )
+        return f"{self.uri} has no partition with {asked}; it has {len(names)}: {some}."
+
+    def _snapshot(self, pieces: Sequence[ds.Fragment]) -> str | None:
+        """Digest of the files' names, sizes and times of change."""
+        if self.uri is None:
+            return None
+        digest = hashlib.sha256()
+        for piece in pieces:
+            status = os.stat(piece.path)
+            name = os.path.relpath(piece.path, self._root)
+            digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _RowGroups:
+    """Some row groups of one file."""
+
+    piece: ds.Fragment
+    schema: pa.Schema
+    columns: Sequence[str]
+    kept: pc.Expression | None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        with _readable(self.piece.path):
+            yield from self.piece.to_batches(
+                schema=self.schema,
+                columns=list(self.columns),
+                filter=self.kept,
+                batch_size=BATCH_ROWS,
+                batch_readahead=2,
+                use_threads=False,
+            )
+
+
+class _readable:  # noqa: N801 (reads as a phrase: with _readable(path))
+    """Turns what Arrow raises on a damaged file into an error that names the file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (pa.ArrowException, OSError)):
+            reason = " ".join(str(error).split())
+            raise TableError(f"cannot read {self.path}: {reason}") from error
+
+
+def local_path(source: str | Path) -> Path:
+    """A path, or the path in a ``file://`` URI.
+
+    Raises:
+        TableError: another scheme.
+    """
+    text = str(source)
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    elif "://" in text:
+        raise TableError(f"{text}: tables are read from and written to local paths; mount the store.")
+    return Path(text)
+
+
+def _discover(path: Path) -> ds.Dataset:
+    if not path.exists():
+        raise TableError(f"{path} does not exist.")
+    with _readable(str(path)):
+        partitioning = ds.partitioning(flavor="hive") if path.is_dir() else None
+        dataset = ds.dataset(path, format="parquet", partitioning=partitioning)
+        if not dataset.files:
+            raise TableError(f"{path} holds no Parquet files.")
+    return dataset
+
+
+def _partition_columns(dataset: ds.Dataset) -> list[str]:
+    first = next(iter(dataset.get_fragments()), None)
+    return [] if first is None else list(_partition_of(first))
+
+
+def _partition_of(piece: ds.Fragment) -> dict[str, Any]:
+    return dict(ds.get_partition_keys(piece.partition_expression))
+
+
+def _grouped(piece: ds.Fragment) -> Iterator[tuple[ds.Fragment, int]]:
+    """Consecutive row groups of a file, up to `_FRAGMENT_ROWS` together, with their rows."""
+    if not hasattr(piece, "row_groups"):
+        yield piece, piece.count_rows()
+        return
+    together: list[int] = []
+    held = 0
+    for group in piece.row_groups:
+        if together and held + group.num_rows > _FRAGMENT_ROWS:
+            yield piece.subset(row_group_ids=together), held
+            together, held = [], 0
+        together.append(group.id)
+        held += group.num_rows
+    if together:
+        yield piece.subset(row_group_ids=together), held

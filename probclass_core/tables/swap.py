@@ -1,0 +1,60 @@
+"""The one atomic step of a commit: a directory takes another's place.
+
+Where the system can exchange two names in one step (Linux ``renameat2``, macOS ``renamex_np``) a
+reader finds the old directory or the new one at every instant. Elsewhere two renames follow each
+other, and a reader may for that moment find none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import sys
+from pathlib import Path
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_RENAME_SWAP = 2
+_CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)
+
+
+def put_in_place(staged: Path, target: Path) -> Path | None:
+    """Move ``staged`` to ``target``; both lie on one file system.
+
+    Returns:
+        Where the old content of ``target`` now lies, for removal; none where there was none.
+    """
+    while True:
+        try:
+            os.rename(staged, target)
+            return None
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        try:
+            _exchange(staged, target)
+            return staged
+        except FileNotFoundError:
+            continue  # the target went away in between: rename again
+        except OSError as error:
+            if error.errno not in _CANNOT:
+                raise
+        retired = staged.with_name(staged.name + ".old")
+        os.rename(target, retired)
+        os.rename(staged, target)
+        return retired
+
+
+def _exchange(one: Path, other: Path) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(one), os.fsencode(other)
+    if sys.platform == "linux" and hasattr(library, "renameat2"):
+        code = library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE)
+    elif sys.platform == "darwin" and hasattr(library, "renamex_np"):
+        code = library.renamex_np(names[0], names[1], _RENAME_SWAP)
+    else:
+        raise OSError(errno.ENOSYS, "no system call exchanges two names here")
+    if code:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(one))

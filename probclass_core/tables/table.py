@@ -1,0 +1,85 @@
+"""The interface of a table: plan fragments, read record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from probclass_core.tables.filters import Where
+
+
+class Fragment(Protocol):
+    """A part of a table that one worker reads on its own."""
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Its rows, in order, in batches of at most `arrays.BATCH_ROWS`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be read.
+
+    Attributes:
+        schema: of the batches, the columns asked for.
+        fragments: in a fixed order, the same for the same input.
+        rows: how many rows they hold before any row filter; none where nobody knows.
+        snapshot: digest of the input's state; none where it has no identity to speak of.
+    """
+
+    schema: pa.Schema
+    fragments: Sequence[Fragment]
+    rows: int | None
+    snapshot: str | None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows, fragment by fragment."""
+        for fragment in self.fragments:
+            yield from fragment.read()
+
+
+@runtime_checkable
+class Table(Protocol):
+    """A source of rows."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns, partition columns included."""
+        ...
+
+    @property
+    def uri(self) -> str | None:
+        """Where it lies, for provenance; none in memory."""
+        ...
+
+    @property
+    def partition_columns(self) -> Sequence[str]:
+        """The columns that its directories spell out, outermost first."""
+        ...
+
+    def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
+        """The partitions there are, in order."""
+        ...
+
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+    ) -> Plan:
+        """Fragments to read.
+
+        Args:
+            columns: which ones, in order; all by default.
+            partition: values of partition columns; it must be there.
+            where: rows to keep; see `filters.expression`.
+
+        Raises:
+            DataError: a column is not there.
+            TableError: the partition is not there, or files cannot be read.
+        """
+        ...
