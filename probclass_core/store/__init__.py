@@ -1,0 +1,22 @@
+"""Models at rest: saved once, verified on every load, named by what they are.
+
+A map of the folder, in reading order:
+
+- `refs`: names, aliases and references such as ``air@champion``; what they resolve to.
+- `files`: the few things a store asks of a file system, for a local folder and for fsspec.
+- `model_store`: `ModelStore`, which saves, loads, lists and promotes.
+
+What a model looks like as files is told in `probclass_core.bundle`. On disk:
+
+    <store>/<model>/<content id>/manifest.json     written last: without it there is no version
+    <store>/<model>/<content id>/<table>.arrow     the priors, and the parameters of each block
+    <store>/<model>/aliases/<alias>.json           which version it names, since when, and before
+
+A content id is 64 hex digits and ``aliases`` is not, so the two never clash. Names that begin with
+a dot are work in progress and belong to nobody else.
+"""
+
+from probclass_core.store.model_store import ModelStore
+from probclass_core.store.refs import Alias, ModelVersion
+
+__all__ = ["Alias", "ModelStore", "ModelVersion"]

@@ -1,0 +1,232 @@
+"""The few things a store asks of a file system, for a local folder and for what fsspec reaches.
+
+Both make the same promise: a reader meets a written file, or a published folder, whole or not
+at all, whatever happens to the writer. Paths are relative to the store, with ``/`` between parts.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import pyarrow as pa
+
+from probclass_core.bundle import Buffer
+from probclass_core.errors import StoreError
+
+_STAGING = ".staging-"
+_ABANDONED_SECONDS = 24 * 3600
+
+
+class Files(Protocol):
+    """What a store needs; every method raises StoreError where the file system refuses."""
+
+    def place(self, path: str) -> str:
+        """The whole path or URI, for messages."""
+
+    def names(self, folder: str) -> list[str]:
+        """Files and folders directly in ``folder``, sorted; none where there is no such folder."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file at ``path``."""
+
+    def read(self, path: str) -> Buffer:
+        """The bytes of a file; FileNotFoundError where there is none."""
+
+    def write(self, path: str, data: Buffer) -> None:
+        """Make or replace one file in one step."""
+
+    def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
+        """Make ``folder`` of ``files``; it counts as there once the last of them is.
+
+        Where it is there already it is left alone: folders are named by their content.
+        """
+
+
+def open_files(uri: str) -> Files:
+    """The file system that ``uri`` names: a path or ``file://`` is local, the rest is fsspec's.
+
+    Raises:
+        StoreError: the URI's scheme is unknown, or what it needs is not installed.
+    """
+    if "://" not in uri:
+        return LocalFiles(Path(uri))
+    if not uri.startswith("file://"):
+        return FsspecFiles(uri)
+    parts = urlsplit(uri)
+    if parts.netloc not in ("", "localhost"):
+        raise StoreError(f"{uri!r} names the host {parts.netloc!r}; a local path is 'file:///…'.")
+    return LocalFiles(Path(url2pathname(parts.path)))
+
+
+class LocalFiles:
+    """A local folder: staged beside the target, synced to disk, put in place by one rename."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+
+    def place(self, path: str) -> str:
+        return str(self._root / path)
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            with _refusals("list", self.place(folder)):
+                found = [entry.name for entry in (self._root / folder).iterdir()]
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in found if not name.startswith("."))
+
+    def exists(self, path: str) -> bool:
+        with _refusals("look at", self.place(path)):
+            return (self._root / path).is_file()
+
+    def read(self, path: str) -> Buffer:
+        with _refusals("read", self.place(path)), pa.memory_map(self.place(path)) as file:
+            return file.read_buffer()
+
+    def write(self, path: str, data: Buffer) -> None:
+        target = self._root / path
+        with _refusals("write", str(target)), _staging(target.parent) as staging:
+            _write_synced(staging / target.name, data)
+            (staging / target.name).replace(target)
+            _sync(target.parent)
+
+    def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
+        target = self._root / folder
+        with _refusals("write", str(target)), _staging(target.parent) as staging:
+            for name, data in files.items():
+                _write_synced(staging / name, data)
+            _sync(staging)
+            try:
+                staging.rename(target)
+            except OSError as error:
+                # Another saver of the same content was first.
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                if not (target / list(files)[-1]).is_file():
+                    raise StoreError(
+                        f"{target} is there already but incomplete; remove it and save again."
+                    ) from error
+            _sync(target.parent)
+
+
+class FsspecFiles:
+    """Any other URI, through fsspec: a file is one PUT, a folder is there with its last file."""
+
+    def __init__(self, uri: str) -> None:
+        # A password in a URI has no place in a message.
+        self._shown = re.sub(r"://[^/@:]*:[^/@]*@", "://***@", uri).rstrip("/")
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise StoreError(
+                f"{self._shown!r} needs fsspec: pip install 'probclass[fsspec]'."
+            ) from error
+        try:
+            self._fs, self._root = url_to_fs(uri)
+        except (ImportError, ValueError) as error:
+            raise StoreError(f"cannot open the store at {self._shown!r}: {error}.") from error
+
+    def place(self, path: str) -> str:
+        return f"{self._shown}/{path}"
+
+    def names(self, folder: str) -> list[str]:
+        with _refusals("list", self.place(folder)):
+            # A listing from before another process wrote would hide what it wrote.
+            self._fs.invalidate_cache()
+            try:
+                found = self._fs.ls(self._path(folder), detail=False)
+            except FileNotFoundError:
+                return []
+        return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in found)
+
+    def exists(self, path: str) -> bool:
+        with _refusals("look at", self.place(path)):
+            self._fs.invalidate_cache()
+            return bool(self._fs.isfile(self._path(path)))
+
+    def read(self, path: str) -> Buffer:
+        with _refusals("read", self.place(path)):
+            return pa.py_buffer(self._fs.cat_file(self._path(path)))
+
+    def write(self, path: str, data: Buffer) -> None:
+        with _refusals("write", self.place(path)):
+            self._fs.makedirs(self._path(path).rsplit("/", 1)[0], exist_ok=True)
+            self._fs.pipe_file(self._path(path), bytes(data))
+
+    def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
+        for name, data in files.items():
+            self.write(f"{folder}/{name}", data)
+
+    def _path(self, path: str) -> str:
+        return f"{self._root.rstrip('/')}/{path}".rstrip("/")
+
+
+@contextmanager
+def _refusals(verb: str, place: str) -> Iterator[None]:
+    """Turn what a file system refuses into one line; what is not there is the caller's to tell."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StoreError(f"cannot {verb} {place}: {error.strerror or error}.") from error
+
+
+@contextmanager
+def _staging(parent: Path) -> Iterator[Path]:
+    """A new folder in ``parent`` that readers ignore, gone afterwards unless it was renamed."""
+    _make_folder(parent)
+    _sweep(parent)
+    staging = parent / f"{_STAGING}{uuid.uuid4().hex}"
+    staging.mkdir()
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what killed writers left behind, once it is too old to be anyone's work."""
+    for staging in parent.glob(f"{_STAGING}*"):
+        try:
+            abandoned = time.time() - staging.stat().st_mtime > _ABANDONED_SECONDS
+        except FileNotFoundError:
+            continue
+        if abandoned:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync(folder.parent)
+
+
+def _write_synced(path: Path, data: Buffer) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can: a rename alone may be lost."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

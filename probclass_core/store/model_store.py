@@ -1,0 +1,306 @@
+"""Save, load, list and promote models; the road of a version from a fit to a scoring run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from probclass_core.bundle import Bundle, plain_json
+from probclass_core.errors import StoreError, nearest, one_of
+from probclass_core.model import Model
+from probclass_core.store.files import open_files
+from probclass_core.store.refs import (
+    Alias,
+    ModelVersion,
+    check_alias,
+    check_model_name,
+    is_id,
+    is_id_prefix,
+    parse_ref,
+)
+
+_MANIFEST = "manifest.json"
+_ALIASES = "aliases"
+
+
+class Bundled(Protocol):
+    """Anything that can be written as a bundle."""
+
+    def to_bundle(self) -> Bundle:
+        """Its content, tables and provenance."""
+
+
+class ModelStore:
+    """A folder of models: versions named by their content, aliases that move between them.
+
+    Args:
+        uri: a local path or ``file://`` URI, or any URI that fsspec knows
+            (``pip install 'probclass[fsspec]'``). Nothing is made until the first save.
+
+    Example:
+        >>> store = ModelStore("models")                                    # doctest: +SKIP
+        >>> version = store.save(model, "air_quality")                      # doctest: +SKIP
+        >>> store.promote("air_quality", version, alias="champion")         # doctest: +SKIP
+        >>> store.load("air_quality@champion").id == version.id             # doctest: +SKIP
+        True
+    """
+
+    def __init__(self, uri: str | os.PathLike[str]) -> None:
+        self.uri = os.fspath(uri)
+        self._files = open_files(self.uri)
+
+    def __repr__(self) -> str:
+        return f"ModelStore({self.uri!r})"
+
+    # Saving and loading
+
+    def save(
+        self, model: Bundled, name: str, *, provenance: Mapping[str, Any] | None = None
+    ) -> ModelVersion:
+        """Save a model; where an equal fit is stored already, return that version untouched.
+
+        Args:
+            model: what to save.
+            name: of the model; versions of one model share it.
+            provenance: plain JSON values to record beside those of the fit, such as a run id.
+
+        Raises:
+            StoreError: the name or provenance will not do, the file system refuses, or the
+                version that is stored already is damaged.
+        """
+        check_model_name(name)
+        bundle = model.to_bundle()
+        if bundle.kind != "model":
+            raise StoreError(f"a model store keeps models, not {bundle.kind}; finalize it first.")
+        manifest = bundle.manifest()
+        manifest["provenance"] |= plain_json(provenance or {}, "provenance")
+        manifest["created"] = _now()
+        folder = f"{name}/{bundle.content_id}"
+        if self._files.exists(f"{folder}/{_MANIFEST}"):
+            self._bundle(name, bundle.content_id)
+        else:
+            files = {**bundle.files(), _MANIFEST: _json(manifest)}
+            self._files.publish(folder, files)
+        return self._version(name, bundle.content_id)
+
+    def load(self, ref: str) -> Model:
+        """The model that ``name@alias``, ``name@id``, an id's first 8 digits or ``name`` names.
+
+        Every file is verified against its SHA-256 first; local files are memory-mapped.
+
+        Raises:
+            StoreError: there is no such model or version, or it is damaged, or too new.
+            PluginError: an estimator of the model is not installed.
+        """
+        return Model.from_bundle(self.read_bundle(ref))
+
+    def read_bundle(self, ref: str) -> Bundle:
+        """The verified tables and manifest of a version, needing none of its estimators.
+
+        Raises:
+            StoreError: as for `load`.
+        """
+        version = self.resolve(ref)
+        return self._bundle(version.model, version.id)
+
+    # Listing
+
+    def models(self) -> list[str]:
+        """The names of all models, sorted; none where nothing was ever saved."""
+        return [name for name in self._files.names("") if self._ids(name)]
+
+    def versions(self, name: str) -> list[ModelVersion]:
+        """All versions of a model, oldest first.
+
+        Raises:
+            StoreError: there is no such model.
+        """
+        versions = [self._version(name, each) for each in self._known_ids(name)]
+        return sorted(versions, key=lambda version: (version.created, version.id))
+
+    def aliases(self, name: str) -> dict[str, Alias]:
+        """All aliases of a model by name, sorted.
+
+        Raises:
+            StoreError: there is no such model, or an alias file is damaged.
+        """
+        self._known_ids(name)
+        found = ((alias, self._alias(name, alias)) for alias in self._alias_names(name))
+        return {alias: record for alias, record in found if record is not None}
+
+    def resolve(self, ref: str) -> ModelVersion:
+        """The version that a reference names now; a run resolves once and records the id.
+
+        Raises:
+            StoreError: there is no such model or version, or the reference fits several.
+        """
+        name, selector = parse_ref(ref)
+        return self._version(name, self._id(name, selector))
+
+    # Promoting
+
+    def promote(self, name: str, version: ModelVersion | str, alias: str) -> Alias:
+        """Let ``alias`` name ``version`` from now on, in one step: a reader meets old or new.
+
+        Promoting what the alias names already changes nothing, so a retry does no harm.
+
+        Args:
+            name: of the model.
+            version: of that model, or a reference to it, its id, or another of its aliases.
+            alias: such as ``"champion"``.
+
+        Raises:
+            StoreError: the alias will not do, or there is no such version of this model.
+        """
+        check_alias(alias)
+        ref = version.ref if isinstance(version, ModelVersion) else version
+        ref = ref if "@" in ref else f"{name}@{ref}"
+        if parse_ref(ref)[0] != name:
+            raise StoreError(f"{ref!r} is no version of model {name!r}; name a version of its own.")
+        promoted = self.resolve(ref)
+        try:
+            before = self._alias(name, alias)
+        except StoreError:
+            before = None  # Damaged: promoting again is the mend.
+        if before is not None and before.id == promoted.id:
+            return before
+        record = Alias(name, alias, promoted.id, _now(), before.id if before is not None else None)
+        self._files.write(_alias_path(name, alias), _json(asdict(record)))
+        return record
+
+    # What stands in the files
+
+    def _bundle(self, name: str, content_id: str) -> Bundle:
+        folder = f"{name}/{content_id}"
+        where = f"model '{name}@{content_id[:12]}' ({self._files.place(folder)})"
+        manifest = self._manifest(name, content_id)
+        bundle = Bundle.from_files(
+            manifest, lambda file: self._files.read(f"{folder}/{file}"), where=where
+        )
+        if bundle.content_id != content_id:
+            raise StoreError(
+                f"{where} holds version {bundle.content_id[:12]}…; move it to a folder of that "
+                "whole id, or remove it."
+            )
+        return bundle
+
+    def _manifest(self, name: str, content_id: str) -> dict[str, Any]:
+        path = f"{name}/{content_id}/{_MANIFEST}"
+        try:
+            manifest = _parsed(self._files.read(path))
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"model {name!r} has no version {content_id[:12]}… (no {self._files.place(path)}); "
+                f"it has {self._choices(name)}."
+            ) from error
+        if manifest is None:
+            raise StoreError(
+                f"model '{name}@{content_id[:12]}': {self._files.place(path)} is no JSON object; "
+                "restore it from a copy, or remove this version and save it again."
+            )
+        return manifest
+
+    def _version(self, name: str, content_id: str) -> ModelVersion:
+        manifest = self._manifest(name, content_id)
+        provenance = manifest.get("provenance")
+        return ModelVersion(
+            model=name,
+            id=content_id,
+            created=str(manifest.get("created", "")),
+            provenance=provenance if isinstance(provenance, dict) else {},
+        )
+
+    def _alias(self, name: str, alias: str) -> Alias | None:
+        path = _alias_path(name, alias)
+        try:
+            record = _parsed(self._files.read(path)) or {}
+        except FileNotFoundError:
+            return None
+        try:
+            return Alias(**record)
+        except TypeError as error:
+            raise StoreError(
+                f"alias '{name}@{alias}': {self._files.place(path)} is damaged; promote a version "
+                f"to it again; the model has {self._choices(name)}."
+            ) from error
+
+    # What a reference names
+
+    def _id(self, name: str, selector: str | None) -> str:
+        if selector is None:
+            ids = self._known_ids(name)
+            if len(ids) == 1:
+                return ids[0]
+            raise StoreError(
+                f"model {name!r} has {len(ids)} versions; say which, as in '{name}@champion': "
+                f"it has {self._choices(name)}."
+            )
+        if is_id_prefix(selector):
+            found = [each for each in self._known_ids(name) if each.startswith(selector.lower())]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise StoreError(
+                    f"'{name}@{selector}' fits {len(found)} versions, {one_of(found)}; "
+                    "give more digits."
+                )
+        elif (record := self._alias(name, selector)) is not None:
+            return record.id
+        self._known_ids(name)
+        raise StoreError(
+            f"model {name!r} has no version or alias {selector!r}; it has {self._choices(name)}."
+            + nearest(selector, self._alias_names(name))
+        )
+
+    def _ids(self, name: str) -> list[str]:
+        folders = (each for each in self._files.names(name) if is_id(each))
+        return [each for each in folders if self._files.exists(f"{name}/{each}/{_MANIFEST}")]
+
+    def _known_ids(self, name: str) -> list[str]:
+        check_model_name(name)
+        ids = self._ids(name)
+        if not ids:
+            models = self.models()
+            if not models:
+                raise StoreError(
+                    f"no model {name!r}: the store at {self._files.place('')} holds none; check "
+                    "the path, or save a model first."
+                )
+            raise StoreError(
+                f"no model {name!r} in the store at {self._files.place('')}; it has "
+                f"{one_of(models)}." + nearest(name, models)
+            )
+        return ids
+
+    def _alias_names(self, name: str) -> list[str]:
+        files = self._files.names(f"{name}/{_ALIASES}")
+        return [file.removesuffix(".json") for file in files if file.endswith(".json")]
+
+    def _choices(self, name: str) -> str:
+        versions = one_of(each[:12] for each in self._ids(name))
+        return f"aliases {one_of(self._alias_names(name))}; versions {versions}"
+
+
+def _alias_path(name: str, alias: str) -> str:
+    return f"{name}/{_ALIASES}/{alias}.json"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _json(values: Mapping[str, Any]) -> bytes:
+    return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _parsed(data: Any) -> dict[str, Any] | None:
+    """A JSON object, or None where the bytes are no such thing."""
+    try:
+        values = json.loads(bytes(data))
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) else None

@@ -1,0 +1,51 @@
+"""Bundles made by hand, so that the store is tested without fitting anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from probclass_core.bundle import Bundle
+
+
+def hand_made(seed: int = 0, **provenance: Any) -> Bundle:
+    """A bundle of every kind of column that parameters have; another seed, another content."""
+    tensor = pa.fixed_shape_tensor(pa.float64(), (2, 2))
+    flat = pa.array([[1.0, 0.5, 0.5, 2.0 + seed], [1.0, 0.0, 0.0, 1.0]], pa.list_(pa.float64(), 4))
+    priors = pa.table(
+        {
+            "class": pa.array(["bad", "good"]).dictionary_encode(),
+            "count": [3, 7 + seed],
+            "prior": [0.3, 0.7],
+        }
+    )
+    gaussian = pa.table(
+        {
+            "class": ["bad", "good"],
+            "mean": [[0.0, 1.0], [2.0, 3.0]],
+            "covariance": pa.ExtensionArray.from_storage(tensor, flat),
+        }
+    ).replace_schema_metadata({"features": '["a","b"]'})
+    return Bundle(
+        kind="model",
+        content={"spec": {"label": "air"}, "blocks": {"gaussian": {"estimator": "by_hand"}}},
+        tables={"priors": priors, "gaussian": gaussian},
+        provenance=provenance,
+    )
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a store can save: anything that has a bundle."""
+
+    seed: int = 0
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return self.to_bundle().content_id
+
+    def to_bundle(self) -> Bundle:
+        return hand_made(self.seed, **self.provenance)

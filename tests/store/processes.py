@@ -1,0 +1,85 @@
+"""What the tests run in processes of their own: savers that are killed, racers, promoters.
+
+Run as ``python processes.py <what> <store> …``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hand_made import Saved
+
+from probclass_core.store import ModelStore
+
+STEPS = ("open", "os.mkdir", "os.rename", "os.rmdir", "os.remove", "os.listdir", "os.scandir")
+
+
+def save_and_promote(root: Path) -> None:
+    store = ModelStore(root)
+    store.promote("air", store.save(Saved(1), "air"), "champion")
+
+
+def killed(folder: Path) -> None:
+    """Save and promote in ``<folder>/<n>``, killed just before the n-th step on its files.
+
+    Steps are what Python reports to audit hooks, and every fsync. Ends with the first that lives.
+    """
+    for step in itertools.count():
+        root = folder / f"{step:03d}"
+        child = os.fork()
+        if child == 0:
+            kill_before(step, root)
+            save_and_promote(root)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFEXITED(status):
+            sys.exit(os.WEXITSTATUS(status))
+
+
+def kill_before(step: int, root: Path) -> None:
+    steps = itertools.count()
+
+    def count() -> None:
+        if next(steps) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def audit(event: str, arguments: tuple[object, ...]) -> None:
+        if event in STEPS and str(arguments[0]).startswith(str(root)):
+            count()
+
+    sync = os.fsync
+
+    def counted_sync(descriptor: int) -> None:
+        count()
+        sync(descriptor)
+
+    os.fsync = counted_sync
+    sys.addaudithook(audit)
+
+
+def race(root: Path, start: str) -> None:
+    """Save the same ten models in the same order as every other racer, from the same moment."""
+    store = ModelStore(root)
+    saved = [Saved(seed, {"process": os.getpid()}) for seed in range(10)]
+    time.sleep(max(0.0, float(start) - time.time()))
+    for model in saved:
+        assert store.save(model, "air").id == model.id
+
+
+def promote(root: Path, rounds: str) -> None:
+    """Move the champion between two versions, again and again."""
+    store = ModelStore(root)
+    versions = store.versions("air")
+    for number in range(int(rounds)):
+        store.promote("air", versions[number % 2], "champion")
+
+
+if __name__ == "__main__":
+    what: dict[str, Callable[..., None]] = {"killed": killed, "race": race, "promote": promote}
+    what[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

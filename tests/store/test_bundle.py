@@ -1,0 +1,301 @@
+"""A bundle gives back what went in, names it by its content, and vouches for every byte."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hand_made import hand_made
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probclass_core.bundle import FORMAT_VERSION, Bundle, from_ipc, to_ipc
+from probclass_core.errors import StoreError
+
+HERE = Path(__file__).parent
+
+CELLS = {
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.float64(): st.floats(),
+    pa.string(): st.text(st.characters(exclude_categories=["Cs"])),
+    pa.bool_(): st.booleans(),
+    pa.list_(pa.float64()): st.lists(st.floats(), max_size=3),
+    pa.list_(pa.float64(), 2): st.lists(st.floats(), min_size=2, max_size=2),
+    pa.dictionary(pa.int32(), pa.string()): st.sampled_from(["NW", "cv", "SE"]),
+}
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pa.Table:
+    rows = draw(st.integers(0, 20))
+    types = draw(st.lists(st.sampled_from(list(CELLS)), min_size=1, max_size=4))
+    columns = {
+        f"c{number}": pa.array(
+            draw(st.lists(st.none() | CELLS[kind], min_size=rows, max_size=rows)), kind
+        )
+        for number, kind in enumerate(types)
+    }
+    if draw(st.booleans()):
+        tensor = pa.fixed_shape_tensor(pa.float64(), (2, 1))
+        flat = pa.array([[float(row), -0.0] for row in range(rows)], pa.list_(pa.float64(), 2))
+        columns["tensor"] = pa.ExtensionArray.from_storage(tensor, flat)
+    metadata = draw(st.dictionaries(st.text("abc", min_size=1), st.text("xyz"), max_size=3))
+    return pa.table(columns).replace_schema_metadata(metadata or None)
+
+
+def same(left: pa.Table, right: pa.Table) -> bool:
+    """Equal in schema, metadata and every value, a NaN being equal to a NaN."""
+    schemas = left.schema.equals(right.schema, check_metadata=True)
+    return schemas and repr(left.to_pylist()) == repr(right.to_pylist())
+
+
+@given(tables())
+def test_a_table_comes_back_as_it_was(table: pa.Table) -> None:
+    back = from_ipc(to_ipc(table))
+    assert same(back, table)
+    assert to_ipc(back) == to_ipc(table)
+
+
+@given(tables(), st.data())
+def test_the_bytes_do_not_tell_how_a_table_was_cut(table: pa.Table, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, table.num_rows))
+    cut = data.draw(st.integers(start, table.num_rows))
+    rows = table.slice(start)
+    chunked = pa.concat_tables([table.slice(start, cut - start), table.slice(cut)])
+    assert to_ipc(rows) == to_ipc(chunked)
+    # A dictionary and a tensor are more than their values: those are not built anew from lists.
+    plain = rows.select([f.name for f in rows.schema if f.type in CELLS and not is_dictionary(f)])
+    assert to_ipc(plain) == to_ipc(pa.Table.from_pylist(plain.to_pylist(), plain.schema))
+
+
+def is_dictionary(field: pa.Field) -> bool:
+    return bool(pa.types.is_dictionary(field.type))
+
+
+def test_what_lies_beneath_a_null_is_no_part_of_a_table() -> None:
+    validity, values = pa.py_buffer(bytes([0b11111101])), pa.array([1, 99, 3]).buffers()[1]
+    stray = pa.Array.from_buffers(pa.int64(), 3, [validity, values])
+    assert to_ipc(pa.table({"x": stray})) == to_ipc(pa.table({"x": [1, None, 3]}))
+
+
+def test_a_table_without_rows_keeps_its_schema() -> None:
+    empty = hand_made().tables["gaussian"].slice(0, 0)
+    assert same(from_ipc(to_ipc(empty)), empty)
+
+
+def test_chunks_with_dictionaries_of_their_own_become_one() -> None:
+    chunks = [pa.array(["a", "b"]).dictionary_encode(), pa.array(["c", "b"]).dictionary_encode()]
+    back = from_ipc(to_ipc(pa.table({"wind": pa.chunked_array(chunks)})))
+    assert back["wind"].num_chunks == 1
+    assert back["wind"].to_pylist() == ["a", "b", "c", "b"]
+
+
+def test_a_memory_mapped_table_is_not_copied(tmp_path: Path) -> None:
+    path = tmp_path / "points.arrow"
+    path.write_bytes(to_ipc(pa.table({"x": pa.array(range(100_000), pa.float64())})))
+    with pa.memory_map(str(path)) as file:
+        buffer = file.read_buffer()
+    before = pa.total_allocated_bytes()
+    values = from_ipc(buffer)["x"].chunk(0).buffers()[1]
+    assert buffer.address <= values.address < buffer.address + buffer.size
+    assert pa.total_allocated_bytes() - before < 10_000
+
+
+@pytest.mark.parametrize("bytes_", [b"", b"ARROW1", b"no table at all"])
+def test_bytes_that_are_no_table_are_refused(bytes_: bytes) -> None:
+    with pytest.raises(StoreError, match="not a readable Arrow IPC file"):
+        from_ipc(bytes_)
+
+
+def test_a_bundle_comes_back_as_it_was() -> None:
+    bundle = hand_made(rows=10)
+    back = read_back(bundle)
+    assert back.content_id == bundle.content_id
+    assert (back.kind, back.content, back.provenance) == ("model", bundle.content, {"rows": 10})
+    assert list(back.tables) == ["priors", "gaussian"]
+    assert all(same(back.tables[name], table) for name, table in bundle.tables.items())
+    assert back.manifest() == bundle.manifest()
+
+
+def test_the_content_id_is_the_digest_that_the_format_promises() -> None:
+    bundle = hand_made()
+    named = {
+        "kind": "model",
+        "format_version": FORMAT_VERSION,
+        "content": bundle.content,
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in bundle.files().items()},
+    }
+    text = json.dumps(named, sort_keys=True, separators=(",", ":"))
+    assert bundle.content_id == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_content_id_leaves_the_run_out_and_takes_everything_else_in() -> None:
+    bundle = hand_made()
+    assert hand_made(rows=10, run="monday").content_id == bundle.content_id
+    priors = bundle.tables["priors"]
+    others = [
+        hand_made(seed=1),
+        Bundle("statistics", bundle.content, bundle.tables),
+        Bundle("model", {**bundle.content, "more": 1}, bundle.tables),
+        Bundle("model", bundle.content, {"priors": priors}),
+        Bundle("model", bundle.content, {**bundle.tables, "priors": priors.slice(0, 1)}),
+    ]
+    ids = {other.content_id for other in others}
+    assert len(ids) == len(others)
+    assert bundle.content_id not in ids
+
+
+def test_the_content_id_is_the_same_in_every_process() -> None:
+    command = "from hand_made import hand_made; print(hand_made().content_id)"
+    ids = {
+        subprocess.run(
+            [sys.executable, "-c", command],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            cwd=HERE,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    assert ids == {hand_made().content_id}
+
+
+def test_a_bundle_holds_what_would_be_read_back() -> None:
+    content = {"columns": ("a", "b"), "levels": {1: "x"}}
+    bundle = Bundle("model", content, {})
+    content["columns"] = ()
+    assert bundle.content == {"columns": ["a", "b"], "levels": {"1": "x"}}
+
+
+@pytest.mark.parametrize("value", [float("nan"), datetime(2014, 1, 1, tzinfo=UTC), {1, 2}])
+def test_values_that_json_does_not_know_are_refused(value: object) -> None:
+    with pytest.raises(StoreError, match="provenance must be plain values"):
+        Bundle("model", {}, {}, {"value": value})
+
+
+@pytest.mark.parametrize("name", ["a/b", "../up", "wind direction", "风向", "a:b%2F", ".hidden"])
+def test_any_table_name_makes_a_file_of_its_own_folder(name: str) -> None:
+    bundle = Bundle("model", {}, {name: pa.table({"x": [1]})})
+    (file,) = bundle.files()
+    assert Path("folder", file).resolve().parent == Path("folder").resolve()
+    assert list(read_back(bundle).tables) == [name]
+
+
+def test_a_newer_format_asks_for_an_upgrade_before_anything_else() -> None:
+    with pytest.raises(StoreError, match=r"newer probclass .* reads up to 1\); upgrade probclass"):
+        Bundle.from_files({"min_reader_version": FORMAT_VERSION + 1}, no_file)
+
+
+def test_a_newer_format_that_this_reader_may_read_is_read() -> None:
+    bundle = Bundle("model", {}, {}, format_version=FORMAT_VERSION + 1)
+    assert read_back(bundle).content_id == bundle.content_id
+
+
+@pytest.mark.parametrize("key", list(hand_made().manifest()))
+def test_a_manifest_without_one_of_its_keys_is_refused(key: str) -> None:
+    manifest = hand_made().manifest()
+    del manifest[key]
+    with pytest.raises(StoreError, match=f"no valid '{key}'"):
+        Bundle.from_files(manifest, no_file)
+
+
+@pytest.mark.parametrize("manifest", [[], None, "text"])
+def test_a_manifest_that_is_no_object_is_refused(manifest: Any) -> None:
+    with pytest.raises(StoreError, match="no JSON object"):
+        Bundle.from_files(manifest, no_file)
+
+
+EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "the kind": lambda manifest: manifest.update(kind="statistics"),
+    "the format": lambda manifest: manifest.update(format_version=0),
+    "a value of the content": lambda manifest: manifest["content"]["spec"].update(label="water"),
+    "a digest": lambda manifest: manifest["files"]["priors.arrow"].update(sha256="0" * 64),
+    "a file left out": lambda manifest: manifest["files"].pop("priors.arrow"),
+    "the id": lambda manifest: manifest.update(content_id="0" * 64),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_an_edited_manifest_is_refused_before_a_file_is_read(
+    edit: Callable[[dict[str, Any]], object],
+) -> None:
+    manifest = copy.deepcopy(hand_made().manifest())
+    edit(manifest)
+    with pytest.raises(StoreError, match="the manifest was edited"):
+        Bundle.from_files(manifest, no_file)
+
+
+@pytest.mark.parametrize(
+    "name", ["../priors.arrow", "/etc/passwd", "a/b.arrow", "priors", "%.arrow"]
+)
+def test_a_manifest_cannot_reach_outside_its_folder(name: str) -> None:
+    manifest = {**hand_made().manifest(), "files": {name: {"sha256": "0" * 64, "bytes": 1}}}
+    with pytest.raises(StoreError, match=r"entry for file .* is bad"):
+        Bundle.from_files(manifest, no_file)
+
+
+def test_no_table_is_opened_while_another_file_is_unverified() -> None:
+    bundle = hand_made()
+    files = {**bundle.files(), "gaussian.arrow": b"x" * len(bundle.files()["gaussian.arrow"])}
+    with pytest.raises(StoreError, match=r"'gaussian.arrow' is damaged \(SHA-256"):
+        Bundle.from_files(bundle.manifest(), lambda name: files[name])
+
+
+def test_a_well_signed_file_that_would_crash_a_reader_is_refused() -> None:
+    offsets = pa.array([0, 2**30, 2], pa.int32()).buffers()[1]
+    text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
+    data = ipc_as_it_is(text)
+    manifest, files = signed({"priors.arrow": data})
+    with pytest.raises(StoreError, match=r"'priors.arrow' is no valid table"):
+        Bundle.from_files(manifest, files.__getitem__)
+
+
+def test_a_well_signed_file_that_is_no_table_is_refused() -> None:
+    manifest, files = signed({"priors.arrow": b"not arrow"})
+    with pytest.raises(StoreError, match=r"'priors.arrow' is not a readable Arrow IPC file"):
+        Bundle.from_files(manifest, files.__getitem__)
+
+
+def read_back(bundle: Bundle) -> Bundle:
+    """By way of the text of a manifest and a buffer per file, as a store does."""
+    manifest = json.loads(json.dumps(bundle.manifest()))
+    files = bundle.files()
+    return Bundle.from_files(manifest, lambda name: pa.py_buffer(files[name]))
+
+
+def no_file(name: str) -> bytes:
+    raise AssertionError(f"{name} was read")
+
+
+def ipc_as_it_is(array: pa.Array) -> bytes:
+    batch = pa.RecordBatch.from_arrays([array], ["x"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def signed(files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """A manifest that is right about any bytes, as someone who means harm would write it."""
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    named = {"kind": "model", "format_version": 1, "content": {}, "files": digests}
+    text = json.dumps(named, sort_keys=True, separators=(",", ":"))
+    manifest = {
+        **named,
+        "min_reader_version": 1,
+        "content_id": hashlib.sha256(text.encode()).hexdigest(),
+        "files": {name: {"sha256": digests[name], "bytes": len(files[name])} for name in files},
+        "provenance": {},
+    }
+    return manifest, files

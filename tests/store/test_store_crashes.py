@@ -1,0 +1,135 @@
+"""Killed at any step, or with others at work on the same files: all of a version, or none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from hand_made import Saved
+
+from probclass_core.errors import StoreError
+from probclass_core.store import ModelStore
+
+PROCESSES = Path(__file__).parent / "processes.py"
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, PROCESSES, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+
+
+def test_killed_before_any_step_a_reader_sees_all_or_nothing_and_a_rerun_completes(
+    tmp_path: Path,
+) -> None:
+    finish(start("killed", tmp_path))
+    roots = sorted(tmp_path.iterdir())
+    saved = promoted = 0
+    for root in roots:
+        store = ModelStore(root)
+        for folder in root.glob(f"air/{Saved(1).id}"):
+            assert {path.name for path in folder.iterdir()} == {
+                "manifest.json",
+                *Saved(1).to_bundle().files(),
+            }
+        if store.models():
+            saved += 1
+            assert store.read_bundle("air").content_id == Saved(1).id
+            assert len(store.versions("air")) == 1
+            if store.aliases("air"):
+                promoted += 1
+                assert store.resolve("air@champion").id == Saved(1).id
+        version = store.save(Saved(1), "air")
+        store.promote("air", version, "champion")
+        assert store.read_bundle("air@champion").content_id == Saved(1).id
+        assert store.versions("air") == [version]
+    # The kill did come on either side of both commits.
+    assert len(roots) > 20
+    assert 3 < promoted < saved < len(roots) - 3
+
+
+def test_racing_savers_of_equal_fits_make_one_version_each(tmp_path: Path) -> None:
+    racers = [start("race", tmp_path, time.time() + 4) for _ in range(4)]
+    for racer in racers:
+        finish(racer)
+    store = ModelStore(tmp_path)
+    assert {version.id for version in store.versions("air")} == {Saved(n).id for n in range(10)}
+    for version in store.versions("air"):
+        assert store.read_bundle(version.ref).content_id == version.id
+        assert version.provenance["process"] in {racer.pid for racer in racers}
+    assert not list(tmp_path.rglob(".*"))
+
+
+def test_an_alias_that_moves_is_never_away(tmp_path: Path) -> None:
+    store = ModelStore(tmp_path)
+    versions = {store.save(Saved(seed), "air").id for seed in range(2)}
+    store.promote("air", sorted(versions)[0], "champion")
+    promoters = [start("promote", tmp_path, 300) for _ in range(2)]
+    seen = []
+    while any(promoter.poll() is None for promoter in promoters):
+        seen.append(store.resolve("air@champion").id)
+        assert set(store.aliases("air")) == {"champion"}
+    for promoter in promoters:
+        finish(promoter)
+    assert set(seen) == versions
+    assert store.aliases("air")["champion"].previous in versions
+    assert not list(tmp_path.rglob(".*"))
+
+
+class Failing(MemoryFileSystem):
+    """An object store that goes away after so many PUTs."""
+
+    protocol = "failing"
+    puts_left = 0
+
+    def pipe_file(self, path: str, value: bytes, **options: object) -> None:
+        if Failing.puts_left == 0:
+            raise ConnectionError("the object store went away")
+        Failing.puts_left -= 1
+        super().pipe_file(path, value, **options)
+
+
+@pytest.fixture
+def failing() -> str:
+    fsspec.register_implementation("failing", Failing, clobber=True)
+    return f"failing://{uuid.uuid4()}"
+
+
+@pytest.mark.parametrize("puts", [0, 1, 2])
+def test_an_object_store_that_goes_away_shows_no_version(failing: str, puts: int) -> None:
+    store = ModelStore(failing)
+    Failing.puts_left = puts
+    with pytest.raises(StoreError, match=r"cannot write failing://.*: the object store went away"):
+        store.save(Saved(), "air")
+    assert store.models() == []
+    with pytest.raises(StoreError, match="no model 'air'"):
+        store.load(f"air@{Saved().id}")
+    Failing.puts_left = 10
+    version = store.save(Saved(), "air")
+    assert store.read_bundle("air").content_id == version.id
+
+
+def test_a_promotion_that_fails_leaves_the_alias(failing: str) -> None:
+    store = ModelStore(failing)
+    Failing.puts_left = 10
+    first, second = store.save(Saved(), "air"), store.save(Saved(1), "air")
+    store.promote("air", first, "champion")
+    Failing.puts_left = 0
+    with pytest.raises(StoreError, match="went away"):
+        store.promote("air", second, "champion")
+    assert store.resolve("air@champion") == first

@@ -1,0 +1,256 @@
+"""Saving, naming, finding and promoting versions, the same on a disk and behind fsspec."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import time
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand_made import Saved
+
+from probclass_core.bundle import Bundle
+from probclass_core.errors import StoreError
+from probclass_core.store import Alias, ModelStore, ModelVersion
+
+
+@pytest.fixture(params=["local", "file", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ModelStore:
+    """An empty store in a folder that is not there yet, by path, by ``file://``, and by fsspec."""
+    folder = tmp_path / "my models"
+    uris = {"local": folder, "file": folder.as_uri(), "memory": f"memory://{uuid.uuid4()}/models"}
+    return ModelStore(uris[request.param])
+
+
+def test_what_was_saved_is_read_back(store: ModelStore) -> None:
+    saved = Saved(provenance={"rows": 10})
+    version = store.save(saved, "air", provenance={"run": "monday"})
+    assert version.ref == f"air@{saved.id}"
+    assert version.provenance == {"rows": 10, "run": "monday"}
+    assert datetime.now(UTC) - datetime.fromisoformat(version.created) < timedelta(minutes=1)
+    bundle = store.read_bundle(version.ref)
+    assert bundle.content_id == version.id == saved.id
+    assert bundle.content == saved.to_bundle().content
+    assert bundle.provenance == version.provenance
+    for name, table in saved.to_bundle().tables.items():
+        assert bundle.tables[name].equals(table, check_metadata=True)
+
+
+def test_an_equal_fit_is_the_version_that_is_there(store: ModelStore) -> None:
+    first = store.save(Saved(), "air", provenance={"run": "monday"})
+    again = store.save(Saved(), "air", provenance={"run": "tuesday"})
+    assert again == first
+    assert store.versions("air") == [first]
+
+
+def test_one_fit_may_have_several_names(store: ModelStore) -> None:
+    assert store.save(Saved(), "air").id == store.save(Saved(), "water").id
+    assert store.models() == ["air", "water"]
+
+
+def test_versions_stand_in_the_order_they_were_saved(store: ModelStore) -> None:
+    versions = [store.save(Saved(seed), "air") for seed in range(5)]
+    assert store.versions("air") == versions
+
+
+def test_a_version_goes_by_its_id_its_first_digits_and_its_aliases(store: ModelStore) -> None:
+    version = store.save(Saved(), "air")
+    store.save(Saved(1), "air")
+    store.promote("air", version, "champion")
+    selectors = ["champion", version.id, version.id[:8], version.id[:20], version.id.upper()]
+    for selector in selectors:
+        assert store.resolve(f"air@{selector}") == version
+        assert store.read_bundle(f"air@{selector}").content_id == version.id
+
+
+def test_a_bare_name_will_do_while_there_is_one_version(store: ModelStore) -> None:
+    first = store.save(Saved(), "air")
+    assert store.resolve("air") == first
+    second = store.save(Saved(1), "air")
+    store.promote("air", first, "champion")
+    with pytest.raises(StoreError, match="2 versions; say which, as in 'air@champion'") as caught:
+        store.resolve("air")
+    for choice in ("'champion'", first.id[:12], second.id[:12]):
+        assert choice in str(caught.value)
+
+
+def test_promoting_records_when_and_what_it_was_before(store: ModelStore) -> None:
+    first, second = store.save(Saved(), "air"), store.save(Saved(1), "air")
+    assert store.aliases("air") == {}
+    before = store.promote("air", first, "champion")
+    assert (before.id, before.previous) == (first.id, None)
+    after = store.promote("air", second, "champion")
+    assert (after.id, after.previous) == (second.id, first.id)
+    assert datetime.fromisoformat(after.promoted) > datetime.fromisoformat(before.promoted)
+    assert store.aliases("air") == {"champion": after}
+    assert after.previous is not None
+    assert store.promote("air", after.previous, "champion").id == first.id
+
+
+def test_promoting_again_what_is_promoted_changes_nothing(store: ModelStore) -> None:
+    first, second = store.save(Saved(), "air"), store.save(Saved(1), "air")
+    store.promote("air", first, "champion")
+    done = store.promote("air", second, "champion")
+    assert store.promote("air", second, "champion") == done
+    assert store.aliases("air")["champion"].previous == first.id
+
+
+def test_a_version_to_promote_goes_by_any_of_its_names(store: ModelStore) -> None:
+    version = store.save(Saved(), "air")
+    store.save(Saved(1), "air")
+    store.promote("air", version, "candidate")
+    names: list[Any] = [version, version.ref, version.id, version.id[:8], "candidate"]
+    for number, name in enumerate(names):
+        assert store.promote("air", name, f"alias-{number}").id == version.id
+    assert sorted(store.aliases("air")) == [
+        "alias-0",
+        *(f"alias-{n}" for n in range(1, 5)),
+        "candidate",
+    ]
+
+
+def test_a_version_of_another_model_is_not_promoted(store: ModelStore) -> None:
+    version = store.save(Saved(), "water")
+    store.save(Saved(), "air")
+    for name in (version, version.ref):
+        with pytest.raises(StoreError, match="is no version of model 'air'"):
+            store.promote("air", name, "champion")
+    assert store.aliases("air") == {}
+
+
+def test_an_empty_store_has_no_models(store: ModelStore) -> None:
+    assert store.models() == []
+    with pytest.raises(StoreError, match=r"no model 'air': the store at .*models.* holds none"):
+        store.load("air@champion")
+
+
+def test_an_unknown_model_is_told_by_what_there_is_and_the_nearest(store: ModelStore) -> None:
+    store.save(Saved(), "air_quality")
+    store.save(Saved(), "water")
+    asked = [
+        lambda: store.load("air_qualty"),
+        lambda: store.load("air_qualty@champion"),
+        lambda: store.load("air_qualty@0123456789"),
+        lambda: store.versions("air_qualty"),
+        lambda: store.aliases("air_qualty"),
+        lambda: store.promote("air_qualty", "0123456789", "champion"),
+    ]
+    for ask in asked:
+        with pytest.raises(StoreError, match="it has 'air_quality', 'water'") as caught:
+            ask()
+        assert "Did you mean 'air_quality'?" in str(caught.value)
+
+
+@pytest.mark.parametrize("selector", ["champoin", "0123456789", "f" * 64])
+def test_an_unknown_version_is_told_by_what_there_is(store: ModelStore, selector: str) -> None:
+    version = store.save(Saved(), "air")
+    store.promote("air", version, "champion")
+    with pytest.raises(StoreError) as caught:
+        store.load(f"air@{selector}")
+    assert f"aliases 'champion'; versions {version.id[:12]!r}" in str(caught.value)
+    assert ("Did you mean 'champion'?" in str(caught.value)) == (selector == "champoin")
+
+
+def test_digits_that_fit_several_versions_are_not_enough(tmp_path: Path) -> None:
+    store = ModelStore(tmp_path)
+    version = store.save(Saved(), "air")
+    twin = version.id[:10] + "0" * 54
+    (tmp_path / "air" / twin).mkdir()
+    (tmp_path / "air" / twin / "manifest.json").write_text("{}")
+    with pytest.raises(StoreError, match=r"fits 2 versions, .*; give more digits"):
+        store.resolve(f"air@{version.id[:10]}")
+    assert store.resolve(version.ref) == version
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../air", "a/b", "a\\b", "-x", "a@b", "a b", "x" * 129, "a\n", "é"]
+)
+def test_a_model_name_is_safe_on_every_file_system(store: ModelStore, name: str) -> None:
+    with pytest.raises(StoreError, match="cannot name a model; use up to 128 letters"):
+        store.save(Saved(), name)
+    with pytest.raises(StoreError, match="cannot name a model"):
+        store.versions(name)
+    assert store.models() == []
+
+
+@pytest.mark.parametrize("alias", ["", "..", "a/b", "../../x", "a b", ".x", "champion\n"])
+def test_an_alias_is_safe_on_every_file_system(store: ModelStore, alias: str) -> None:
+    store.save(Saved(), "air")
+    with pytest.raises(StoreError, match="cannot be an alias"):
+        store.promote("air", "air", alias)
+    with pytest.raises(StoreError, match="cannot be an alias"):
+        store.load(f"air@{alias}")
+
+
+@pytest.mark.parametrize("alias", ["deadbeef", "0123456789", "DEADBEEF", "f" * 64])
+def test_an_alias_cannot_be_taken_for_an_id(store: ModelStore, alias: str) -> None:
+    version = store.save(Saved(), "air")
+    with pytest.raises(StoreError, match="would be taken for a content id"):
+        store.promote("air", version, alias)
+
+
+def test_a_model_may_be_called_aliases(store: ModelStore) -> None:
+    version = store.save(Saved(), "aliases")
+    store.promote("aliases", version, "aliases")
+    assert store.resolve("aliases@aliases") == version
+    assert store.models() == ["aliases"]
+
+
+@dataclasses.dataclass
+class Statistics:
+    def to_bundle(self) -> Bundle:
+        return Bundle("statistics", {}, {})
+
+
+def test_statistics_are_no_model(store: ModelStore) -> None:
+    with pytest.raises(StoreError, match="keeps models, not statistics; finalize it first"):
+        store.save(Statistics(), "air")
+
+
+def test_provenance_that_cannot_be_written_down_saves_nothing(store: ModelStore) -> None:
+    with pytest.raises(StoreError, match="provenance must be plain values"):
+        store.save(Saved(), "air", provenance={"when": datetime.now(UTC)})
+    assert store.models() == []
+
+
+def test_the_layout_on_disk_is_the_documented_one(tmp_path: Path) -> None:
+    store = ModelStore(str(tmp_path))
+    version = store.save(Saved(), "air")
+    store.promote("air", version, "champion")
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
+    files = ["gaussian.arrow", "manifest.json", "priors.arrow"]
+    assert found == [*(f"air/{version.id}/{name}" for name in files), "air/aliases/champion.json"]
+    alias = json.loads((tmp_path / "air" / "aliases" / "champion.json").read_text())
+    assert alias == dataclasses.asdict(store.aliases("air")["champion"])
+
+
+def test_versions_and_aliases_are_plain_values(store: ModelStore) -> None:
+    version = store.save(Saved(), "air")
+    alias = store.promote("air", version, "champion")
+    assert isinstance(alias, Alias)
+    assert isinstance(version, ModelVersion)
+    for value in (version, alias):
+        assert json.loads(json.dumps(dataclasses.asdict(value))) == dataclasses.asdict(value)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            value.id = "other"  # type: ignore[misc]
+
+
+def test_what_a_killed_saver_left_is_swept_once_it_is_old(tmp_path: Path) -> None:
+    store = ModelStore(tmp_path)
+    old, young = tmp_path / "air" / ".staging-old", tmp_path / "air" / ".staging-young"
+    for folder in (old, young):
+        folder.mkdir(parents=True)
+        (folder / "priors.arrow").write_bytes(b"half")
+    two_days_ago = time.time() - 2 * 24 * 3600
+    os.utime(old, (two_days_ago, two_days_ago))
+    assert store.models() == []
+    store.save(Saved(), "air")
+    assert re.findall(r"\.staging-\w+", str(list((tmp_path / "air").iterdir()))) == [
+        ".staging-young"
+    ]
