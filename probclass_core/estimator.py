@@ -89,7 +89,7 @@ class LikelihoodEstimator(ABC):
 
     @abstractmethod
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Statistics of the union of the parts; ``tables`` holds at least one and stays as it is."""
+        """Statistics of the union of the parts: at least one, and each stays as it is."""
 
     @abstractmethod
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
@@ -182,7 +182,7 @@ def number_option(
         raise SpecError(
             f"{estimator}: {key} must be a {kind} of at least {at_least:g}, got {value!r}."
         )
-    return value
+    return value  # type: ignore[no-any-return]  # checked to be a number above
 
 
 def choice_option(estimator: str, key: str, value: Any, choices: Sequence[str]) -> str:

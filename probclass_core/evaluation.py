@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrays import MISSING, FloatArray, class_labels, label_codes
+from probclass_core.arrays import MISSING, FloatArray, IntArray, class_labels, label_codes
 from probclass_core.errors import DataError
 from probclass_core.model import Model
 
@@ -90,9 +90,10 @@ class Evaluator:
         confusion = np.bincount(cells, minlength=size * size).reshape(size, size)
         probability = posterior.probability[known]
         surprise = -posterior.log_probability[known, truth[known]]
-        brier = (probability**2).sum(axis=1) - 2.0 * probability[np.arange(len(known)), truth[known]]
+        error = probability.copy()
+        error[np.arange(len(known)), truth[known]] -= 1.0
         losses = np.array(
-            [surprise.sum(), (brier + 1.0).sum(), -self.model.log_prior[truth[known]].sum()]
+            [surprise.sum(), (error**2).sum(), -self.model.log_prior[truth[known]].sum()]
         )
         unseen = batch.num_rows - labels.null_count - len(known)
         return _Measured(confusion, losses, labels.null_count, unseen)
@@ -142,7 +143,7 @@ class Evaluator:
         right = np.diagonal(self.confusion)
         support, predicted = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
 
-        def ratio(part: FloatArray, whole: FloatArray) -> pa.Array:
+        def ratio(part: IntArray, whole: IntArray) -> pa.Array:
             values = part / np.where(whole > 0, whole, 1)
             return pa.array(values, mask=whole == 0)
 

@@ -23,6 +23,7 @@ from probclass_core.posterior import Posterior, normalise
 from probclass_core.spec import ModelSpec, Prior, category_text
 from probclass_core.statistics import Statistics, bind, schema_of, type_names
 
+
 @dataclass(frozen=True)
 class Model:
     """A class prior times the likelihoods of its blocks.
@@ -55,7 +56,8 @@ class Model:
     def log_prior(self) -> FloatArray:
         """log P(c), ``(k,)``; −inf for a prior of 0."""
         with np.errstate(divide="ignore"):
-            return np.log(self.priors["prior"].to_numpy())
+            log_prior: FloatArray = np.log(self.priors["prior"].to_numpy())
+        return log_prior
 
     @cached_property
     def id(self) -> str:
@@ -258,8 +260,6 @@ def _prior_table(classes: pa.Array, counts: FloatArray, prior: Prior) -> pa.Tabl
         for given, needed, what in ((prior, names, "names"), (names, prior, "leaves out")):
             odd = [name for name in given if name not in needed]
             if odd:
-                raise SpecError(
-                    f"the prior {what} class {odd[0]!r}; training saw {one_of(names)}."
-                )
+                raise SpecError(f"the prior {what} class {odd[0]!r}; training saw {one_of(names)}.")
         values = np.array([prior[name] for name in names], dtype=np.float64)
     return pa.table({"class": classes, "count": counts, "prior": values})

@@ -161,7 +161,8 @@ def pooled_variance(moments: Moments) -> FloatArray:
     Divides by the count (maximum likelihood), whatever ``ddof`` the classes use.
     """
     whole = merge_moments(np.zeros(len(moments.count), dtype=np.intp), 1, moments)
-    return whole.scatter[0] / np.where(whole.count[0] > 0.0, whole.count[0], 1.0)
+    variance: FloatArray = whole.scatter[0] / np.where(whole.count[0] > 0.0, whole.count[0], 1.0)
+    return variance
 
 
 def without_rounding(variance: FloatArray, mean: FloatArray) -> FloatArray:

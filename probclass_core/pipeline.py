@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_core.errors import DataError, SpecError, TableError
 from probclass_core.engines.local import ordered_map
+from probclass_core.errors import SpecError, TableError
 from probclass_core.evaluation import Evaluation, Evaluator
 from probclass_core.model import Model, finalize
 from probclass_core.scoring import PosteriorFormat, Scorer
@@ -33,7 +33,7 @@ Progress = Callable[[int, int | None], None]
 What it raises ends the work, and nothing is committed."""
 
 _MERGE_EVERY = 256
-"""Fragments after which their statistics are merged, so that a lake of many files fits in memory."""
+"""Fragments after which their statistics are merged, so that many files fit in memory."""
 
 
 def fit(
@@ -216,9 +216,7 @@ def score(
             f"partition {dict(partition)} must name the partition columns of the source, "
             f"{list(table.partition_columns)}, no others; choose rows with where."
         )
-    plans = [
-        (part, _score_plan(table, model, part, where, columns)) for part in partitions
-    ]
+    plans = [(part, _score_plan(table, model, part, where, columns)) for part in partitions]
     total = [plan.rows for _, plan in plans]
     counter = _Counter(progress, None if None in total else sum(filter(None, total)))
     rows, skipped, commits = 0, 0, []

@@ -1,6 +1,6 @@
 """The only place where posteriors are normalised and decisions taken.
 
-P(c | x) = p(x | c) P(c) / p(x), with p(x) = Σ_c p(x | c) P(c) (Zaki and Meira, ch. 18.1), all in logs.
+P(c | x) = p(x | c) P(c) / p(x), with p(x) = Σ_c p(x | c) P(c) (Zaki and Meira, ch. 18.1), in logs.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ class Posterior:
     @property
     def probability(self) -> FloatArray:
         """P(c | x), ``(n, k)``; every row sums to 1."""
-        return np.exp(self.log_probability)
+        probability: FloatArray = np.exp(self.log_probability)
+        return probability
 
     @property
     def decision(self) -> IntArray:
         """The most probable class of each row, as a position; the first of equals, ``(n,)``."""
-        return np.argmax(self.log_probability, axis=1)
+        decision: IntArray = np.argmax(self.log_probability, axis=1)
+        return decision
 
 
 def normalise(joint: FloatArray, log_prior: FloatArray) -> Posterior:

@@ -20,7 +20,7 @@ class Scorer:
 
     Scored columns: the passthrough ones; ``prediction``; ``probability`` of the prediction; the
     posterior, as one ``p_<class>`` per class or as ``posterior`` (list<double> in class order);
-    ``log_density``, log p(x) in nats, null where the model knows it only up to a term; ``model_id``.
+    ``log_density``, log p(x) in nats, null where a block knows it only up to a term; ``model_id``.
 
     Args:
         model: what scores.

@@ -219,7 +219,7 @@ class ModelSpec:
         exclude: Iterable[str] = (),
         prior: Prior = "empirical",
     ) -> ModelSpec:
-        """A first model for a table: numbers to ``gaussian_diagonal``, categories to ``categorical``.
+        """A first model: numbers to ``gaussian_diagonal``, categories to ``categorical``.
 
         Args:
             schema: of the table; a table or dataset with a ``schema`` will do.

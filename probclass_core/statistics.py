@@ -130,9 +130,7 @@ def summarize_batches(
                     parts[:] = [estimator.merge(parts)]
         on_rows(batch.num_rows)
     classes = _merged_classes(class_parts, class_type(_values(schema.field(spec.label).type)))
-    blocks = {
-        name: estimators[name].merge(parts) for name, parts in block_parts.items() if parts
-    }
+    blocks = {name: estimators[name].merge(parts) for name, parts in block_parts.items() if parts}
     return Statistics(spec, features, classes, blocks, rows, null_labels)
 
 

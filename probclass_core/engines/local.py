@@ -20,8 +20,8 @@ def ordered_map(
     """``work`` of every item, in order, however the items finish.
 
     At most two items per worker are under way or waiting, so memory does not grow with the number
-    of items. Linear algebra inside a worker runs on one thread: the workers are the parallelism, and
-    its rounding must not depend on how many there are.
+    of items. Linear algebra inside a worker runs on one thread: the workers are the parallelism,
+    and its rounding must not depend on how many there are.
 
     Args:
         work: called in worker threads; what it raises is raised here.

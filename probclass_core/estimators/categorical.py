@@ -1,7 +1,8 @@
 """Independent categories with pseudo-counts.
 
-Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.2: f(v | c) = (n_c(v) + α_v) / (n_c + Σα),
-with α = 1 the Laplace correction (eq. 18.17) and any α_v a prior count per value (eq. 18.18).
+Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.2: f(v | c) = (n_c(v) + α_v) /
+(n_c + Σα), with α = 1 the Laplace correction and any α_v a prior count per value (eq. 18.17 and
+18.18 of the authors' earlier draft of the chapter).
 """
 
 from __future__ import annotations
@@ -69,9 +70,7 @@ class Categorical(LikelihoodEstimator):
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         chosen = read_options(self.name, options, _DEFAULTS)
         super().__init__(features, chosen)
-        require_types(
-            self.name, features, is_category_type, "categories (text, bool, integers)"
-        )
+        require_types(self.name, features, is_category_type, "categories (text, bool, integers)")
         self.unseen = choice_option(self.name, "unseen", chosen["unseen"], _UNSEEN)
         self.smooth = choice_option(self.name, "smooth", chosen["smooth"], ("all", "zeros"))
         self.domain = self._read_domain(chosen["domain"])
@@ -102,7 +101,7 @@ class Categorical(LikelihoodEstimator):
             key = f"pseudo_count of {column!r}"
             if isinstance(count, Mapping):
                 counts[column] = {
-                    category_text(value): number_option(self.name, f"{key}, value {value!r},", alpha)
+                    category_text(value): number_option(self.name, f"{key} ({value!r})", alpha)
                     for value, alpha in count.items()
                 }
             else:
@@ -233,10 +232,10 @@ class Categorical(LikelihoodEstimator):
                 "pseudo-counts are 0; give it a pseudo_count, or leave the column out."
             )
         with np.errstate(divide="ignore", invalid="ignore"):
-            smoothed = np.log(counts + alpha) - np.log(total)
-            if self.smooth == "all":
-                return smoothed
-            return np.where(counts > 0.0, np.log(counts) - np.log(held), smoothed)
+            smoothed: FloatArray = np.log(counts + alpha) - np.log(total)
+            if self.smooth == "zeros":
+                smoothed = np.where(counts > 0.0, np.log(counts) - np.log(held), smoothed)
+        return smoothed
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CategoricalLikelihood:
         return CategoricalLikelihood(parameters, classes, self.unseen)

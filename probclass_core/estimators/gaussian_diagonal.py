@@ -74,9 +74,7 @@ class GaussianDiagonal(LikelihoodEstimator):
         super().__init__(features, chosen)
         require_types(self.name, features, is_numeric_type, "numbers")
         self.ddof = number_option(self.name, "ddof", chosen["ddof"])
-        self.variance_floor = number_option(
-            self.name, "variance_floor", chosen["variance_floor"]
-        )
+        self.variance_floor = number_option(self.name, "variance_floor", chosen["variance_floor"])
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -129,17 +127,13 @@ class GaussianDiagonal(LikelihoodEstimator):
         features = self.features.names
         feature = label_codes(table["feature"], pa.array(features, pa.string()))
         group = label_codes(table["class"], classes) * len(features) + feature
-        parts = Moments(
-            *(table[field].to_numpy() for field in ("count", "mean", "scatter"))
-        )
+        parts = Moments(*(table[field].to_numpy() for field in ("count", "mean", "scatter")))
         merged = merge_moments(group, len(classes) * len(features), parts)
         shape = (len(classes), len(features))
         return Moments(*(x.reshape(shape) for x in (merged.count, merged.mean, merged.scatter)))
 
     def _table(self, classes: pa.Array, moments: Moments) -> pa.Table:
-        table = self._tidy(
-            classes, count=moments.count, mean=moments.mean, scatter=moments.scatter
-        )
+        table = self._tidy(classes, count=moments.count, mean=moments.mean, scatter=moments.scatter)
         return table.filter(pa.array(moments.count.ravel() > 0.0))
 
     def _tidy(self, classes: pa.Array, **fields: FloatArray) -> pa.Table:
@@ -167,9 +161,7 @@ class GaussianDiagonalLikelihood:
         self.point_mass: BoolArray = variance == 0.0
         width = np.sqrt(np.where(self.point_mass, 1.0, variance))
         self.precision = np.where(self.point_mass, 0.0, 1.0 / width)
-        self.log_peak = -0.5 * LOG_2PI - np.log(
-            np.where(self.point_mass, POINT_MASS_WIDTH, width)
-        )
+        self.log_peak = -0.5 * LOG_2PI - np.log(np.where(self.point_mass, POINT_MASS_WIDTH, width))
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         matrix = numeric_matrix(batch, self.features)

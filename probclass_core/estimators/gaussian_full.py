@@ -68,9 +68,7 @@ class GaussianFull(LikelihoodEstimator):
     name: ClassVar[str] = "gaussian_full"
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        chosen = read_options(
-            self.name, options, {"ddof": 0, "ridge": 0.0, "on_singular": "ridge"}
-        )
+        chosen = read_options(self.name, options, {"ddof": 0, "ridge": 0.0, "on_singular": "ridge"})
         super().__init__(features, chosen)
         require_types(self.name, features, is_numeric_type, "numbers")
         self.ddof = number_option(self.name, "ddof", chosen["ddof"])

@@ -25,8 +25,9 @@ def open_table(source: Any) -> Table:
     """The table behind a source.
 
     Args:
-        source: a path or URI of Parquet files; a pyarrow Table, RecordBatch, RecordBatchReader (read
-            once) or Dataset; a pandas or polars DataFrame; a mapping of columns; a `Table`.
+        source: a path or URI of Parquet files; a pyarrow Table, RecordBatch, Dataset or
+            RecordBatchReader (read once); a pandas or polars DataFrame; a mapping of columns; a
+            `Table`.
 
     Raises:
         TableError: the path holds no Parquet table.

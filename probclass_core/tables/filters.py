@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from probclass_core.errors import SpecError, TableError, one_of
 
 Condition = Sequence[Any]
-Where = Sequence[Condition] | pc.Expression | None
+Where: TypeAlias = Sequence[Condition] | pc.Expression | None
 """Conditions ``(column, op, value)`` that must all hold, or a ready expression, or no condition."""
 
 _OPERATORS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {

@@ -49,9 +49,7 @@ class ParquetTable:
 
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
         kept = expression(self.schema, None, where)
-        found = {
-            tuple(_partition_of(piece).items()): None for piece in self._pieces(kept)
-        }
+        found = {tuple(_partition_of(piece).items()): None for piece in self._pieces(kept)}
         return [dict(items) for items in found if items]
 
     def plan(
@@ -85,9 +83,7 @@ class ParquetTable:
         present = self.partitions()
         names = ["/".join(f"{key}={value}" for key, value in one.items()) for one in present]
         some = one_of(names[:3]) + (f", … {names[-1]!r}" if len(names) > 3 else "")
-        asked = " and ".join(
-            str(what) for what in (dict(partition) if partition else None, where) if what is not None
-        )
+        asked = " and ".join(str(what) for what in (partition, where) if what is not None)
         return f"{self.uri} has no partition with {asked}; it has {len(names)}: {some}."
 
     def _snapshot(self, pieces: Sequence[ds.Fragment]) -> str | None:
@@ -96,7 +92,7 @@ class ParquetTable:
             return None
         digest = hashlib.sha256()
         for piece in pieces:
-            status = os.stat(piece.path)
+            status = Path(piece.path).stat()
             name = os.path.relpath(piece.path, self._root)
             digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
         return digest.hexdigest()
@@ -123,7 +119,7 @@ class _RowGroups:
             )
 
 
-class _readable:  # noqa: N801 (reads as a phrase: with _readable(path))
+class _readable:
     """Turns what Arrow raises on a damaged file into an error that names the file."""
 
     def __init__(self, path: str) -> None:
@@ -148,7 +144,9 @@ def local_path(source: str | Path) -> Path:
     if text.startswith("file://"):
         text = text.removeprefix("file://")
     elif "://" in text:
-        raise TableError(f"{text}: tables are read from and written to local paths; mount the store.")
+        raise TableError(
+            f"{text}: tables are read from and written to local paths; mount the store."
+        )
     return Path(text)
 
 

@@ -27,7 +27,7 @@ def put_in_place(staged: Path, target: Path) -> Path | None:
     """
     while True:
         try:
-            os.rename(staged, target)
+            staged.rename(target)
             return None
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
@@ -41,8 +41,8 @@ def put_in_place(staged: Path, target: Path) -> Path | None:
             if error.errno not in _CANNOT:
                 raise
         retired = staged.with_name(staged.name + ".old")
-        os.rename(target, retired)
-        os.rename(staged, target)
+        target.rename(retired)
+        staged.rename(target)
         return retired
 
 
