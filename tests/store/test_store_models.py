@@ -1,0 +1,71 @@
+"""A model that went through a store is the model that was fitted."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hand_made import Saved
+
+import probclass_core as pc
+
+BLOCKS = [
+    pc.Block("gaussian_full", ["bill_length_mm", "bill_depth_mm"]),
+    pc.Block("gaussian_diagonal", ["flipper_length_mm"]),
+    pc.Block("categorical", ["sex"], domain={"sex": ["FEMALE", "MALE"]}),
+    pc.Block("knn_density", ["body_mass_g"], k=10),
+]
+SPEC = pc.ModelSpec(label="species", blocks=BLOCKS)
+
+
+@pytest.fixture(params=["local", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> pc.ModelStore:
+    return pc.ModelStore(tmp_path if request.param == "local" else f"memory://{uuid.uuid4()}")
+
+
+def test_a_saved_model_predicts_the_same(store: pc.ModelStore, penguins: pa.Table) -> None:
+    model = pc.fit(penguins, SPEC)
+    version = store.save(model, "penguins")
+    assert version.id == model.id
+    store.promote("penguins", version, alias="champion")
+    loaded = store.load("penguins@champion")
+    assert loaded.id == model.id
+    assert loaded.spec == model.spec
+    assert loaded.training == model.training
+    assert loaded.predict(penguins).equals(model.predict(penguins))
+    assert np.array_equal(loaded.predict_log_proba(penguins), model.predict_log_proba(penguins))
+    assert np.array_equal(loaded.score_samples(penguins), model.score_samples(penguins))
+
+
+def test_a_refit_on_the_same_rows_is_the_version_that_is_there(
+    store: pc.ModelStore, penguins: pa.Table
+) -> None:
+    first = store.save(pc.fit(penguins, SPEC), "penguins")
+    assert store.save(pc.fit(penguins, SPEC), "penguins") == first
+    other = store.save(pc.fit(penguins.slice(1), SPEC), "penguins")
+    assert store.versions("penguins") == [first, other]
+
+
+def test_a_loaded_model_can_be_saved_in_another_store(
+    store: pc.ModelStore, penguins: pa.Table, tmp_path: Path
+) -> None:
+    version = store.save(pc.fit(penguins, SPEC), "penguins")
+    copy = pc.ModelStore(tmp_path / "copy").save(store.load("penguins"), "penguins")
+    assert (copy.id, copy.provenance) == (version.id, version.provenance)
+
+
+def test_another_prior_is_another_version(store: pc.ModelStore, penguins: pa.Table) -> None:
+    model = pc.fit(penguins, SPEC)
+    uniform = model.with_prior("uniform")
+    assert store.save(model, "penguins").id != store.save(uniform, "penguins").id
+    assert len(store.versions("penguins")) == 2
+
+
+def test_a_bundle_is_readable_where_its_estimator_is_not_installed(store: pc.ModelStore) -> None:
+    store.save(Saved(), "air")
+    with pytest.raises(pc.PluginError, match="by_hand"):
+        store.load("air")
+    assert store.read_bundle("air").tables["gaussian"].column_names[:2] == ["class", "mean"]
