@@ -15,6 +15,9 @@ import numpy as np
 
 from probclass_core.arrays import ByClass, FloatArray, IntArray
 
+_FEW_CLASSES = 64
+"""Up to here a loop over the classes of a batch costs less than it saves."""
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -43,28 +46,55 @@ def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | No
     Returns:
         Moments of shape ``(g,)``.
     """
-    values = column[groups.order]
-    weight = None if weights is None else weights[groups.order]
-    if np.isnan(values.sum()):
-        observed = ~np.isnan(values)
-        weight = observed.astype(np.float64) if weight is None else weight * observed
-        values = np.where(observed, values, 0.0)
+    values = np.take(column, groups.order, mode="clip")  # "clip" spares a check; order is valid
+    if weights is None and len(groups.counts) <= _FEW_CLASSES:
+        moments = _sliced_moments(values, groups)
+        if not np.isnan(moments.mean).any():
+            return moments
+        values = np.take(column, groups.order, mode="clip")
+    return _reduced_moments(values, groups, weights)
 
-    def by_class(terms: FloatArray) -> FloatArray:
-        weighted = terms if weight is None else terms * weight
-        return np.add.reduceat(weighted, groups.starts)
 
-    if weight is None:
-        count = groups.counts.astype(np.float64)
-    else:
-        count = np.add.reduceat(weight, groups.starts)
+def _sliced_moments(values: FloatArray, groups: ByClass) -> Moments:
+    """Class by class in place: several times faster than `_reduced_moments`, for few classes.
+
+    The values are sorted by class and used up; a NaN among them makes its class NaN.
+    """
+    count = groups.counts.astype(np.float64)
+    mean, residue, scatter = np.empty((3, len(count)))
+    for group, rows in enumerate(groups.slices):
+        part = values[rows]
+        mean[group] = part.sum() / count[group]
+        part -= mean[group]
+        residue[group] = part.sum() / count[group]
+        scatter[group] = part.dot(part)
+    return _corrected(count, mean, residue, scatter)
+
+
+def _reduced_moments(values: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
+    """All classes at once, with weights and NaN."""
+    observed = ~np.isnan(values)
+    weight = observed.astype(np.float64)
+    if weights is not None:
+        weight *= weights[groups.order]
+    values = np.where(observed, values, 0.0)
+    count = np.add.reduceat(weight, groups.starts)
     divisor = np.where(count > 0.0, count, 1.0)
-    mean = by_class(values) / divisor
+    mean = np.add.reduceat(values * weight, groups.starts) / divisor
     deviation = values - np.repeat(mean, groups.counts)
-    # The deviations of a rounded mean do not sum to 0; their sum corrects mean and scatter.
-    residue = by_class(deviation)
-    scatter = by_class(deviation * deviation) - residue * residue / divisor
-    return Moments(count, mean + residue / divisor, np.maximum(scatter, 0.0))
+    residue = np.add.reduceat(deviation * weight, groups.starts) / divisor
+    scatter = np.add.reduceat(deviation * deviation * weight, groups.starts)
+    return _corrected(count, mean, residue, scatter)
+
+
+def _corrected(
+    count: FloatArray, mean: FloatArray, residue: FloatArray, scatter: FloatArray
+) -> Moments:
+    """Mean and scatter without the rounding of the mean that the rows were centred on.
+
+    Deviations from a rounded mean do not average to 0 but to ``residue``.
+    """
+    return Moments(count, mean + residue, np.maximum(scatter - count * residue * residue, 0.0))
 
 
 def cross_moments(matrix: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
