@@ -76,7 +76,13 @@ def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None
         shares = _daily_means(days, columns, calendar)
         with rc_context({"date.converter": "concise"}):
             areas = axis.stackplot(
-                calendar, shares, labels=classes, colors=_COLOURS, linewidth=0.0, step="mid"
+                calendar,
+                shares,
+                labels=classes,
+                colors=_COLOURS,
+                step="mid",
+                linewidth=0.0,
+                antialiased=False,  # or each area shines through along its neighbour's edge
             )
         for i, area in enumerate(areas):
             area.set_hatch(_HATCHES[i // len(_COLOURS) % len(_HATCHES)])

@@ -7,7 +7,6 @@ next. A task that is told to stop does so between two batches, or just before it
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -31,8 +30,12 @@ class ProbClassOperator(BaseOperator):
     _stop_requested = False
     _last_log_line = 0.0
 
-    def call(self) -> dict[str, Any]:
-        """Make the library call and return its summary: references and numbers, never rows."""
+    def call(self, run: dict[str, str]) -> dict[str, Any]:
+        """Make the library call and return its summary: references and numbers, never rows.
+
+        Args:
+            run: dag_id, task_id and run_id, to be recorded with what the call leaves behind.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not say which call it makes.")
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -45,14 +48,16 @@ class ProbClassOperator(BaseOperator):
             ProbClassTaskStopped: the task was told to stop; nothing was committed.
         """
         self._check_rendered_fields()
-        from probclass_core.errors import DataError, PluginError, ProbClassError, SpecError
+        import probclass_core as pc
 
         self._last_log_line = time.monotonic()
         try:
-            summary = _json_safe(self.call())
-        except (SpecError, DataError, PluginError) as error:
+            summary = self.call(
+                {"dag_id": self.dag_id, "task_id": self.task_id, "run_id": context["run_id"]}
+            )
+        except (pc.SpecError, pc.DataError, pc.PluginError, pc.NotSupportedError) as error:
             raise AirflowFailException(str(error)) from None
-        except ProbClassError as error:
+        except pc.ProbClassError as error:
             # The message says it all; the frames of the library below would bury it in the log.
             raise error.with_traceback(None) from None
         for outlet in self.outlets:
@@ -116,11 +121,3 @@ def _leaves(place: str, value: object) -> Iterator[tuple[str, object]]:
             yield from _leaves(f"{place}[{position}]", item)
     else:
         yield place, value
-
-
-def _json_safe(summary: dict[str, Any]) -> dict[str, Any]:
-    """Non-finite numbers as text ("inf"), which JSON lacks and `float` reads back."""
-    return {
-        key: str(value) if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in summary.items()
-    }

@@ -8,7 +8,7 @@ DAG on a schedule, from ``{{ partition_key or (ds if ds is defined else run_id) 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from probclass_airflow.base import ProbClassOperator
 
@@ -74,14 +74,17 @@ class ProbClassTrainOperator(ProbClassOperator):
         self.where = where
         self.workers = workers
 
-    def call(self) -> dict[str, Any]:
+    def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Fit, save, promote."""
         import probclass_core as pc
 
-        read = pc.ModelSpec.from_dict if isinstance(self.spec, Mapping) else pc.ModelSpec.from_file
+        if isinstance(self.spec, Mapping):
+            spec = pc.ModelSpec.from_dict(self.spec)
+        else:
+            spec = pc.ModelSpec.from_file(self.spec)
         fitted = pc.fit(
             self.source,
-            read(self.spec),
+            spec,
             partition=self.partition,
             where=self.where,
             workers=self.workers,
@@ -89,12 +92,12 @@ class ProbClassTrainOperator(ProbClassOperator):
         )
         store = pc.ModelStore(self.store)
         self.stop_if_asked()
-        version = store.save(fitted, self.model)
+        version = store.save(fitted, self.model, provenance={"airflow": run})
         if self.alias is not None:
             self.stop_if_asked()
             store.promote(self.model, version, alias=self.alias)
         return {
-            "model": f"{self.model}@{fitted.id}",
+            "model": version.ref,
             "alias": self.alias,
             "rows": fitted.training["rows"],
             "null_labels": fitted.training["null_labels"],
@@ -117,7 +120,8 @@ class ProbClassScoreOperator(ProbClassOperator):
         workers: threads to read with; the library decides by default.
 
     Returns (XCom and the `extra` of outlet assets):
-        model (``name@id``), partition, rows, partitions, skipped, uri, commit_id, seconds.
+        model (``name@id``), partition, partitions (how many), rows, skipped, model_id, uri,
+        commit_id, seconds.
     """
 
     template_fields: Sequence[str] = (
@@ -146,7 +150,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         partition: Mapping[str, str] | None = None,
         where: Where | None = None,
         columns: Sequence[str] | None = None,
-        posterior: str = "columns",
+        posterior: Literal["columns", "list"] = "columns",
         workers: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -161,13 +165,14 @@ class ProbClassScoreOperator(ProbClassOperator):
         self.posterior = posterior
         self.workers = workers
 
-    def call(self) -> dict[str, Any]:
+    def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Load, score, commit."""
         import probclass_core as pc
 
-        model = pc.ModelStore(self.store).load(self.model)
+        store = pc.ModelStore(self.store)
+        version = store.resolve(self.model)
         report = pc.score(
-            model,
+            store.load(version.ref),
             self.source,
             self.sink,
             partition=self.partition,
@@ -177,15 +182,13 @@ class ProbClassScoreOperator(ProbClassOperator):
             workers=self.workers,
             progress=self.watch,
         )
+        summary = report.to_dict()
         return {
-            "model": _reference(self.model, model.id),
+            "model": version.ref,
             "partition": self.partition,
-            "rows": report.rows,
-            "partitions": len(report.partitions),
-            "skipped": len(report.skipped),
-            "uri": report.uri,
-            "commit_id": report.commit_id,
-            "seconds": report.seconds,
+            # A whole lake can have more partitions than belong into a message.
+            "partitions": len(summary.pop("partitions")),
+            **summary,
         }
 
 
@@ -201,8 +204,8 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         workers: threads to read with; the library decides by default.
 
     Returns (XCom and the `extra` of outlet assets):
-        model (``name@id``), partition, rows, accuracy, log_loss (nats), brier, baseline_accuracy,
-        baseline_log_loss, null_labels, unseen_labels.
+        model (``name@id``), partition, rows, null_labels, unseen_labels, accuracy, log_loss
+        (nats; null where it is infinite), brier, baseline_accuracy, baseline_log_loss, model_id.
     """
 
     template_fields: Sequence[str] = ("source", "store", "model", "partition", "where")
@@ -228,33 +231,21 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         self.where = where
         self.workers = workers
 
-    def call(self) -> dict[str, Any]:
+    def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Load and evaluate."""
         import probclass_core as pc
 
-        model = pc.ModelStore(self.store).load(self.model)
+        store = pc.ModelStore(self.store)
+        version = store.resolve(self.model)
         evaluation = pc.evaluate(
-            model,
+            store.load(version.ref),
             self.source,
             partition=self.partition,
             where=self.where,
             workers=self.workers,
             progress=self.watch,
         )
-        return {
-            "model": _reference(self.model, model.id),
-            "partition": self.partition,
-            "rows": evaluation.rows,
-            "accuracy": evaluation.accuracy,
-            "log_loss": evaluation.log_loss,
-            "brier": evaluation.brier,
-            "baseline_accuracy": evaluation.baseline_accuracy,
-            "baseline_log_loss": evaluation.baseline_log_loss,
-            "null_labels": evaluation.null_labels,
-            "unseen_labels": evaluation.unseen_labels,
-        }
-
-
-def _reference(asked: str, model_id: str) -> str:
-    """``name@id`` of the version that answered to ``name@alias``."""
-    return f"{asked.partition('@')[0]}@{model_id}"
+        summary = evaluation.to_dict()
+        # One row per class and more: too much for a message where classes are many.
+        del summary["confusion"], summary["per_class"]
+        return {"model": version.ref, "partition": self.partition, **summary}

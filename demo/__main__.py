@@ -1,0 +1,125 @@
+"""Run the air-quality DAGs over some months in an Airflow of its own, and show what came of it.
+
+python -m demo [--first 2014-01] [--months 12] [--output demo-output]
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from demo.local_airflow import DemoError, LocalAirflow
+from demo.summary import Result, results, show, shown
+from probclass_core.demo.lake import lay_out
+from probclass_core.errors import ProbClassError
+
+ROOT = Path(__file__).resolve().parent.parent
+TRAIN, SCORE = "air_quality_train", "air_quality_score"
+
+
+def main() -> int:
+    """Lay out the lake, train and score each month in Airflow, summarise; the exit code."""
+    arguments = _arguments()
+    months = [_shifted(arguments.first, by) for by in range(arguments.months)]
+    output = arguments.output.resolve()
+    console = Console()
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGHUP, _interrupt)
+    started = time.monotonic()
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with _alone_in(output):
+            lake = lay_out(output / "lake")
+            console.print(f"Five years of Beijing's air, by month: [cyan]{shown(lake)}[/]")
+            found = _run_dags(console, output, months)
+            show(console, found, output)
+    except (DemoError, ProbClassError, OSError) as error:
+        console.print(f"[red]The demo failed:[/] {error}", highlight=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        console.print("Stopped; Airflow is down.")
+        return 130
+    console.print(f"Done in {time.monotonic() - started:.0f} s.")
+    return 0
+
+
+def _run_dags(console: Console, output: Path, months: list[date]) -> list[Result]:
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("months"),
+        TimeElapsedColumn(),
+        console=console,
+    )
+    with LocalAirflow(
+        home=output / "airflow",
+        dags=ROOT / "dags",
+        plugins=ROOT / "plugins",
+        environment={"PROBCLASS_HOME": str(output)},
+    ) as airflow:
+        with console.status("Airflow is starting (SQLite, LocalExecutor)"):
+            airflow.start()
+        console.print(f"Airflow is up at {airflow.url}, its logs in [cyan]{shown(airflow.logs)}[/]")
+        with console.status("Airflow is reading the DAGs"):
+            airflow.wait_for_dags([TRAIN, SCORE])
+        with bar:
+            for verb, dag_id in (("Training", TRAIN), ("Scoring", SCORE)):
+                task = bar.add_task(verb, total=len(months))
+                for done in airflow.backfill(dag_id, months[0], months[-1], runs=len(months)):
+                    bar.update(task, completed=done)
+        return results(airflow.asset_events(SCORE))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m demo", description=main.__doc__)
+    parser.add_argument("--first", type=_month, default="2014-01", help="first month to score")
+    parser.add_argument("--months", type=int, default=12, help="how many months (at least 1)")
+    parser.add_argument("--output", type=Path, default=ROOT / "demo-output", help="directory")
+    arguments = parser.parse_args()
+    first, last = date(2011, 1, 1), date(2014, 12, 1)
+    if not (
+        arguments.months >= 1
+        and first <= arguments.first
+        and _shifted(arguments.first, arguments.months - 1) <= last
+    ):
+        parser.error(f"the months to score lie between {first:%Y-%m} and {last:%Y-%m}")
+    return arguments
+
+
+def _month(text: str) -> date:
+    return date.fromisoformat(f"{text}-01")
+
+
+def _shifted(month: date, by: int) -> date:
+    years, index = divmod(month.month - 1 + by, 12)
+    return date(month.year + years, index + 1, 1)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _alone_in(output: Path) -> Iterator[None]:
+    with (output / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DemoError(f"another demo is running in {output}; see --output.") from None
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

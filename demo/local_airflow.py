@@ -1,0 +1,283 @@
+"""An Airflow of its own: SQLite, LocalExecutor, no login, free ports, logs to files.
+
+Its scheduler, DAG processor and API server are Airflow's own, started as child processes; backfills
+are created with Airflow's command line and followed through its REST API.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+import psutil
+
+COMPONENTS = {
+    "api-server": ["api-server"],
+    "dag-processor": ["dag-processor"],
+    "scheduler": ["scheduler", "--skip-serve-logs"],
+}
+SECONDS_TO_START = 120.0
+SECONDS_WITHOUT_PROGRESS = 300.0
+SECONDS_TO_STOP = 15.0
+
+
+class DemoError(Exception):
+    """The demonstration cannot go on; the message says why and where to look."""
+
+
+class LocalAirflow:
+    """Start and use it within ``with``, and it is down again whatever happens.
+
+    Args:
+        home: directory of its own; Airflow's bookkeeping in it is made anew at each start.
+        dags: DAG folder.
+        plugins: plugins folder.
+        environment: further variables for all its processes.
+    """
+
+    def __init__(
+        self, home: Path, dags: Path, plugins: Path, environment: Mapping[str, str]
+    ) -> None:
+        self.home = home
+        self.logs = home / "logs"
+        port = _free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        settings = {
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(port),
+            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(64),
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": str(min(os.cpu_count() or 1, 4)),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.logs),
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+        }
+        # The user's own Airflow, and a proxy that cannot know 127.0.0.1, stay out of this one.
+        own = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
+        self._environment = {
+            **own,
+            "NO_PROXY": "*",
+            "no_proxy": "*",
+            "AIRFLOW_HOME": str(home),
+            **settings,
+            **environment,
+        }
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._client = httpx.Client(base_url=self.url, trust_env=False, timeout=30.0)
+
+    def start(self) -> None:
+        """Make the database anew, start every component, and wait until all are healthy.
+
+        Raises:
+            DemoError: one of them did not start; the message ends with the tail of its log.
+        """
+        for leftover in ("airflow.db", "airflow.db-shm", "airflow.db-wal", "airflow.cfg"):
+            (self.home / leftover).unlink(missing_ok=True)
+        shutil.rmtree(self.logs, ignore_errors=True)
+        self.logs.mkdir(parents=True)
+        self._run("db-migrate", ["db", "migrate"])
+        for name, command in COMPONENTS.items():
+            with (self.logs / f"{name}.log").open("wb") as log:
+                self._processes[name] = subprocess.Popen(
+                    [sys.executable, "-m", "airflow", *command],
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    # Ctrl-C is for the demo, which then takes them down in order.
+                    start_new_session=True,
+                )
+        self._wait_until(self._healthy, SECONDS_TO_START, "Airflow to come up")
+        token = self._client.get("/auth/token").raise_for_status().json()["access_token"]
+        self._client.headers["Authorization"] = f"Bearer {token}"
+
+    def stop(self) -> None:
+        """Take every process down: the scheduler first, while the others still answer it."""
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        family = [
+            process
+            for parent in self._processes.values()
+            if psutil.pid_exists(parent.pid)
+            for process in (
+                psutil.Process(parent.pid),
+                *psutil.Process(parent.pid).children(recursive=True),
+            )
+        ]
+        for name in reversed(COMPONENTS):
+            if name in self._processes:
+                self._processes[name].terminate()
+                try:
+                    self._processes[name].wait(SECONDS_TO_STOP)
+                except subprocess.TimeoutExpired:
+                    self._processes[name].kill()
+                    self._processes[name].wait()
+        for process in family:
+            if process.is_running():  # psutil knows it from a newcomer under the same id
+                process.kill()
+        self._processes.clear()
+        self._client.close()
+        signal.signal(signal.SIGINT, before)
+
+    def __enter__(self) -> LocalAirflow:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def wait_for_dags(self, dag_ids: Sequence[str]) -> None:
+        """Wait until the DAG processor has read these DAGs.
+
+        Raises:
+            DemoError: a file of the DAG folder does not import.
+        """
+
+        def known() -> bool:
+            for broken in self._get("/api/v2/importErrors")["import_errors"]:
+                trace = broken["stack_trace"].strip()
+                raise DemoError(f"{broken['filename']} does not import:\n{trace}")
+            listed = {dag["dag_id"] for dag in self._get("/api/v2/dags")["dags"]}
+            return listed.issuperset(dag_ids)
+
+        self._wait_until(known, SECONDS_TO_START, f"the DAGs {', '.join(dag_ids)}")
+
+    def backfill(self, dag_id: str, first: date, last: date, *, runs: int) -> Iterator[int]:
+        """Create a backfill over logical dates `first` to `last`; yield how many runs are done.
+
+        Raises:
+            DemoError: a task failed (the message ends with its log), or nothing moves any more.
+        """
+        dates = ["--from-date", first.isoformat(), "--to-date", last.isoformat()]
+        self._run(f"backfill-{dag_id}", ["backfill", "create", "--dag-id", dag_id, *dates])
+        seen, moved = "", time.monotonic()
+        done = 0
+        while done < runs:
+            self._check_alive()
+            self._check_tasks(dag_id)
+            listing = self._get(f"/api/v2/dags/{dag_id}/dagRuns", state="success", limit=1)
+            done = listing["total_entries"]
+            yield done
+            ended = self._tasks(dag_id, state="success", limit=1)["total_entries"]
+            if (now := f"{done} {ended}") != seen:
+                seen, moved = now, time.monotonic()
+            elif time.monotonic() - moved > SECONDS_WITHOUT_PROGRESS:
+                raise DemoError(
+                    f"{dag_id}: no task ended for {SECONDS_WITHOUT_PROGRESS:.0f} s.\n"
+                    + self._tail("scheduler")
+                )
+            time.sleep(0.5)
+
+    def asset_events(self, dag_id: str) -> Iterator[dict[str, Any]]:
+        """The events of assets that this DAG's tasks updated, oldest first."""
+        offset = 0
+        while True:
+            page = self._get(
+                "/api/v2/assets/events",
+                source_dag_id=dag_id,
+                order_by="timestamp",
+                limit=100,
+                offset=offset,
+            )
+            yield from page["asset_events"]
+            offset += len(page["asset_events"])
+            if offset >= page["total_entries"] or not page["asset_events"]:
+                return
+
+    def _check_tasks(self, dag_id: str) -> None:
+        for state in ("failed", "up_for_retry"):
+            for task in self._tasks(dag_id, state=state, limit=1)["task_instances"]:
+                where = f"/api/v2/dags/{dag_id}/dagRuns/{task['dag_run_id']}/taskInstances"
+                attempt = max(task["try_number"], 1)
+                log = self._get(f"{where}/{task['task_id']}/logs/{attempt}", full_content="true")
+                lines = "\n".join(_log_lines(log["content"])[-12:])
+                raise DemoError(
+                    f"task {task['task_id']} of {dag_id}, run {task['dag_run_id']}, failed. "
+                    f"The end of its log:\n{lines}"
+                )
+
+    def _tasks(self, dag_id: str, **query: Any) -> Any:
+        return self._get(f"/api/v2/dags/{dag_id}/dagRuns/~/taskInstances", **query)
+
+    def _healthy(self) -> bool:
+        try:
+            health = self._client.get("/api/v2/monitor/health").raise_for_status().json()
+        except httpx.HTTPError:
+            return False
+        return all(health[part]["status"] == "healthy" for part in ("scheduler", "dag_processor"))
+
+    def _wait_until(self, ready: Callable[[], bool], seconds: float, what: str) -> None:
+        deadline = time.monotonic() + seconds
+        while not ready():
+            self._check_alive()
+            if time.monotonic() > deadline:
+                tails = "\n".join(self._tail(name) for name in COMPONENTS)
+                raise DemoError(f"waited {seconds:.0f} s for {what}.\n{tails}")
+            time.sleep(0.25)
+
+    def _check_alive(self) -> None:
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                raise DemoError(
+                    f"Airflow's {name} ended with code {process.returncode}.\n{self._tail(name)}"
+                )
+
+    def _run(self, name: str, command: Sequence[str]) -> None:
+        with (self.logs / f"{name}.log").open("wb") as log:
+            ended = subprocess.run(
+                [sys.executable, "-m", "airflow", *command],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        if ended.returncode:
+            raise DemoError(f"airflow {' '.join(command)} failed.\n{self._tail(name)}")
+
+    def _tail(self, name: str) -> str:
+        path = self.logs / f"{name}.log"
+        lines = path.read_text(errors="replace").splitlines()[-15:]
+        return "\n".join([f"The end of {path}:", *lines])
+
+    def _get(self, path: str, **query: Any) -> Any:
+        return self._client.get(path, params=query).raise_for_status().json()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _log_lines(content: Sequence[Any]) -> list[str]:
+    lines = []
+    for entry in content:
+        event = entry["event"] if isinstance(entry, dict) else str(entry)
+        if not event.startswith("::"):
+            lines.append(event)
+        if isinstance(entry, dict):
+            lines += [f"{e['exc_type']}: {e['exc_value']}" for e in entry.get("error_detail") or ()]
+    return lines
