@@ -13,8 +13,8 @@ help: ## Show this list
 
 setup: $(INSTALLED) ## Make .venv and install everything into it
 
-demo: setup ## Run both DAGs on six months of real data in a real Airflow
-	$(PYTHON) -m probclass_airflow.demo
+demo: setup ## Train and score real months in a real Airflow, and show what came of it
+	$(PYTHON) -m demo
 
 test: setup ## Run the tests
 	$(PYTHON) -m pytest
