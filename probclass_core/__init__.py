@@ -19,6 +19,7 @@ The public face. To read the code as a story, follow the road::
     cli, plots      the same for hands and eyes
 """
 
+import probclass_core.estimators  # noqa: F401  # first, or it would hide the function so named
 from probclass_core.errors import (
     DataError,
     NotSupportedError,

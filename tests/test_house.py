@@ -79,6 +79,7 @@ def test_importing_the_core_is_cheap() -> None:
 @pytest.mark.parametrize("name", sorted(pc.__all__))
 def test_a_public_name_is_documented(name: str) -> None:
     value = getattr(pc, name)
+    assert not inspect.ismodule(value), "a module hides the public name"
     if inspect.isclass(value) or inspect.isroutine(value):
         assert inspect.getdoc(value)
         assert not (inspect.getdoc(value) or "").startswith(f"{name}("), "a generated docstring"
