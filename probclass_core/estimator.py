@@ -121,13 +121,11 @@ class Traits:
 
     Attributes:
         state_grows: the statistics grow with the rows (k nearest neighbours keeps them all).
-        passes: how many times training must read the rows.
         factorises: the log-likelihood is a sum over features.
         has_evidence: ``log_evidence`` is offered.
     """
 
     state_grows: bool = False
-    passes: int = 1
     factorises: bool = False
     has_evidence: bool = False
 

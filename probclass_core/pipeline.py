@@ -6,8 +6,6 @@ table → fragments → statistics → parameters → log-likelihoods → poster
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +19,8 @@ from probclass_core.engines.local import ordered_map
 from probclass_core.errors import SpecError, TableError
 from probclass_core.evaluation import Evaluation, Evaluator
 from probclass_core.model import Model, finalize
-from probclass_core.scoring import PosteriorFormat, Scorer
+from probclass_core.scored_table import ScoredPartition, digest, plain
+from probclass_core.scoring import PosteriorFormat
 from probclass_core.spec import ModelSpec
 from probclass_core.statistics import Statistics, merge, summarize_batches
 from probclass_core.tables import open_table
@@ -67,8 +66,8 @@ def fit(
     origin = {
         "source": table.uri,
         "snapshot": plan.snapshot,
-        "partition": _plain(partition),
-        "where": _plain(where),
+        "partition": plain(partition),
+        "where": plain(where),
     }
     training = {**model.training, **{k: v for k, v in origin.items() if v is not None}}
     return dataclasses.replace(model, training=training)
@@ -158,8 +157,7 @@ class ScoreReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        plain: dict[str, Any] = _plain(dataclasses.asdict(self))
-        return plain
+        return {**vars(self), "partitions": plain(self.partitions)}
 
 
 def score(
@@ -177,15 +175,16 @@ def score(
 ) -> ScoreReport:
     """Score a table into a Parquet table, one atomic commit per partition.
 
-    The sink has the source's partitions. A partition is replaced whole; when the one that stands
-    there came of the same model, input and configuration, it is left alone. A reader finds the old
-    partition or the new one at every instant.
+    A partition is replaced whole; when the one that stands there came of the same model, input and
+    configuration, it is left alone. A reader finds the old partition or the new one at every
+    instant.
 
     Args:
         model: what scores.
         source: as for `fit`.
         sink: directory of the scored table, or one ``.parquet`` file.
-        partition: score this partition only; by default, each partition of the source in turn.
+        partition: score these rows only and write them as this partition of the sink; by default,
+            each partition of the source in turn, or the whole of an unpartitioned one.
         where: score these rows only; partitions without any are left alone.
         columns: columns to keep in the scored table; all by default.
         posterior: one column per class, or one list column; see `scoring.Scorer`.
@@ -199,8 +198,7 @@ def score(
         DataError: a column is missing or holds what it must not.
         TableError: source or sink cannot be read or written, or the source has no rows.
     """
-    from probclass_core.tables.parquet import local_path
-    from probclass_core.tables.staging import ParquetSink
+    from probclass_core.tables.parquet import local_path  # pyarrow.dataset is slow to import
 
     began = time.monotonic()
     if overwrite not in ("partition", "never"):
@@ -208,87 +206,49 @@ def score(
     table, root = open_table(source), local_path(sink)
     if table.uri is not None and Path(table.uri).resolve() == root.resolve():
         raise TableError(f"{root} is the source; write the scored table somewhere else.")
-    partitions: list[Mapping[str, Any] | None] = [partition]
-    if partition is None and table.partition_columns:
-        partitions = list(table.partitions(where))
-    elif partition is not None and set(partition) != set(table.partition_columns):
-        raise TableError(
-            f"partition {dict(partition)} must name the partition columns of the source, "
-            f"{list(table.partition_columns)}, no others; choose rows with where."
+    wanted: Sequence[Mapping[str, Any]] = [partition or {}]
+    if not partition and table.partition_columns:
+        wanted = table.partitions(where)
+    parts = [
+        ScoredPartition.of(
+            model, table, root, one, where=where, columns=columns, posterior=posterior
         )
-    plans = [(part, _score_plan(table, model, part, where, columns)) for part in partitions]
-    total = [plan.rows for _, plan in plans]
-    counter = _Counter(progress, None if None in total else sum(filter(None, total)))
-    rows, skipped, commits = 0, 0, []
-    for part, plan in plans:
-        kept = _kept_columns(table, plan, columns)
-        scorer = Scorer(model, plan.schema, kept, posterior)
-        place = ParquetSink(root, _in_order(part, table.partition_columns))
-        commit = _commit_record(scorer, plan, part, where)
-        standing = place.commit
-        if standing and plan.snapshot and standing.get("commit_id") == commit["commit_id"]:
+        for one in wanted
+    ]
+    counter = _Counter(progress, _total(part.plan for part in parts))
+    rows, skipped = 0, 0
+    done: list[ScoredPartition] = []
+    for part in parts:
+        standing = part.standing
+        if standing is not None:
+            written = int(standing["rows"])
             skipped += 1
-            rows += int(standing["rows"]) if "rows" in standing else plan.rows or 0
-            counter.add(plan.rows or 0)
+            counter.add(part.plan.rows or 0)
         else:
-            if overwrite == "never" and place.target.exists():
-                raise TableError(f"{place.target} is there already; overwrite='never' keeps it.")
-            with place.stage(scorer.schema, commit) as staged:
-                batches = counter.counted(plan.batches())
-                for batch in ordered_map(scorer.score, batches, workers):
-                    staged.write(batch)
-                if not staged.rows:
-                    raise TableError(f"{table.uri or 'the source'} has no rows to score.")
-                counter.add(0)  # the last chance to stop before the commit
-                staged.publish()
-            rows += staged.rows
-        commits.append(commit["commit_id"])
+            if overwrite == "never":
+                part.refuse_other()
+            written = part.write(counter.counted, workers, counter.tell)
+        if written:
+            done.append(part)
+        rows += written
+    if not done:
+        raise TableError(f"{table.uri or 'the source'} has no rows to score.")
+    commits = [part.commit_id for part in done]
     return ScoreReport(
         rows=rows,
-        partitions=[part for part in partitions if part],
+        partitions=[part.sink.partition for part in done if part.sink.partition],
         skipped=skipped,
         model_id=model.id,
         uri=str(root),
-        commit_id=commits[0] if len(commits) == 1 else _digest(commits),
+        commit_id=commits[0] if len(commits) == 1 else digest(commits),
         seconds=time.monotonic() - began,
     )
 
 
-def _score_plan(
-    table: Table,
-    model: Model,
-    partition: Mapping[str, Any] | None,
-    where: Where,
-    columns: Sequence[str] | None,
-) -> Plan:
-    read = list(table.schema.names) if columns is None else list(columns)
-    read += [name for name in model.spec.features if name not in read]
-    return table.plan(read, partition=partition, where=where)
-
-
-def _kept_columns(table: Table, plan: Plan, columns: Sequence[str] | None) -> list[str]:
-    """The passthrough columns; those that the sink's directories spell out are not among them."""
-    chosen = plan.schema.names if columns is None else columns
-    return [name for name in chosen if name not in table.partition_columns]
-
-
-def _in_order(
-    partition: Mapping[str, Any] | None, columns: Sequence[str]
-) -> Mapping[str, Any] | None:
-    return None if partition is None else {name: partition[name] for name in columns}
-
-
-def _commit_record(
-    scorer: Scorer, plan: Plan, partition: Mapping[str, Any] | None, where: Where
-) -> dict[str, Any]:
-    record = {
-        "model_id": scorer.model.id,
-        "input": plan.snapshot,
-        "partition": _plain(partition),
-        "where": _plain(where),
-        "schema": [[field.name, str(field.type)] for field in scorer.schema],
-    }
-    return {"commit_id": _digest(record), **record}
+def _total(plans: Iterable[Plan]) -> int | None:
+    """Rows of all plans; none where one does not know."""
+    rows = [plan.rows for plan in plans]
+    return None if None in rows else sum(filter(None, rows))
 
 
 class _Counter:
@@ -303,19 +263,13 @@ class _Counter:
     def add(self, rows: int) -> None:
         with self._lock:
             self._done += rows
-            if self._progress is not None:
-                self._progress(self._done, self._total)
+            self.tell()
+
+    def tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._total)
 
     def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield batch
             self.add(batch.num_rows)
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it; what it has not (expressions, times) as text."""
-    return json.loads(json.dumps(value, default=str))
-
-
-def _digest(values: Any) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -104,7 +104,7 @@ class ModelSpec:
 
     Attributes:
         label: the column that holds the class.
-        blocks: the likelihood, factor by factor; names are filled in.
+        blocks: the likelihood, factor by factor; kept as a tuple, names filled in.
         prior: ``"empirical"`` (n_i / n), ``"uniform"``, or a probability for every class.
         weight: name of a column of sample weights, or none.
 
@@ -113,7 +113,7 @@ class ModelSpec:
     """
 
     label: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
     prior: Prior = "empirical"
     weight: str | None = None
 

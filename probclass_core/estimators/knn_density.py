@@ -45,8 +45,8 @@ __all__ = ["PROBCLASS_API", "KnnDensity", "log_ball_volume", "probclass_estimato
 
 _NORMS = {"euclidean": 2.0, "manhattan": 1.0, "cityblock": 1.0, "chebyshev": math.inf}
 _NEEDS_SCALE = ("mahalanobis", "seuclidean")
-_BLOCK_DISTANCES = 4_000_000
-"""Distances held at once by the brute-force search: 32 MB."""
+_BLOCK_CELLS = 4_000_000
+"""Numbers held at once by a search: 32 MB."""
 
 
 class KnnDensity(LikelihoodEstimator):
@@ -241,7 +241,10 @@ class _Reference:
         """``(n, d)`` to ``(n, k)``; −inf for a class with no point in the ball."""
         if not len(self.points):
             return np.zeros((len(rows), len(self.per_class)))
-        inside, radius = self._by_tree(rows) if self.tree is not None else self._by_force(rows)
+        if self.tree is None:
+            inside, radius = self._by_force(rows)
+        else:
+            inside, radius = self._by_tree(rows, asked=math.ceil(self.enough) + 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             density = np.log(inside) - np.log(self.per_class)
             if self.norm is not None:
@@ -249,31 +252,31 @@ class _Reference:
                 density -= log_ball_volume(rows.shape[1], radius, self.norm)[:, None]
         return np.where(inside > 0.0, density, -np.inf)
 
-    def _by_tree(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Counts by class in each ball ``(n, k)``, and its radius ``(n,)``."""
+    def _by_tree(self, rows: FloatArray, asked: int) -> tuple[FloatArray, FloatArray]:
+        """Counts by class in each ball ``(n, k)``, and its radius ``(n,)``.
+
+        ``asked`` neighbours are fetched first; rows whose ball may hold more are searched again
+        for twice as many.
+        """
         assert self.tree is not None
-        inside = np.zeros((len(rows), len(self.per_class)))
-        radius = np.full(len(rows), np.inf)
-        pending = np.arange(len(rows))
-        asked = min(math.ceil(self.enough) + 1, len(self.points))
-        while len(pending):
-            distance, found = self.tree.query(rows[pending], k=asked, p=self.norm)
-            distance = distance.reshape(-1, asked)
-            found = found.reshape(-1, asked)
+        asked = min(asked, len(self.points))
+        inside = np.empty((len(rows), len(self.per_class)))
+        radius = np.empty(len(rows))
+        step = max(1, _BLOCK_CELLS // (asked * len(self.per_class)))
+        for start in range(0, len(rows), step):
+            block = slice(start, start + step)
+            distance, found = self.tree.query(rows[block], k=asked, p=self.norm)
+            distance, found = distance.reshape(-1, asked), found.reshape(-1, asked)
             reached = np.cumsum(self.per_point[found], axis=1) >= self.enough
-            last = np.argmax(reached, axis=1)
-            edge = distance[np.arange(len(pending)), last]
+            edge = np.take_along_axis(distance, np.argmax(reached, axis=1)[:, None], axis=1)
+            within = (distance <= edge) & np.isfinite(distance)
+            inside[block] = (self.counts[found] * within[:, :, None]).sum(axis=1)
+            radius[block] = edge[:, 0]
             # Sure only once a farther point was seen: others may stand on the edge as well.
-            sure = reached.any(axis=1) & (distance[:, -1] > edge)
-            if asked == len(self.points):
-                sure[:] = True
-            done = np.flatnonzero(sure)
-            within = (distance[done] <= edge[done, None]) & np.isfinite(distance[done])
-            counted = self.counts[found[done]] * within[:, :, None]
-            inside[pending[done]] = counted.sum(axis=1)
-            radius[pending[done]] = edge[done]
-            pending = pending[~sure]
-            asked = min(2 * asked, len(self.points))
+            sure = reached.any(axis=1) & (distance[:, -1] > edge[:, 0])
+            if asked < len(self.points) and not sure.all():
+                again = start + np.flatnonzero(~sure)
+                inside[again], radius[again] = self._by_tree(rows[again], 2 * asked)
         return inside, radius
 
     def _by_force(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -282,7 +285,7 @@ class _Reference:
 
         inside = np.empty((len(rows), len(self.per_class)))
         radius = np.empty(len(rows))
-        step = max(1, _BLOCK_DISTANCES // len(self.points))
+        step = max(1, _BLOCK_CELLS // len(self.points))
         for start in range(0, len(rows), step):
             block = slice(start, start + step)
             distance = cdist(rows[block], self.points, metric=self.metric)

@@ -68,7 +68,7 @@ class ParquetTable:
         fragments: list[_RowGroups] = []
         rows = 0
         for piece in pieces:
-            with _readable(piece.path):
+            with _readable(_path_of(piece)):
                 for groups, held in _grouped(piece):
                     fragments.append(_RowGroups(groups, self.schema, columns, kept))
                     rows += held
@@ -77,7 +77,7 @@ class ParquetTable:
 
     def _pieces(self, kept: pc.Expression | None) -> list[ds.Fragment]:
         """Files that may hold such rows, in order of their paths."""
-        return sorted(self._dataset.get_fragments(filter=kept), key=lambda piece: piece.path)
+        return sorted(self._dataset.get_fragments(filter=kept), key=_path_of)
 
     def _nothing_there(self, partition: Mapping[str, Any] | None, where: Where) -> str:
         present = self.partitions()
@@ -108,7 +108,7 @@ class _RowGroups:
     kept: pc.Expression | None
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        with _readable(self.piece.path):
+        with _readable(_path_of(self.piece)):
             yield from self.piece.to_batches(
                 schema=self.schema,
                 columns=list(self.columns),
@@ -164,6 +164,10 @@ def _discover(path: Path) -> ds.Dataset:
 def _partition_columns(dataset: ds.Dataset) -> list[str]:
     first = next(iter(dataset.get_fragments()), None)
     return [] if first is None else list(_partition_of(first))
+
+
+def _path_of(piece: ds.Fragment) -> str:
+    return str(getattr(piece, "path", "a dataset in memory"))
 
 
 def _partition_of(piece: ds.Fragment) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from probclass_core.tables.swap import put_in_place
 
 COMMIT_FILE = "_commit.json"
 SUCCESS_FILE = "_SUCCESS"
+DATA_FILE = "part-0.parquet"
 STAGING = "_staging"
 
 _COMMIT_KEY = b"probclass.commit"
@@ -75,17 +76,17 @@ class ParquetSink:
 
     @property
     def commit(self) -> dict[str, Any] | None:
-        """The commit record of what stands there now; none where there is none."""
+        """The commit record of what stands there; none where there is none, or it is not whole."""
         try:
             if self.is_file:
-                metadata = pq.read_schema(self.root).metadata or {}
-                text: str | bytes = metadata[_COMMIT_KEY]
-            else:
-                text = (self.target / COMMIT_FILE).read_text(encoding="utf-8")
-            record: dict[str, Any] = json.loads(text)
+                footer = pq.read_metadata(self.root)
+                record: dict[str, Any] = json.loads((footer.metadata or {})[_COMMIT_KEY])
+                return {**record, "rows": footer.num_rows}
+            record = json.loads((self.target / COMMIT_FILE).read_text(encoding="utf-8"))
+            whole = (self.target / DATA_FILE).stat().st_size == record["bytes"]
         except (OSError, KeyError, ValueError, pa.ArrowException):
             return None
-        return record
+        return record if whole else None
 
     @contextmanager
     def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[Staged]:
@@ -125,7 +126,7 @@ class Staged:
         self._commit = dict(commit)
         self._content = directory / "content"
         self._content.mkdir()
-        self._file = self._content / (sink.root.name if sink.is_file else "part-0.parquet")
+        self._file = self._content / (sink.root.name if sink.is_file else DATA_FILE)
         metadata = {**(schema.metadata or {})}
         if sink.is_file:
             metadata[_COMMIT_KEY] = json.dumps(self._commit, sort_keys=True).encode()
