@@ -1,0 +1,99 @@
+"""How the tests of numbers read a model: its figures in plain Python, and the digits of a print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as compute
+
+import probclass_core as pc
+
+
+def prints(value: float, printed: str) -> bool:
+    """Whether a value, rounded to the digits of a print, is that print."""
+    figure = Decimal(printed)
+    unit = Decimal(1).scaleb(int(figure.as_tuple().exponent))
+    return Decimal(float(value)).quantize(unit) == figure
+
+
+def rows(names: Sequence[str], values: Sequence[Sequence[Any]]) -> pa.Table:
+    """A table from its rows, as a document prints them."""
+    return pa.table(dict(zip(names, map(list, zip(*values, strict=True)), strict=True)))
+
+
+def fitted(
+    table: pa.Table,
+    label: str,
+    *blocks: pc.Block,
+    prior: str | Mapping[str, float] = "empirical",
+    weight: str | None = None,
+) -> pc.Model:
+    """A model of the table, every row of it."""
+    return pc.fit(table, pc.ModelSpec(label=label, blocks=blocks, prior=prior, weight=weight))
+
+
+def normal(model: pc.Model, label: Any, feature: str) -> tuple[float, float]:
+    """Mean and variance of a feature of the model's ``gaussian_diagonal`` block."""
+    cell = _cell(model.parameters["gaussian_diagonal"], label, feature=feature)
+    return cell["mean"], cell["variance"]
+
+
+def covariance(model: pc.Model, label: Any) -> np.ndarray:
+    """The covariance matrix of the model's ``gaussian_full`` block."""
+    parameters = model.parameters["gaussian_full"]
+    place = parameters["class"].to_pylist().index(label)
+    tensor: np.ndarray = parameters["covariance"].combine_chunks().to_numpy_ndarray()
+    return tensor[place]
+
+
+def probability(model: pc.Model, label: Any, feature: str, value: str) -> float:
+    """P(value | class) of the model's ``categorical`` block."""
+    cell = _cell(model.parameters["categorical"], label, feature=feature, value=value)
+    return float(np.exp(cell["log_probability"]))
+
+
+def count(model: pc.Model, label: Any, feature: str, value: str) -> float:
+    """How often training saw a value in a class."""
+    cell = _cell(model.parameters["categorical"], label, feature=feature, value=value)
+    return float(cell["count"])
+
+
+def likelihood(model: pc.Model, **row: Any) -> dict[Any, float]:
+    """p(x | c) of one row, by class."""
+    return _by_class(model, model.log_likelihood_by_block(_one(row)).sum(axis=2))
+
+
+def joint(model: pc.Model, **row: Any) -> dict[Any, float]:
+    """p(x | c) P(c) of one row, by class."""
+    return _by_class(model, model.joint_log_likelihood(_one(row)))
+
+
+def posterior(model: pc.Model, **row: Any) -> dict[Any, float]:
+    """P(c | x) of one row, by class."""
+    return _by_class(model, model.predict_log_proba(_one(row)))
+
+
+def predicted(model: pc.Model, **row: Any) -> Any:
+    """The class that one row is given."""
+    return model.predict(_one(row))[0].as_py()
+
+
+def _one(row: Mapping[str, Any]) -> pa.Table:
+    return pa.table({name: [value] for name, value in row.items()})
+
+
+def _by_class(model: pc.Model, logs: np.ndarray) -> dict[Any, float]:
+    return dict(zip(model.classes.to_pylist(), np.exp(logs[0]).tolist(), strict=True))
+
+
+def _cell(parameters: pa.Table, label: Any, **key: str) -> dict[str, Any]:
+    condition = compute.field("class") == label
+    for column, value in key.items():
+        condition &= compute.field(column) == value
+    cells: list[dict[str, Any]] = parameters.filter(condition).to_pylist()
+    assert len(cells) == 1, f"no single cell of class {label!r} and {key}"
+    return cells[0]

@@ -1,0 +1,350 @@
+"""The worked numbers of the textbook's chapter on probabilistic classification.
+
+Zaki and Meira, *Data Mining and Machine Learning*, ch. 18: "the book" is the printed chapter, "the
+draft" an earlier one of the same authors. Notes to the chapter restate its formulas without numbers
+of their own. Where a print is off, the test says what it prints and why.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as compute
+import pytest
+from readings import (
+    count,
+    covariance,
+    fitted,
+    joint,
+    likelihood,
+    normal,
+    posterior,
+    predicted,
+    prints,
+    probability,
+    rows,
+)
+
+import probclass_core as pc
+
+SEPAL = ["sepal_length", "sepal_width"]
+X = {"sepal_length": 6.75, "sepal_width": 4.25}
+"""The book's test point, in its figures the white square."""
+
+LENGTHS = ["very short", "short", "long", "very long"]
+WIDTHS = ["short", "medium", "long"]
+
+
+@pytest.fixture(scope="module")
+def sepals(iris: pa.Table) -> pa.Table:
+    """The two-dimensional Iris data of the book: c1 is iris-setosa, c2 the rest."""
+    setosa = compute.equal(iris["species"], "iris-setosa")
+    return iris.select(SEPAL).append_column("c", compute.if_else(setosa, "c1", "c2"))
+
+
+@pytest.fixture(scope="module")
+def binned(sepals: pa.Table) -> pa.Table:
+    """Table 18.1: sepal length and width cut into intervals that are closed on the right."""
+    length = np.searchsorted([5.2, 6.1, 7.0], sepals["sepal_length"], side="left")
+    width = np.searchsorted([2.8, 3.6], sepals["sepal_width"], side="left")
+    return pa.table(
+        {
+            "sepal_length": np.array(LENGTHS)[length],
+            "sepal_width": np.array(WIDTHS)[width],
+            "c": sepals["c"],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def full(sepals: pa.Table) -> pc.Model:
+    return fitted(sepals, "c", pc.Block("gaussian_full", SEPAL))
+
+
+@pytest.fixture(scope="module")
+def naive(sepals: pa.Table) -> pc.Model:
+    return fitted(sepals, "c", pc.Block("gaussian_diagonal", SEPAL))
+
+
+def test_example_18_1_priors_are_shares_of_the_rows(full: pc.Model) -> None:
+    assert full.priors["count"].to_pylist() == [50.0, 100.0]
+    assert full.priors["prior"].to_pylist() == pytest.approx([50 / 150, 100 / 150], rel=1e-15)
+
+
+def test_example_18_1_means_and_covariances(full: pc.Model) -> None:
+    means = full.parameters["gaussian_full"]["mean"].to_pylist()
+    printed = [("5.006", "3.418"), ("6.262", "2.872")]
+    for mean, figures in zip(means, printed, strict=True):
+        assert all(map(prints, mean, figures))
+    one, two = covariance(full, "c1"), covariance(full, "c2")
+    assert all(map(prints, one[np.triu_indices(2)], ("0.1218", "0.0983", "0.1423")))
+    assert all(map(prints, two[np.triu_indices(2)], ("0.4350", "0.1209", "0.1096")))
+    assert np.array_equal(one, one.T)
+    assert np.array_equal(two, two.T)
+
+
+def test_example_18_1_densities_at_the_test_point(full: pc.Model) -> None:
+    density = likelihood(full, **X)
+    assert prints(density["c1"], "4.914e-7")
+    assert prints(density["c2"], "2.589e-5")
+
+
+def test_example_18_1_density_times_prior(full: pc.Model) -> None:
+    # The book prints 1.622e-7 and 1.735e-5, with the priors rounded to 0.33 and 0.67.
+    exact = joint(full, **X)
+    assert prints(exact["c1"], "1.638e-7")
+    assert prints(exact["c2"], "1.726e-5")
+    rounded = joint(full.with_prior({"c1": 0.33, "c2": 0.67}), **X)
+    assert prints(rounded["c1"], "1.622e-7")
+    assert prints(rounded["c2"], "1.735e-5")
+    assert predicted(full, **X) == "c2"
+
+
+def test_example_18_2_marginal_counts_of_table_18_2(binned: pa.Table) -> None:
+    # The book prints 13/50 for the short sepals of c1, beside the cells 0, 3 and 8: they are 11.
+    model = fitted(binned, "c", pc.Block("categorical", SEPAL, domain=_domains()))
+    seen = {
+        (label, column): [count(model, label, column, value) for value in values]
+        for label in ("c1", "c2")
+        for column, values in _domains().items()
+    }
+    assert seen == {
+        ("c1", "sepal_length"): [39, 11, 0, 0],
+        ("c1", "sepal_width"): [1, 36, 13],
+        ("c2", "sepal_length"): [6, 39, 43, 12],
+        ("c2", "sepal_width"): [46, 52, 2],
+    }
+
+
+def test_example_18_3_variances_are_the_diagonal_of_the_covariance(
+    naive: pc.Model, full: pc.Model
+) -> None:
+    for label, figures in (("c1", ("0.122", "0.142")), ("c2", ("0.435", "0.110"))):
+        for place, (column, printed) in enumerate(zip(SEPAL, figures, strict=True)):
+            mean, variance = normal(naive, label, column)
+            assert prints(variance, printed)
+            assert variance == pytest.approx(covariance(full, label)[place, place], rel=1e-12)
+            means = full.parameters["gaussian_full"]["mean"].to_pylist()
+            assert mean == pytest.approx(means[label == "c2"][place], rel=1e-15)
+
+
+def test_algorithm_18_2_estimates_2d_parameters_per_class(naive: pc.Model) -> None:
+    parameters = naive.parameters["gaussian_diagonal"]
+    assert parameters.num_rows == 2 * len(SEPAL)
+    assert parameters.column_names == ["class", "feature", "count", "mean", "variance"]
+
+
+def test_example_18_3_densities_and_class(naive: pc.Model) -> None:
+    # The book prints 3.99e-7 for c1, cut off instead of rounded.
+    density = likelihood(naive, **X)
+    assert prints(density["c1"], "3.998e-7")
+    assert prints(density["c2"], "9.597e-5")
+    rounded = joint(naive.with_prior({"c1": 0.33, "c2": 0.67}), **X)
+    assert prints(rounded["c1"], "1.32e-7")
+    assert prints(rounded["c2"], "6.43e-5")
+    assert predicted(naive, **X) == "c2"
+
+
+def test_example_18_4_smooths_the_zero_cell_alone(binned: pa.Table) -> None:
+    model = fitted(binned, "c", pc.Block("categorical", SEPAL, domain=_domains(), smooth="zeros"))
+    assert probability(model, "c1", "sepal_length", "long") == pytest.approx(1 / 54)
+    assert probability(model, "c1", "sepal_width", "long") == pytest.approx(13 / 50)
+    assert probability(model, "c2", "sepal_length", "long") == pytest.approx(43 / 100)
+    assert probability(model, "c2", "sepal_width", "long") == pytest.approx(2 / 100)
+    x = {"sepal_length": "long", "sepal_width": "long"}
+    mass = likelihood(model, **x)
+    assert prints(mass["c1"], "4.815e-3")
+    assert prints(mass["c2"], "8.60e-3")
+    rounded = joint(model.with_prior({"c1": 0.33, "c2": 0.67}), **x)
+    assert prints(rounded["c1"], "1.59e-3")
+    assert prints(rounded["c2"], "5.76e-3")
+    assert predicted(model, **x) == "c2"
+
+
+def test_section_18_2_pseudo_counts_go_to_every_cell_by_default(binned: pa.Table) -> None:
+    model = fitted(binned, "c", pc.Block("categorical", SEPAL, domain=_domains()))
+    for label, held in (("c1", 50), ("c2", 100)):
+        for column, values in _domains().items():
+            shares = [probability(model, label, column, value) for value in values]
+            counts = [count(model, label, column, value) for value in values]
+            assert shares == pytest.approx([(n + 1) / (held + len(values)) for n in counts])
+            assert math.fsum(shares) == pytest.approx(1.0, rel=1e-14)
+
+
+def test_example_18_5_five_nearest_neighbours(sepals: pa.Table) -> None:
+    # The flower (6.7, 3.3) occurs twice. Counting both, the fifth neighbour is (5.8, 4.0) at 0.982.
+    model = fitted(sepals, "c", pc.Block("knn_density", SEPAL, k=5))
+    assert posterior(model, **X) == pytest.approx({"c1": 1 / 5, "c2": 4 / 5})
+    assert predicted(model, **X) == "c2"
+    radius = math.hypot(6.75 - 5.8, 4.25 - 4.0)
+    assert prints(radius, "0.982")
+    volume = math.pi * radius**2
+    assert likelihood(model, **X) == pytest.approx({"c1": 1 / 50 / volume, "c2": 4 / 100 / volume})
+
+
+def test_example_18_5_among_distinct_points_as_the_book_counts(sepals: pa.Table) -> None:
+    # The book prints the radius 1.012, to (6.2, 3.4): the fifth of the distinct points.
+    distinct = sepals.group_by(sepals.column_names).aggregate([])
+    model = fitted(distinct, "c", pc.Block("knn_density", SEPAL, k=5))
+    volume = math.pi * 1.025
+    assert prints(math.sqrt(1.025), "1.012")
+    held = dict(zip(("c1", "c2"), model.priors["count"].to_pylist(), strict=True))
+    assert likelihood(model, **X) == pytest.approx(
+        {"c1": 1 / held["c1"] / volume, "c2": 4 / held["c2"] / volume}
+    )
+    assert posterior(model, **X) == pytest.approx({"c1": 1 / 5, "c2": 4 / 5})
+
+
+@pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_diagonal", "knn_density"])
+def test_equation_18_4_the_width_of_the_interval_cancels(sepals: pa.Table, estimator: str) -> None:
+    """P(x | c) = 2ε f(x | c): another unit, that is another ε, changes p(x) and no posterior."""
+    millimetres = sepals
+    for place, column in enumerate(SEPAL):
+        tenfold = compute.multiply(sepals[column], 10.0)
+        millimetres = millimetres.set_column(place, column, tenfold)
+    one = fitted(sepals, "c", pc.Block(estimator, SEPAL))
+    other = fitted(millimetres, "c", pc.Block(estimator, SEPAL))
+    x, tenfold_x = (
+        pa.table({k: [v] for k, v in X.items()}),
+        pa.table({k: [10 * v] for k, v in X.items()}),
+    )
+    assert one.predict_proba(x) == pytest.approx(other.predict_proba(tenfold_x), rel=1e-9)
+    shift = one.score_samples(x) - other.score_samples(tenfold_x)
+    assert shift == pytest.approx(len(SEPAL) * math.log(10.0), rel=1e-12)
+
+
+def test_equation_18_4_evidence_is_the_sum_over_the_classes(
+    full: pc.Model, naive: pc.Model, sepals: pa.Table
+) -> None:
+    for model in (full, naive):
+        together = np.exp(model.joint_log_likelihood(sepals))
+        assert np.exp(model.score_samples(sepals)) == pytest.approx(together.sum(axis=1))
+        shares = together / together.sum(axis=1, keepdims=True)
+        assert model.predict_proba(sepals) == pytest.approx(shares)
+
+
+CARS = rows(
+    ["age", "car", "risk"],
+    [
+        (25, "sports", "L"),
+        (20, "vintage", "H"),
+        (25, "sports", "L"),
+        (45, "suv", "H"),
+        (20, "sports", "H"),
+        (25, "suv", "H"),
+    ],
+)
+"""Table 18.1 of the draft, Table 18.3 of the book."""
+
+
+def cars(**options: float) -> pc.Model:
+    domain = {"car": ["sports", "vintage", "suv", "truck"]}
+    return fitted(
+        CARS,
+        "risk",
+        pc.Block("gaussian_diagonal", ["age"], **options),
+        pc.Block("categorical", ["car"], domain=domain),
+    )
+
+
+def test_draft_table_18_1_age_of_high_risk_drivers() -> None:
+    mean, variance = normal(cars(), "H", "age")
+    assert mean == 27.5
+    assert prints(math.sqrt(variance), "10.31")
+    by_block = cars().log_likelihood_by_block(pa.table({"age": [23], "car": ["truck"]}))
+    # With the deviation rounded to 10.31 it is 0.03518; the draft prints 0.035.
+    assert prints(np.exp(by_block[0, 0, 0]), "0.035185")
+    assert prints(np.exp(by_block[0, 0, 0]), "0.035")
+
+
+def test_draft_table_18_1_car_with_laplace_correction() -> None:
+    makes = ["sports", "vintage", "suv", "truck"]
+    shares = {label: [probability(cars(), label, "car", make) for make in makes] for label in "HL"}
+    assert shares["H"] == pytest.approx([2 / 8, 2 / 8, 3 / 8, 1 / 8])
+    assert shares["L"] == pytest.approx([3 / 6, 1 / 6, 1 / 6, 1 / 6])
+
+
+def test_draft_table_18_1_and_exercise_q1_a_truck_driver_of_23() -> None:
+    """L has two drivers of one age: without a floor, a standard deviation and likelihood of 0."""
+    model, x = cars(variance_floor=0.0), {"age": 23, "car": "truck"}
+    assert normal(model, "L", "age") == (25.0, 0.0)
+    assert prints(likelihood(model, **x)["H"], "0.004398")
+    assert likelihood(model, **x)["L"] == 0.0
+    evidence = np.exp(model.score_samples(pa.table({"age": [23], "car": ["truck"]})))
+    assert prints(evidence[0], "0.002932")
+    assert posterior(model, **x) == {"H": 1.0, "L": 0.0}
+    assert predicted(model, **x) == "H"
+
+
+def test_draft_table_18_1_with_the_default_floor_every_number_is_finite() -> None:
+    x = pa.table({"age": [23, 25], "car": ["truck", "sports"]})
+    assert np.isfinite(cars().joint_log_likelihood(x)).all()
+    assert cars().predict(x).to_pylist() == ["H", "L"]
+
+
+def test_draft_equation_18_18_a_prior_count_for_each_value() -> None:
+    """P(v | c) = (n_v + P_v) / (|D_c| + Σ P_v)."""
+    given = {"sports": 0.4, "vintage": 0.1, "suv": 0.3, "truck": 0.2}
+    model = fitted(CARS, "risk", pc.Block("categorical", ["car"], pseudo_count={"car": given}))
+    seen = {"H": {"sports": 1, "vintage": 1, "suv": 2, "truck": 0}, "L": {"sports": 2}}
+    for label, held in (("H", 4), ("L", 2)):
+        for make, prior_count in given.items():
+            expected = (seen[label].get(make, 0) + prior_count) / (held + 1.0)
+            assert probability(model, label, "car", make) == pytest.approx(expected)
+
+
+def test_exercise_q2_by_hand() -> None:
+    """Table 18.4: two truth values and a number. The book leaves the answer to the reader."""
+    table = rows(
+        ["a1", "a2", "a3", "class"],
+        [
+            (True, True, 5.0, "Y"),
+            (True, True, 7.0, "Y"),
+            (True, False, 8.0, "N"),
+            (False, False, 3.0, "Y"),
+            (False, True, 7.0, "N"),
+            (False, True, 4.0, "N"),
+            (False, False, 5.0, "N"),
+            (True, False, 6.0, "Y"),
+            (False, True, 1.0, "N"),
+        ],
+    )
+    model = fitted(
+        table,
+        "class",
+        pc.Block("categorical", ["a1", "a2"], pseudo_count=0.0),
+        pc.Block("gaussian_diagonal", ["a3"]),
+    )
+    # Y: 5, 7, 3, 6 has mean 5.25 and variance 2.1875; N: 8, 7, 4, 5, 1 has mean 5 and variance 6.
+    yes = math.exp(-((1.0 - 5.25) ** 2) / (2 * 2.1875)) / math.sqrt(2 * math.pi * 2.1875)
+    no = math.exp(-((1.0 - 5.0) ** 2) / (2 * 6.0)) / math.sqrt(2 * math.pi * 6.0)
+    expected = {"N": 5 / 9 * (1 / 5) * (2 / 5) * no, "Y": 4 / 9 * (3 / 4) * (2 / 4) * yes}
+    x = {"a1": True, "a2": False, "a3": 1.0}
+    assert joint(model, **x) == pytest.approx(expected)
+    assert predicted(model, **x) == max(expected, key=expected.__getitem__) == "N"
+
+
+def test_exercise_q3_given_means_and_covariances() -> None:
+    """The four points μ ± √2 Lⱼ, with L Lᵀ = Σ, have the mean μ and the covariance Σ exactly."""
+    moments = {
+        "c1": (np.array([1.0, 3.0]), np.array([[5.0, 3.0], [3.0, 2.0]])),
+        "c2": (np.array([5.0, 5.0]), np.array([[2.0, 0.0], [0.0, 1.0]])),
+    }
+    points = []
+    for label, (mean, sigma) in moments.items():
+        for step in math.sqrt(2.0) * np.linalg.cholesky(sigma).T:
+            points += [(*(mean + step), label), (*(mean - step), label)]
+    model = fitted(rows(["x1", "x2", "c"], points), "c", pc.Block("gaussian_full", ["x1", "x2"]))
+    for label, (_, sigma) in moments.items():
+        assert covariance(model, label) == pytest.approx(sigma)
+    assert model.priors["prior"].to_pylist() == [0.5, 0.5]
+    density = likelihood(model, x1=3.0, x2=4.0)
+    assert prints(density["c1"], "0.096532")
+    assert prints(density["c2"], "0.025111")
+    assert predicted(model, x1=3.0, x2=4.0) == "c1"
+
+
+def _domains() -> dict[str, list[str]]:
+    return {"sepal_length": LENGTHS, "sepal_width": WIDTHS}
