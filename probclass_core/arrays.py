@@ -7,6 +7,7 @@ error that names its column, a category is text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,12 +73,13 @@ def check_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
     Raises:
         DataError: naming the columns and what there is instead.
     """
-    missing = [name for name in columns if name not in schema.names]
+    held = Counter(schema.names)
+    missing = [name for name in columns if name not in held]
     if missing:
         plural = "columns" if len(missing) > 1 else "column"
         raise DataError(f"no {plural} {one_of(missing)}; the table has {one_of(schema.names)}.")
     for name in columns:
-        if len(schema.get_all_field_indices(name)) > 1:
+        if held[name] > 1:
             raise DataError(f"column {name!r} stands in the table twice; rename one of them.")
 
 
