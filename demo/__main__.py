@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from demo.local_airflow import DemoError, LocalAirflow
@@ -45,7 +46,8 @@ def main() -> int:
             found = _run_dags(console, output, months)
             show(console, found, output)
     except (DemoError, ProbClassError, OSError) as error:
-        console.print(f"[red]The demo failed:[/] {error}", highlight=False, soft_wrap=True)
+        message = escape(str(error))
+        console.print(f"[red]The demo failed:[/] {message}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         console.print("Stopped; Airflow is down.")

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.dataset as ds
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from probclass_core.plots import posterior_over_time
@@ -85,9 +86,9 @@ def show(console: Console, found: list[Result], output: Path) -> None:
     console.print(places, soft_wrap=True)
 
 
-def shown(path: Path) -> Path:
-    """The path as the user would type it here."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+def shown(path: Path) -> str:
+    """The path as the user would type it here, ready for rich."""
+    return escape(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 def _months(found: list[Result]) -> Table:
