@@ -6,7 +6,7 @@ PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format check bench constraints clean
+.PHONY: help setup demo test lint format check bench wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,18 @@ check: lint test ## lint and test
 
 bench: setup ## Measure speed and memory
 	$(PYTHON) -m benchmarks
+
+wheel: setup ## Build the wheel, and fit a model with it in an environment without extras
+	rm -rf dist
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv dist/venv
+	dist/venv/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
+	dist/venv/bin/python -I -c '\
+	from importlib.util import find_spec; \
+	import probclass_core as pc; \
+	assert find_spec("probclass_airflow"); \
+	blocks = [pc.Block("knn_density", ["age"]), pc.Block("categorical", ["sex"])]; \
+	print("model", pc.fit("tests/data/adult_test.parquet", pc.ModelSpec("income", blocks)).id)'
 
 constraints: ## Resolve all dependencies anew and pin them in constraints.txt
 	rm -rf .venv-constraints
