@@ -79,11 +79,9 @@ class LocalFiles:
         return str(self._root / path)
 
     def names(self, folder: str) -> list[str]:
-        try:
-            with _refusals("list", self.place(folder)):
-                found = [entry.name for entry in (self._root / folder).iterdir()]
-        except FileNotFoundError:
-            return []
+        path = self._root / folder
+        with _refusals("list", str(path)):
+            found = [entry.name for entry in path.iterdir()] if path.is_dir() else []
         return sorted(name for name in found if not name.startswith("."))
 
     def exists(self, path: str) -> bool:

@@ -76,9 +76,8 @@ class ModelStore:
         bundle = model.to_bundle()
         if bundle.kind != "model":
             raise StoreError(f"a model store keeps models, not {bundle.kind}; finalize it first.")
-        manifest = bundle.manifest()
-        manifest["provenance"] |= plain_json(provenance or {}, "provenance")
-        manifest["created"] = _now()
+        recorded = {**bundle.provenance, **plain_json(provenance or {}, "provenance")}
+        manifest = {**bundle.manifest(), "provenance": recorded, "created": _now()}
         folder = f"{name}/{bundle.content_id}"
         if self._files.exists(f"{folder}/{_MANIFEST}"):
             self._bundle(name, bundle.content_id)
@@ -220,13 +219,12 @@ class ModelStore:
             record = _parsed(self._files.read(path)) or {}
         except FileNotFoundError:
             return None
-        try:
-            return Alias(**record)
-        except TypeError as error:
+        if record.keys() != Alias.__dataclass_fields__.keys() or not is_id(str(record["id"])):
             raise StoreError(
                 f"alias '{name}@{alias}': {self._files.place(path)} is damaged; promote a version "
                 f"to it again; the model has {self._choices(name)}."
-            ) from error
+            )
+        return Alias(**record)
 
     # What a reference names
 

@@ -149,6 +149,11 @@ def test_a_damaged_alias_is_mended_by_promoting_again(
     assert store.resolve("air@champion") == version
 
 
+def test_an_alias_cannot_reach_outside_its_model(store: ModelStore, folder: Path) -> None:
+    edited(folder.parent / "aliases" / "champion.json", id="../../secret")
+    assert "champion.json is damaged" in refusal(store)
+
+
 def test_a_table_that_cannot_be_read_is_told(store: ModelStore, folder: Path) -> None:
     (folder / "priors.arrow").unlink()
     (folder / "priors.arrow").mkdir()
@@ -159,7 +164,9 @@ def test_a_store_that_is_a_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "models"
     path.write_text("no folder")
     store = ModelStore(path)
-    for ask in (store.models, lambda: store.save(Saved(), "air"), lambda: store.load("air")):
-        with pytest.raises(StoreError, match=r"cannot \w+ .*models"):
-            ask()
+    with pytest.raises(StoreError, match=r"cannot write .*models"):
+        store.save(Saved(), "air")
+    for ref in ("air", "air@champion", f"air@{Saved().id}"):
+        with pytest.raises(StoreError, match=r"(holds none; check the path|cannot read .*models)"):
+            store.load(ref)
     assert path.read_text() == "no folder"

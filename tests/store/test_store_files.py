@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
+from typing import ClassVar
 
+import fsspec
 import pyarrow as pa
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from hand_made import Saved
 
 from probclass_core.bundle import Bundle
 from probclass_core.errors import StoreError
 from probclass_core.store import ModelStore
+from probclass_core.store.files import open_files
 
 HERE = Path(__file__).parent
 
@@ -94,3 +99,42 @@ def test_a_local_store_does_without_fsspec(tmp_path: Path) -> None:
         cwd=HERE,
         check=True,
     )
+
+
+class Remembering(MemoryFileSystem):
+    """A client that lists a folder once, as those of object stores do, until told to forget."""
+
+    protocol = "remembering"
+    listed: ClassVar[dict[str, list[str]]] = {}
+
+    def ls(self, path: str, detail: bool = True, **options: object) -> list[str]:
+        if path not in self.listed:
+            self.listed[path] = super().ls(path, detail=detail, **options)
+        return self.listed[path]
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace("remembering://", "memory://")))
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.listed.clear()
+
+
+def test_what_another_client_wrote_is_seen() -> None:
+    fsspec.register_implementation("remembering", Remembering, clobber=True)
+    folder = uuid.uuid4()
+    here, elsewhere = open_files(f"remembering://{folder}"), open_files(f"memory://{folder}")
+    elsewhere.write("aliases/one.json", b"{}")
+    assert here.names("aliases") == ["one.json"]
+    elsewhere.write("aliases/two.json", b"{}")
+    assert here.names("aliases") == ["one.json", "two.json"]
+
+
+def test_a_file_that_strayed_into_a_store_does_no_harm(tmp_path: Path) -> None:
+    store = ModelStore(tmp_path)
+    store.save(Saved(), "air")
+    for place in (tmp_path, tmp_path / "air"):
+        (place / "README.md").write_text("what these models are for")
+        (place / "notes").mkdir()
+    assert store.models() == ["air"]
+    assert len(store.versions("air")) == 1

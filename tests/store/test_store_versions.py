@@ -42,6 +42,17 @@ def test_what_was_saved_is_read_back(store: ModelStore) -> None:
         assert bundle.tables[name].equals(table, check_metadata=True)
 
 
+def test_saving_leaves_the_model_as_it_was(store: ModelStore) -> None:
+    bundle = Saved(provenance={"rows": 10}).to_bundle()
+
+    class Kept:
+        def to_bundle(self) -> Bundle:
+            return bundle
+
+    store.save(Kept(), "air", provenance={"run": "monday"})
+    assert bundle.provenance == {"rows": 10}
+
+
 def test_an_equal_fit_is_the_version_that_is_there(store: ModelStore) -> None:
     first = store.save(Saved(), "air", provenance={"run": "monday"})
     again = store.save(Saved(), "air", provenance={"run": "tuesday"})
