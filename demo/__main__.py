@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+import probclass_core as pc
 from demo.local_airflow import DemoError, LocalAirflow
 from demo.summary import Result, results, show, shown
 from probclass_core.demo.lake import lay_out
-from probclass_core.errors import ProbClassError
 
 ROOT = Path(__file__).resolve().parent.parent
 TRAIN, SCORE = "air_quality_train", "air_quality_score"
@@ -45,7 +45,7 @@ def main() -> int:
             console.print(f"Five years of Beijing's air, by month: [cyan]{shown(lake)}[/]")
             found = _run_dags(console, output, months)
             show(console, found, output)
-    except (DemoError, ProbClassError, OSError) as error:
+    except (DemoError, pc.ProbClassError, OSError) as error:
         message = escape(str(error))
         console.print(f"[red]The demo failed:[/] {message}", highlight=False, soft_wrap=True)
         return 1

@@ -263,7 +263,13 @@ class LocalAirflow:
         return "\n".join([f"The end of {path}:", *lines])
 
     def _get(self, path: str, **query: Any) -> Any:
-        return self._client.get(path, params=query).raise_for_status().json()
+        for pause in (0.5, 1.0, 2.0):  # SQLite may be busy for a moment
+            try:
+                return self._client.get(path, params=query).raise_for_status().json()
+            except httpx.HTTPError as error:
+                problem = error
+                time.sleep(pause)
+        raise DemoError(f"Airflow does not answer: {problem}\n{self._tail('api-server')}")
 
 
 def _free_port() -> int:
