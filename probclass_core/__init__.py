@@ -44,13 +44,14 @@ from probclass_core.pipeline import ScoreReport, evaluate, fit, score, summarize
 from probclass_core.plugins import estimators
 from probclass_core.spec import Block, ModelSpec
 from probclass_core.statistics import Statistics, merge
-from probclass_core.store import ModelStore
+from probclass_core.store import Alias, ModelStore, ModelVersion
 
 __version__ = "0.1.0"
 
 __all__ = [
     "POINT_MASS_WIDTH",
     "PROBCLASS_API",
+    "Alias",
     "Block",
     "DataError",
     "EstimatorPlugin",
@@ -60,6 +61,7 @@ __all__ = [
     "Model",
     "ModelSpec",
     "ModelStore",
+    "ModelVersion",
     "NotSupportedError",
     "PluginError",
     "ProbClassError",

@@ -192,13 +192,16 @@ class Model:
                     "install a matching release, or train again."
                 )
         tables = dict(bundle.tables)
-        return cls(
+        model = cls(
             spec=ModelSpec.from_dict(bundle.content["spec"]),
             features=schema_of(bundle.content["features"]),
             priors=tables.pop("priors"),
             parameters=tables,
             training=dict(bundle.provenance),
         )
+        # The id it was stored under, whatever bytes another release of Arrow would write.
+        vars(model)["id"] = bundle.content_id
+        return model
 
     def _by_batch(self, data: Any, compute: Callable[[pa.RecordBatch], np.ndarray]) -> np.ndarray:
         table = as_table(data)
