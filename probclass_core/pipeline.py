@@ -204,8 +204,8 @@ def score(
     if overwrite not in ("partition", "never"):
         raise SpecError(f"overwrite must be 'partition' or 'never', got {overwrite!r}.")
     table, root = open_table(source), local_path(sink)
-    if table.uri is not None and Path(table.uri).resolve() == root.resolve():
-        raise TableError(f"{root} is the source; write the scored table somewhere else.")
+    if table.uri is not None:
+        _refuse_overlap(Path(table.uri).resolve(), root.resolve())
     wanted: Sequence[Mapping[str, Any]] = [partition or {}]
     if not partition and table.partition_columns:
         wanted = table.partitions(where)
@@ -243,6 +243,15 @@ def score(
         commit_id=commits[0] if len(commits) == 1 else digest(commits),
         seconds=time.monotonic() - began,
     )
+
+
+def _refuse_overlap(source: Path, sink: Path) -> None:
+    """A sink in its source would be read as rows of it; a source in its sink would be replaced."""
+    if source == sink:
+        raise TableError(f"{sink} is the source; write the scored table somewhere else.")
+    if sink in source.parents or source in sink.parents:
+        inner, outer = (sink, source) if source in sink.parents else (source, sink)
+        raise TableError(f"{inner} lies in {outer}; write the scored table outside its source.")
 
 
 def _total(plans: Iterable[Plan]) -> int | None:

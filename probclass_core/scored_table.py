@@ -15,7 +15,7 @@ from probclass_core.engines.local import ordered_map
 from probclass_core.errors import TableError
 from probclass_core.model import Model
 from probclass_core.scoring import PosteriorFormat, Scorer
-from probclass_core.tables.filters import Where
+from probclass_core.tables.filters import Where, typed_partition
 from probclass_core.tables.staging import ParquetSink
 from probclass_core.tables.table import Plan, Table
 
@@ -57,6 +57,9 @@ class ScoredPartition:
             SpecError: a kept column has the name of a scored one.
             TableError: the partition is not there, or the place cannot take it.
         """
+        typed = typed_partition(table.schema, partition)
+        # Outermost first, as in the source.
+        partition = {n: typed[n] for n in (*table.partition_columns, *typed) if n in typed}
         chosen = list(table.schema.names) if columns is None else list(columns)
         features = [name for name in model.spec.features if name not in chosen]
         plan = table.plan([*chosen, *features], partition=partition or None, where=where)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -43,6 +43,8 @@ def expression(
     if isinstance(where, pc.Expression):
         terms.append(where)
     elif where is not None:
+        if not _is_list(where):
+            raise SpecError(f"where must be a list of (column, op, value), got {where!r}.")
         terms.extend(_condition(schema, condition) for condition in where)
     if not terms:
         return None
@@ -52,24 +54,63 @@ def expression(
     return whole
 
 
+def typed_partition(schema: pa.Schema, partition: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Partition values as their columns have them: month "01" of an integer column is 1.
+
+    Raises:
+        TableError: a column is not there.
+        SpecError: a value is of no use for its column.
+    """
+    if not isinstance(partition, Mapping | None):
+        raise SpecError(
+            f"partition must be a table such as {{'month': '2014-01'}}, got {partition!r}."
+        )
+    return {
+        name: _scalar(_column_type(schema, name), value, (name, "==", value)).as_py()
+        for name, value in (partition or {}).items()
+    }
+
+
 def _condition(schema: pa.Schema, condition: Condition) -> pc.Expression:
-    if isinstance(condition, str) or len(condition) != 3 or condition[1] not in _OPERATORS:
+    well_formed = _is_list(condition) and len(condition) == 3 and isinstance(condition[1], str)
+    if not well_formed or condition[1] not in _OPERATORS:
         raise SpecError(
             f"condition {condition!r} is not (column, op, value) with op one of "
             f"{one_of(_OPERATORS)}."
         )
     name, operator, value = condition
+    kind = _column_type(schema, name)
+    column = pc.field(name)
+    if operator in ("in", "not in"):
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise SpecError(f"condition {condition!r}: {operator!r} needs a list of values.")
+        given = pa.array([_scalar(kind, item, condition) for item in value], kind)
+        return _OPERATORS[operator](column, given)
+    if value is None:
+        # A null is equal to nothing, but "which have none" is what is meant.
+        if operator in ("==", "="):
+            return column.is_null()
+        if operator == "!=":
+            return column.is_valid()
+        raise SpecError(f"condition {condition!r}: null has no order; use '==' or '!='.")
+    return _OPERATORS[operator](column, _scalar(kind, value, condition))
+
+
+def _column_type(schema: pa.Schema, name: object) -> pa.DataType:
     if name not in schema.names:
         raise TableError(f"no column {name!r} to filter by; the table has {one_of(schema.names)}.")
     kind = schema.field(name).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _scalar(kind: pa.DataType, value: Any, condition: Condition) -> pa.Scalar:
     try:
-        if operator in ("in", "not in"):
-            given = pa.array([pa.scalar(item).cast(kind) for item in value], kind)
-        else:
-            given = pa.scalar(value).cast(kind)
+        return pa.scalar(value).cast(kind)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SpecError(
             f"condition {condition!r}: {value!r} cannot be compared with {kind}."
         ) from error
-    return _OPERATORS[operator](pc.field(name), given)
+
+
+def _is_list(values: object) -> bool:
+    return isinstance(values, Sequence) and not isinstance(values, str)

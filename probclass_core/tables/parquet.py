@@ -49,7 +49,11 @@ class ParquetTable:
 
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
         kept = expression(self.schema, None, where)
-        found = {tuple(_partition_of(piece).items()): None for piece in self._pieces(kept)}
+        names = self.partition_columns
+        found: dict[tuple[tuple[str, Any], ...], None] = {}
+        for piece in self._pieces(kept):
+            keys = _partition_of(piece)
+            found[tuple((name, keys[name]) for name in names if name in keys)] = None
         return [dict(items) for items in found if items]
 
     def plan(
@@ -164,8 +168,12 @@ def _discover(path: Path) -> ds.Dataset:
 
 
 def _partition_columns(dataset: ds.Dataset) -> list[str]:
+    """Outermost first, as their directories lie; a fragment's keys come in no such order."""
     first = next(iter(dataset.get_fragments()), None)
-    return [] if first is None else list(_partition_of(first))
+    keys = {} if first is None else _partition_of(first)
+    partitioning = getattr(dataset, "partitioning", None)
+    order = dataset.schema.names if partitioning is None else partitioning.schema.names
+    return sorted(keys, key=order.index)
 
 
 def _path_of(piece: ds.Fragment) -> str:

@@ -1,10 +1,11 @@
 """A partition written aside, checked, and put in place at once.
 
-Nothing under a partition's own name changes before the commit. Rows go to a staging directory whose
-name no reader looks at; the commit closes and syncs the files, reads their footers back, adds the
-commit record and ``_SUCCESS``, and lets the directory take the partition's place in one step
-(`swap`). An attempt that dies leaves its staging directory behind and nothing else; two attempts
-each have their own.
+Nothing under a partition's own name changes before the commit. Rows go to a staging directory
+beside the table; the commit closes and syncs the file, reads its footer back, adds ``_SUCCESS``,
+and lets the directory take the partition's place in one step (`swap`). What identifies the commit
+stands in the file's footer, so that the directory holds nothing that a reader of Parquet could trip
+over. An attempt that dies leaves its staging directory behind and nothing else, and a later one
+removes it; two attempts each have their own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,15 +27,16 @@ import pyarrow.parquet as pq
 
 from probclass_core.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
+from probclass_core.spec import category_text
 from probclass_core.tables.swap import put_in_place
 
-COMMIT_FILE = "_commit.json"
 SUCCESS_FILE = "_SUCCESS"
 DATA_FILE = "part-0.parquet"
-STAGING = "_staging"
+STAGING = "_staging-"
 
 _COMMIT_KEY = b"probclass.commit"
 _ROW_GROUP = 4 * BATCH_ROWS
+_ABANDONED_SECONDS = 24 * 3600
 
 
 class ParquetSink:
@@ -48,17 +51,22 @@ class ParquetSink:
     """
 
     def __init__(self, root: Path, partition: Mapping[str, Any] | None = None) -> None:
-        self.root = root
+        self.root = root.resolve()  # a link stays, and what it points to is replaced
         self.partition = dict(partition or {})
         self.is_file = root.suffix == ".parquet" and not root.is_dir()
         if self.is_file and self.partition:
             raise TableError(f"{root} is one file and cannot hold partitions; name a directory.")
-        self.target = root.joinpath(*(_segment(*item) for item in self.partition.items()))
+        self.target = self.root.joinpath(*(_segment(*item) for item in self.partition.items()))
         self._check_target()
 
     def _check_target(self) -> None:
         # A partition goes beside its like, a whole table where no partitions are.
         level = self.root
+        for place in (self.root, self.target):
+            if place.exists() and not self.is_file and not place.is_dir():
+                raise TableError(
+                    f"{place} is a file; name a directory for the scored table, or a .parquet file."
+                )
         for name in self.partition:
             others = [entry for entry in _entries(level) if not entry.name.startswith(f"{name}=")]
             if others:
@@ -78,15 +86,13 @@ class ParquetSink:
     def commit(self) -> dict[str, Any] | None:
         """The commit record of what stands there; none where there is none, or it is not whole."""
         try:
-            if self.is_file:
-                footer = pq.read_metadata(self.root)
-                record: dict[str, Any] = json.loads((footer.metadata or {})[_COMMIT_KEY])
-                return {**record, "rows": footer.num_rows}
-            record = json.loads((self.target / COMMIT_FILE).read_text(encoding="utf-8"))
-            whole = (self.target / DATA_FILE).stat().st_size == record["bytes"]
+            if not self.is_file and _names(self.target) != [DATA_FILE]:
+                return None
+            footer = pq.read_metadata(self.root if self.is_file else self.target / DATA_FILE)
+            record: dict[str, Any] = json.loads((footer.metadata or {})[_COMMIT_KEY])
         except (OSError, KeyError, ValueError, pa.ArrowException):
             return None
-        return record if whole else None
+        return {**record, "rows": footer.num_rows}
 
     @contextmanager
     def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[Staged]:
@@ -94,17 +100,17 @@ class ParquetSink:
 
         Args:
             schema: of the rows, without the partition columns.
-            commit: the record to keep beside them; row and byte counts are added.
+            commit: the record to keep in the file's footer.
 
         Raises:
             TableError: the place cannot be written.
         """
-        where = self.target.parent if self.is_file or not self.partition else self.root
+        where = self._staging_place()
+        directory = where / f"{STAGING}{uuid.uuid4().hex}"
         try:
             where.mkdir(parents=True, exist_ok=True)
-            area = where / STAGING
-            directory = area / uuid.uuid4().hex
-            directory.mkdir(parents=True)
+            _sweep(where)
+            directory.mkdir()
         except OSError as error:
             raise TableError(f"cannot write to {where}: {error.strerror}.") from error
         try:
@@ -112,7 +118,16 @@ class ParquetSink:
                 yield staged
         finally:
             shutil.rmtree(directory, ignore_errors=True)
-            _remove_if_empty(area)
+
+    def _staging_place(self) -> Path:
+        """Beside the table, for polars and duckdb read every directory in it, whatever its name.
+
+        Only where the table is a disk of its own, or nothing may be made beside it, partitions are
+        staged inside.
+        """
+        beside = self.root.parent
+        alone = self.root.is_mount() or not os.access(beside, os.W_OK)
+        return self.root if self.partition and self.root.is_dir() and alone else beside
 
 
 class Staged:
@@ -123,14 +138,11 @@ class Staged:
     ) -> None:
         self.rows = 0
         self._sink = sink
-        self._commit = dict(commit)
         self._content = directory / "content"
         self._content.mkdir()
         self._file = self._content / (sink.root.name if sink.is_file else DATA_FILE)
-        metadata = {**(schema.metadata or {})}
-        if sink.is_file:
-            metadata[_COMMIT_KEY] = json.dumps(self._commit, sort_keys=True).encode()
-        self._schema = schema.with_metadata(metadata)
+        record = json.dumps(dict(commit), sort_keys=True).encode()
+        self._schema = schema.with_metadata({**(schema.metadata or {}), _COMMIT_KEY: record})
         self._pending: list[pa.RecordBatch] = []
         # Dictionary pages pay for text and cost time for floats that never repeat.
         text = [column.name for column in schema if not pa.types.is_floating(column.type)]
@@ -164,14 +176,11 @@ class Staged:
         if sum(part.num_rows for part in self._pending) >= _ROW_GROUP:
             self._flush()
 
-    def publish(self) -> dict[str, Any]:
+    def publish(self) -> None:
         """Check what was written and put it in place: the commit.
 
-        Returns:
-            The commit record as it stands beside the rows.
-
         Raises:
-            TableError: the files do not hold what was written, or the place cannot be taken.
+            TableError: the file does not hold what was written, or the place cannot be taken.
         """
         self._flush()
         with self._disk():
@@ -180,22 +189,15 @@ class Staged:
             if held != self.rows:
                 raise TableError(f"{self._file} holds {held} rows of {self.rows} written.")
             _sync(self._file)
-            record = {**self._commit, "rows": self.rows, "bytes": self._file.stat().st_size}
+            target = self._sink.target
+            target.parent.mkdir(parents=True, exist_ok=True)
             if self._sink.is_file:
-                put_in_place(self._file, self._sink.root)
+                put_in_place(self._file, target)
             else:
-                self._seal(record)
-                self._sink.target.parent.mkdir(parents=True, exist_ok=True)
-                put_in_place(self._content, self._sink.target)
-            _sync(self._sink.target.parent)
-        return record
-
-    def _seal(self, record: Mapping[str, Any]) -> None:
-        commit = self._content / COMMIT_FILE
-        commit.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        _sync(commit)
-        (self._content / SUCCESS_FILE).touch()
-        _sync(self._content)
+                (self._content / SUCCESS_FILE).touch()
+                _sync(self._content)
+                put_in_place(self._content, target)
+            _sync(target.parent)
 
     def _flush(self) -> None:
         if self._pending:
@@ -221,10 +223,19 @@ class Staged:
 
 
 def _segment(name: str, value: Any) -> str:
-    """The directory of a partition value, escaped as Hive does."""
+    """The directory of a partition value, escaped as Hive does.
+
+    Raises:
+        TableError: a column whose name would hide the directory from readers, or split it.
+    """
+    if name.startswith(("_", ".")) or set(name) & set("/="):
+        raise TableError(
+            f"column {name!r} cannot name a partition: readers pass over names that begin with '_' "
+            "or '.', and '/' or '=' would be misread; rename it."
+        )
     if value is None:
         return f"{name}=__HIVE_DEFAULT_PARTITION__"
-    return f"{name}={quote(str(value), safe=' -_.~')}"
+    return f"{name}={quote(category_text(value), safe=' -_.~')}"
 
 
 def _entries(directory: Path) -> list[Path]:
@@ -234,11 +245,19 @@ def _entries(directory: Path) -> list[Path]:
     return sorted(entry for entry in directory.iterdir() if not entry.name.startswith(("_", ".")))
 
 
-def _remove_if_empty(directory: Path) -> None:
-    try:
-        directory.rmdir()
-    except OSError:
-        return  # another attempt is writing there
+def _names(directory: Path) -> list[str]:
+    return [entry.name for entry in _entries(directory)]
+
+
+def _sweep(place: Path) -> None:
+    """Remove what killed attempts left behind, once it is too old to be anyone's work."""
+    for directory in place.glob(f"{STAGING}*"):
+        try:
+            touched = max(path.stat().st_mtime for path in (directory, *directory.rglob("*")))
+        except FileNotFoundError:
+            continue  # another attempt has just ended
+        if time.time() - touched > _ABANDONED_SECONDS:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:
