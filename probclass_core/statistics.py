@@ -114,7 +114,8 @@ def summarize_batches(
     block_parts: dict[str, list[pa.Table]] = {str(block.name): [] for block in spec.blocks}
     rows = null_labels = 0
     for batch in batches:
-        rows += batch.num_rows
+        read = batch.num_rows
+        rows += read
         labels, weights, kept = _labelled(spec, batch)
         null_labels += labels.null_count
         if kept is not None:
@@ -128,7 +129,7 @@ def summarize_batches(
                 parts.append(estimator.summarize(select(batch, block.columns), labels, weights))
                 if len(parts) >= _MERGE_EVERY and not _state_grows(block.estimator):
                     parts[:] = [estimator.merge(parts)]
-        on_rows(batch.num_rows)
+        on_rows(read)
     classes = _merged_classes(class_parts, class_type(_values(schema.field(spec.label).type)))
     blocks = {name: estimators[name].merge(parts) for name, parts in block_parts.items() if parts}
     return Statistics(spec, features, classes, blocks, rows, null_labels)
