@@ -1,0 +1,111 @@
+"""A real Airflow for the tests here: the repository's folders, SQLite, tasks run by `dag.test`."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probclass_core.demo.lake import lay_out
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+
+os.environ["AIRFLOW__CORE__DAGS_FOLDER"] = str(ROOT / "dags")
+os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(ROOT / "plugins")
+
+
+AIRFLOWS_OWN = (
+    "ignore:GitWildMatchPattern:DeprecationWarning",
+    "ignore:Using `httpx` with `starlette.testclient`",
+)
+"""Warnings of Airflow about its own dependencies."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            for rule in AIRFLOWS_OWN:
+                item.add_marker(pytest.mark.filterwarnings(rule))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One task after its run: state, tries, XCom, and the extras of its asset events."""
+
+    state: str
+    tries: int
+    result: Any
+    events: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def airflow_database() -> None:
+    """The metadata database, in the AIRFLOW_HOME of the tests."""
+    subprocess.run(
+        [sys.executable, "-m", "airflow", "db", "migrate"], check=True, capture_output=True
+    )
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The Beijing lake, by month."""
+    return str(lay_out(tmp_path_factory.mktemp("beijing") / "lake"))
+
+
+@pytest.fixture
+def run_dag(airflow_database: None) -> Iterator[Callable[..., dict[str, Ran]]]:
+    """Run a DAG once, as if triggered on a date; its tasks by id."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    def run(dag: Any, date: str = "2014-01-01", **conf: Any) -> dict[str, Ran]:
+        DagBundlesManager().sync_bundles_to_db()
+        bag = DagBag(os.devnull, bundle_name="dags-folder")
+        bag.bag_dag(dag)
+        sync_bag_to_db(bag, "dags-folder", None)
+        logical_date = datetime.fromisoformat(date).replace(tzinfo=UTC)
+        dag_run = dag.test(logical_date=logical_date, run_conf=conf or None)
+        with create_session() as session:
+            of_run = select(AssetEvent).where(
+                AssetEvent.source_dag_id == dag.dag_id, AssetEvent.source_run_id == dag_run.run_id
+            )
+            events = [(e.source_task_id, e.asset.name, e.extra) for e in session.scalars(of_run)]
+        return {
+            task.task_id: Ran(
+                state=task.state,
+                tries=task.try_number,
+                result=task.xcom_pull(task_ids=task.task_id),
+                events={name: extra for task_id, name, extra in events if task_id == task.task_id},
+            )
+            for task in dag_run.get_task_instances()
+        }
+
+    before = signal.getsignal(signal.SIGTERM)
+    yield run
+    signal.signal(signal.SIGTERM, before)  # Airflow leaves its own behind
+
+
+@pytest.fixture
+def run(run_dag: Callable[..., dict[str, Ran]], request: pytest.FixtureRequest) -> Any:
+    """Run one operator, given its class and fields, as the only task of a DAG."""
+    from airflow.sdk import DAG
+
+    def run_one(operator: type, **fields: Any) -> Ran:
+        with DAG(re.sub(r"\W", "_", request.node.name), schedule=None) as dag:
+            operator(task_id="task", **fields)
+        return run_dag(dag)["task"]
+
+    return run_one

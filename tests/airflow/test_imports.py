@@ -1,0 +1,61 @@
+"""What Airflow's processes load: little when a DAG is parsed, and each class once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(script: str) -> list[str]:
+    """Run a script as Airflow's worker would, the plugins folder on its path; its words."""
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.split()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import probclass_airflow",
+        f"sys.path.append({str(ROOT / 'dags')!r}); import air_quality_train, air_quality_score",
+    ],
+    ids=["operators", "dags"],
+)
+def test_parsing_a_dag_loads_no_heavy_library(
+    statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    loaded = set(python(f"import sys; {statement}; print(*sys.modules)"))
+    assert "airflow.sdk" in loaded
+    heavy = {"numpy", "pandas", "pyarrow", "pyarrow.dataset", "scipy", "sklearn", "probclass_core"}
+    assert not heavy & loaded
+
+
+def test_the_plugin_loader_runs_none_of_the_package() -> None:
+    script = """
+import sys
+from airflow.plugins_manager import ensure_plugins_loaded, get_import_errors
+ensure_plugins_loaded()
+assert not get_import_errors()
+import probclass_airflow
+assert not {"operators", "base"} & set(sys.modules)
+print(probclass_airflow.ProbClassTrainOperator.__module__)
+"""
+    assert python(script)[-1] == "probclass_airflow.operators"
+
+
+def test_the_core_never_imports_airflow() -> None:
+    script = "import sys, probclass_core, probclass_core.plots, probclass_core.demo.lake"
+    assert not {"airflow", "airflow.sdk"} & set(python(f"{script}; print(*sys.modules)"))

@@ -1,0 +1,252 @@
+"""The operators, run as tasks: what they leave, what they say, and what happens when they can't."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowFailException
+
+import probclass_core as pc
+from probclass_airflow import (
+    ProbClassEvaluateOperator,
+    ProbClassScoreOperator,
+    ProbClassTrainOperator,
+)
+
+SPEC = {
+    "label": "air",
+    "blocks": [
+        {"estimator": "gaussian_full", "columns": ["dew_point", "temperature", "pressure"]},
+        {"estimator": "categorical", "columns": ["wind_direction"]},
+    ],
+}
+JANUARY = {"month": "2013-01"}
+FEBRUARY = {"month": "2013-02"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return str(tmp_path / "models")
+
+
+@pytest.fixture
+def trained(store: str, lake: str) -> pc.ModelStore:
+    """A store with the model of January 2013, ``air@champion``."""
+    models = pc.ModelStore(store)
+    version = models.save(pc.fit(lake, pc.ModelSpec.from_dict(SPEC), partition=JANUARY), "air")
+    models.promote("air", version, alias="champion")
+    return models
+
+
+def test_training_saves_promotes_and_tells(run: Any, lake: str, store: str) -> None:
+    asset = Asset("air.model")
+    task = run(
+        ProbClassTrainOperator,
+        source=lake,
+        spec=SPEC,
+        where=[("month", ">=", "2012-{{ params.missing or '12' }}"), ("month", "<", "2013-02")],
+        store=store,
+        model="air",
+        alias="{{ 'champion' }}",
+        params={"missing": ""},
+        outlets=[asset],
+    )
+    where = [("month", ">=", "2012-12"), ("month", "<", "2013-02")]
+    expected = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=where)
+    assert task.state == "success"
+    assert task.result == {
+        "model": f"air@{expected.id}",
+        "alias": "champion",
+        "rows": expected.training["rows"],
+        "null_labels": expected.training["null_labels"],
+        "spec_digest": expected.spec.digest,
+    }
+    assert task.events == {"air.model": task.result}
+    saved = pc.ModelStore(store).resolve("air@champion")
+    assert saved.id == expected.id
+    assert saved.provenance["airflow"]["task_id"] == "task"
+
+
+def test_training_reads_a_spec_file(run: Any, lake: str, store: str, tmp_path: Path) -> None:
+    path = tmp_path / "air.json"
+    path.write_text(json.dumps(SPEC))
+    fields = {"source": lake, "store": store, "model": "air", "partition": JANUARY}
+    of_file = run(ProbClassTrainOperator, spec=str(path), **fields)
+    of_dict = run(ProbClassTrainOperator, spec=SPEC, **fields)
+    assert of_file.result == of_dict.result
+
+
+def test_scoring_resolves_the_alias_once_and_reports(
+    run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
+) -> None:
+    sink = tmp_path / "scored"
+    task = run(
+        ProbClassScoreOperator,
+        source=lake,
+        sink=str(sink),
+        store=trained.uri,
+        model="air@champion",
+        partition={"month": "{{ '2013-02' }}"},
+        columns=["time", "air"],
+        outlets=[Asset("air.scored")],
+    )
+    champion = trained.resolve("air@champion")
+    scored = ds.dataset(sink, partitioning="hive").to_table()
+    assert task.state == "success"
+    assert task.result["model"] == champion.ref
+    assert task.result["rows"] == scored.num_rows == 28 * 24
+    assert task.result["partition"] == FEBRUARY
+    assert task.events == {"air.scored": task.result}
+    assert scored.column_names[:3] == ["time", "air", "prediction"]
+    assert set(scored["model_id"].to_pylist()) == {champion.id}
+
+
+def test_evaluation_reports_the_baselines_too(run: Any, lake: str, trained: pc.ModelStore) -> None:
+    task = run(
+        ProbClassEvaluateOperator,
+        source=lake,
+        store=trained.uri,
+        model="air@champion",
+        partition=FEBRUARY,
+        outlets=[Asset("air.quality")],
+    )
+    measured = pc.evaluate(trained.load("air@champion"), lake, partition=FEBRUARY)
+    assert task.state == "success"
+    for name in ("rows", "accuracy", "log_loss", "baseline_accuracy", "baseline_log_loss"):
+        assert task.result[name] == getattr(measured, name)
+    assert task.events == {"air.quality": task.result}
+
+
+def test_what_goes_through_xcom_is_small(
+    run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
+) -> None:
+    whole_lake = run(
+        ProbClassScoreOperator,
+        source=lake,
+        sink=str(tmp_path / "scored"),
+        store=trained.uri,
+        model="air@champion",
+        where=[("month", "<", "2013-01")],
+    )
+    assert whole_lake.result["partitions"] == 36
+    assert len(json.dumps(whole_lake.result)) < 1000
+
+
+def failing(kind: str, lake: str, store: str, tmp_path: Path) -> tuple[type, dict[str, Any], str]:
+    """A task that cannot work, and what it should say."""
+    train = {"source": lake, "spec": SPEC, "store": store, "model": "air", "partition": JANUARY}
+    score = {
+        "source": lake,
+        "sink": str(tmp_path / "scored"),
+        "store": store,
+        "model": "air@champion",
+        "partition": FEBRUARY,
+    }
+    blocks = [{"estimator": "gaussian_fool", "columns": ["temperature"]}]
+    cases: dict[str, tuple[type, dict[str, Any], str]] = {
+        "unknown estimator": (
+            ProbClassTrainOperator,
+            train | {"spec": {"label": "air", "blocks": blocks}},
+            "gaussian_full",
+        ),
+        "missing column": (
+            ProbClassTrainOperator,
+            train | {"spec": SPEC | {"label": "ear"}},
+            "'ear'.*'air'",
+        ),
+        "empty alias": (ProbClassTrainOperator, train | {"alias": " "}, "alias is empty"),
+        "empty month": (
+            ProbClassScoreOperator,
+            score | {"partition": {"month": ""}},
+            r"partition\['month'\] is empty",
+        ),
+        "empty bound": (
+            ProbClassTrainOperator,
+            train | {"where": [("month", ">=", "")]},
+            r"where\[0\]\[2\] is empty",
+        ),
+        "missing partition": (
+            ProbClassScoreOperator,
+            score | {"partition": {"month": "2031-01"}},
+            "2031-01",
+        ),
+        "missing source": (ProbClassTrainOperator, train | {"source": "/no/such"}, "/no/such"),
+        "unknown model": (
+            ProbClassEvaluateOperator,
+            score | {"model": "air@runner-up"},
+            "champion",
+        ),
+    }
+    operator, fields, message = cases[kind]
+    if operator is ProbClassEvaluateOperator:
+        del fields["sink"]
+    return operator, fields, message
+
+
+@pytest.mark.parametrize(
+    "kind", ["unknown estimator", "missing column", "empty alias", "empty month", "empty bound"]
+)
+def test_what_no_retry_can_mend_is_said_once(
+    kind: str, run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
+) -> None:
+    operator, fields, message = failing(kind, lake, trained.uri, tmp_path)
+    with pytest.raises(AirflowFailException, match=message) as caught:
+        operator(task_id="task", **fields).execute({"run_id": "by hand"})
+    assert "\n" not in str(caught.value)
+    task = run(operator, retries=2, retry_delay=timedelta(0), **fields)
+    assert (task.state, task.tries, task.result, task.events) == ("failed", 1, None, {})
+
+
+@pytest.mark.parametrize("kind", ["missing partition", "missing source", "unknown model"])
+def test_what_may_turn_up_is_tried_again(
+    kind: str, run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
+) -> None:
+    operator, fields, message = failing(kind, lake, trained.uri, tmp_path)
+    with pytest.raises((pc.TableError, pc.StoreError), match=message) as caught:
+        operator(task_id="task", **fields).execute({"run_id": "by hand"})
+    assert "\n" not in str(caught.value)
+    task = run(operator, retries=2, retry_delay=timedelta(0), **fields)
+    assert (task.state, task.tries, task.result, task.events) == ("failed", 3, None, {})
+    assert not (tmp_path / "scored").exists()
+
+
+def test_progress_stands_in_the_log_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([10.0, 11.0, 21.0, 22.0])
+    monkeypatch.setattr("probclass_airflow.base.time.monotonic", lambda: next(clock))
+    operator = ProbClassTrainOperator(task_id="task", source="", spec={}, store="", model="")
+    for rows in (1_000, 2_000, 3_000, 4_000):
+        operator.watch(rows, 4_000)
+    shown = re.findall(r"[\d,]+ of 4,000 rows \(\d+ %\)", capsys.readouterr().out)
+    assert shown == ["1,000 of 4,000 rows (25 %)", "3,000 of 4,000 rows (75 %)"]
+
+
+@pytest.mark.parametrize("posterior", ["columns", "list"])
+def test_the_posterior_comes_in_either_form(
+    posterior: str, run: Callable[..., Any], lake: str, trained: pc.ModelStore, tmp_path: Path
+) -> None:
+    task = run(
+        ProbClassScoreOperator,
+        source=lake,
+        sink=str(tmp_path / "scored"),
+        store=trained.uri,
+        model="air@champion",
+        partition=FEBRUARY,
+        columns=["time"],
+        posterior=posterior,
+    )
+    assert task.state == "success"
+    names = ds.dataset(tmp_path / "scored", partitioning="hive").schema.names
+    assert ("posterior" in names, "p_good" in names) == (
+        posterior == "list",
+        posterior == "columns",
+    )
