@@ -74,7 +74,7 @@ def _loss(value: float | None) -> float:
 
 def show(console: Console, found: list[Result], output: Path) -> None:
     """Print the table and the ranking, draw the picture, and say where everything lies."""
-    console.print(_months(found), _ranking(found))
+    console.print(months_table(found), ranking_table(found))
     picture = _draw(found, output)
     places = Table.grid(padding=(0, 2))
     for what, where in (
@@ -91,7 +91,8 @@ def shown(path: Path) -> str:
     return escape(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
-def _months(found: list[Result]) -> Table:
+def months_table(found: list[Result]) -> Table:
+    """One row per month and model."""
     table = Table(title="Beijing's air, each month scored by the twelve before it", **PLAIN)
     table.add_column("month", no_wrap=True)
     table.add_column("model", no_wrap=True)
@@ -122,7 +123,8 @@ def _months(found: list[Result]) -> Table:
     return table
 
 
-def _ranking(found: list[Result]) -> Table:
+def ranking_table(found: list[Result]) -> Table:
+    """The models and the majority class by mean log loss."""
     by_model = {
         name: [result for result in found if result.model == name]
         for name in sorted({result.model for result in found})

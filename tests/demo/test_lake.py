@@ -1,0 +1,81 @@
+"""The demo's lake: what is in it; it appears whole, once, and over nothing of the user's."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import probclass_core as pc
+from probclass_core.demo import lake as demo_lake
+from probclass_core.demo.lake import lay_out
+
+
+def stamps(root: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+    return ds.dataset(
+        lay_out(tmp_path_factory.mktemp("demo") / "lake"), partitioning="hive"
+    ).to_table()
+
+
+def test_it_holds_every_hour_of_five_years(table: pa.Table) -> None:
+    assert table.num_rows == 43_824
+    months = sorted(set(table["month"].to_pylist()))
+    assert (len(months), months[0], months[-1]) == (60, "2010-01", "2014-12")
+    assert table["air"].null_count == table["pm25"].null_count == 2_067
+
+
+def test_a_row_has_what_the_recipe_adds(table: pa.Table) -> None:
+    for row in table.take(list(range(0, table.num_rows, 97))).to_pylist():
+        assert row["month"] == f"{row['time']:%Y-%m}"
+        assert row["hour"] == row["time"].hour
+        assert row["log_wind_speed"] == pytest.approx(math.log(row["wind_speed"]), rel=1e-14)
+        if row["pm25"] is not None:
+            expected = "good" if row["pm25"] <= 35 else "moderate"
+            assert row["air"] == (expected if row["pm25"] <= 115 else "unhealthy")
+
+
+def test_laying_it_out_again_changes_nothing(tmp_path: Path) -> None:
+    root = lay_out(tmp_path / "lake")
+    before = stamps(root)
+    assert lay_out(str(root)) == root
+    assert stamps(root) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["lake"]
+
+
+def test_a_lake_of_an_older_recipe_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(demo_lake, "_RECIPE", b"0")
+        root = lay_out(tmp_path / "lake")
+    (root / "month=2009-12").mkdir()
+    lay_out(root)
+    assert len(list(root.glob("month=*"))) == 60
+    assert [path.name for path in tmp_path.iterdir()] == ["lake"]
+
+
+def test_it_lies_over_nothing_of_the_users(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("ten years of work")
+    with pytest.raises(pc.TableError, match="no demo lake"):
+        lay_out(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_nothing_is_left_when_it_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(demo_lake.pq, "write_table", full)
+    with pytest.raises(pc.TableError, match="No space left"):
+        lay_out(tmp_path / "lake")
+    assert list(tmp_path.iterdir()) == []

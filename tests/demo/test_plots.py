@@ -1,0 +1,119 @@
+"""The picture of the posterior: what it draws, and what it says when it can't."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import date, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import probclass_core as pc
+from probclass_core.plots import posterior_over_time
+
+
+@pytest.fixture
+def scored() -> pa.Table:
+    """Two days with one between them that has no rows; the last row's class is unknown."""
+    return pa.table(
+        {
+            "time": [datetime(2014, 3, 3, 5), datetime(2014, 3, 1, 1), datetime(2014, 3, 1, 23)],
+            "air": [None, "good", "bad"],
+            "prediction": ["bad", "good", "good"],
+            "probability": [0.9, 0.8, 0.6],
+            "p_bad": [0.9, 0.2, 0.4],
+            "p_good": [0.1, 0.8, 0.6],
+            "log_density": [0.0, 0.0, 0.0],
+            "model_id": ["m", "m", "m"],
+        }
+    )
+
+
+def heights(axis: object, area: int) -> dict[date, float]:
+    """Height of a stacked area on each day that it is drawn on."""
+    from matplotlib.dates import num2date
+
+    found: dict[date, list[float]] = {}
+    for path in axis.collections[area].get_paths():  # type: ignore[attr-defined]
+        for x, y in path.vertices:
+            if not np.isclose(x % 1, 0.5):  # where one day's step meets the next
+                found.setdefault(num2date(x).date(), []).append(y)
+    return {day: max(values) - min(values) for day, values in found.items()}
+
+
+def test_it_draws_the_mean_of_each_day(scored: pa.Table) -> None:
+    (axis,) = posterior_over_time(scored, "time").axes
+    assert [area.get_label() for area in axis.collections] == ["bad", "good"]
+    drawn = heights(axis, 0)
+    assert drawn[date(2014, 3, 1)] == pytest.approx(0.3)
+    assert drawn[date(2014, 3, 3)] == pytest.approx(0.9)
+    assert date(2014, 3, 2) not in drawn
+    assert heights(axis, 1)[date(2014, 3, 1)] == pytest.approx(0.7)
+
+
+def test_the_observed_share_stands_below(scored: pa.Table) -> None:
+    above, below = posterior_over_time(scored, "time", label="air").axes
+    assert heights(below, 0)[date(2014, 3, 1)] == pytest.approx(0.5)
+    assert date(2014, 3, 3) not in heights(below, 0)
+    colours = [[tuple(a.get_facecolor()[0]) for a in axis.collections] for axis in (above, below)]
+    assert colours[0] == colours[1]
+    assert len(set(colours[0])) == 2
+
+
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_a_day_is_a_day_of_the_times_own_zone(scored: pa.Table, unit: str) -> None:
+    zoned = pa.chunked_array([[datetime(2014, 2, 28, 17)] * 3], pa.timestamp(unit, "UTC"))
+    beijing = scored.set_column(0, "time", zoned.cast(pa.timestamp(unit, "Asia/Shanghai")))
+    (axis,) = posterior_over_time(beijing, "time").axes
+    assert date(2014, 3, 1) in heights(axis, 0)
+
+
+def test_one_day_is_enough(scored: pa.Table, tmp_path: Path) -> None:
+    path = tmp_path / "one.png"
+    posterior_over_time(scored.slice(1), "time", label="air").savefig(path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_more_classes_than_colours_are_told_apart() -> None:
+    columns = {"time": [date(2014, 3, 1), date(2014, 3, 2)], "probability": [0.1, 0.1]}
+    columns |= {f"p_{i}": [0.1, 0.1] for i in range(10)} | {"log_density": [0.0, 0.0]}
+    (axis,) = posterior_over_time(pa.table(columns), "time").axes
+    looks = {(tuple(a.get_facecolor()[0]), a.get_hatch()) for a in axis.collections}
+    assert len(looks) == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "time", "message"),
+    [
+        (lambda t: t, "when", "'when'"),
+        (lambda t: t, "air", "string"),
+        (lambda t: t.drop_columns(["p_bad", "p_good"]), "time", "posterior='columns'"),
+        (lambda t: t.set_column(0, "time", pa.nulls(3, pa.timestamp("s"))), "time", "no row"),
+    ],
+    ids=["no such column", "no times", "no posterior", "all null"],
+)
+def test_what_cannot_be_drawn_is_said(
+    change: object, time: str, message: str, scored: pa.Table
+) -> None:
+    with pytest.raises(pc.DataError, match=message):
+        posterior_over_time(change(scored), time)  # type: ignore[operator]
+
+
+def test_without_matplotlib_it_names_the_extra() -> None:
+    script = """
+import sys
+sys.modules["matplotlib"] = None
+import probclass_core as pc, pyarrow as pa
+from probclass_core.plots import posterior_over_time
+try:
+    posterior_over_time(pa.table({"time": []}), "time")
+except pc.NotSupportedError as error:
+    print(error)
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'probclass[plots]'" in said.stdout
