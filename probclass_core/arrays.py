@@ -39,7 +39,7 @@ def as_table(data: Any) -> pa.Table:
             that speaks the Arrow PyCapsule interface (pandas, polars, duckdb, …).
 
     Raises:
-        DataError: it is none of these.
+        DataError: it is none of these, or its columns are no columns of Arrow.
     """
     if isinstance(data, pa.Table):
         return data
@@ -47,10 +47,15 @@ def as_table(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
-    if isinstance(data, Mapping):
-        return pa.table(dict(data))
+    if hasattr(data, "__arrow_c_stream__") or isinstance(data, Mapping):
+        try:
+            return pa.table(dict(data) if isinstance(data, Mapping) else data)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            reason = " ".join(" ".join(str(part) for part in error.args).split())
+            raise DataError(
+                f"cannot read {type(data).__name__} as a table: {reason}; give every column one "
+                "type and all of them one length."
+            ) from error
     raise DataError(
         f"cannot read {type(data).__name__} as a table; give a pyarrow table, a pandas or polars "
         "DataFrame, or a mapping of columns."
@@ -212,12 +217,19 @@ def class_labels(batch: pa.RecordBatch, label: str) -> pa.DictionaryArray:
             f"label {label!r} is {column.type}{counted}; a class is text, bool or integer: "
             "cast the column, or cut it into classes first."
         )
+    if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+        column = column.dictionary_decode()  # a null may hide among the values, too
     target = class_type(kind)
-    if not pa.types.is_dictionary(column.type):
-        return column.cast(target).dictionary_encode()
-    if column.type.value_type == target:
-        return column
-    return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(target))
+    try:
+        if not pa.types.is_dictionary(column.type):
+            return column.cast(target).dictionary_encode()
+        if column.type.value_type == target:
+            return column
+        return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(target))
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"label {label!r} is {column.type} and holds a value beyond int64; cast it to text."
+        ) from error
 
 
 def class_type(kind: pa.DataType) -> pa.DataType:

@@ -66,13 +66,14 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
 
     def admit(plugin: object, source: str) -> None:
         _check_version(plugin, source)
-        name = manager.register(plugin, name=source)
         try:
+            manager.register(plugin, name=source)
             manager.check_pending()
-            offered = list(_offered(manager, plugin, source))
+            offered = list(_offered(manager, plugin))
         except (pluggy.PluginValidationError, PluginError) as error:
-            manager.unregister(plugin, name)
-            raise PluginError(f"plugin {source}: {error}") from error
+            manager.unregister(plugin)
+            reason = " ".join(str(error).split())
+            raise PluginError(f"plugin {source}: {reason}") from error
         for descriptor in offered:
             origin.setdefault(descriptor.name, []).append((source, descriptor))
 
@@ -86,8 +87,8 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
             failures.append(error)
         except Exception as error:  # anything can go wrong in another's module
             failure = PluginError(
-                f"plugin {source} cannot be loaded: {type(error).__name__}: {error}; "
-                "mend or uninstall it."
+                f"plugin {source} cannot be loaded: {type(error).__name__}: "
+                f"{' '.join(str(error).split())}; mend or uninstall it."
             )
             failure.__cause__ = error
             failures.append(failure)
@@ -150,17 +151,23 @@ def _check_version(plugin: object, source: str) -> None:
         )
 
 
-def _offered(
-    manager: pluggy.PluginManager, plugin: object, source: str
-) -> Iterable[EstimatorPlugin]:
+def _offered(manager: pluggy.PluginManager, plugin: object) -> Iterable[EstimatorPlugin]:
+    if not manager.get_hookcallers(plugin):
+        raise PluginError(
+            "it implements no hook; write probclass_estimators and decorate it with "
+            "probclass_core.hookimpl."
+        )
     others = [other for other in manager.get_plugins() if other is not plugin]
     caller = manager.subset_hook_caller("probclass_estimators", others)
     try:
-        offers = [descriptor for offer in caller() for descriptor in offer]
+        returned = caller()
+        offers = [descriptor for offer in returned for descriptor in offer]
     except Exception as error:
         raise PluginError(
             f"probclass_estimators failed: {type(error).__name__}: {error}."
         ) from error
+    if not returned:
+        raise PluginError("probclass_estimators gave None; it must yield EstimatorPlugin values.")
     for descriptor in offers:
         if not isinstance(descriptor, EstimatorPlugin):
             raise PluginError(

@@ -59,12 +59,15 @@ class Block:
         name: str | None = None,
         **options: Any,
     ) -> None:
-        columns = (columns,) if isinstance(columns, str) else tuple(columns)
         where = f"block {name or estimator!r}"
         if not isinstance(estimator, str) or not estimator:
             raise SpecError(f"{where}: estimator must be a name, got {estimator!r}.")
+        if name is not None and not isinstance(name, str):
+            raise SpecError(f"{where}: name must be text, got {name!r}.")
+        listed = (columns,) if isinstance(columns, str) else columns
+        columns = tuple(listed) if isinstance(listed, Iterable) else ()
         if not columns or not all(isinstance(column, str) and column for column in columns):
-            raise SpecError(f"{where}: columns must be one or more column names, got {columns!r}.")
+            raise SpecError(f"{where}: columns must be one or more column names, got {listed!r}.")
         twice = sorted({column for column in columns if columns.count(column) > 1})
         if twice:
             raise SpecError(f"{where}: column {twice[0]!r} stands in it twice.")
@@ -90,8 +93,10 @@ class Block:
         """The inverse of `to_dict`.
 
         Raises:
-            SpecError: ``estimator`` or ``columns`` is missing.
+            SpecError: no table of keys, or ``estimator`` or ``columns`` is missing.
         """
+        if not isinstance(values, Mapping):
+            raise SpecError(f"a block is a table of keys, got {values!r}.")
         missing = [key for key in ("estimator", "columns") if key not in values]
         if missing:
             raise SpecError(f"a block needs {missing[0]!r}; it has {one_of(values)}.")
@@ -120,7 +125,9 @@ class ModelSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.label, str) or not self.label:
             raise SpecError(f"label must be a column name, got {self.label!r}.")
-        blocks = tuple(self.blocks)
+        if self.weight is not None and (not isinstance(self.weight, str) or not self.weight):
+            raise SpecError(f"weight must be a column name, got {self.weight!r}.")
+        blocks = tuple(self.blocks) if isinstance(self.blocks, Iterable) else ()
         if not blocks or not all(isinstance(block, Block) for block in blocks):
             raise SpecError("a model needs at least one Block.")
         object.__setattr__(self, "blocks", _named(blocks))
@@ -183,7 +190,7 @@ class ModelSpec:
                 )
         if "label" not in values or "blocks" not in values:
             raise SpecError("a model spec needs the keys 'label' and 'blocks'.")
-        if not isinstance(values["blocks"], Sequence):
+        if isinstance(values["blocks"], str) or not isinstance(values["blocks"], Sequence):
             raise SpecError("'blocks' must be a list of blocks.")
         blocks = tuple(
             block if isinstance(block, Block) else Block.from_dict(block)
@@ -233,6 +240,8 @@ class ModelSpec:
                 default (a time, a list); name it in ``exclude``.
         """
         schema = getattr(schema, "schema", schema)
+        if not isinstance(schema, pa.Schema):
+            raise SpecError(f"schema must be a pyarrow Schema, got {type(schema).__name__}.")
         left_out = {label, weight, *exclude}
         for name in (label, *(() if weight is None else (weight,)), *exclude):
             if name not in schema.names:
@@ -336,8 +345,11 @@ def _plain(value: object, where: str) -> Any:
         return [_plain(item, where) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        raise SpecError(f"{where}: {value!r} is not a finite number.")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise SpecError(f"{where}: {value!r} is not a finite number.")
+        # 1 and 1.0 are equal and so must their digests be.
+        value = int(value) if value.is_integer() and abs(value) < 2**53 else value
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise SpecError(f"{where}: {value!r} is not a plain value (number, text, list or table).")

@@ -7,6 +7,7 @@ in it is smoothed, floored or normalised, so any split of the rows merges to the
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,8 @@ from probclass_core.spec import ModelSpec, category_text
 
 MAX_CLASSES = 10_000
 """More distinct labels than this are taken for a key or a measurement, not for classes."""
+
+_ENCODED = "arrow-schema:"
 
 _MERGE_EVERY = 64
 """Batches after which partial statistics are merged, so that memory does not grow with rows."""
@@ -112,6 +115,7 @@ def summarize_batches(
     estimators = bind(spec, features)
     class_parts: list[pa.Table] = []
     block_parts: dict[str, list[pa.Table]] = {str(block.name): [] for block in spec.blocks}
+    kind = class_type(_values(schema.field(spec.label).type))
     rows = null_labels = 0
     for batch in batches:
         read = batch.num_rows
@@ -124,13 +128,15 @@ def summarize_batches(
             weights = None if weights is None else weights[kept]
         if batch.num_rows:
             class_parts.append(_class_counts(labels, weights))
+            if len(class_parts) >= _MERGE_EVERY:
+                class_parts = [_merged_classes(class_parts, kind)]
             for block in spec.blocks:
                 parts, estimator = block_parts[str(block.name)], estimators[str(block.name)]
                 parts.append(estimator.summarize(select(batch, block.columns), labels, weights))
                 if len(parts) >= _MERGE_EVERY and not _state_grows(block.estimator):
                     parts[:] = [estimator.merge(parts)]
         on_rows(read)
-    classes = _merged_classes(class_parts, class_type(_values(schema.field(spec.label).type)))
+    classes = _merged_classes(class_parts, kind)
     blocks = {name: estimators[name].merge(parts) for name, parts in block_parts.items() if parts}
     return Statistics(spec, features, classes, blocks, rows, null_labels)
 
@@ -200,12 +206,30 @@ def canonical_schema(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
 
 def type_names(schema: pa.Schema) -> list[list[str]]:
     """A canonical schema as plain values: pairs of column and type."""
-    return [[field.name, str(field.type)] for field in schema]
+    return [[field.name, _type_name(field.type)] for field in schema]
 
 
 def schema_of(names: Sequence[Sequence[str]]) -> pa.Schema:
     """The inverse of `type_names`."""
-    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in names])
+    return pa.schema([(name, _type_named(kind)) for name, kind in names])
+
+
+def _type_name(kind: pa.DataType) -> str:
+    """Arrow's name of a type, or its encoded schema where Arrow could not read the name back."""
+    try:
+        if pa.type_for_alias(str(kind)) == kind:
+            return str(kind)
+    except ValueError:
+        pass  # nested types and times of a zone have no alias
+    schema: bytes = pa.schema([("", kind)]).serialize().to_pybytes()
+    return _ENCODED + base64.b64encode(schema).decode()
+
+
+def _type_named(name: str) -> pa.DataType:
+    if not name.startswith(_ENCODED):
+        return pa.type_for_alias(name)
+    schema = base64.b64decode(name.removeprefix(_ENCODED))
+    return pa.ipc.read_schema(pa.py_buffer(schema)).field(0).type
 
 
 def _canonical(kind: pa.DataType) -> pa.DataType:
@@ -260,12 +284,14 @@ def _class_counts(labels: pa.DictionaryArray, weights: FloatArray | None) -> pa.
     rows = np.bincount(codes, minlength=size)
     counts = rows if weights is None else np.bincount(codes, weights, minlength=size)
     present = np.flatnonzero(rows)
-    return pa.table(
-        {
-            "class": labels.dictionary.take(pa.array(present)),
-            "rows": rows[present],
-            "count": counts[present].astype(np.float64),
-        }
+    return _few(
+        pa.table(
+            {
+                "class": labels.dictionary.take(pa.array(present)),
+                "rows": rows[present],
+                "count": counts[present].astype(np.float64),
+            }
+        )
     )
 
 
@@ -275,7 +301,11 @@ def _merged_classes(parts: Sequence[pa.Table], kind: pa.DataType) -> pa.Table:
         return schema.empty_table()
     grouped = pa.concat_tables(parts).group_by("class", use_threads=False)
     merged = grouped.aggregate([("rows", "sum"), ("count", "sum")])
-    classes = merged.rename_columns(schema.names).sort_by("class").cast(schema)
+    return _few(merged.rename_columns(schema.names).sort_by("class").cast(schema))
+
+
+def _few(classes: pa.Table) -> pa.Table:
+    """Refuse a key or a measurement for a label before an estimator makes room for its values."""
     if classes.num_rows > MAX_CLASSES:
         some = ", ".join(repr(category_text(value.as_py())) for value in classes["class"][:3])
         raise DataError(

@@ -39,7 +39,8 @@ def expression(
         TableError: a column is not there.
         SpecError: a condition is malformed, or a value is of no use for its column.
     """
-    terms = [_condition(schema, (name, "==", value)) for name, value in (partition or {}).items()]
+    given = typed_partition(schema, partition)
+    terms = [_condition(schema, (name, "==", value)) for name, value in given.items()]
     if isinstance(where, pc.Expression):
         terms.append(where)
     elif where is not None:
