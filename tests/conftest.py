@@ -16,7 +16,8 @@ DATA = Path(__file__).parent / "data"
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 # Airflow reads these when it is first imported. A user's own Airflow must not be touched.
-os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="probclass-airflow-")
+AIRFLOW_HOME = tempfile.TemporaryDirectory(prefix="probclass-airflow-", ignore_cleanup_errors=True)
+os.environ["AIRFLOW_HOME"] = AIRFLOW_HOME.name
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["MPLBACKEND"] = "Agg"
 
@@ -82,3 +83,7 @@ class NoSilentSkips:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(NoSilentSkips(), "no-silent-skips")
+
+
+def pytest_unconfigure() -> None:
+    AIRFLOW_HOME.cleanup()
