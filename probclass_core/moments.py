@@ -18,6 +18,9 @@ from probclass_core.arrays import ByClass, FloatArray, IntArray
 _FEW_CLASSES = 64
 """Up to here a loop over the classes of a batch costs less than it saves."""
 
+_BEYOND_FLOAT64 = np.errstate(over="ignore", invalid="ignore")
+"""Squares of values beyond 1e154 become infinite; `own_scale` then says so, and training stops."""
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -35,6 +38,7 @@ class Moments:
     scatter: FloatArray
 
 
+@_BEYOND_FLOAT64
 def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
     """Moments of one column by class.
 
@@ -97,6 +101,7 @@ def _corrected(
     return Moments(count, mean + residue, np.maximum(scatter - count * residue * residue, 0.0))
 
 
+@_BEYOND_FLOAT64
 def cross_moments(matrix: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
     """Cross moments of all pairs of features by class, each pair over the rows that have both.
 
@@ -150,6 +155,7 @@ def _cross_moments(
     return count, mean, scatter
 
 
+@_BEYOND_FLOAT64
 def merge_moments(
     group: IntArray, groups: int, parts: Moments, *, crossed: bool = False
 ) -> Moments:
@@ -198,16 +204,19 @@ def pooled_variance(moments: Moments) -> FloatArray:
 def without_rounding(variance: FloatArray, mean: FloatArray) -> FloatArray:
     """Variances, with 0 for those that are nothing but the rounding of a constant."""
     rounding = 4.0 * np.finfo(np.float64).eps * np.abs(mean)
-    return np.where(variance > rounding * rounding, variance, 0.0)
+    return np.where(variance <= rounding * rounding, 0.0, variance)
 
 
+@_BEYOND_FLOAT64
 def own_scale(moments: Moments) -> FloatArray:
     """The scale that floors and ridges are relative to: ``(k, d)`` moments to ``(d,)``, positive.
 
     A feature's pooled variance; for a feature that is constant in all the data, which tells the
-    classes apart nowhere, its squared value, or 1 where that is 0 too.
+    classes apart nowhere, its squared value, or 1 where that is 0 too. Not finite for a feature
+    whose squares are beyond float64.
     """
     largest = np.max(np.abs(moments.mean), axis=0)
     variance = without_rounding(pooled_variance(moments), largest)
-    constant = np.where(largest > 0.0, largest * largest, 1.0)
-    return np.where(variance > 0.0, variance, constant)
+    square = largest * largest
+    constant = np.where(square > 0.0, square, 1.0)
+    return np.where(variance == 0.0, constant, variance)

@@ -94,8 +94,8 @@ class GaussianDiagonal(LikelihoodEstimator):
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments = self._moments(statistics, classes)
         check_counts(self.features.names, classes, moments.count, self.ddof)
+        floor = self.variance_floor * feature_scale(self.features.names, moments)
         variance = without_rounding(moments.scatter / (moments.count - self.ddof), moments.mean)
-        floor = self.variance_floor * own_scale(moments)
         parameters = self._tidy(
             classes,
             count=moments.count,
@@ -218,6 +218,22 @@ def check_counts(
                 f"class {classes[int(row)].as_py()!r} has {held:g} values of column {feature!r} "
                 f"and needs {needs}; add rows, drop the class, or leave the column out."
             )
+
+
+def feature_scale(features: Iterable[str], moments: Moments) -> FloatArray:
+    """The scale of each feature (see `moments.own_scale`): ``(d,)``, positive and finite.
+
+    Raises:
+        DataError: a feature's squares are beyond float64.
+    """
+    scale = own_scale(moments)
+    for feature, value in zip(features, scale, strict=True):
+        if not np.isfinite(value):
+            raise DataError(
+                f"column {feature!r} has values too large to square (beyond 1e154); "
+                "divide it by a power of ten."
+            )
+    return scale
 
 
 def _stacked(columns: Sequence[Moments]) -> Moments:

@@ -34,9 +34,14 @@ from probclass_core.estimator import (
     require_types,
     with_notes,
 )
-from probclass_core.estimators.gaussian_diagonal import LOG_2PI, check_counts
+from probclass_core.estimators.gaussian_diagonal import LOG_2PI, check_counts, feature_scale
 from probclass_core.hookspecs import hookimpl
-from probclass_core.moments import Moments, cross_moments, merge_moments, own_scale
+from probclass_core.moments import (
+    Moments,
+    cross_moments,
+    merge_moments,
+    without_rounding,
+)
 
 __all__ = ["PROBCLASS_API", "GaussianFull", "probclass_estimators"]
 
@@ -93,11 +98,11 @@ class GaussianFull(LikelihoodEstimator):
         moments = _moments(statistics, classes)
         own = _diagonal(moments)
         self._check(classes, moments, own)
-        scale = own_scale(own)
+        scale = feature_scale(self.features.names, own)
         covariances, ridges = [], []
         for number, label in enumerate(classes.to_pylist()):
             covariance = moments.scatter[number] / (moments.count[number] - self.ddof)
-            ridge = self.ridge + self._repair(covariance, scale, label)
+            ridge = self.ridge + self._repair(covariance, own.mean[number], scale, label)
             covariances.append(covariance + np.diag(ridge * scale))
             ridges.append(ridge)
         parameters = pa.table(
@@ -142,11 +147,14 @@ class GaussianFull(LikelihoodEstimator):
                     f"both {first!r} and {second!r}; put them in different blocks, or add rows."
                 )
 
-    def _repair(self, covariance: FloatArray, scale: FloatArray, label: object) -> float:
+    def _repair(
+        self, covariance: FloatArray, mean: FloatArray, scale: FloatArray, label: object
+    ) -> float:
         """The ridge that makes a covariance positive definite: 0 where it is already."""
-        width = np.sqrt(scale)
-        scaled = covariance / np.outer(width, width) + self.ridge * np.eye(len(scale))
-        eigenvalues = np.linalg.eigvalsh(scaled)
+        covariance = covariance + np.diag(self.ridge * scale)
+        variance = without_rounding(np.diagonal(covariance), mean)
+        # Rank is a matter of correlations: a class may be narrow beside the distance to the others.
+        eigenvalues = _scaled_eigenvalues(covariance, np.where(variance > 0.0, variance, scale))
         precision = len(scale) * np.finfo(np.float64).eps * max(eigenvalues[-1], 1e-300)
         if eigenvalues[0] > precision:
             return 0.0
@@ -156,7 +164,7 @@ class GaussianFull(LikelihoodEstimator):
                 f"(rank {int((eigenvalues > precision).sum())} of {len(scale)}); drop a feature "
                 "that the others determine, or set ridge=1e-6 or on_singular='ridge'."
             )
-        return float(_REPAIRED_EIGENVALUE - eigenvalues[0])
+        return float(_REPAIRED_EIGENVALUE - _scaled_eigenvalues(covariance, scale)[0])
 
 
 class GaussianFullLikelihood:
@@ -189,9 +197,11 @@ class GaussianFullLikelihood:
         whiten, log_peak = self._whitened(kept)
         result = np.empty((part.shape[1], len(self.mean)))
         for column, mean in enumerate(self.mean[:, kept]):
-            with np.errstate(over="ignore"):  # a square beyond float64 is a likelihood of 0
+            with np.errstate(over="ignore", invalid="ignore"):
                 distance = whiten[column] @ (part - mean[:, None])
                 square = np.einsum("dn,dn->n", distance, distance)
+            # A distance beyond float64, be it ∞ or ∞ − ∞, is a likelihood of 0.
+            square[np.isnan(square)] = np.inf
             result[:, column] = log_peak[column] - 0.5 * square
         return result
 
@@ -207,6 +217,12 @@ class GaussianFullLikelihood:
             log_width = np.log(np.diagonal(factor, axis1=1, axis2=2)) + np.log(width)
             self._whitening[key] = whiten, -0.5 * len(kept) * LOG_2PI - log_width.sum(axis=1)
         return self._whitening[key]
+
+
+def _scaled_eigenvalues(covariance: FloatArray, scale: FloatArray) -> FloatArray:
+    """Eigenvalues, ascending, with each feature divided by the root of its scale."""
+    width = np.sqrt(scale)
+    return np.linalg.eigvalsh(covariance / np.outer(width, width))
 
 
 def _statistics(classes: pa.Array, moments: Moments) -> pa.Table:

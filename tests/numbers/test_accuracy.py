@@ -1,0 +1,187 @@
+"""NIST's reference data for univariate statistics, however the rows are split.
+
+NIST StRD, NumAcc1 to NumAcc4: mean and standard deviation (divisor n − 1) are certified, for data
+made so that a one-pass E[x²] − m² loses them. The certified values are decimal, the data the
+nearest doubles, whose own deviation agrees with them to 14, 9 and 8 digits in sets 2 to 4.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from readings import covariance, normal
+
+import probclass_core as pc
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A data set, its certified figures, and the digits its deviation has in doubles."""
+
+    values: list[float]
+    mean: float
+    deviation: float
+    digits: float
+
+
+def alternating(first: float, low: float, high: float) -> list[float]:
+    return [first, *[low, high] * 500]
+
+
+NIST = {
+    "NumAcc1": Certified([10000001.0, 10000003.0, 10000002.0], 10000002.0, 1.0, 15.0),
+    "NumAcc2": Certified(alternating(1.2, 1.1, 1.3), 1.2, 0.1, 14.0),
+    "NumAcc3": Certified(alternating(1000000.2, 1000000.1, 1000000.3), 1000000.2, 0.1, 9.0),
+    "NumAcc4": Certified(alternating(10000000.2, 10000000.1, 10000000.3), 10000000.2, 0.1, 8.0),
+}
+OTHER = [-1.0, 0.0, 1.0]
+"""Values of a second class, without which there is nothing to classify."""
+
+SPEC = pc.ModelSpec(
+    label="set",
+    blocks=[
+        pc.Block("gaussian_diagonal", ["x"], ddof=1, variance_floor=0.0),
+        pc.Block("gaussian_full", ["u", "v"], ddof=1),
+    ],
+    weight="weight",
+)
+"""Both estimators see the same numbers, as x and as u; v keeps the covariance of full rank."""
+
+
+def table(values: Sequence[float], weights: Sequence[float] | None = None) -> pa.Table:
+    x = np.array([*values, *OTHER])
+    weight = [*([1.0] * len(values) if weights is None else weights), 1.0, 1.0, 1.0]
+    labels = ["nist"] * len(values) + ["other"] * len(OTHER)
+    v = np.resize([1.0, 2.0, 4.0], len(x))
+    return pa.table({"set": labels, "x": x, "u": x, "v": v, "weight": weight})
+
+
+def digits(value: float, certified: float) -> float:
+    """Digits that agree, the log relative error of NIST's own comparisons; 15 at most."""
+    error = abs(value - certified) / abs(certified)
+    return 15.0 if error < 1e-15 else -math.log10(error)
+
+
+def holds(model: pc.Model, data: Certified) -> None:
+    mean, variance = normal(model, "nist", "x")
+    mean_in_full = model.parameters["gaussian_full"]["mean"][0].as_py()[0]
+    for found in (mean, mean_in_full):
+        assert digits(found, data.mean) >= 15.0
+    for found in (variance, covariance(model, "nist")[0, 0]):
+        assert digits(math.sqrt(found), data.deviation) >= data.digits
+
+
+def summaries(whole: pa.Table, cuts: Sequence[int]) -> list[pc.Statistics]:
+    """Statistics of the parts between the cuts; a part may be empty."""
+    ends = [0, *sorted(cuts), whole.num_rows]
+    return [
+        pc.summarize(whole.slice(start, end - start), SPEC)
+        for start, end in itertools.pairwise(ends)
+    ]
+
+
+def in_sequence(parts: Sequence[pc.Statistics]) -> pc.Statistics:
+    return functools.reduce(lambda left, right: pc.merge([left, right]), parts)
+
+
+def in_a_tree(parts: Sequence[pc.Statistics]) -> pc.Statistics:
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return pc.merge([in_a_tree(parts[:middle]), in_a_tree(parts[middle:])])
+
+
+Merge = Callable[[Sequence[pc.Statistics]], pc.Statistics]
+MERGES: list[Merge] = [pc.merge, in_sequence, in_a_tree]
+
+
+@pytest.mark.parametrize("name", NIST)
+def test_all_rows_at_once(name: str) -> None:
+    holds(pc.fit(table(NIST[name].values), SPEC), NIST[name])
+
+
+@pytest.mark.parametrize("name", NIST)
+def test_two_halves(name: str) -> None:
+    whole = table(NIST[name].values)
+    holds(pc.finalize(pc.merge(summaries(whole, [whole.num_rows // 2]))), NIST[name])
+
+
+@pytest.mark.parametrize("name", ["NumAcc1", "NumAcc4"])
+def test_every_row_a_part(name: str) -> None:
+    whole = table(NIST[name].values)
+    parts = summaries(whole, range(1, whole.num_rows))
+    for merge in MERGES:
+        holds(pc.finalize(merge(parts)), NIST[name])
+
+
+@pytest.mark.parametrize("name", NIST)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_order_any_split_any_merge(name: str, data: st.DataObject) -> None:
+    """The rows shuffled and cut at will: sets 3 and 4 owe their digits to no lucky order."""
+    whole = table(NIST[name].values)
+    order = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1))).permutation(whole.num_rows)
+    cuts = data.draw(st.lists(st.integers(0, whole.num_rows), max_size=12))
+    merge = data.draw(st.sampled_from(MERGES))
+    holds(pc.finalize(merge(summaries(whole.take(order), cuts))), NIST[name])
+
+
+@pytest.mark.parametrize("name", list(NIST)[1:])
+def test_three_weighted_rows_for_a_thousand(name: str) -> None:
+    first, low, high = NIST[name].values[:3]
+    holds(pc.fit(table([first, low, high], [1.0, 500.0, 500.0]), SPEC), NIST[name])
+
+
+@pytest.mark.parametrize("name", NIST)
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_rows_split_into_weights_of_their_own(name: str, seed: int) -> None:
+    """Each row twice, with weights that sum to 1 and are no binary fractions."""
+    values = NIST[name].values
+    share = np.random.default_rng(seed).uniform(0.1, 0.9, len(values))
+    weighted = table([*values, *values], [*share, *(1.0 - share)])
+    holds(pc.fit(weighted, SPEC), NIST[name])
+
+
+def test_epoch_seconds_beside_extended_precision() -> None:
+    """A mean of 1.7e9 and a deviation of 1: where E[x²] − m² in doubles gives 0 or less."""
+    x = 1.7e9 + np.random.default_rng(0).normal(0.0, 1.0, 20_000)
+    model = pc.fit(table(x.tolist()), SPEC)
+    wide = x.astype(np.longdouble)
+    mean = wide.mean()
+    variance = ((wide - mean) ** 2).sum() / (len(x) - 1)
+    assert np.mean(x * x) - np.mean(x) ** 2 != pytest.approx(float(variance), rel=0.1)
+    for found in (normal(model, "nist", "x")[1], covariance(model, "nist")[0, 0]):
+        assert found == pytest.approx(float(variance), rel=1e-12)
+    assert normal(model, "nist", "x")[0] == pytest.approx(float(mean), rel=1e-15)
+
+
+@given(
+    values=st.lists(
+        st.floats(-1e9, 1e9, allow_subnormal=False), min_size=2, max_size=40, unique=True
+    ),
+    cut=st.integers(0, 40),
+)
+def test_any_values_beside_exact_fractions(values: list[float], cut: int) -> None:
+    """Mean and variance of the doubles themselves, in rational arithmetic."""
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    variance = sum((value - mean) ** 2 for value in exact) / (len(exact) - 1)
+    whole = table(values)
+    model = pc.finalize(pc.merge(summaries(whole, [min(cut, whole.num_rows)])))
+    found_mean, found_variance = normal(model, "nist", "x")
+    largest = Fraction(max(map(abs, values)))
+    assert abs(Fraction(found_mean) - mean) <= Fraction(1e-15) * largest
+    # Rounding the mean moves a deviation by an ulp of it; squares below 1e-300 fade out.
+    allowed = Fraction(1e-13) * variance + (Fraction(1e-15) * largest) ** 2 + Fraction(1e-300)
+    assert abs(Fraction(found_variance) - variance) <= allowed

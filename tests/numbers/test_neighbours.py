@@ -1,0 +1,116 @@
+"""The ball of the k-nearest-neighbour density: its volume, its ties, and a radius of 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from readings import fitted, likelihood, posterior, rows
+from scipy.integrate import quad
+
+import probclass_core as pc
+
+CORNERS = rows(
+    ["x", "y", "c"],
+    [(1.0, 1.0, "a"), (1.0, -1.0, "a"), (-1.0, 1.0, "a"), (-1.0, -1.0, "b"), (9.0, 9.0, "b")],
+)
+"""Four points as far from the origin, and one that is farther."""
+
+
+def volume(metric: str, p: float, dimensions: int, radius: float) -> float:
+    """Of the ball that reaches the one neighbour of class 0: its density is 1 / (1 · V)."""
+    names = [f"x{place}" for place in range(dimensions)]
+    neighbour = {name: [radius if place == 0 else 0.0, 50.0] for place, name in enumerate(names)}
+    block = pc.Block("knn_density", names, k=1, metric=metric, p=p)
+    model = fitted(pa.table({**neighbour, "c": [0, 1]}), "c", block)
+    return 1.0 / likelihood(model, **dict.fromkeys(names, 0.0))[0]
+
+
+def ball(p: float, dimensions: int) -> float:
+    """Unit volume by slices: a ball at height t has the radius (1 − t^p)^(1/p)."""
+    if dimensions == 0:
+        return 1.0
+    slices, _ = quad(lambda t: (1.0 - t**p) ** ((dimensions - 1) / p), 0.0, 1.0, epsabs=1e-12)
+    return 2.0 * slices * ball(p, dimensions - 1)
+
+
+CLOSED: dict[tuple[str, float], Callable[[int], float]] = {
+    ("manhattan", 2.0): lambda d: 2.0**d / math.factorial(d),
+    ("minkowski", 1.0): lambda d: 2.0**d / math.factorial(d),
+    ("euclidean", 2.0): lambda d: math.pi ** (d / 2) / math.gamma(d / 2 + 1),
+    ("minkowski", 2.0): lambda d: math.pi ** (d / 2) / math.gamma(d / 2 + 1),
+    ("chebyshev", 2.0): lambda d: 2.0**d,
+    ("minkowski", 1.5): lambda d: ball(1.5, d),
+    ("minkowski", 3.0): lambda d: ball(3.0, d),
+}
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 6])
+@pytest.mark.parametrize(("metric", "p"), CLOSED)
+def test_volume_of_the_ball_of_a_norm(metric: str, p: float, dimensions: int) -> None:
+    expected = CLOSED[metric, p](dimensions) * 0.3**dimensions
+    assert volume(metric, p, dimensions, radius=0.3) == pytest.approx(expected, rel=1e-7)
+
+
+def test_volume_of_the_unit_ball_as_schools_teach_it() -> None:
+    assert volume("euclidean", 2.0, 2, radius=1.0) == pytest.approx(math.pi)
+    assert volume("euclidean", 2.0, 3, radius=1.0) == pytest.approx(4.0 / 3.0 * math.pi)
+    assert volume("manhattan", 2.0, 2, radius=1.0) == pytest.approx(2.0)
+    assert volume("chebyshev", 2.0, 3, radius=1.0) == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_all_points_at_the_radius_are_in_the_ball(k: int) -> None:
+    """Ties depend on no order: the posterior is K_c / ΣK, and ΣK may exceed k."""
+    block = pc.Block("knn_density", ["x", "y"], k=k)
+    for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [3, 0, 4, 1, 2]):
+        model = fitted(CORNERS.take(order), "c", block)
+        assert posterior(model, x=0.0, y=0.0) == pytest.approx({"a": 3 / 4, "b": 1 / 4})
+        area = math.pi * 2.0
+        assert likelihood(model, x=0.0, y=0.0) == pytest.approx(
+            {"a": 3 / (3 * area), "b": 1 / (2 * area)}
+        )
+
+
+def test_a_radius_of_0_keeps_the_posterior_and_a_finite_density() -> None:
+    table = rows(["x", "c"], [(1.0, "a"), (1.0, "a"), (1.0, "b"), (2.0, "b"), (3.0, "b")])
+    model = fitted(table, "c", pc.Block("knn_density", ["x"], k=3))
+    assert posterior(model, x=1.0) == pytest.approx({"a": 2 / 3, "b": 1 / 3})
+    width = 2.0 * pc.POINT_MASS_WIDTH
+    expected = math.log(3 / 5) - math.log(width)
+    assert model.score_samples(pa.table({"x": [1.0]}))[0] == pytest.approx(expected)
+
+
+def test_another_prior_weighs_the_densities() -> None:
+    """With equal priors K_c / n_c decides, not K_c."""
+    model = fitted(CORNERS, "c", pc.Block("knn_density", ["x", "y"], k=4), prior="uniform")
+    assert posterior(model, x=0.0, y=0.0) == pytest.approx(
+        {"a": (3 / 3) / (3 / 3 + 1 / 2), "b": (1 / 2) / (3 / 3 + 1 / 2)}
+    )
+
+
+def test_a_weight_counts_as_that_many_neighbours() -> None:
+    table = rows(
+        ["x", "c", "w"], [(1.0, "a", 2.0), (-2.0, "b", 1.0), (3.0, "a", 1.0), (9.0, "b", 3.0)]
+    )
+    twice = table.take([0, 0, 1, 2, 3, 3, 3])
+    block = pc.Block("knn_density", ["x"], k=3)
+    weighted, repeated = fitted(table, "c", block, weight="w"), fitted(twice, "c", block)
+    x = pa.table({"x": np.linspace(-5.0, 12.0, 69)})
+    np.testing.assert_allclose(
+        weighted.joint_log_likelihood(x), repeated.joint_log_likelihood(x), rtol=1e-12
+    )
+    assert posterior(weighted, x=0.0) == pytest.approx({"a": 2 / 3, "b": 1 / 3})
+
+
+@pytest.mark.parametrize("metric", ["canberra", "braycurtis", "cosine", "correlation"])
+def test_a_ball_of_unknown_volume_gives_posteriors_and_no_density(metric: str) -> None:
+    table = CORNERS.append_column("z", pa.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    model = fitted(table, "c", pc.Block("knn_density", ["x", "y", "z"], k=2, metric=metric))
+    x = {"x": 1.0, "y": 0.9, "z": 1.1}
+    assert math.fsum(posterior(model, **x).values()) == pytest.approx(1.0)
+    with pytest.raises(pc.NotSupportedError, match="Minkowski"):
+        model.score_samples(pa.table({name: [value] for name, value in x.items()}))

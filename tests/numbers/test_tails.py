@@ -1,0 +1,210 @@
+"""Far from the data, in tiny and huge units, and where every class underflows: right, never NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readings import covariance, fitted, likelihood, normal, posterior, predicted, rows
+
+import probclass_core as pc
+
+GAUSSIANS = ["gaussian_diagonal", "gaussian_full"]
+LARGEST = float(np.finfo(np.float64).max)
+
+
+def two_normals(estimator: str) -> pc.Model:
+    """N(0, 1) and N(70, 1) exactly: the moments of −1, 1 and of 69, 71."""
+    table = pa.table({"x": [-1.0, 1.0, 69.0, 71.0], "c": ["near", "near", "far", "far"]})
+    return fitted(table, "c", pc.Block(estimator, ["x"]))
+
+
+@pytest.mark.parametrize("estimator", GAUSSIANS)
+@pytest.mark.parametrize("x", [60.0, 35.0, 34.0, -60.0, 1e3, 1e6, -1e6, 1e12, 5e-324])
+def test_far_tails_beside_exact_arithmetic(estimator: str, x: float) -> None:
+    """log P(far)/P(near) = (x² − (x − 70)²)/2. A floor under the densities gives 0 from 38 on."""
+    odds = (Fraction(x) ** 2 - (Fraction(x) - 70) ** 2) / 2
+    model, row = two_normals(estimator), pa.table({"x": [x]})
+    far, near = model.predict_log_proba(row)[0]
+    # The squares have 16 digits, and so has their difference in their unit.
+    rounding = 4e-16 * x * x
+    assert far - near == pytest.approx(float(odds), rel=1e-13, abs=rounding)
+    assert max(far, near) == pytest.approx(-math.log1p(math.exp(-abs(odds))), abs=1e-15)
+    if odds:
+        assert predicted(model, x=x) == ("far" if odds > 0 else "near")
+    closest = min(abs(x), abs(x - 70.0))
+    peak = -0.5 * math.log(2.0 * math.pi) + math.log(0.5)
+    evidence = peak - 0.5 * closest**2 + math.log1p(math.exp(-abs(odds)))
+    assert model.score_samples(row)[0] == pytest.approx(evidence, rel=1e-13)
+
+
+@pytest.mark.parametrize("estimator", GAUSSIANS)
+@pytest.mark.parametrize("x", [1e300, -1e300, LARGEST, -LARGEST])
+def test_beyond_float64_the_posterior_is_the_prior(estimator: str, x: float) -> None:
+    model = two_normals(estimator).with_prior({"near": 0.25, "far": 0.75})
+    assert posterior(model, x=x) == pytest.approx({"near": 0.25, "far": 0.75})
+    assert model.score_samples(pa.table({"x": [x]}))[0] == -math.inf
+
+
+def test_a_row_that_no_class_explains_has_the_prior_and_density_0() -> None:
+    table = rows(["x", "v", "c"], [(0.0, "a", 0), (0.0, "a", 0), (1.0, "b", 1)])
+    for block in (
+        pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0),
+        pc.Block("categorical", ["v"], pseudo_count=0.0),
+    ):
+        model = fitted(table, "c", block)
+        assert posterior(model, x=0.5, v="c") == pytest.approx({0: 2 / 3, 1: 1 / 3})
+        odd = pa.table({"x": [0.5, 0.0], "v": ["c", "a"]})
+        assert model.score_samples(odd)[0] == -math.inf
+        assert np.isfinite(model.score_samples(odd)[1])
+
+
+@pytest.mark.parametrize("count", [2, 8, 33])
+def test_correlated_features_far_beyond_their_scale_give_no_nan(count: int) -> None:
+    """Distances overflow with either sign there, and ∞ − ∞ is not a number."""
+    random = np.random.default_rng(count)
+    x = 1e-12 * random.normal(size=(400, count)) @ random.normal(size=(count, count))
+    names = [f"x{place}" for place in range(count)]
+    table = pa.table({**dict(zip(names, x.T.copy(), strict=True)), "c": np.tile([0, 1], 200)})
+    model = fitted(table, "c", pc.Block("gaussian_full", names))
+    far = 1e300 * random.choice([-1.0, 1.0], size=(count, 50))
+    scored = pa.table(dict(zip(names, far, strict=True)))
+    assert np.isneginf(model.joint_log_likelihood(scored)).all()
+    assert model.predict_proba(scored) == pytest.approx(np.full((50, 2), 0.5))
+
+
+@pytest.mark.parametrize("estimator", GAUSSIANS)
+def test_a_variance_of_1e_300(estimator: str) -> None:
+    unit = 1e-150
+    x = unit * np.array([-1.0, 1.0, 1.0, 3.0])
+    model = fitted(pa.table({"x": x, "c": [0, 0, 1, 1]}), "c", pc.Block(estimator, ["x"]))
+    assert posterior(model, x=unit) == pytest.approx({0: 0.5, 1: 0.5})
+    assert posterior(model, x=0.0)[0] == pytest.approx(1.0 / (1.0 + math.exp(-2.0)))
+    density = math.log(0.5 / math.sqrt(2.0 * math.pi)) - math.log(unit)
+    expected = density + math.log(1.0 + math.exp(-2.0))
+    assert model.score_samples(pa.table({"x": [0.0]}))[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("apart", [1e4, 1e8, 1e12])
+def test_a_class_may_be_narrow_beside_its_distance_to_the_others(apart: float) -> None:
+    """Nothing is singular in two well-spread clouds, however far they lie from one another."""
+    cloud = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [2.0, 2.0], [-2.0, -2.0]])
+    centres = np.repeat([[0.0, 0.0], [apart, 0.0]], len(cloud), axis=0)
+    u, v = (np.vstack([cloud, cloud]) + centres).T.copy()
+    table = pa.table({"u": u, "v": v, "c": np.repeat([0, 1], len(cloud))})
+    block = pc.Block("gaussian_full", ["u", "v"], on_singular="error")
+    model = fitted(table, "c", block)
+    for label in (0, 1):
+        assert covariance(model, label) == pytest.approx(np.cov(cloud.T, ddof=0), rel=1e-9)
+
+
+UNITS = [(1.0, 1.0), (1e-12, 1e12), (1e12, 1e-12), (1e-100, 1e100)]
+
+
+@pytest.mark.parametrize(("one", "other"), UNITS)
+def test_unlike_units_in_one_full_covariance(one: float, other: float) -> None:
+    """Another unit shifts the log density by the log of it, and moves no posterior."""
+    random = np.random.default_rng(7)
+    x = random.normal(size=(300, 2)) @ np.array([[1.0, 0.9], [0.0, 0.3]])
+    y = np.tile([0, 1, 2], 100)
+    x[y == 1] += [1.0, -1.0]
+
+    def of(units: Sequence[float]) -> tuple[pc.Model, pa.Table]:
+        a, b = (x * units).T.copy()
+        table = pa.table({"a": a, "b": b, "c": y})
+        block = pc.Block("gaussian_full", ["a", "b"], on_singular="error")
+        return fitted(table, "c", block), table
+
+    (plain, table), (scaled, scaled_table) = of([1.0, 1.0]), of([one, other])
+    ours = scaled.predict_log_proba(scaled_table)
+    assert ours == pytest.approx(plain.predict_log_proba(table), rel=1e-9, abs=1e-9)
+    shift = plain.score_samples(table) - scaled.score_samples(scaled_table)
+    assert shift == pytest.approx(math.log(one) + math.log(other), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("estimator", GAUSSIANS)
+@pytest.mark.parametrize("largest", [1e160, 1e300, LARGEST])
+def test_values_too_large_to_square_are_refused(estimator: str, largest: float) -> None:
+    table = pa.table({"x": [-largest, largest, 0.0, 1.0], "c": [0, 0, 1, 1]})
+    with pytest.raises(pc.DataError, match=r"column 'x' .* too large to square"):
+        fitted(table, "c", pc.Block(estimator, ["x"]))
+
+
+def test_a_point_mass_explains_its_point_and_no_other() -> None:
+    table = rows(["x", "c"], [(2.0, "mass"), (2.0, "mass"), (0.0, "wide"), (4.0, "wide")])
+    model = fitted(table, "c", pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0))
+    assert normal(model, "mass", "x") == (2.0, 0.0)
+    assert posterior(model, x=2.0) == pytest.approx({"mass": 1.0, "wide": 0.0}, abs=1e-300)
+    assert posterior(model, x=2.0 + 4e-16) == {"mass": 0.0, "wide": 1.0}
+    assert likelihood(model, x=2.0)["mass"] < math.inf
+
+
+def test_two_point_masses_on_one_point_share_it_by_their_priors() -> None:
+    """The width that stands for 0 is one for all, so it cancels."""
+    table = rows(["x", "c"], [(2.0, 0), (2.0, 0), (2.0, 0), (2.0, 1)])
+    model = fitted(table, "c", pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0))
+    assert posterior(model, x=2.0) == pytest.approx({0: 0.75, 1: 0.25})
+
+
+SMALL = st.floats(-1e100, 1e100)
+GAPPY = st.none() | SMALL
+ANY = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+BLOCKS = [
+    [pc.Block("gaussian_diagonal", ["a", "b"])],
+    [pc.Block("gaussian_diagonal", ["a", "b"], variance_floor=0.0, ddof=1)],
+    [pc.Block("gaussian_full", ["a", "b"])],
+    [pc.Block("gaussian_full", ["a", "b"], ridge=1e-6)],
+    [pc.Block("knn_density", ["a", "b"], k=2)],
+    [pc.Block("knn_density", ["a", "b"], k=3, metric="chebyshev")],
+    [pc.Block("categorical", ["v"], pseudo_count=0.0)],
+    [
+        pc.Block("gaussian_full", ["a"]),
+        pc.Block("knn_density", ["b"], k=1),
+        pc.Block("categorical", ["v"]),
+    ],
+]
+
+
+def table_of(values: Sequence[tuple[Any, ...]], labels: Sequence[int]) -> pa.Table:
+    types = [pa.float64(), pa.float64(), pa.string()]
+    columns = zip(*values, strict=True)
+    arrays = [pa.array(list(column), kind) for column, kind in zip(columns, types, strict=True)]
+    return pa.table({**dict(zip("abv", arrays, strict=True)), "c": list(labels)})
+
+
+@pytest.mark.parametrize("blocks", BLOCKS, ids=lambda blocks: blocks[-1].estimator)
+@given(
+    whole=st.lists(st.tuples(SMALL, SMALL, st.sampled_from("xyz")), min_size=6, max_size=12),
+    gappy=st.lists(st.tuples(GAPPY, GAPPY, st.none() | st.sampled_from("xyz")), max_size=4),
+    scored=st.lists(st.tuples(ANY, ANY, st.none() | st.sampled_from("xyzw")), min_size=1),
+)
+def test_posteriors_sum_to_1_whatever_comes(
+    blocks: list[pc.Block],
+    whole: list[tuple[Any, ...]],
+    gappy: list[tuple[Any, ...]],
+    scored: list[tuple[Any, ...]],
+) -> None:
+    labels = [place % 2 for place in range(len(whole) + len(gappy))]
+    model = fitted(table_of([*whole, *gappy], labels), "c", *blocks)
+    unseen = table_of(scored, [0] * len(scored))
+    shares = model.predict_proba(unseen)
+    assert not np.isnan(shares).any()
+    assert ((shares >= 0.0) & (shares <= 1.0 + 1e-15)).all()
+    assert shares.sum(axis=1) == pytest.approx(np.ones(len(scored)), rel=1e-12)
+    evidence = model.score_samples(unseen)
+    assert not np.isnan(evidence).any()
+    assert (evidence < math.inf).all()
+    joint = model.joint_log_likelihood(unseen)
+    assert not np.isnan(joint).any()
+    impossible = np.isneginf(joint).all(axis=1)
+    assert np.array_equal(np.isneginf(evidence), impossible)
+    assert shares[impossible] == pytest.approx(
+        np.tile(model.priors["prior"], (impossible.sum(), 1))
+    )
