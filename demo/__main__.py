@@ -74,12 +74,14 @@ def _run_dags(console: Console, output: Path, months: list[date]) -> list[Result
         with console.status("Airflow is starting (SQLite, LocalExecutor)"):
             airflow.start()
         console.print(f"Airflow is up at {airflow.url}, its logs in [cyan]{shown(airflow.logs)}[/]")
-        with console.status("Airflow is reading the DAGs"):
-            airflow.wait_for_dags([TRAIN, SCORE])
+        with console.status("Airflow is planning the months"):
+            for dag_id in (TRAIN, SCORE):
+                airflow.create_backfill(dag_id, months[0], months[-1])
+            airflow.start_scheduler()
         with bar:
             for verb, dag_id in (("Training", TRAIN), ("Scoring", SCORE)):
                 task = bar.add_task(verb, total=len(months))
-                for done in airflow.backfill(dag_id, months[0], months[-1], runs=len(months)):
+                for done in airflow.run_backfill(dag_id, runs=len(months)):
                     bar.update(task, completed=done)
         return results(airflow.asset_events(SCORE))
 

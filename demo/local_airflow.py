@@ -1,7 +1,9 @@
 """An Airflow of its own: SQLite, LocalExecutor, no login, free ports, logs to files.
 
 Its scheduler, DAG processor and API server are Airflow's own, started as child processes; backfills
-are created with Airflow's command line and followed through its REST API.
+are created with Airflow's command line and followed through its REST API. The order matters: SQLite
+has one writer, and creating a backfill beside a running scheduler now and then finds it locked. So
+the DAGs are read and the backfills created first, all of them paused, and the scheduler comes last.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from types import TracebackType
@@ -23,11 +25,6 @@ from typing import Any
 import httpx
 import psutil
 
-COMPONENTS = {
-    "api-server": ["api-server"],
-    "dag-processor": ["dag-processor"],
-    "scheduler": ["scheduler", "--skip-serve-logs"],
-}
 SECONDS_TO_START = 120.0
 SECONDS_WITHOUT_PROGRESS = 300.0
 SECONDS_TO_STOP = 15.0
@@ -59,7 +56,7 @@ class LocalAirflow:
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(64),
-            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
             "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
@@ -67,7 +64,7 @@ class LocalAirflow:
             "AIRFLOW__CORE__PARALLELISM": str(min(os.cpu_count() or 1, 4)),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=60",
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.logs),
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
         }
@@ -85,93 +82,51 @@ class LocalAirflow:
         self._client = httpx.Client(base_url=self.url, trust_env=False, timeout=30.0)
 
     def start(self) -> None:
-        """Make the database anew, start every component, and wait until all are healthy.
+        """Make the database anew, start the API server, and read the DAGs.
 
         Raises:
-            DemoError: one of them did not start; the message ends with the tail of its log.
+            DemoError: something did not start, or a file of the DAG folder does not import; the
+                message ends with the tail of its log.
         """
         for leftover in ("airflow.db", "airflow.db-shm", "airflow.db-wal", "airflow.cfg"):
             (self.home / leftover).unlink(missing_ok=True)
         shutil.rmtree(self.logs, ignore_errors=True)
         self.logs.mkdir(parents=True)
         self._run("db-migrate", ["db", "migrate"])
-        for name, command in COMPONENTS.items():
-            with (self.logs / f"{name}.log").open("wb") as log:
-                self._processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "airflow", *command],
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    # Ctrl-C is for the demo, which then takes them down in order.
-                    start_new_session=True,
-                )
-        self._wait_until(self._healthy, SECONDS_TO_START, "Airflow to come up")
+        self._start("api-server", ["api-server"])
+        self._run("dag-processor", ["dag-processor", "--num-runs", "1"])
+        self._wait_until_healthy("metadatabase")
         token = self._client.get("/auth/token").raise_for_status().json()["access_token"]
         self._client.headers["Authorization"] = f"Bearer {token}"
+        for broken in self._get("/api/v2/importErrors")["import_errors"]:
+            trace = broken["stack_trace"].strip()
+            raise DemoError(f"{broken['filename']} does not import:\n{trace}")
 
-    def stop(self) -> None:
-        """Take every process down: the scheduler first, while the others still answer it."""
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        family = [
-            process
-            for parent in self._processes.values()
-            if psutil.pid_exists(parent.pid)
-            for process in (
-                psutil.Process(parent.pid),
-                *psutil.Process(parent.pid).children(recursive=True),
-            )
-        ]
-        for name in reversed(COMPONENTS):
-            if name in self._processes:
-                self._processes[name].terminate()
-                try:
-                    self._processes[name].wait(SECONDS_TO_STOP)
-                except subprocess.TimeoutExpired:
-                    self._processes[name].kill()
-                    self._processes[name].wait()
-        for process in family:
-            if process.is_running():  # psutil knows it from a newcomer under the same id
-                process.kill()
-        self._processes.clear()
-        self._client.close()
-        signal.signal(signal.SIGINT, before)
-
-    def __enter__(self) -> LocalAirflow:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    def wait_for_dags(self, dag_ids: Sequence[str]) -> None:
-        """Wait until the DAG processor has read these DAGs.
+    def create_backfill(self, dag_id: str, first: date, last: date) -> None:
+        """Create the runs of a DAG for logical dates `first` to `last`, before `start_scheduler`.
 
         Raises:
-            DemoError: a file of the DAG folder does not import.
+            DemoError: Airflow refuses.
         """
+        dates = ["--from-date", first.isoformat(), "--to-date", last.isoformat()]
+        self._run(f"backfill-{dag_id}", ["backfill", "create", "--dag-id", dag_id, *dates])
 
-        def known() -> bool:
-            for broken in self._get("/api/v2/importErrors")["import_errors"]:
-                trace = broken["stack_trace"].strip()
-                raise DemoError(f"{broken['filename']} does not import:\n{trace}")
-            listed = {dag["dag_id"] for dag in self._get("/api/v2/dags")["dags"]}
-            return listed.issuperset(dag_ids)
+    def start_scheduler(self) -> None:
+        """Start the scheduler, and with it the executor.
 
-        self._wait_until(known, SECONDS_TO_START, f"the DAGs {', '.join(dag_ids)}")
+        Raises:
+            DemoError: it did not start; the message ends with the tail of its log.
+        """
+        self._start("scheduler", ["scheduler", "--skip-serve-logs"])
+        self._wait_until_healthy("scheduler")
 
-    def backfill(self, dag_id: str, first: date, last: date, *, runs: int) -> Iterator[int]:
-        """Create a backfill over logical dates `first` to `last`; yield how many runs are done.
+    def run_backfill(self, dag_id: str, runs: int) -> Iterator[int]:
+        """Let the runs of a DAG go; yield how many are done, until all are.
 
         Raises:
             DemoError: a task failed (the message ends with its log), or nothing moves any more.
         """
-        dates = ["--from-date", first.isoformat(), "--to-date", last.isoformat()]
-        self._run(f"backfill-{dag_id}", ["backfill", "create", "--dag-id", dag_id, *dates])
+        self._ask("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
         seen, moved = "", time.monotonic()
         done = 0
         while done < runs:
@@ -189,6 +144,43 @@ class LocalAirflow:
                     + self._tail("scheduler")
                 )
             time.sleep(0.5)
+
+    def stop(self) -> None:
+        """Take every process down: the scheduler first, while the others still answer it."""
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        family = [
+            process
+            for parent in self._processes.values()
+            if psutil.pid_exists(parent.pid)
+            for process in (
+                psutil.Process(parent.pid),
+                *psutil.Process(parent.pid).children(recursive=True),
+            )
+        ]
+        for parent in reversed(self._processes.values()):
+            parent.terminate()
+            try:
+                parent.wait(SECONDS_TO_STOP)
+            except subprocess.TimeoutExpired:
+                parent.kill()
+                parent.wait()
+        for process in family:
+            if process.is_running():  # psutil knows it from a newcomer under the same id
+                process.kill()
+        self._processes.clear()
+        self._client.close()
+        signal.signal(signal.SIGINT, before)
+
+    def __enter__(self) -> LocalAirflow:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
 
     def asset_events(self, dag_id: str) -> Iterator[dict[str, Any]]:
         """The events of assets that this DAG's tasks updated, oldest first."""
@@ -221,21 +213,31 @@ class LocalAirflow:
     def _tasks(self, dag_id: str, **query: Any) -> Any:
         return self._get(f"/api/v2/dags/{dag_id}/dagRuns/~/taskInstances", **query)
 
-    def _healthy(self) -> bool:
-        try:
-            health = self._client.get("/api/v2/monitor/health").raise_for_status().json()
-        except httpx.HTTPError:
-            return False
-        return all(health[part]["status"] == "healthy" for part in ("scheduler", "dag_processor"))
+    def _start(self, name: str, command: Sequence[str]) -> None:
+        with (self.logs / f"{name}.log").open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "airflow", *command],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for the demo, which then takes them down in order.
+                start_new_session=True,
+            )
 
-    def _wait_until(self, ready: Callable[[], bool], seconds: float, what: str) -> None:
-        deadline = time.monotonic() + seconds
-        while not ready():
+    def _wait_until_healthy(self, part: str) -> None:
+        deadline = time.monotonic() + SECONDS_TO_START
+        while time.monotonic() < deadline:
             self._check_alive()
-            if time.monotonic() > deadline:
-                tails = "\n".join(self._tail(name) for name in COMPONENTS)
-                raise DemoError(f"waited {seconds:.0f} s for {what}.\n{tails}")
+            try:
+                health = self._client.get("/api/v2/monitor/health").raise_for_status().json()
+            except httpx.HTTPError:
+                health = {}
+            if health.get(part, {}).get("status") == "healthy":
+                return
             time.sleep(0.25)
+        tails = "\n".join(self._tail(name) for name in self._processes)
+        raise DemoError(f"waited {SECONDS_TO_START:.0f} s for Airflow's {part}.\n{tails}")
 
     def _check_alive(self) -> None:
         for name, process in self._processes.items():
@@ -263,9 +265,12 @@ class LocalAirflow:
         return "\n".join([f"The end of {path}:", *lines])
 
     def _get(self, path: str, **query: Any) -> Any:
+        return self._ask("GET", path, params=query)
+
+    def _ask(self, method: str, path: str, **request: Any) -> Any:
         for pause in (0.5, 1.0, 2.0):  # SQLite may be busy for a moment
             try:
-                return self._client.get(path, params=query).raise_for_status().json()
+                return self._client.request(method, path, **request).raise_for_status().json()
             except httpx.HTTPError as error:
                 problem = error
                 time.sleep(pause)
