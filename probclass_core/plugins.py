@@ -109,8 +109,8 @@ def find_estimator(name: str, found: Registry | None = None) -> EstimatorPlugin:
         return found.plugins[name]
     broken = "".join(f" Not loaded: {failure}" for failure in found.failures)
     error = PluginError(
-        f"unknown estimator {name!r};{nearest(name, found.plugins)} "
-        f"registered: {one_of(found.plugins)}.{broken}"
+        f"unknown estimator {name!r}; registered: {one_of(found.plugins)}."
+        f"{nearest(name, found.plugins)}{broken}"
     )
     error.__cause__ = found.failures[0] if found.failures else None
     raise error

@@ -60,6 +60,7 @@ class ScoredPartition:
         typed = typed_partition(table.schema, partition)
         # Outermost first, as in the source.
         partition = {n: typed[n] for n in (*table.partition_columns, *typed) if n in typed}
+        columns = (columns,) if isinstance(columns, str) else columns
         chosen = list(table.schema.names) if columns is None else list(columns)
         features = [name for name in model.spec.features if name not in chosen]
         plan = table.plan([*chosen, *features], partition=partition or None, where=where)

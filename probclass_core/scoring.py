@@ -29,7 +29,7 @@ class Scorer:
         posterior: ``"columns"`` or ``"list"``.
 
     Raises:
-        SpecError: a kept column has the name of a scored one.
+        SpecError: a kept column has the name of a scored one, or is named twice.
     """
 
     def __init__(
@@ -41,6 +41,9 @@ class Scorer:
     ) -> None:
         if posterior not in ("columns", "list"):
             raise SpecError(f"posterior must be 'columns' or 'list', got {posterior!r}.")
+        for name in passthrough:
+            if list(passthrough).count(name) > 1:
+                raise SpecError(f"column {name!r} is to be kept twice; name it once.")
         self.model = model
         self.passthrough = list(passthrough)
         self.as_list = posterior == "list"

@@ -75,6 +75,8 @@ class Categorical(LikelihoodEstimator):
         self.smooth = choice_option(self.name, "smooth", chosen["smooth"], ("all", "zeros"))
         self.domain = self._read_domain(chosen["domain"])
         self.pseudo_count = self._read_pseudo_count(chosen["pseudo_count"])
+        for column, values in self.domain.items():
+            self._check_alpha(column, values)
 
     def _read_domain(self, declared: Any) -> dict[str, list[str]]:
         self._check_table("domain", declared)
@@ -99,7 +101,7 @@ class Categorical(LikelihoodEstimator):
         for column in self.features.names:
             count = given.get(column, _DEFAULTS["pseudo_count"])
             key = f"pseudo_count of {column!r}"
-            if isinstance(count, Mapping):
+            if isinstance(count, Mapping) and count:
                 counts[column] = {
                     category_text(value): number_option(self.name, f"{key} ({value!r})", alpha)
                     for value, alpha in count.items()
@@ -107,6 +109,17 @@ class Categorical(LikelihoodEstimator):
             else:
                 counts[column] = number_option(self.name, key, count)
         return counts
+
+    def _check_alpha(self, column: str, domain: Sequence[str]) -> None:
+        """Where each value has an α of its own, the values are those of the domain."""
+        alpha = self.pseudo_count[column]
+        odd = sorted(alpha.keys() ^ set(domain)) if isinstance(alpha, dict) else []
+        if odd:
+            has, lacks = ("domain", "pseudo_count")[:: 1 if odd[0] in domain else -1]
+            raise SpecError(
+                f"{self.name}: {has} of {column!r} has value {odd[0]!r}, {lacks} has not; "
+                "give both the same values."
+            )
 
     def _check_table(self, option: str, given: Any) -> None:
         if not isinstance(given, Mapping):
@@ -213,11 +226,6 @@ class Categorical(LikelihoodEstimator):
         alpha = self.pseudo_count[feature]
         if not isinstance(alpha, dict):
             return np.full(len(domain), float(alpha))
-        missing = [value for value in domain if value not in alpha]
-        if missing:
-            raise SpecError(
-                f"{self.name}: pseudo_count of {feature!r} gives none for value {missing[0]!r}."
-            )
         return np.array([alpha[value] for value in domain], dtype=np.float64)
 
     def _log_probability(

@@ -26,7 +26,7 @@ from probclass_core.arrays import (
     numeric_matrix,
     sorted_classes,
 )
-from probclass_core.errors import DataError, SpecError
+from probclass_core.errors import DataError, SpecError, nearest
 from probclass_core.estimator import (
     POINT_MASS_WIDTH,
     PROBCLASS_API,
@@ -331,6 +331,7 @@ def _check_metric(metric: str) -> None:
         raise SpecError(
             f"knn_density: unknown metric {metric!r}; use 'euclidean', 'manhattan', 'chebyshev', "
             "'minkowski' with p, or one of scipy's cdist that needs no parameters."
+            + nearest(metric, (*_NORMS, "minkowski"))
         ) from error
 
 

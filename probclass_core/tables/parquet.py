@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from probclass_core.arrays import BATCH_ROWS, check_columns
-from probclass_core.errors import TableError, one_of
+from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.tables.filters import Where, expression
 from probclass_core.tables.table import Plan
 
@@ -69,14 +69,15 @@ class ParquetTable:
         pieces = self._pieces(kept)
         if not pieces and kept is not None:
             raise TableError(self._nothing_there(partition, where))
+        whole = self.schema if self.uri is None else _common_schema(self.schema, pieces)
         fragments: list[_RowGroups] = []
         rows = 0
         for piece in pieces:
             with _readable(_path_of(piece)):
                 for groups, held in _grouped(piece):
-                    fragments.append(_RowGroups(groups, self.schema, columns, kept))
+                    fragments.append(_RowGroups(groups, whole, columns, kept))
                     rows += held
-        schema = pa.schema([self.schema.field(name) for name in columns])
+        schema = pa.schema([whole.field(name) for name in columns])
         return Plan(schema, fragments, rows, self._snapshot(pieces))
 
     def _pieces(self, kept: pc.Expression | None) -> list[ds.Fragment]:
@@ -144,8 +145,10 @@ def local_path(source: str | Path) -> Path:
     """A path, or the path in a ``file://`` URI.
 
     Raises:
-        TableError: another scheme.
+        TableError: no path, or a URI of another scheme.
     """
+    if not isinstance(source, (str, Path)):
+        raise TableError(f"{source!r} is no path; a table is named by its path, as text or Path.")
     text = str(source)
     if text.startswith("file://"):
         text = text.removeprefix("file://")
@@ -174,6 +177,39 @@ def _partition_columns(dataset: ds.Dataset) -> list[str]:
     partitioning = getattr(dataset, "partitioning", None)
     order = dataset.schema.names if partitioning is None else partitioning.schema.names
     return sorted(keys, key=order.index)
+
+
+def _common_schema(schema: pa.Schema, pieces: Sequence[ds.Fragment]) -> pa.Schema:
+    """The types that the columns of all these files can be read as.
+
+    A dataset takes the types of its first file for those of all, whose integers would not do for
+    another file's floats, nor its nulls for anything.
+
+    Raises:
+        DataError: a column is text in one file and a number in another, or the like.
+    """
+    kinds: dict[str, dict[pa.DataType, str]] = {}
+    for piece in pieces:
+        with _readable(_path_of(piece)):
+            for column in piece.physical_schema:
+                kinds.setdefault(column.name, {}).setdefault(column.type, _path_of(piece))
+    for number, column in enumerate(schema):
+        if column.name in kinds and column.name not in _partition_of(pieces[0]):
+            kind = _common_type(column.name, kinds[column.name])
+            schema = schema.set(number, column.with_type(kind))
+    return schema
+
+
+def _common_type(name: str, found: Mapping[pa.DataType, str]) -> pa.DataType:
+    if len(found) == 1:
+        return next(iter(found))
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in found]
+    try:
+        schemas = [pa.schema([(name, kind)]) for kind in plain]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(name).type
+    except pa.ArrowException as error:
+        listed = " and ".join(f"{kind} in {path}" for kind, path in list(found.items())[:2])
+        raise DataError(f"column {name!r} is {listed}; cast it to one type.") from error
 
 
 def _path_of(piece: ds.Fragment) -> str:

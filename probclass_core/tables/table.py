@@ -79,7 +79,7 @@ class Table(Protocol):
             where: rows to keep; see `filters.expression`.
 
         Raises:
-            DataError: a column is not there.
+            DataError: a column is not there, or of types that do not go together.
             TableError: the partition is not there, or files cannot be read.
         """
         ...
