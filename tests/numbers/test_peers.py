@@ -90,11 +90,15 @@ def measured(request: pytest.FixtureRequest) -> Sample:
     return with_spread(sample.x, sample.y)
 
 
-@pytest.fixture(scope="module", params=["iris", "wine", "breast_cancer", "digits", "penguins"])
+@pytest.fixture(
+    scope="module", params=["iris", "wine", "breast_cancer", "digits", "penguins", "adult"]
+)
 def correlated(request: pytest.FixtureRequest) -> Sample:
     """Numeric columns of full rank in every class: of digits, the ink in squares of four pixels."""
     if request.param == "penguins":
         return body(request.getfixturevalue("penguins"))
+    if request.param == "adult":
+        return numbers_of_adult(request.getfixturevalue("adult")[0])
     sample = bundled(request.param)
     if request.param == "digits":
         squares = sample.x.reshape(-1, 4, 2, 4, 2).sum(axis=(2, 4))
