@@ -44,6 +44,7 @@ from probclass_core.hookspecs import hookimpl
 __all__ = ["PROBCLASS_API", "KnnDensity", "log_ball_volume", "probclass_estimators"]
 
 _NORMS = {"euclidean": 2.0, "manhattan": 1.0, "cityblock": 1.0, "chebyshev": math.inf}
+_LARGEST = float(np.finfo(np.float64).max)
 _NEEDS_SCALE = ("mahalanobis", "seuclidean")
 _BLOCK_CELLS = 4_000_000
 """Numbers held at once by a search: 32 MB."""
@@ -235,7 +236,12 @@ class _Reference:
         self.enough = min(k, self.per_point.sum()) * (1.0 - 1e-12)
         self.norm = norm
         self.metric = metric
-        self.tree = cKDTree(points) if norm is not None and len(points) else None
+        self.tree = None
+        if norm is not None and len(points):
+            # Distances take p-th powers: in units of the spread these stay within float64. A unit
+            # that is a power of two rounds nothing.
+            self.exponent = int(np.frexp(np.ptp(0.5 * points, axis=0).max())[1])
+            self.tree = cKDTree(self._in_units(points))
 
     def log_likelihood(self, rows: FloatArray) -> FloatArray:
         """``(n, d)`` to ``(n, k)``; −inf for a class with no point in the ball."""
@@ -244,13 +250,19 @@ class _Reference:
         if self.tree is None:
             inside, radius = self._by_force(rows)
         else:
-            inside, radius = self._by_tree(rows, asked=math.ceil(self.enough) + 1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+            asked = math.ceil(self.enough) + 1
+            inside, radius = self._by_tree(self._in_units(rows), asked)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             density = np.log(inside) - np.log(self.per_class)
             if self.norm is not None:
-                radius = np.maximum(radius, POINT_MASS_WIDTH)
+                radius = np.clip(np.ldexp(radius, self.exponent), POINT_MASS_WIDTH, _LARGEST)
                 density -= log_ball_volume(rows.shape[1], radius, self.norm)[:, None]
         return np.where(inside > 0.0, density, -np.inf)
+
+    def _in_units(self, values: FloatArray) -> FloatArray:
+        """Coordinates for the tree, which takes finite ones only."""
+        with np.errstate(over="ignore"):
+            return np.clip(np.ldexp(values, -self.exponent), -_LARGEST, _LARGEST)
 
     def _by_tree(self, rows: FloatArray, asked: int) -> tuple[FloatArray, FloatArray]:
         """Counts by class in each ball ``(n, k)``, and its radius ``(n,)``.

@@ -62,6 +62,26 @@ def test_volume_of_the_unit_ball_as_schools_teach_it() -> None:
     assert volume("chebyshev", 2.0, 3, radius=1.0) == pytest.approx(8.0)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e-8, 1e7, 1e170, 1e300])
+@pytest.mark.parametrize(
+    ("metric", "p"), [("euclidean", 2.0), ("manhattan", 2.0), ("minkowski", 50.0)]
+)
+def test_the_unit_of_the_features_shifts_the_density_and_no_posterior(
+    metric: str, p: float, unit: float
+) -> None:
+    """Powers of distances leave float64 long before the distances do."""
+    random = np.random.default_rng(3)
+    x = np.repeat([[0.0, 5.0], [1.0, 5.0]], 40, axis=0) + random.normal(0.0, 0.5, (80, 2))
+    label = np.repeat([0, 1], 40)
+    block = pc.Block("knn_density", ["x", "y"], k=5, metric=metric, p=p)
+    plain = pa.table({"x": x[:, 0].copy(), "y": x[:, 1].copy(), "c": label})
+    scaled = pa.table({"x": x[:, 0] * unit, "y": x[:, 1] * unit, "c": label})
+    one, other = fitted(plain, "c", block), fitted(scaled, "c", block)
+    assert other.predict_proba(scaled) == pytest.approx(one.predict_proba(plain), abs=1e-10)
+    shift = one.score_samples(plain) - other.score_samples(scaled)
+    assert shift == pytest.approx(2.0 * math.log(unit), rel=1e-9, abs=1e-9)
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_all_points_at_the_radius_are_in_the_ball(k: int) -> None:
     """Ties depend on no order: the posterior is K_c / ΣK, and ΣK may exceed k."""
