@@ -8,6 +8,7 @@ next. A task that is told to stop does so between two batches, or just before it
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +31,13 @@ class ProbClassOperator(BaseOperator):
     _stop_requested = False
     _last_log_line = 0.0
 
+    @abstractmethod
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Make the library call and return its summary: references and numbers, never rows.
 
         Args:
             run: dag_id, task_id and run_id, to be recorded with what the call leaves behind.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say which call it makes.")
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the call, tell the outlet assets, and return the summary.
