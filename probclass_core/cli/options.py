@@ -1,0 +1,44 @@
+"""Options and arguments that commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="Parquet file or (Hive-partitioned) directory.")
+]
+Ref = Annotated[
+    str,
+    typer.Argument(
+        metavar="REF", help="Model: name@alias, name@id, or a name that has one version."
+    ),
+]
+_STORE = typer.Option(
+    "--store",
+    metavar="URI",
+    envvar="PROBCLASS_STORE",
+    help="Model store: a directory or any fsspec URI.",
+)
+Store = Annotated[str, _STORE]
+MaybeStore = Annotated[str | None, _STORE]
+Partition = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition", metavar="COLUMN=VALUE", help="Only this partition; once per column."
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only such rows: 'month >= 2013-01', 'wind in NW,SE'; all must hold.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", min=1, help="Threads; by default every processor."),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, for machines.")]

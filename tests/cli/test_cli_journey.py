@@ -1,0 +1,240 @@
+"""The road from a shell: the real entry point, in processes of its own, on the bundled tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    own = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    return {
+        **own,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{own.get('PYTHONPATH', '')}",
+        "PROBCLASS_STORE": str(tmp_path / "models"),
+    }
+
+
+@pytest.fixture
+def shell(environment: dict[str, str], tmp_path: Path) -> Any:
+    def run(*arguments: object, code: int = 0) -> tuple[str, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "probclass_core", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=environment,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout, done.stderr
+
+    return run
+
+
+def test_the_console_script_is_this_command_line() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"probclass": "probclass_core.cli:main"}
+    assert callable(EntryPoint("probclass", scripts["probclass"], "console_scripts").load())
+
+
+def test_a_model_is_trained_promoted_applied_measured_and_looked_at(
+    shell: Any, data: Path, tmp_path: Path
+) -> None:
+    train, test = data / "adult_train.parquet", data / "adult_test.parquet"
+
+    spec, _ = shell("fit", train, "--auto", "--label", "income", "--dry-run")
+    (tmp_path / "spec.toml").write_text(spec)
+    assert pc.ModelSpec.from_file(tmp_path / "spec.toml").label == "income"
+    assert not (tmp_path / "models").exists()
+
+    out, err = shell("fit", train, "--spec", "spec.toml", "--name", "adult", "--json")
+    fitted = json.loads(out)
+    assert err == ""
+    model = pc.fit(train, pc.ModelSpec.from_file(tmp_path / "spec.toml"))
+    assert fitted["model_id"] == model.id
+    assert fitted["rows"] == 32_561
+    assert fitted["priors"] == model.priors.to_pylist()
+
+    assert "adult@champion" in shell("promote", "adult", "champion")[0]
+    (listed,) = json.loads(shell("models", "--json")[0])["models"]
+    assert [version["id"] for version in listed["versions"]] == [model.id]
+    assert listed["aliases"]["champion"]["id"] == model.id
+
+    arguments = ("score", "adult@champion", test, "scored.parquet", "--columns", "age,income")
+    scored = json.loads(shell(*arguments, "--json")[0])
+    assert (scored["rows"], scored["skipped"], scored["model_id"]) == (16_281, 0, model.id)
+    assert pq.read_schema(tmp_path / "scored.parquet").names[:3] == ["age", "income", "prediction"]
+    assert "there already" in shell(*arguments)[0]
+
+    measured = json.loads(shell("evaluate", "adult@champion", test, "--json")[0])
+    assert measured == {"model": f"adult@{model.id}", **pc.evaluate(model, test).to_dict()}
+
+    card = json.loads(shell("inspect", "adult@champion", "--json")[0])
+    assert card["spec"] == model.spec.to_dict()
+    assert card["training"]["source"] == str(train)
+    parameters = model.parameters["categorical"].to_pylist()
+    assert card["blocks"]["categorical"]["parameters"] == parameters
+
+
+def test_tables_are_whole_in_a_pipe(shell: Any, data: Path) -> None:
+    train = data / "adult_train.parquet"
+    shell("fit", train, "--auto", "--label", "income", "--name", "adult")
+    for arguments in (("models", "adult"), ("inspect", "adult"), ("evaluate", "adult", train)):
+        out, err = shell(*arguments)
+        assert err == ""
+        assert "\x1b" not in out
+    assert f"adult@{pc.ModelStore(Path('x')).uri}" not in out
+    assert re.search(r"accuracy +0\.8\d{3} +0\.7592 +share predicted right", out)
+
+
+def test_a_failure_is_one_line_on_stderr_and_exit_code_2(shell: Any) -> None:
+    out, err = shell("fit", "nowhere", "--auto", "--label", "air", "--name", "air", code=2)
+    assert (out, err) == ("", "error: nowhere does not exist.\n")
+
+
+def test_a_terminal_shows_progress_and_then_only_the_result(
+    environment: dict[str, str], data: Path
+) -> None:
+    source = str(data / "adult_train.parquet")
+    arguments = ["fit", source, "--auto", "--label", "income", "--name", "adult"]
+    reader, writer = pty.openpty()
+    done = subprocess.Popen(
+        [sys.executable, "-m", "probclass_core", *arguments],
+        stdin=writer,
+        stdout=writer,
+        stderr=writer,
+        env={**environment, "TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(writer)
+    shown = b""
+    while chunk := _read(reader):
+        shown += chunk
+    os.close(reader)
+    assert done.wait() == 0
+    before, _, after = shown.decode().rpartition("\x1b[2K")  # the bar's line is erased
+    assert re.search("training.*rows", before)
+    assert "saved" in after
+    assert "training" not in after
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # Linux tells so that the other end is closed
+        return b""
+
+
+@pytest.mark.parametrize("absent", ["typer", "rich"])
+def test_what_is_missing_is_said_with_the_command_that_installs_it(
+    environment: dict[str, str], absent: str
+) -> None:
+    script = (
+        f"import sys; sys.modules[{absent!r}] = None; from probclass_core.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"error: probclass needs {absent}: pip install 'probclass[cli]'\n"
+
+
+def test_importing_the_command_line_is_cheap(environment: dict[str, str]) -> None:
+    script = "import sys, probclass_core.cli.app; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
+    )
+    heavy = {"matplotlib", "pandas", "polars", "pyarrow.dataset", "rich", "scipy", "yaml"}
+    assert not heavy & set(loaded.stdout.split())
+
+
+def test_a_shell_completes_commands(environment: dict[str, str]) -> None:
+    asked = {
+        "_PROBCLASS_COMPLETE": "complete_bash",
+        "COMP_WORDS": "probclass ins",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "probclass_core"],
+        capture_output=True,
+        text=True,
+        env={**environment, **asked},
+        check=False,
+    )
+    assert done.stdout.split() == ["inspect"]
+
+
+PLUGIN = """
+from probclass_core import EstimatorPlugin, hookimpl
+from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
+
+PROBCLASS_API = {version}
+
+class Narrow(GaussianDiagonal):
+    name = "narrow"
+
+@hookimpl
+def probclass_estimators():
+    yield EstimatorPlugin("narrow", Narrow, "a normal by another name")
+"""
+
+
+def install(folder: Path, version: int) -> Path:
+    """A distribution with a plugin, as pip would leave it."""
+    (folder / "narrow-1.0.dist-info").mkdir(parents=True)
+    (folder / "narrow_plugin.py").write_text(PLUGIN.format(version=version))
+    (folder / "narrow-1.0.dist-info" / "METADATA").write_text("Name: narrow\nVersion: 1.0\n")
+    entry = "[probclass]\nnarrow = narrow_plugin\n"
+    (folder / "narrow-1.0.dist-info" / "entry_points.txt").write_text(entry)
+    return folder
+
+
+def test_a_model_can_be_inspected_without_its_plugin_but_not_used(
+    shell: Any, environment: dict[str, str], data: Path, tmp_path: Path
+) -> None:
+    train = data / "adult_train.parquet"
+    blocks = [{"estimator": "narrow", "columns": ["age"]}]
+    (tmp_path / "spec.json").write_text(json.dumps({"label": "income", "blocks": blocks}))
+    without = environment["PYTHONPATH"]
+    environment["PYTHONPATH"] = f"{install(tmp_path / 'site', 1)}{os.pathsep}{without}"
+    assert "a normal by another name" in shell("estimators")[0]
+    shell("fit", train, "--spec", "spec.json", "--name", "adult")
+
+    environment["PYTHONPATH"] = without
+    assert "Block narrow: age" in shell("inspect", "adult")[0]
+    _, err = shell("evaluate", "adult", train, code=2)
+    assert err.startswith("error: unknown estimator 'narrow'")
+
+
+def test_a_broken_plugin_fails_the_listing_and_warns_elsewhere(
+    shell: Any, environment: dict[str, str], data: Path, tmp_path: Path
+) -> None:
+    site = install(tmp_path / "site", 99)
+    environment["PYTHONPATH"] = f"{site}{os.pathsep}{environment['PYTHONPATH']}"
+    refusal = "plugin 'narrow' (narrow_plugin) of narrow 1.0 is built for API version 99"
+    out, err = shell("estimators", code=2)
+    assert out == ""
+    assert err.startswith(f"error: {refusal}")
+    assert err.count("\n") == 1
+
+    train = data / "adult_train.parquet"
+    out, err = shell("fit", train, "--auto", "--label", "income", "--name", "adult", "--json")
+    assert json.loads(out)["rows"] == 32_561
+    assert err.startswith(f"warning: {refusal}")
+    assert err.count("\n") == 1

@@ -1,0 +1,149 @@
+"""Text to values and back: conditions, partitions, names, and specs as TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import probclass_core as pc
+from probclass_core.cli.parsing import parse_names, parse_partition, parse_where
+from probclass_core.cli.toml import to_toml
+from probclass_core.tables.filters import expression
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("month >= 2013-01", ("month", ">=", "2013-01")),
+        ("month>=2013-01", ("month", ">=", "2013-01")),
+        ("  x  <  -1.5 ", ("x", "<", "-1.5")),
+        ("a=1", ("a", "=", "1")),
+        ("a == 1", ("a", "==", "1")),
+        ("a != b c", ("a", "!=", "b c")),
+        ("a <= 2014-01-01 00:00:00", ("a", "<=", "2014-01-01 00:00:00")),
+        ("a > 1", ("a", ">", "1")),
+        ("name == O'Brien, Pat", ("name", "==", "O'Brien, Pat")),
+        ("name == ''", ("name", "==", "")),
+        ('name == "=odd"', ("name", "==", "=odd")),
+        ("minutes in 1,2", ("minutes", "in", ["1", "2"])),
+        ("wind in (NW, SE)", ("wind", "in", ["NW", "SE"])),
+        ("wind in[NW]", ("wind", "in", ["NW"])),
+        ("wind not in NW,SE", ("wind", "not in", ["NW", "SE"])),
+        ("wind not   in NW", ("wind", "not in", ["NW"])),
+        ("wind in 'a, b', \"it's\", O'Brien", ("wind", "in", ["a, b", "it's", "O'Brien"])),
+        ("two words > 3", ("two words", ">", "3")),
+        ("'made in > sold in' == 3", ("made in > sold in", "==", "3")),
+    ],
+)
+def test_a_condition_reads_as_it_looks(text: str, condition: Any) -> None:
+    assert parse_where([text]) == [condition]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "month", "month >=", ">= 3", "a => 3", "a =< 3", "a <> 3", "a === 3"),
+        *("a in", "a in ()", "a in x,,y", "a in x,", "a in ,x", "a is 3", "a in 'x", "a == 'x"),
+    ],
+)
+def test_what_is_no_condition_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(pc.SpecError, match=r'as in --where "month >= 2013-01"') as refusal:
+        parse_where([text])
+    assert repr(text) in str(refusal.value)
+
+
+def test_no_text_is_no_condition() -> None:
+    assert parse_where([]) is None
+    assert parse_partition([]) is None
+    assert parse_names("columns", []) is None
+
+
+OPERATORS = ["==", "=", "!=", "<", "<=", ">", ">=", "in", "not in"]
+
+
+@given(
+    column=st.text("abin o<=>!'ü", min_size=1),
+    operator=st.sampled_from(OPERATORS),
+    values=st.lists(st.text("ab ,in'<=>()[]", min_size=0), min_size=1),
+    space=st.sampled_from([" ", "  "]),
+)
+def test_quotes_keep_any_text_as_it_is(
+    column: str, operator: str, values: list[str], space: str
+) -> None:
+    value = values if operator.endswith("in") else values[0]
+    items = values if operator.endswith("in") else values[:1]
+    text = f'"{column}"{space}{operator}{space}' + ", ".join(f'"{item}"' for item in items)
+    assert parse_where([text]) == [(column, operator, value)]
+
+
+@given(st.text())
+def test_any_text_is_a_condition_or_a_refusal(text: str) -> None:
+    try:
+        parsed = parse_where([text])
+    except pc.SpecError:
+        return
+    assert parsed is not None
+    ((column, operator, value),) = parsed
+    assert operator in OPERATORS
+    assert column
+    assert isinstance(value, list) == operator.endswith("in")
+
+
+def test_conditions_are_what_the_library_filters_by(iris: Any) -> None:
+    texts = ["sepal_length >= 5.8", "species not in iris-setosa, 'iris-virginica'"]
+    kept = iris.filter(expression(iris.schema, None, parse_where(texts)))
+    lengths = iris["sepal_length"].to_pylist()
+    species = iris["species"].to_pylist()
+    pairs = zip(lengths, species, strict=True)
+    assert kept.num_rows == sum(x >= 5.8 and name == "iris-versicolor" for x, name in pairs)
+    assert kept.num_rows > 0
+
+
+def test_partitions_keep_their_order() -> None:
+    parsed = parse_partition(["year=2014", "note = a=b"])
+    assert list((parsed or {}).items()) == [("year", "2014"), ("note", "a=b")]
+
+
+@pytest.mark.parametrize("text", ["", "month", "month=", "=2014", "month==2014", "month >= 2014"])
+def test_what_is_no_partition_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(pc.SpecError, match="as in --partition month=2014-01"):
+        parse_partition([text])
+
+
+def test_a_partition_twice_is_refused() -> None:
+    with pytest.raises(pc.SpecError, match=r'--where "month in 2014-01,2014-02"'):
+        parse_partition(["month=2014-01", "month=2014-02"])
+
+
+def test_names_come_one_by_one_or_with_commas() -> None:
+    assert parse_names("columns", ["time, air", '"a, b"']) == ["time", "air", "a, b"]
+
+
+plain_values = st.recursive(
+    st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    label=st.text(min_size=1),
+    options=st.dictionaries(st.from_regex(r"[a-z_]{3,9}x", fullmatch=True), plain_values),
+    prior=st.sampled_from(["uniform", {"good": 0.25, "not so good": 0.75}]),
+)
+def test_a_spec_reads_back_from_toml_as_it_was(label: str, options: Any, prior: Any) -> None:
+    blocks = [pc.Block("one", [f"{label} x"], **options), pc.Block("one", [f"{label} y", "z"])]
+    spec = pc.ModelSpec(f"{label}!", blocks, prior=prior, weight="w")
+    assert pc.ModelSpec.from_dict(tomllib.loads(to_toml(spec))) == spec
+
+
+def test_toml_has_no_word_for_null() -> None:
+    with pytest.raises(pc.SpecError, match="--json"):
+        to_toml(pc.ModelSpec("air", [pc.Block("one", ["x"], limit=None)]))

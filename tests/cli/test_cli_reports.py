@@ -1,0 +1,305 @@
+"""What commands show: tables for people, JSON for machines, and both documented."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer.main
+
+import probclass_core as pc
+from probclass_core.cli import output
+from probclass_core.cli.app import app
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+@pytest.fixture
+def iris_model(probclass: Any, iris: pa.Table) -> pc.Model:
+    """The UCI Iris with its covariances, saved as ``iris``, alias ``book``."""
+    source = probclass.table("iris.parquet", iris)
+    spec = probclass.spec(
+        {"estimator": "gaussian_full", "columns": ["sepal_length", "sepal_width"]},
+        {"estimator": "knn_density", "columns": ["petal_length", "petal_width"], "k": 3},
+        label="species",
+    )
+    probclass.done("fit", source, "--spec", spec, "--name", "iris", "--alias", "book")
+    return pc.fit(source, pc.ModelSpec.from_file(spec))
+
+
+def lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_fit_says_what_was_saved_and_what_was_left_out(probclass: Any, penguins: pa.Table) -> None:
+    labels = penguins["species"].to_pylist()
+    labels[:4] = [None] * 4
+    kept = penguins.set_column(0, "species", pa.array(labels))
+    source = probclass.table("penguins.parquet", kept)
+    auto = ("--auto", "--label", "species", "--exclude", "island,sex", "--exclude", "body_mass_g")
+    ran = probclass.done("fit", source, *auto, "--name", "penguins", "--alias", "a", "--alias", "b")
+    (version,) = pc.ModelStore("models").versions("penguins")
+    shown = lines(ran.out)
+    assert f"saved {version.ref}" in shown
+    assert "as penguins@a, penguins@b" in shown
+    assert "rows 344, 4 of them left out: 'species' is null" in shown
+    assert "Gentoo 124 0.3647" in shown
+    model = pc.ModelStore("models").load("penguins@b")
+    assert model.spec.features == ("bill_length_mm", "bill_depth_mm", "flipper_length_mm")
+
+
+def test_fit_takes_a_partition_or_conditions_and_a_weight(probclass: Any) -> None:
+    for month in ("2014-01", "2014-02", "2014-03"):
+        rows = {"x": [1.0, 2.0, 3.0], "w": [1, 2, 3], "air": ["bad", "good", "good"]}
+        probclass.table(f"lake/month={month}/part-0.parquet", rows)
+    auto = ("fit", "lake", "--auto", "--label", "air", "--weight", "w", "--name", "air", "--json")
+    assert probclass(*auto).json["rows"] == 9
+    one = probclass(*auto, "--partition", "month=2014-02").json
+    assert (one["rows"], one["partition"]) == (3, {"month": "2014-02"})
+    two = probclass(*auto, "--where", "month > 2014-01", "--where", "x in 1,3").json
+    assert two["rows"] == 4
+    assert two["priors"][0] == {"class": "bad", "count": 2.0, "prior": 0.25}
+    shown = probclass.done("models", "air").out
+    assert "lake, month=2014-02" in shown
+    assert "lake, month > 2014-01, x in 1,3" in shown
+    spec = probclass(*auto, "--dry-run").json["spec"]
+    assert [block["columns"] for block in spec["blocks"]] == [["x"]], "the month is left out"
+
+
+def test_models_and_their_versions_are_listed(probclass: Any, iris_model: pc.Model) -> None:
+    assert probclass.done("models", "--store", "none").out == "The store at none holds no models.\n"
+    assert any(line.startswith("iris 1 ") for line in lines(probclass.done("models").out))
+    versions = lines(probclass.done("models", "iris").out)
+    (row,) = [line for line in versions if line.startswith(iris_model.id[:12])]
+    assert row.endswith("iris.parquet book")
+    listed = probclass("models", "iris", "--json").json
+    assert listed["models"][0]["aliases"]["book"]["id"] == iris_model.id
+
+
+def test_promoting_tells_what_the_alias_named_before(probclass: Any, iris_model: pc.Model) -> None:
+    spec = probclass.spec(
+        {"estimator": "gaussian_diagonal", "columns": "petal_width"}, label="species"
+    )
+    fitted = probclass("fit", "iris.parquet", "--spec", spec, "--name", "iris", "--json").json
+    short, before = fitted["model_id"][:12], iris_model.id[:12]
+    ran = probclass.done("promote", f"iris@{short}", "book")
+    assert ran.out == f"iris@book is {short} (before: {before})\n"
+    record = probclass("promote", f"iris@{before}", "book", "--json").json
+    assert (record["id"], record["previous"]) == (iris_model.id, fitted["model_id"])
+
+
+def test_a_model_card_shows_what_the_book_prints(probclass: Any, iris_model: pc.Model) -> None:
+    shown = lines(probclass.done("inspect", "iris@book").out)
+    assert f"model iris@{iris_model.id}" in shown
+    assert "aliases book" in shown
+    assert "rows 150" in shown
+    at = shown.index("Block gaussian_full: sepal_length, sepal_width")
+    # Means and covariance of setosa; Zaki & Meira, example 18.1.
+    assert shown[at + 3 : at + 5] == [
+        "iris-setosa 50 5.006 0.12176 0.098292",
+        "3.418 0.098292 0.14228",
+    ]
+    assert "Block knn_density: petal_length, petal_width; k 3" in shown
+    assert shown[-1].startswith("… and ")
+
+
+def test_one_block_and_so_many_rows(probclass: Any, iris_model: pc.Model) -> None:
+    shown = lines(probclass.done("inspect", "iris", "--block", "knn_density", "--rows", "2").out)
+    points = iris_model.parameters["knn_density"].num_rows
+    assert shown[0] == "Block knn_density: petal_length, petal_width; k 3"
+    assert [line for line in shown if line.startswith("iris-setosa")] == [
+        "iris-setosa 1 0.2 1",
+        "iris-setosa 1.1 0.1 1",
+    ]
+    assert shown[-1] == f"… and {points - 2} more rows"
+    card = probclass("inspect", "iris", "--block", "knn_density", "--rows", "2", "--json").json
+    assert list(card["blocks"]) == ["knn_density"]
+    parameters = card["blocks"]["knn_density"]["parameters"]
+    assert [row["point"] for row in parameters] == [[1.0, 0.2], [1.1, 0.1]]
+    whole = probclass("inspect", "iris", "--json").json["blocks"]
+    assert len(whole["knn_density"]["parameters"]) == points
+    covariance = whole["gaussian_full"]["parameters"][0]["covariance"]
+    assert covariance == pytest.approx(np.array([[0.121764, 0.098292], [0.098292, 0.142276]]))
+
+
+def test_large_matrices_are_cut_and_odd_cells_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    wide = pa.fixed_shape_tensor(pa.float64(), (10, 10))
+    storage = pa.array([list(range(100))], pa.list_(pa.float64(), 100))
+    columns = {
+        "matrix": pa.ExtensionArray.from_storage(wide, storage),
+        "names": pa.array([["a", "b"]]),
+        "none": pa.nulls(1),
+        "yes": [True],
+    }
+    output.put(output.table(pa.table(columns), "Odd"))
+    shown = lines(capsys.readouterr().out)
+    assert shown[3] == '0 1 2 3 4 5 6 7 … ["a", "b"] – true'
+    assert shown[-1] == "…"
+
+
+def test_an_impossible_value_is_null_in_json(probclass: Any) -> None:
+    source = probclass.table("t.parquet", {"x": ["a", "b", "b"], "y": ["u", "u", "v"]})
+    spec = probclass.spec(
+        {"estimator": "categorical", "columns": ["x"], "pseudo_count": 0}, label="y"
+    )
+    probclass.done("fit", source, "--spec", spec, "--name", "m")
+    card = probclass("inspect", "m", "--json").json
+    logs = [row["log_probability"] for row in card["blocks"]["categorical"]["parameters"]]
+    assert logs == [pytest.approx(np.log(0.5)), pytest.approx(np.log(0.5)), None, 0.0]
+    assert "-inf" in probclass.done("inspect", "m").out
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(probclass: Any) -> None:
+    rows = {"[bold]x": [1.0, 2.0, 3.0, 5.0], "y": ["[red]a", "[red]a", "b[/]", "b[/]"]}
+    source = probclass.table("t.parquet", rows)
+    probclass.done("fit", source, "--auto", "--label", "y", "--name", "m")
+    assert "[red]a 2 0.5000" in lines(probclass.done("inspect", "m").out)
+    assert "true class [red]a b[/]" in lines(probclass.done("evaluate", "m", source).out)
+    line = probclass.refused("fit", source, "--auto", "--label", "[red]z", "--name", "m")
+    assert "no column '[red]z'; the table has '[bold]x', 'y'." in line
+
+
+def test_an_evaluation_counts_what_it_left_out(probclass: Any, iris_model: pc.Model) -> None:
+    iris = pq.read_table("iris.parquet")
+    labels = iris["species"].to_pylist()
+    labels[:3] = [None, None, "iris-unknown"]
+    odd = iris.set_column(iris.column_names.index("species"), "species", pa.array(labels))
+    source = probclass.table("odd.parquet", odd)
+    shown = lines(probclass.done("evaluate", "iris", source).out)
+    found = pc.evaluate(iris_model, source)
+    assert "rows 148 labelled" in shown
+    assert "left out 2 without a label" in shown
+    assert "unseen 1 with a label the model never saw: counted as wrong" in shown
+    assert any(line.startswith(f"accuracy {found.accuracy:.4f} 0.3176 ") for line in shown)
+    assert "true class iris-setosa iris-versicolor iris-virginica" in shown
+    assert "iris-setosa 47 0 0" in shown
+
+
+def test_many_classes_show_their_most_frequent_mistakes(probclass: Any) -> None:
+    x = np.repeat(np.arange(30.0), 10) + np.tile(np.linspace(-0.7, 0.7, 10), 30)
+    labels = [f"c{number:02}" for number in np.repeat(np.arange(30), 10)]
+    source = probclass.table("many.parquet", {"x": x, "y": labels})
+    probclass.done("fit", source, "--auto", "--label", "y", "--name", "many")
+    shown = lines(probclass.done("evaluate", "many", source).out)
+    at = shown.index("Most frequent mistakes")
+    assert shown[at + 1] == "true class predicted rows"
+    assert shown[-1] == "… and 10 more rows"
+    assert len(probclass("evaluate", "many", source, "--json").json["confusion"]) == 30
+
+
+def test_scoring_tells_which_partitions(probclass: Any, iris_model: pc.Model) -> None:
+    iris = pq.read_table("iris.parquet")
+    for part in range(4):
+        probclass.table(f"lake/part={part}/part-0.parquet", iris.slice(part * 30, 30))
+    shown = lines(probclass.done("score", "iris@book", "lake", "scored").out)
+    assert shown[0].startswith("scored 120 rows in ")
+    assert "partitions 4: part=0, part=1, … part=3" in shown
+    shown = lines(probclass.done("score", "iris", "lake", "scored", "--partition", "part=1").out)
+    assert "partitions part=1" in shown
+    assert "unchanged 1 of 1: there already, from the same inputs" in shown
+    arguments = ("--posterior", "list", "--columns", "species", "--where", "part < 2", "--json")
+    report = probclass("score", "iris@book", "lake", "lists", *arguments).json
+    assert (report["rows"], report["model"]) == (60, f"iris@{iris_model.id}")
+    names = pq.read_schema(next(Path("lists").rglob("*.parquet"))).names
+    assert names == [
+        *("species", "prediction", "probability", "posterior", "log_density", "model_id"),
+    ]
+
+
+def test_the_store_may_be_named_or_come_from_the_environment(
+    probclass: Any, iris_model: pc.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PROBCLASS_STORE")
+    assert "Missing option '--store' (env var: 'PROBCLASS_STORE')" in probclass.refused("models")
+    assert "iris" in probclass.done("models", "--store", "models").out
+
+
+def test_estimators_are_listed_and_described(probclass: Any) -> None:
+    shown = lines(probclass.done("estimators").out)
+    for name in pc.estimators():
+        assert any(line.startswith(f"{name} ") for line in shown)
+    assert "ridge:" in probclass.done("estimators", "gaussian_full").out
+    listed = probclass("estimators", "--json").json["estimators"]
+    assert [each["name"] for each in listed] == sorted(pc.estimators())
+    (knn,) = probclass("estimators", "knn_density", "--json").json["estimators"]
+    assert knn["traits"]["state_grows"] is True
+
+
+def test_a_picture_is_drawn_of_the_rows_asked_for(probclass: Any, iris_model: pc.Model) -> None:
+    iris = pq.read_table("iris.parquet")
+    days = [date(2014, 1, 1) + timedelta(days=row) for row in range(iris.num_rows)]
+    source = probclass.table("dated.parquet", iris.append_column("day", pa.array(days)))
+    probclass.done("score", "iris", source, "scored")
+    plot = ("plot", "posterior-over-time", "scored", "--time", "day", "--label", "species")
+    ran = probclass.done(*plot, "--out", "iris.png")
+    assert ran.out == "150 rows drawn in iris.png\n"
+    assert Path("iris.png").read_bytes().startswith(b"\x89PNG")
+    told = probclass(*plot, "--out", "iris.svg", "--where", "day < 2014-02-01", "--json").json
+    assert told == {"rows": 31, "out": "iris.svg"}
+    assert "<svg" in Path("iris.svg").read_text()
+
+
+def test_the_demo_beats_the_prior_and_runs_again_to_the_same_end(probclass: Any) -> None:
+    shown = lines(probclass.done("demo", "first").out)
+    assert "Scored tables are in first/scored. Look around:" in shown
+    assert sum(line.startswith("2014-") for line in shown) == 12
+    before = probclass.content()
+    months = probclass("demo", "first", "--json").json["months"]
+    assert probclass.content() == before
+    loss = {
+        key: np.mean([each[key] for each in months if each["name"] == "air_full"])
+        for key in ("log_loss", "baseline_log_loss")
+    }
+    assert loss["log_loss"] < loss["baseline_log_loss"]
+    hints = [line.split()[1:] for line in shown if line.startswith("probclass ")]
+    assert len(hints) == 4
+    for hint in hints:
+        probclass.done(*hint)
+
+
+def test_progress_in_a_log_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with output.progress("training") as tell:
+        tell(1, 5_000)
+        assert capsys.readouterr().err == "", "not before some seconds have passed"
+        monkeypatch.setattr(output, "_SECONDS_BETWEEN_LINES", 0.0)
+        tell(1_000, 5_000)
+        tell(2_000, None)
+    assert capsys.readouterr().err == "training: 1,000 of 5,000 rows\ntraining: 2,000 rows\n"
+
+
+def test_version_and_help(probclass: Any) -> None:
+    assert probclass.done("--version").out == f"probclass {pc.__version__}\n"
+    assert "evaluate" in probclass.done().out
+    assert probclass.done().out == probclass.done("--help").out
+
+
+def commands(group: Any, path: str = "probclass") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_a_command_is_documented_with_its_options_and_tested(path: str) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert f"{path} " in page
+    for parameter in COMMANDS[path].params:
+        names = parameter.opts if parameter.param_type_name == "option" else [parameter.metavar]
+        assert [name for name in names if name.strip("[]") not in page] == []
+    first = json.dumps(path.split()[1])
+    tests = [each.read_text(encoding="utf-8") for each in Path(__file__).parent.glob("test_*.py")]
+    assert any(f"({first}" in text for text in tests)
