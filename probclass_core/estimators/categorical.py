@@ -7,7 +7,7 @@ Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.2: f(v | c) = (n_c(v)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -166,8 +166,7 @@ class Categorical(LikelihoodEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, unseen, totals = [], {}, {}
-        for feature in self.features.names:
-            seen = statistics.filter(pc.field("feature") == feature)
+        for feature, seen in _by_feature(statistics, self.features.names):
             domain = self._domain_of(feature, seen)
             seen = seen.filter(pc.is_in(seen["value"], value_set=pa.array(domain, pa.string())))
             counts = np.zeros((len(classes), len(domain)))
@@ -265,8 +264,7 @@ class CategoricalLikelihood:
         self.classes = len(classes)
         self.lookup: dict[str, tuple[pa.Array, FloatArray]] = {}
         notes = notes_of(parameters)
-        for feature in notes["features"]:
-            cells = parameters.filter(pc.field("feature") == feature)
+        for feature, cells in _by_feature(parameters, notes["features"]):
             domain = pc.unique(cells["value"])
             place = label_codes(cells["class"], classes), label_codes(cells["value"], domain)
             # Two cells beyond the domain: an unseen value, then a missing one (code −1).
@@ -308,6 +306,16 @@ class CategoricalLikelihood:
                 f"{value!r}; it knows {one_of(domain.to_pylist())}. Set unseen to 'pseudo_count' "
                 "or 'ignore' to score them."
             )
+
+
+def _by_feature(table: pa.Table, features: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of each feature, in one pass over the table."""
+    codes = label_codes(table["feature"], pa.array(features, pa.string()))
+    gathered = table.take(pa.array(np.argsort(codes, kind="stable"))).combine_chunks()
+    counts = np.bincount(codes, minlength=len(features))
+    starts = np.cumsum(counts) - counts
+    for feature, start, count in zip(features, starts, counts, strict=True):
+        yield feature, gathered.slice(start, count)
 
 
 @hookimpl
