@@ -14,7 +14,7 @@ help: ## Show this list
 setup: $(INSTALLED) ## Make .venv and install everything into it
 
 demo: setup ## Train and score real months in a real Airflow, and show what came of it
-	$(PYTHON) -m demo
+	$(PYTHON) -m probclass_airflow.demo
 
 test: setup ## Run the tests
 	$(PYTHON) -m pytest

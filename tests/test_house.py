@@ -16,9 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+import probclass_airflow
 import probclass_core as pc
 from probclass_core import errors, hookspecs
+from probclass_core.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted(
@@ -34,6 +37,9 @@ ERRORS = sorted(
     name
     for name, value in vars(errors).items()
     if inspect.isclass(value) and issubclass(value, errors.ProbClassError)
+)
+OPERATORS = sorted(
+    operator.__name__ for operator in probclass_airflow.ProbClassOperator.__subclasses__()
 )
 LONGEST_FILE = 400
 
@@ -108,6 +114,17 @@ def test_examples_in_docstrings_run(name: str) -> None:
 def test_an_estimator_has_a_section_in_the_docs(name: str) -> None:
     page = (ROOT / "docs" / "estimators.md").read_text(encoding="utf-8")
     assert re.search(rf"^#+ .*\b{name}\b", page, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", sorted(get_command(app).commands))
+def test_a_command_is_documented(name: str) -> None:
+    assert f"probclass {name}" in documentation()
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_is_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(probclass_airflow, name))
+    assert name in documentation()
 
 
 def test_constraints_name_versions_and_nothing_else() -> None:

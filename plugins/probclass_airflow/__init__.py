@@ -3,6 +3,7 @@
 Reading map:
     operators: one operator for each verb, one library call in each.
     base: what they share: watching a run, stopping it, telling what went wrong and what came out.
+    demo: what `make demo` runs: the example DAGs over real months, in an Airflow of its own.
 
 Importing this package imports Airflow's SDK and nothing of `probclass_core`, NumPy or pyarrow, so a
 DAG file that uses it stays cheap to parse; the library is imported where a task runs.

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from demo.__main__ import main
-from demo.summary import Result, months_table, ranking_table, results
+from probclass_airflow.demo.__main__ import main
+from probclass_airflow.demo.summary import Result, months_table, ranking_table, results
 
 
 def events(month: str, model: str, log_loss: float | None) -> list[dict[str, Any]]:

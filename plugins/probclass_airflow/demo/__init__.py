@@ -1,7 +1,6 @@
 """The demonstration behind ``make demo``: both DAGs on real months, in a real Airflow.
 
-It stands beside the DAGs it runs, outside both packages: it is a user of probclass and of Airflow,
-not a part of either, and a DAG or plugin folder would be no place for a program.
+It runs in a checkout, whose `dags/` and `plugins/` it hands to an Airflow of its own.
 
 Reading map:
     __main__: the demonstration as a story.

@@ -1,6 +1,6 @@
 """Run the air-quality DAGs over some months in an Airflow of its own, and show what came of it.
 
-python -m demo [--first 2014-01] [--months 12] [--output demo-output]
+python -m probclass_airflow.demo [--first 2014-01] [--months 12] [--output demo-output]
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import probclass_core as pc
-from demo.local_airflow import DemoError, LocalAirflow
-from demo.summary import Result, results, show, shown
+from probclass_airflow.demo.local_airflow import DemoError, LocalAirflow
+from probclass_airflow.demo.summary import Result, results, show, shown
 from probclass_core.demo.lake import lay_out
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 TRAIN, SCORE = "air_quality_train", "air_quality_score"
 
 
@@ -87,7 +87,9 @@ def _run_dags(console: Console, output: Path, months: list[date]) -> list[Result
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m demo", description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m probclass_airflow.demo", description=main.__doc__
+    )
     parser.add_argument("--first", type=_month, default="2014-01", help="first month to score")
     parser.add_argument("--months", type=int, default=12, help="how many months (at least 1)")
     parser.add_argument("--output", type=Path, default=ROOT / "demo-output", help="directory")
