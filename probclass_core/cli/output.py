@@ -174,7 +174,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 def _decimals(values: Sequence[Any]) -> str:
     """The format that suits all numbers of a column."""
     sizes = [abs(x) for x in values if isinstance(x, float) and math.isfinite(x) and x != 0.0]
-    if sizes and max(sizes) > 1.0 and all(size.is_integer() for size in sizes):
+    if all(size.is_integer() and size < 1e15 for size in sizes):
         return ",.0f"
     return ".4f" if all(1e-3 <= size < 1e5 for size in sizes) else ".5g"
 

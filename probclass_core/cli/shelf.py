@@ -188,12 +188,17 @@ def _records(parameters: pa.Table, limit: int | None) -> list[dict[str, Any]]:
 
 def _origin(provenance: Mapping[str, Any]) -> str:
     """Source, partition and conditions as one would type them."""
-    parts = [str(provenance.get("source", ""))]
-    partition = provenance.get("partition") or {}
-    parts += [f"{key}={value}" for key, value in partition.items()]
-    where = provenance.get("where") or []
-    parts += [" ".join(map(str, each)) if isinstance(each, list) else str(each) for each in where]
+    partition, where = provenance.get("partition") or {}, provenance.get("where") or ()
+    parts = [str(provenance.get("source", "")), *(f"{key}={partition[key]}" for key in partition)]
+    if isinstance(where, str):  # an expression, which fit was given from code
+        parts.append(where)
+    else:
+        parts += [" ".join((column, operator, _words(value))) for column, operator, value in where]
     return ", ".join(part for part in parts if part)
+
+
+def _words(value: Any) -> str:
+    return f"({', '.join(map(str, value))})" if isinstance(value, list) else str(value)
 
 
 def _naming(version: ModelVersion, aliases: Mapping[str, Alias]) -> list[str]:

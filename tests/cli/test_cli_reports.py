@@ -68,7 +68,7 @@ def test_fit_takes_a_partition_or_conditions_and_a_weight(probclass: Any) -> Non
     assert two["priors"][0] == {"class": "bad", "count": 2.0, "prior": 0.25}
     shown = probclass.done("models", "air").out
     assert "lake, month=2014-02" in shown
-    assert "lake, month > 2014-01, x in 1,3" in shown
+    assert "lake, month > 2014-01, x in (1, 3)" in shown
     spec = probclass(*auto, "--dry-run").json["spec"]
     assert [block["columns"] for block in spec["blocks"]] == [["x"]], "the month is left out"
 
