@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,8 @@ from probclass_core.spec import is_category_type
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 BoolArray = NDArray[np.bool_]
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 BATCH_ROWS = 65_536
 """Rows handled at once: the unit of reading, of scoring and of memory."""
@@ -42,14 +44,14 @@ def as_table(data: Any) -> pa.Table:
         DataError: it is none of these, or its columns are no columns of Arrow.
     """
     if isinstance(data, pa.Table):
-        return data
+        return without_views(data)
     if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
+        return without_views(pa.Table.from_batches([data]))
     if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
+        return without_views(data.read_all())
     if hasattr(data, "__arrow_c_stream__") or isinstance(data, Mapping):
         try:
-            return pa.table(dict(data) if isinstance(data, Mapping) else data)
+            return without_views(pa.table(dict(data) if isinstance(data, Mapping) else data))
         except (pa.ArrowException, TypeError, ValueError) as error:
             reason = " ".join(" ".join(str(part) for part in error.args).split())
             raise DataError(
@@ -60,6 +62,31 @@ def as_table(data: Any) -> pa.Table:
         f"cannot read {type(data).__name__} as a table; give a pyarrow table, a pandas or polars "
         "DataFrame, or a mapping of columns."
     )
+
+
+def without_views(rows: Rows) -> Rows:
+    """The rows with text and bytes in the types that Arrow can also filter (polars gives views)."""
+    schema = schema_without_views(rows.schema)
+    return rows if schema is rows.schema else rows.cast(schema)
+
+
+def schema_without_views(schema: pa.Schema) -> pa.Schema:
+    """The schema, itself where there is no view in it; what is nested deeper stays."""
+    for number, column in enumerate(schema):
+        kind = _without_views(column.type)
+        if kind is not column.type:
+            schema = schema.set(number, column.with_type(kind))
+    return schema
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        values = _without_views(kind.value_type)
+        unchanged = values is kind.value_type
+        return kind if unchanged else pa.dictionary(kind.index_type, values, kind.ordered)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(kind) else kind
 
 
 def select(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:

@@ -9,7 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrays import BATCH_ROWS, as_table, check_columns
+from probclass_core.arrays import (
+    BATCH_ROWS,
+    as_table,
+    check_columns,
+    schema_without_views,
+    without_views,
+)
 from probclass_core.errors import TableError
 from probclass_core.tables.filters import Where, expression
 from probclass_core.tables.table import Plan
@@ -84,7 +90,7 @@ class ReaderTable(_InMemory):
 
     @property
     def schema(self) -> pa.Schema:
-        return self._reader.schema
+        return schema_without_views(self._reader.schema)
 
     def plan(
         self,
@@ -107,7 +113,7 @@ class _Stream:
     kept: pc.Expression | None
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.reader:
+        for batch in map(without_views, self.reader):
             rows = batch if self.kept is None else batch.filter(self.kept)
             rows = rows.select(list(self.columns))
             for start in range(0, rows.num_rows, BATCH_ROWS):

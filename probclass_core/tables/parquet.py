@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from probclass_core.arrays import BATCH_ROWS, check_columns
+from probclass_core.arrays import BATCH_ROWS, check_columns, schema_without_views
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.tables.filters import Where, expression
 from probclass_core.tables.table import Plan
@@ -45,7 +45,7 @@ class ParquetTable:
 
     @property
     def schema(self) -> pa.Schema:
-        return self._dataset.schema
+        return schema_without_views(self._dataset.schema)
 
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
         kept = expression(self.schema, None, where)
@@ -165,6 +165,9 @@ def _discover(path: Path) -> ds.Dataset:
     with _readable(str(path)):
         partitioning = ds.partitioning(flavor="hive") if path.is_dir() else None
         dataset = ds.dataset(path, format="parquet", partitioning=partitioning)
+        plain = schema_without_views(dataset.schema)
+        if plain is not dataset.schema:
+            dataset = ds.dataset(path, plain, format="parquet", partitioning=partitioning)
         if not dataset.files:
             raise TableError(f"{path} holds no Parquet files.")
     return dataset
@@ -197,7 +200,7 @@ def _common_schema(schema: pa.Schema, pieces: Sequence[ds.Fragment]) -> pa.Schem
         if column.name in kinds and column.name not in _partition_of(pieces[0]):
             kind = _common_type(column.name, kinds[column.name])
             schema = schema.set(number, column.with_type(kind))
-    return schema
+    return schema_without_views(schema)
 
 
 def _common_type(name: str, found: Mapping[pa.DataType, str]) -> pa.DataType:

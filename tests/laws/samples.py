@@ -1,0 +1,216 @@
+"""Tables made to break an estimator, and what it means for two statistics to say the same."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import reject
+from hypothesis import strategies as st
+
+import probclass_core as pc
+
+LABEL, WEIGHT = "label", "weight"
+NUMBERS, CATEGORIES = ("x", "y"), ("u", "v")
+BLOCKS = {
+    "gaussian_diagonal": pc.Block("gaussian_diagonal", NUMBERS),
+    "gaussian_full": pc.Block("gaussian_full", NUMBERS),
+    "categorical": pc.Block("categorical", CATEGORIES),
+    "knn_density": pc.Block("knn_density", NUMBERS, k=2),
+}
+OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
+    "gaussian_diagonal": [{}, {"variance_floor": 0}, {"variance_floor": 0.1}, {"ddof": 1}],
+    "gaussian_full": [{}, {"ridge": 1e-3}, {"ddof": 1}],
+    "categorical": [
+        {},
+        {"pseudo_count": 0, "smooth": "zeros"},
+        {"pseudo_count": 0.5, "unseen": "ignore"},
+        {"pseudo_count": {"u": 2, "v": {"": 1, "b": 0, "3": 0.1, "ß": 4}}},
+    ],
+    "knn_density": [
+        {"k": 1},
+        {"k": 3, "metric": "manhattan"},
+        {"k": 2, "metric": "chebyshev"},
+        {"k": 2, "metric": "minkowski", "p": 3},
+        {"k": 2, "metric": "canberra"},
+        {"k": 2, "metric": "cosine"},
+    ],
+}
+
+
+def spec_of(estimator: str, *, weight: str | None = None, **options: Any) -> pc.ModelSpec:
+    """A model of one block, its columns as in `BLOCKS`."""
+    block = BLOCKS[estimator]
+    block = pc.Block(estimator, block.columns, **{**block.options, **options})
+    return pc.ModelSpec(LABEL, [block], weight=weight)
+
+
+@st.composite
+def numbers(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
+    """Floats: constant, repeating or spread out, at any height and scale, with gaps at the end."""
+    scale = draw(st.sampled_from([1.0, 1e-3, 1e3, 1e-100, 1e100]))
+    offset = draw(st.sampled_from([0.0, 0.0, 1.0, -1e6]))
+    value = draw(
+        st.sampled_from(
+            [st.just(7.0), st.integers(-2, 2).map(float), st.floats(-100, 100, width=32)]
+        )
+    )
+    missing = st.sampled_from([None, math.nan])
+    cells = [draw(value if row < complete else value | value | missing) for row in range(size)]
+    moved = [None if cell is None else (cell + offset) * scale for cell in cells]
+    return pa.array(moved, pa.float64())
+
+
+@st.composite
+def categories(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
+    """Text, or a dictionary that lists values without rows, with gaps at the end."""
+    value = draw(st.sampled_from([st.just("b"), st.sampled_from(["", "b", "3", "ß"])]))
+    cells = [draw(value if row < complete else value | st.none()) for row in range(size)]
+    column = pa.array(cells, pa.string())
+    return column.dictionary_encode() if draw(st.booleans()) else column
+
+
+@st.composite
+def tables(draw: st.DrawFn, start: Sequence[str] = ()) -> pa.Table:
+    """A table of every column, in which classes may have one row, or none of a feature.
+
+    Args:
+        start: labels of the first rows, which have every feature.
+    """
+    classes = draw(st.sampled_from([["a", "b"], ["a", "b", "c"]]))
+    more = draw(st.lists(st.sampled_from([*(start or classes), None]), max_size=12))
+    size = len(start) + len(more)
+    weights = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+    return pa.table(
+        {
+            LABEL: pa.array([*start, *more], pa.string()),
+            WEIGHT: pa.array(weights, pa.int64()),
+            **{name: draw(numbers(size, len(start))) for name in NUMBERS},
+            **{name: draw(categories(size, len(start))) for name in CATEGORIES},
+        }
+    )
+
+
+def training_tables() -> st.SearchStrategy[pa.Table]:
+    """Tables of two classes or three, each with two complete rows to begin with."""
+    return st.sampled_from([["a", "b"] * 2, ["b", "a", "c"] * 2]).flatmap(tables)
+
+
+@st.composite
+def split(draw: st.DrawFn, table: pa.Table, parts: int) -> list[pa.Table]:
+    """The table cut in so many, some of which may be empty or a single row."""
+    place = st.integers(0, table.num_rows)
+    cuts = sorted(draw(st.lists(place, min_size=parts - 1, max_size=parts - 1)))
+    edges = [0, *cuts, table.num_rows]
+    return [table.slice(a, b - a) for a, b in itertools.pairwise(edges)]
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> pa.Table:
+    """Rows to score: as far out as float64 goes, and values that training never saw."""
+    edge = [0.0, -0.0, 5e-324, -1e-160, 1.0, -7e3, 1e6, -1e6, 1e100, -1e154, 1e200]
+    number = st.sampled_from([*edge, 1.7e308, -1.7e308, math.nan, None]) | st.floats(-100, 100)
+    category = st.sampled_from(["", "b", "3", "ß", "never seen", None])
+    size = draw(st.integers(0, 8))
+
+    def column(cell: st.SearchStrategy[Any], kind: pa.DataType) -> pa.Array:
+        return pa.array(draw(st.lists(cell, min_size=size, max_size=size)), kind)
+
+    return pa.table(
+        {
+            **{name: column(number, pa.float64()) for name in NUMBERS},
+            **{name: column(category, pa.string()) for name in CATEGORIES},
+        }
+    )
+
+
+def fitted_or_rejected(table: pa.Table, spec: pc.ModelSpec) -> pc.Model:
+    """A model; a table that cannot carry one is no example of a law of models."""
+    try:
+        return pc.fit(table, spec)
+    except pc.DataError:
+        reject()
+
+
+@dataclass(frozen=True)
+class Same:
+    """Compares statistics of the same rows, as closely as the rows' own rounding allows.
+
+    Args:
+        table: the rows; errors are measured by how far their values spread, and lie from 0.
+    """
+
+    table: pa.Table
+
+    def statistics(self, one: pc.Statistics, other: pc.Statistics) -> None:
+        assert (one.rows, one.null_labels) == (other.rows, other.null_labels)
+        self.contents(one, other)
+
+    def contents(self, one: pc.Statistics, other: pc.Statistics) -> None:
+        """Classes and blocks; how many rows were read for them does not matter."""
+        columns = one.classes.select(["class", "count"]), other.classes.select(["class", "count"])
+        assert columns[0].to_pydict() == columns[1].to_pydict()
+        assert one.blocks.keys() == other.blocks.keys()
+        for name in one.blocks:
+            compare = getattr(self, f"_{name}")
+            compare(one.blocks[name], other.blocks[name])
+
+    def _gaussian_diagonal(self, one: pa.Table, other: pa.Table) -> None:
+        one, other = _sorted(one, "class", "feature"), _sorted(other, "class", "feature")
+        assert one.select(["class", "feature"]).equals(other.select(["class", "feature"]))
+        np.testing.assert_allclose(one["count"], other["count"], rtol=1e-12)
+        error = np.array([self._error[name] for name in one["feature"].to_pylist()])
+        mean = np.array(one["mean"]), np.array(other["mean"])
+        assert (np.abs(mean[0] - mean[1]) <= error).all()
+        scatter = np.array(one["scatter"]), np.array(other["scatter"])
+        assert (np.abs(scatter[0] - scatter[1]) <= self._weight * error**2).all()
+
+    def _gaussian_full(self, one: pa.Table, other: pa.Table) -> None:
+        one, other = _sorted(one, "class"), _sorted(other, "class")
+        assert one["class"].equals(other["class"])
+        error = np.array([self._error[name] for name in NUMBERS])
+        bound = {
+            "count": 1e-9,
+            "mean": error[:, None],
+            "scatter": self._weight * np.outer(*[error] * 2),
+        }
+        for field, most in bound.items():
+            tensors = [_tensor(table, field) for table in (one, other)]
+            assert (np.abs(tensors[0] - tensors[1]) <= most).all(), field
+
+    def _categorical(self, one: pa.Table, other: pa.Table) -> None:
+        keys = ("class", "feature", "value")
+        assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
+
+    def _knn_density(self, one: pa.Table, other: pa.Table) -> None:
+        assert str(one.to_pydict()) == str(other.to_pydict())  # as text, NaN equals NaN
+
+    @property
+    def _weight(self) -> float:
+        return 3.0 * self.table.num_rows + 1.0
+
+    @property
+    def _error(self) -> dict[str, float]:
+        """Of a mean, by feature; the square root of the error of a row's share in the scatter."""
+        errors = {}
+        for name in NUMBERS:
+            values = self.table[name].to_numpy()
+            values = values[~np.isnan(values)]
+            spread, reach = (np.ptp(values), np.abs(values).max()) if len(values) else (0.0, 0.0)
+            errors[name] = 1e-5 * spread + 8e-15 * reach
+        return errors
+
+
+def _sorted(table: pa.Table, *keys: str) -> pa.Table:
+    return table.sort_by([(key, "ascending") for key in keys]).combine_chunks()
+
+
+def _tensor(table: pa.Table, name: str) -> np.ndarray:
+    column = table[name].combine_chunks()
+    tensor: np.ndarray = getattr(column, "chunk", lambda _: column)(0).to_numpy_ndarray()
+    return tensor

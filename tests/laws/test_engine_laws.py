@@ -1,0 +1,144 @@
+"""Who reads which part, and who is done first, is nobody's business: one fit, one content id."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from samples import BLOCKS
+
+import probclass_core as pc
+from probclass_core.tables import open_table
+from probclass_core.tables.table import Fragment, Plan, Table
+
+FILES = 24
+SPEC = pc.ModelSpec(
+    "label",
+    [
+        pc.Block("gaussian_diagonal", ["d"]),
+        pc.Block("gaussian_full", ["e", "f"]),
+        pc.Block("categorical", ["u"]),
+        pc.Block("knn_density", ["k"]),
+    ],
+    weight="w",
+)
+
+
+def rows_of_a_month(seed: int) -> pa.Table:
+    """Rows whose sums round differently in every order; some months lack a class."""
+    noise = np.random.default_rng(seed)
+    size = int(noise.integers(1, 60))
+    classes = ["low", "mid", "high"][: 1 + seed % 3]
+    gap = noise.random(size) < 0.1
+    return pa.table(
+        {
+            "label": noise.choice(classes, size),
+            "w": noise.random(size),
+            "d": pa.array(noise.lognormal(0, 9, size), mask=gap),
+            "e": 1e6 + noise.normal(0, 1, size),
+            "f": noise.normal(0, 1e-3, size),
+            "u": noise.choice(["p", "q", "r"], size),
+            "k": noise.normal(0, 1, size).round(2),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("lake")
+    for month in range(FILES):
+        folder = root / f"month={month:02d}"
+        folder.mkdir()
+        pq.write_table(rows_of_a_month(month), folder / "rows.parquet", row_group_size=25)
+    return root
+
+
+@dataclass(frozen=True)
+class Slowly:
+    """A fragment that takes its time."""
+
+    fragment: Fragment
+    seconds: float
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        time.sleep(self.seconds)
+        yield from self.fragment.read()
+
+
+@dataclass(frozen=True)
+class OutOfOrder:
+    """A table whose fragments are done in another order each time."""
+
+    table: Table
+    chance: random.Random
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+    @property
+    def uri(self) -> str | None:
+        return self.table.uri
+
+    @property
+    def partition_columns(self) -> Sequence[str]:
+        return self.table.partition_columns
+
+    def partitions(self, where: Any = None) -> Sequence[Mapping[str, Any]]:
+        return self.table.partitions(where)
+
+    def plan(self, columns: Sequence[str] | None = None, **rows: Any) -> Plan:
+        plan = self.table.plan(columns, **rows)
+        slow = [Slowly(part, self.chance.choice([0.0, 0.02])) for part in plan.fragments]
+        return replace(plan, fragments=slow)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 8, None])
+def test_the_model_does_not_depend_on_the_number_of_workers(lake: Path, workers: int) -> None:
+    model = pc.fit(lake, SPEC, workers=workers)
+    assert model.id == pc.fit(lake, SPEC, workers=1).id
+    assert model.training["rows"] == sum(rows_of_a_month(seed).num_rows for seed in range(FILES))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_model_does_not_depend_on_which_part_is_done_first(lake: Path, seed: int) -> None:
+    source = OutOfOrder(open_table(lake), random.Random(seed))
+    assert pc.fit(source, SPEC, workers=4).id == pc.fit(lake, SPEC, workers=1).id
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_scored_rows_and_evaluations_keep_their_order(
+    lake: Path, tmp_path: Path, workers: int
+) -> None:
+    model = pc.fit(lake, SPEC)
+    source = OutOfOrder(open_table(lake), random.Random(0))
+    pc.score(model, source, tmp_path / "scored", workers=workers)
+    scored = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
+    in_order = scored.sort_by([("month", "ascending")])
+    whole = ds.dataset(lake, partitioning="hive").to_table()
+    np.testing.assert_array_equal(in_order["e"], whole["e"])
+    assert in_order["prediction"].combine_chunks().equals(model.predict(whole))
+    evaluations = [pc.evaluate(model, table, workers=workers) for table in (source, whole)]
+    assert evaluations[0].confusion.equals(evaluations[1].confusion)
+    assert evaluations[0].log_loss == pytest.approx(evaluations[1].log_loss, rel=1e-12)
+
+
+def test_summarizing_month_by_month_is_fitting_the_lake(lake: Path) -> None:
+    months = [pc.summarize(lake, SPEC, partition={"month": month}) for month in range(FILES)]
+    model, whole = pc.finalize(pc.merge(months)), pc.fit(lake, SPEC)
+    rows = rows_of_a_month(99)
+    np.testing.assert_allclose(model.predict_proba(rows), whole.predict_proba(rows), rtol=1e-6)
+    assert model.training["rows"] == whole.training["rows"]
+    assert set(model.parameters) == set(BLOCKS)
+    # In the same order, the very same.
+    again = [pc.summarize(lake, SPEC, partition={"month": str(month)}) for month in range(FILES)]
+    assert pc.finalize(pc.merge(again)).id == model.id

@@ -1,0 +1,207 @@
+"""What holds of every fitted model, whatever it was fitted on and whatever it scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples import (
+    BLOCKS,
+    LABEL,
+    OPTIONS,
+    fitted_or_rejected,
+    queries,
+    spec_of,
+    training_tables,
+)
+
+import probclass_core as pc
+from probclass_core.bundle import Bundle
+
+every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
+law = settings(max_examples=30)
+
+
+def drawn_model(estimator: str, data: st.DataObject) -> tuple[pc.Model, pa.Table]:
+    """A model with some options, and the rows it was fitted on."""
+    options = data.draw(st.sampled_from(OPTIONS[estimator]))
+    table = data.draw(training_tables())
+    return fitted_or_rejected(table, spec_of(estimator, **options)), table
+
+
+@every_estimator
+@law
+@given(data=st.data())
+def test_likelihoods_are_finite_or_minus_infinity_and_posteriors_sum_to_one(
+    estimator: str, data: st.DataObject
+) -> None:
+    model, trained = drawn_model(estimator, data)
+    for rows in (trained, data.draw(queries())):
+        shape = (rows.num_rows, len(model.classes))
+        likelihood = model.log_likelihood_by_block(rows)
+        assert likelihood.shape == (*shape, 1)
+        assert not np.isnan(likelihood).any()
+        assert not np.isposinf(likelihood).any()
+        probability = model.predict_proba(rows)
+        assert probability.shape == shape
+        assert ((probability >= 0) & (probability <= 1)).all()
+        np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-12)
+        assert len(model.predict(rows)) == rows.num_rows
+        if model.normalised:
+            density = model.score_samples(rows)
+            assert not (np.isnan(density) | np.isposinf(density)).any()
+
+
+@every_estimator
+@law
+@given(data=st.data())
+def test_a_row_that_no_class_explains_has_the_prior_for_posterior(
+    estimator: str, data: st.DataObject
+) -> None:
+    model, _ = drawn_model(estimator, data)
+    rows = data.draw(queries())
+    impossible = np.isneginf(model.log_likelihood_by_block(rows)).all(axis=(1, 2))
+    prior = np.broadcast_to(model.priors["prior"].to_numpy(), (rows.num_rows, len(model.classes)))
+    np.testing.assert_allclose(model.predict_proba(rows)[impossible], prior[impossible])
+
+
+@every_estimator
+@law
+@given(data=st.data())
+def test_a_row_without_features_has_likelihood_one(estimator: str, data: st.DataObject) -> None:
+    model, _ = drawn_model(estimator, data)
+    empty = {
+        name: pa.nulls(2, kind)
+        for name, kind in zip(model.features.names, model.features.types, strict=True)
+    }
+    assert (model.log_likelihood_by_block(empty) == 0.0).all()
+    np.testing.assert_allclose(model.predict_proba(empty)[0], model.priors["prior"].to_numpy())
+
+
+@pytest.mark.parametrize("estimator", ["gaussian_diagonal", "knn_density"])
+@law
+@given(data=st.data())
+def test_a_null_feature_is_marginalised(estimator: str, data: st.DataObject) -> None:
+    """The likelihood of a row without y is that of the model of x alone."""
+    table = data.draw(training_tables())
+    both = fitted_or_rejected(table, spec_of(estimator))
+    alone = pc.Block(estimator, ["x"], **BLOCKS[estimator].options)
+    x_only = pc.fit(table, pc.ModelSpec(LABEL, [alone]))
+    for rows in without_y(data.draw(queries())):
+        np.testing.assert_allclose(
+            both.log_likelihood_by_block(rows), x_only.log_likelihood_by_block(rows), rtol=1e-9
+        )
+
+
+@law
+@given(data=st.data())
+def test_a_null_feature_leaves_the_marginal_of_a_full_covariance(data: st.DataObject) -> None:
+    model = fitted_or_rejected(data.draw(training_tables()), spec_of("gaussian_full"))
+    parameters = model.parameters["gaussian_full"]
+    mean = np.array([means[0] for means in parameters["mean"].to_pylist()])
+    variance = parameters["covariance"].combine_chunks().to_numpy_ndarray()[:, 0, 0]
+    for rows in without_y(data.draw(queries())):
+        x = rows["x"].to_numpy()[:, None]
+        with np.errstate(over="ignore"):
+            square = (x / np.sqrt(variance) - mean / np.sqrt(variance)) ** 2
+        expected = -0.5 * (np.log(2 * np.pi) + np.log(variance) + square)
+        expected[np.isnan(x).ravel()] = 0.0
+        np.testing.assert_allclose(
+            model.log_likelihood_by_block(rows)[:, :, 0], expected, rtol=1e-6, atol=1e-6
+        )
+
+
+def without_y(rows: pa.Table) -> list[pa.Table]:
+    """The rows with null for y, and with NaN."""
+    missing = [pa.array([cell] * rows.num_rows, pa.float64()) for cell in (None, float("nan"))]
+    return [rows.set_column(1, "y", column) for column in missing]
+
+
+@law
+@given(data=st.data())
+def test_a_null_category_is_marginalised(data: st.DataObject) -> None:
+    table = data.draw(training_tables())
+    both = fitted_or_rejected(table, spec_of("categorical"))
+    u_only = fitted_or_rejected(table, pc.ModelSpec(LABEL, [pc.Block("categorical", ["u"])]))
+    rows = data.draw(queries())
+    nulled = rows.set_column(3, "v", pa.nulls(rows.num_rows, pa.string()))
+    np.testing.assert_allclose(
+        both.log_likelihood_by_block(nulled), u_only.log_likelihood_by_block(nulled)
+    )
+
+
+@every_estimator
+@law
+@given(data=st.data())
+def test_a_null_feature_adds_nothing_in_training(estimator: str, data: st.DataObject) -> None:
+    """A row without any feature changes the prior and no parameter."""
+    table = data.draw(training_tables())
+    spec = spec_of(estimator)
+    model = fitted_or_rejected(table, spec)
+    label = model.classes[0].as_py()
+    row = pa.Table.from_pylist([{LABEL: label}], schema=table.schema)
+    more = pc.fit(pa.concat_tables([table, row]).unify_dictionaries(), spec)
+    assert more.priors["count"][0].as_py() == model.priors["count"][0].as_py() + 1
+    one, other = (fitted.parameters[estimator] for fitted in (more, model))
+    for column in one.column_names:
+        if one[column].type == pa.float64():
+            np.testing.assert_allclose(one[column], other[column], rtol=1e-9, atol=1e-300)
+        elif column != "covariance":
+            assert (
+                str(one[column].to_pylist()) == str(other[column].to_pylist()) or column == "mean"
+            )
+
+
+@every_estimator
+@law
+@given(data=st.data())
+def test_a_model_survives_being_stored(estimator: str, data: st.DataObject) -> None:
+    model, trained = drawn_model(estimator, data)
+    bundle = model.to_bundle()
+    restored = pc.Model.from_bundle(
+        Bundle.from_files(bundle.manifest(), bundle.files().__getitem__)
+    )
+    assert restored.id == model.id
+    assert restored.spec == model.spec
+    assert restored.training == model.training
+    for rows in (trained, data.draw(queries())):
+        np.testing.assert_array_equal(
+            restored.joint_log_likelihood(rows), model.joint_log_likelihood(rows)
+        )
+        assert restored.predict(rows).equals(model.predict(rows))
+
+
+@law
+@given(data=st.data())
+def test_blocks_add_up_to_the_joint(data: st.DataObject) -> None:
+    """log p(x, c) is log P(c) and the log-likelihood of every block, in any order of blocks."""
+    table = data.draw(training_tables())
+    blocks = [
+        pc.Block("gaussian_full", ["x"]),
+        pc.Block("knn_density", ["y"], k=2),
+        BLOCKS["categorical"],
+    ]
+    model = fitted_or_rejected(table, pc.ModelSpec(LABEL, blocks))
+    turned = pc.fit(table, pc.ModelSpec(LABEL, blocks[::-1]))
+    rows = data.draw(queries())
+    by_block = model.log_likelihood_by_block(rows)
+    assert by_block.shape == (rows.num_rows, len(model.classes), 3)
+    joint = by_block.sum(axis=2) + np.log(model.priors["prior"].to_numpy())
+    np.testing.assert_allclose(model.joint_log_likelihood(rows), joint, rtol=1e-12)
+    np.testing.assert_allclose(turned.joint_log_likelihood(rows), joint, rtol=1e-12)
+
+
+@law
+@given(data=st.data())
+def test_another_prior_changes_the_posterior_by_its_ratio(data: st.DataObject) -> None:
+    model, trained = drawn_model("gaussian_diagonal", data)
+    uniform = model.with_prior("uniform")
+    shift = np.log(1 / len(model.classes)) - model.log_prior
+    np.testing.assert_allclose(
+        uniform.joint_log_likelihood(trained),
+        model.joint_log_likelihood(trained) + shift,
+        atol=1e-9,
+    )
+    assert uniform.id != model.id

@@ -1,0 +1,227 @@
+"""The same values in another type, frame or chunking: the same parameters and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+
+# Values that every type below holds exactly.
+NUMBERS: Mapping[str, list[float | None]] = {
+    "x": [0.0, 1.0, 5.0, 2.0, None, 7.0, 3.0, 3.0, 9.0, 4.0],
+    "y": [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, None, 1.0, 0.0, 1.0],
+}
+TEXTS = {"u": ["p", "q", "p", None, "p", "q", "r", "r", "q", "p"]}
+INTEGERS = {"u": [1, 2, 1, None, 1, 2, 30, 30, 2, 1]}
+BOOLS = {"u": [True, False, True, None, True, False, True, True, False, False]}
+LABELS = ["a", "b"] * 5
+
+Cast = Callable[[list[Any]], Any]
+
+
+def arrow(kind: pa.DataType) -> Cast:
+    return lambda cells: pa.array(cells, kind)
+
+
+def encoded(kind: pa.DataType, index: pa.DataType | None = None) -> Cast:
+    """A dictionary that also lists a value no row has."""
+
+    def cast(cells: list[Any]) -> pa.Array:
+        column = pa.array(cells, kind).dictionary_encode()
+        values = pa.concat_arrays([pa.array([cells[0]], kind), column.dictionary])
+        codes = [None if code is None else code + 1 for code in column.indices.to_pylist()]
+        return pa.DictionaryArray.from_arrays(pa.array(codes, index or pa.int32()), values)
+
+    return cast
+
+
+def chunked(kind: pa.DataType) -> Cast:
+    return lambda cells: pa.chunked_array([cells[:1], [], cells[1:4], cells[4:]], kind)
+
+
+def decimals(kind: pa.DataType) -> Cast:
+    return lambda cells: pa.array([c if c is None else Decimal(int(c)) for c in cells], kind)
+
+
+def with_nan(cells: list[Any]) -> pa.Array:
+    return pa.array([np.nan if cell is None else cell for cell in cells], pa.float64())
+
+
+NUMBER_TYPES: Mapping[str, Cast] = {
+    "float32": arrow(pa.float32()),
+    "float16": lambda cells: pa.array(cells, pa.float32()).cast(pa.float16()),
+    "int64": arrow(pa.int64()),
+    "int8": arrow(pa.int8()),
+    "uint16": arrow(pa.uint16()),
+    "decimal128": decimals(pa.decimal128(9, 3)),
+    "decimal256": decimals(pa.decimal256(40, 1)),
+    "dictionary of floats": encoded(pa.float64()),
+    "dictionary of integers": encoded(pa.int64(), pa.int8()),
+    "chunked": chunked(pa.float64()),
+    "NaN for null": with_nan,
+}
+TEXT_TYPES: Mapping[str, Cast] = {
+    "large_string": arrow(pa.large_string()),
+    "string_view": arrow(pa.string_view()),
+    "dictionary": encoded(pa.string()),
+    "small dictionary of large text": encoded(pa.large_string(), pa.int8()),
+    "chunked": chunked(pa.string()),
+    "chunked dictionary": lambda cells: pa.chunked_array(
+        [pa.array(part, pa.string()).dictionary_encode() for part in (cells[5:], cells[:5])][::-1]
+    ),
+}
+INTEGER_TYPES: Mapping[str, Cast] = {
+    "int8": arrow(pa.int8()),
+    "uint64": arrow(pa.uint64()),
+    "dictionary": encoded(pa.int16()),
+    "text": lambda cells: pa.array([c if c is None else str(c) for c in cells], pa.string()),
+}
+FRAMES: Mapping[str, Callable[[pa.Table], Any]] = {
+    "table of chunks": lambda table: pa.concat_tables([table[:3], table[3:3], table[3:]]),
+    "record batch": lambda table: table.combine_chunks().to_batches()[0],
+    "slice": lambda table: pa.concat_tables([table, table]).slice(10, 10),
+    "pandas": lambda table: table.to_pandas(),
+    "pandas with nullable types": lambda table: table.to_pandas().convert_dtypes(),
+    "pandas on Arrow": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas with an index": lambda table: table.to_pandas().set_index(np.arange(10) + 7),
+    "polars": lambda table: pl.from_arrow(table),
+    "mapping of lists": lambda table: table.to_pydict(),
+    "mapping of numpy": lambda table: {
+        name: table[name].to_numpy() if name in NUMBERS else table[name]
+        for name in table.schema.names
+    },
+}
+
+NUMERIC_BLOCKS = [
+    pc.Block("gaussian_diagonal", ["x", "y"]),
+    pc.Block("gaussian_full", ["x", "y"], ridge=0.01),
+    pc.Block("knn_density", ["x", "y"], k=2),
+]
+
+
+def table_of(columns: Mapping[str, list[Any]], cast: Cast) -> pa.Table:
+    return pa.table({"label": LABELS, **{name: cast(cells) for name, cells in columns.items()}})
+
+
+def assert_same(block: pc.Block, reference: pa.Table, other: Any, *, same_id: bool) -> None:
+    """Fitted on either and scoring either, all four say the same."""
+    spec = pc.ModelSpec("label", [block])
+    models = [pc.fit(data, spec) for data in (reference, other)]
+    expected = models[0].predict_proba(reference)
+    for model in models:
+        for data in (reference, other):
+            np.testing.assert_allclose(model.predict_proba(data), expected, rtol=1e-12)
+            assert model.predict(data).equals(models[0].predict(reference))
+    parameters = [model.parameters[block.estimator] for model in models]
+    assert str(parameters[0].to_pydict()) == str(parameters[1].to_pydict())
+    assert models[0].priors.equals(models[1].priors)
+    if same_id:
+        assert models[0].id == models[1].id
+
+
+@pytest.mark.parametrize("block", NUMERIC_BLOCKS, ids=lambda block: block.estimator)
+@pytest.mark.parametrize("kind", sorted(NUMBER_TYPES))
+def test_numbers_of_any_type(block: pc.Block, kind: str) -> None:
+    reference = table_of(NUMBERS, arrow(pa.float64()))
+    other = table_of(NUMBERS, NUMBER_TYPES[kind])
+    # Integers are what they are in the model's list of features; all else is the same.
+    assert_same(block, reference, other, same_id="int" not in kind)
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "dictionary"])
+def test_a_flag_is_a_number_too(kind: str) -> None:
+    flags = {"x": BOOLS["u"], "y": [not flag for flag in BOOLS["u"]]}
+    casts = {"bool": arrow(pa.bool_()), "dictionary": encoded(pa.bool_())}
+    casts["int8"] = lambda cells: pa.array(cells, pa.bool_()).cast(pa.int8())
+    reference = table_of(
+        {name: [c if c is None else float(c) for c in cells] for name, cells in flags.items()},
+        arrow(pa.float64()),
+    )
+    for block in NUMERIC_BLOCKS:
+        assert_same(block, reference, table_of(flags, casts[kind]), same_id=False)
+
+
+@pytest.mark.parametrize("kind", sorted(TEXT_TYPES))
+def test_text_of_any_type(kind: str) -> None:
+    reference, other = table_of(TEXTS, arrow(pa.string())), table_of(TEXTS, TEXT_TYPES[kind])
+    assert_same(pc.Block("categorical", ["u"]), reference, other, same_id=True)
+
+
+@pytest.mark.parametrize("kind", sorted(INTEGER_TYPES))
+def test_integer_categories_of_any_type(kind: str) -> None:
+    reference, other = (
+        table_of(INTEGERS, arrow(pa.int64())),
+        table_of(INTEGERS, INTEGER_TYPES[kind]),
+    )
+    assert_same(pc.Block("categorical", ["u"]), reference, other, same_id=kind != "text")
+
+
+def test_boolean_categories_of_any_type() -> None:
+    reference, other = table_of(BOOLS, arrow(pa.bool_())), table_of(BOOLS, encoded(pa.bool_()))
+    assert_same(pc.Block("categorical", ["u"]), reference, other, same_id=True)
+
+
+@pytest.mark.parametrize("frame", sorted(FRAMES))
+def test_frames_of_any_make(frame: str) -> None:
+    reference = table_of({**NUMBERS, **TEXTS}, lambda cells: pa.array(cells))
+    other = FRAMES[frame](reference)
+    for block in (*NUMERIC_BLOCKS, pc.Block("categorical", ["u"])):
+        # pandas' nullable types make whole numbers of whole floats.
+        assert_same(block, reference, other, same_id="nullable" not in frame)
+
+
+def test_categories_of_frames() -> None:
+    reference = table_of(TEXTS, arrow(pa.string()))
+    block = pc.Block("categorical", ["u"])
+    pandas = reference.to_pandas()
+    for kind in ("category", "object", "string"):
+        assert_same(block, reference, pandas.astype({"u": kind, "label": kind}), same_id=True)
+    polars = pl.DataFrame(reference)
+    for dtype in (pl.Categorical(), pl.Enum(["r", "q", "p", "unused"]), pl.String()):
+        assert_same(block, reference, polars.with_columns(u=pl.col("u").cast(dtype)), same_id=True)
+
+
+def test_rows_of_a_polars_frame_can_be_left_out(tmp_path: Path) -> None:
+    """polars gives text as views, which Arrow cannot filter."""
+    frame = pl.DataFrame(
+        {
+            "label": ["a", "b", None, "a", "b", "b"],
+            "u": ["p", "q", "q", None, "p", "q"],
+            "w": [1, 2, 1, 1, 0, 1],
+        }
+    ).with_columns(v=pl.col("u").cast(pl.Categorical()))
+    plain = pa.table({name: pa.array(frame[name].to_list()) for name in frame.columns})
+    spec = pc.ModelSpec("label", [pc.Block("categorical", ["u", "v"])], weight="w")
+    where = [("u", "!=", "z"), ("label", "in", ["a", "b"])]
+    frame.write_parquet(tmp_path / "by_polars.parquet")
+    pq.write_table(pa.table(frame.drop("v")), tmp_path / "views.parquet")
+    stream = pa.RecordBatchReader.from_stream(frame)
+    for source in (frame, tmp_path / "by_polars.parquet", stream):
+        model = pc.fit(source, spec, where=where)
+        assert model.id == pc.fit(plain, spec, where=where).id
+    u_only = pc.ModelSpec("label", [pc.Block("categorical", ["u"])], weight="w")
+    views = pc.fit(tmp_path / "views.parquet", u_only, where=where)
+    assert views.id == pc.fit(plain, u_only, where=where).id
+    pc.score(model, frame, tmp_path / "scored")
+    assert pq.read_table(tmp_path / "scored")["u"].to_pylist() == frame["u"].to_list()
+
+
+@pytest.mark.parametrize("cast", [chunked(pa.string()), *TEXT_TYPES.values()])
+def test_labels_of_any_type(cast: Cast) -> None:
+    labels = ["b", "a", None, "a", "b", "b", "a", None, "a", "b"]
+    numbers = table_of(NUMBERS, arrow(pa.float64())).drop_columns("label")
+    reference = numbers.append_column("label", pa.array(labels, pa.string()))
+    other = numbers.append_column("label", cast(labels))
+    for block in NUMERIC_BLOCKS:
+        assert_same(block, reference, other, same_id=True)
+    assert pc.fit(other, pc.ModelSpec("label", NUMERIC_BLOCKS[:1])).training["null_labels"] == 2
