@@ -1,0 +1,10 @@
+"""The cases, one file per family; each ends with the tuple ``CASES`` of what it defines.
+
+train_gaussian     diagonal and full normals from Parquet
+train_categorical  text columns from Parquet
+score              Parquet in, posteriors in Parquet out
+memory             peak memory as rows grow
+knn                nearest neighbours, from low dimension to high
+small              one small batch in memory
+importing          the import alone
+"""

@@ -1,0 +1,144 @@
+"""K nearest neighbours of query points, exact, from low dimension to high.
+
+A peer gives distances and neighbours; ours goes on to densities and posteriors. The outcome derives
+both from the peer's neighbours, so that they can be compared. Trees are built before time is taken.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from math import gamma
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import probclass_core as pc
+from benchmarks.case import OURS, Case, Outcome
+
+K = 10
+CLASSES = 3
+DIMENSIONS = (2, 5, 10, 20)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Normal reference points of three classes, and a twentieth as many to look up.
+
+    Attributes:
+        count: of reference points.
+        dimensions: of each.
+    """
+
+    count: int
+    dimensions: int
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return [f"x{j}" for j in range(self.dimensions)]
+
+
+@functools.cache
+def drawn(points: Points) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Reference points ``(n, d)``, their classes ``(n,)``, and queries ``(q, d)``."""
+    source = np.random.default_rng([points.count, points.dimensions])
+    labels = source.integers(0, CLASSES, points.count)
+    reference = source.standard_normal((points.count, points.dimensions)) + 0.3 * labels[:, None]
+    queries = source.standard_normal((max(points.count // 20, 1), points.dimensions)) + 0.3
+    return reference, labels, queries
+
+
+def densities(points: Points, returned: Any) -> Outcome:
+    """Posteriors and log densities, summed over the queries."""
+    reference, labels, queries = drawn(points)
+    if isinstance(returned, dict):
+        return returned
+    distance, neighbour = returned
+    votes = np.stack([(labels[neighbour] == c).sum(axis=1) for c in range(CLASSES)], axis=1)
+    unit = float(np.pi ** (points.dimensions / 2)) / gamma(points.dimensions / 2 + 1)
+    log_volume = np.log(unit) + points.dimensions * np.log(distance[:, -1])
+    log_density = np.log(K / len(reference)) - log_volume
+    return _summed(queries, votes / K, log_density)
+
+
+def _summed(queries: np.ndarray, posterior: np.ndarray, log_density: np.ndarray) -> Outcome:
+    return {
+        "rows": len(queries),
+        "posterior": posterior.sum(axis=0),
+        "log_density": log_density.sum(),
+    }
+
+
+def case(dimensions: int) -> Case[Points]:
+    """The same search in each dimension."""
+
+    def points(cache: Path, rows: int) -> Points:
+        return Points(rows, dimensions)
+
+    searched: Case[Points] = Case(
+        name=f"knn_d{dimensions}",
+        title=f"{K} nearest neighbours in {dimensions} dimensions",
+        rows=100_000,
+        prepare=points,
+        reference="scipy cKDTree",
+        outcome=densities,
+    )
+    searched.contestant("scipy cKDTree", is_floor=True)(scipy_tree)
+    searched.contestant("scipy cKDTree, one thread", is_floor=True)(scipy_tree_on_one_thread)
+    searched.contestant(OURS)(density)
+    searched.contestant("scikit-learn")(sklearn_neighbours)
+    return searched
+
+
+def scipy_tree(points: Points) -> Any:
+    """query with workers=-1."""
+    return _tree(points).query(drawn(points)[2], k=K, workers=-1)
+
+
+def scipy_tree_on_one_thread(points: Points) -> Any:
+    """query with workers=1."""
+    return _tree(points).query(drawn(points)[2], k=K)
+
+
+@functools.cache
+def _tree(points: Points) -> Any:
+    from scipy.spatial import cKDTree
+
+    return cKDTree(drawn(points)[0])
+
+
+def sklearn_neighbours(points: Points) -> Any:
+    """NearestNeighbors.kneighbors, algorithm its own choice, n_jobs=-1."""
+    return _neighbours(points).kneighbors(drawn(points)[2])
+
+
+@functools.cache
+def _neighbours(points: Points) -> Any:
+    from sklearn.neighbors import NearestNeighbors
+
+    return NearestNeighbors(n_neighbors=K, n_jobs=-1).fit(drawn(points)[0])
+
+
+def density(points: Points) -> Outcome:
+    """knn_density, posteriors and log densities of a table."""
+    queries = drawn(points)[2]
+    model, table = _model(points), pa.table(dict(zip(points.names, queries.T.copy(), strict=True)))
+    joint = model.joint_log_likelihood(table)
+    log_density = np.logaddexp.reduce(joint, axis=1)
+    return _summed(queries, np.exp(joint - log_density[:, None]), log_density)
+
+
+@functools.cache
+def _model(points: Points) -> pc.Model:
+    reference, labels, _ = drawn(points)
+    table = pa.table({**dict(zip(points.names, reference.T.copy(), strict=True)), "label": labels})
+    spec = pc.ModelSpec(label="label", blocks=[pc.Block("knn_density", points.names, k=K)])
+    model = pc.fit(table, spec)
+    model.predict(table.slice(0, 1))  # builds the tree
+    return model
+
+
+CASES = tuple(case(dimensions) for dimensions in DIMENSIONS)

@@ -1,0 +1,105 @@
+"""Train a categorical from Parquet: text columns, counted by class.
+
+Two floors: the columns read as text, and read as the dictionaries that the file stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+import probclass_core
+from benchmarks.case import OURS, Case, Outcome
+from benchmarks.lake import CLASSES, LABEL, VALUES, Lake, categories
+
+SCAN = "bare scan, as dictionaries"
+
+train_categorical: Case[Lake] = Case(
+    name="train_categorical",
+    title="train categorical from Parquet",
+    rows=4_000_000,
+    prepare=categories,
+    reference="DuckDB SQL",
+    tolerance=0.0,
+)
+CASES = (train_categorical,)
+
+_KNOWN = pa.array([f"value-{code:02d}" for code in range(VALUES)])
+
+
+@train_categorical.contestant(SCAN, is_floor=True)
+def scan_dictionaries(lake: Lake) -> Outcome:
+    """pyarrow.dataset to batches, all threads, dictionary_columns set."""
+    return {"rows": sum(batch.num_rows for batch in _dictionaries(lake))}
+
+
+@train_categorical.contestant("bare scan, as text", is_floor=True)
+def scan_text(lake: Lake) -> Outcome:
+    """pyarrow.dataset to batches, all threads."""
+    batches = ds.dataset(lake.path).to_batches(columns=lake.columns)
+    return {"rows": sum(batch.num_rows for batch in batches)}
+
+
+@train_categorical.contestant(OURS)
+def fit(lake: Lake) -> Outcome:
+    """fit, all threads."""
+    block = probclass_core.Block("categorical", list(lake.features))
+    model = probclass_core.fit(lake.path, probclass_core.ModelSpec(label=LABEL, blocks=[block]))
+    cells = model.parameters["categorical"].select(["feature", "class", "value", "count"])
+    return _counts(lake.features, zip(*(column.to_pylist() for column in cells), strict=True))
+
+
+@train_categorical.contestant("DuckDB SQL")
+def duckdb_sql(lake: Lake) -> Outcome:
+    """count(*) GROUP BY label, column, one query for each column."""
+    cells: list[tuple[Any, ...]] = []
+    for x in lake.features:
+        query = f"SELECT '{x}', {LABEL}, {x}, count(*) FROM '{lake.path}' GROUP BY {LABEL}, {x}"
+        cells += duckdb.execute(query).fetchall()
+    return _counts(lake.features, cells)
+
+
+@train_categorical.contestant("Polars SQL")
+def polars_sql(lake: Lake) -> Outcome:
+    """one count(*) GROUP BY label, column for each column, collected together."""
+    context = pl.SQLContext(lake=pl.scan_parquet(lake.path))
+    queries = [
+        context.execute(f"SELECT {LABEL}, {x}, COUNT(*) AS n FROM lake GROUP BY {LABEL}, {x}")
+        for x in lake.features
+    ]
+    frames = zip(lake.features, pl.collect_all(queries), strict=True)
+    return _counts(lake.features, [(x, *row) for x, frame in frames for row in frame.rows()])
+
+
+@train_categorical.contestant("scikit-learn, streaming")
+def sklearn_streaming(lake: Lake) -> Outcome:
+    """CategoricalNB.partial_fit on codes, batch by batch."""
+    from sklearn.naive_bayes import CategoricalNB
+
+    model = CategoricalNB(min_categories=VALUES)
+    for batch in ds.dataset(lake.path).to_batches(columns=lake.columns):
+        codes = [pc.index_in(batch[name], value_set=_KNOWN).to_numpy() for name in lake.features]
+        model.partial_fit(np.column_stack(codes), batch[LABEL].to_numpy(False), CLASSES)
+    counts = np.stack(model.category_count_)
+    return {"rows": counts[0].sum(), "counts": counts}
+
+
+def _dictionaries(lake: Lake) -> Any:
+    form = ds.ParquetFileFormat(read_options={"dictionary_columns": lake.columns})
+    return ds.dataset(lake.path, format=form).to_batches(columns=lake.columns)
+
+
+def _counts(features: Sequence[str], cells: Any) -> Outcome:
+    """Rows of feature, class, value, count as an array of counts by feature, class and value."""
+    counts = np.zeros((len(features), len(CLASSES), VALUES))
+    for feature, label, value, count in cells:
+        place = features.index(feature), CLASSES.index(label), int(value.removeprefix("value-"))
+        counts[place] = count
+    return {"rows": counts[0].sum(), "counts": counts}
