@@ -78,6 +78,7 @@ app = typer.Typer(
     cls=OneLineErrors,
     help="Bayes classifiers from tables, and scored tables from Bayes classifiers.",
     epilog="A first look, in seconds: probclass demo",
+    rich_markup_mode="markdown",  # a docstring's lines flow together
     pretty_exceptions_enable=False,
 )
 app.command("fit")(road.fit)

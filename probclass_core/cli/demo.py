@@ -28,7 +28,7 @@ _MEASURES = {
 
 def demo(
     directory: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="Where lake, models and scored tables go.")
+        Path, typer.Argument(metavar="DIR", help="Where lake, models and scored tables go.")
     ] = Path("probclass-demo"),
     as_json: Json = False,
 ) -> None:

@@ -25,7 +25,7 @@ plot = typer.Typer(help="Draw a picture of a scored table.", no_args_is_help=Fal
 
 def estimators(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Describe this one and its options.")
+        str | None, typer.Argument(metavar="NAME", help="Describe this one and its options.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -120,7 +120,7 @@ def score(
     posterior: Annotated[
         str,
         typer.Option(
-            "--posterior", metavar="columns|list", help="One p_<class> per class, or one list."
+            "--posterior", metavar="columns|list", help="One column per class, or one list."
         ),
     ] = "columns",
     overwrite: Annotated[

@@ -23,7 +23,7 @@ _ROWS = 20
 def models(
     store: Store,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show the versions of this model.")
+        str | None, typer.Argument(metavar="NAME", help="Show the versions of this model.")
     ] = None,
     as_json: Json = False,
 ) -> None:
