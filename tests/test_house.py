@@ -38,9 +38,7 @@ ERRORS = sorted(
     for name, value in vars(errors).items()
     if inspect.isclass(value) and issubclass(value, errors.ProbClassError)
 )
-OPERATORS = sorted(
-    operator.__name__ for operator in probclass_airflow.ProbClassOperator.__subclasses__()
-)
+OPERATORS = sorted(name for name in probclass_airflow.__all__ if re.fullmatch(r"\w+Operator", name))
 LONGEST_FILE = 400
 
 
