@@ -1,0 +1,126 @@
+"""The documentation is true: examples print what it shows, links lead somewhere, nothing is left out.
+
+In README and ``docs/`` the ``python`` blocks of a page run in order in one namespace, in a folder
+of their own that has ``tests/data``; a ``text`` block right below one is what it prints, ``...``
+standing for anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import io
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pages import PAGES, ROOT, anchors, blocks, examples, links, relative, section, table
+
+import probclass_core as pc
+
+LARGEST_IMAGE = 300_000
+IMAGES = sorted((ROOT / "docs").rglob("*.png"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_examples_run_and_print_what_the_page_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "data").symlink_to(ROOT / "tests" / "data")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    checker = doctest.OutputChecker()
+    for block, shown in examples(page.read_text(encoding="utf-8")):
+        # Blank lines before it, so that a traceback names the line of the page.
+        code = compile("\n" * (block.line - 1) + block.body, str(page), "exec")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, namespace)
+        same = checker.check_output(
+            shown, printed.getvalue(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        )
+        assert same, f"{relative(page)}, line {block.line} prints\n{printed.getvalue()}"
+
+
+def test_the_plugin_of_the_page_works_once_installed(tmp_path: Path) -> None:
+    """Its module, its entry points as an installer writes them, and the script that uses it."""
+    found = blocks((ROOT / "docs" / "plugins.md").read_text(encoding="utf-8"))
+    first = {block.language: place for place, block in reversed(list(enumerate(found)))}
+    module, project, script = (found[first[key]].body for key in ("python", "toml", "py"))
+    project = tomllib.loads(project)["project"]
+    for group, points in project["entry-points"].items():
+        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (module_name,) = points.values()
+    (tmp_path / f"{module_name}.py").write_text(module, encoding="utf-8")
+    info = tmp_path / f"{module_name}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stderr == ""
+    assert run.stdout == found[first["py"] + 1].body
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_specs_in_toml_are_valid(page: Path) -> None:
+    for block in blocks(page.read_text(encoding="utf-8")):
+        values = tomllib.loads(block.body) if block.language == "toml" else {}
+        if "blocks" in values:
+            pc.ModelSpec.from_dict(values)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in links(page.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", target):
+            continue  # another site's affair
+        name, _, anchor = target.partition("#")
+        place = page.parent / name if name else page
+        assert place.exists(), f"{relative(page)} links to {target}"
+        if anchor:
+            assert anchor in anchors(place.read_text(encoding="utf-8")), target
+
+
+@pytest.mark.parametrize("image", IMAGES, ids=relative)
+def test_an_image_is_small_and_shown(image: Path) -> None:
+    assert image.stat().st_size < LARGEST_IMAGE
+    shown = {
+        (page.parent / target).resolve()
+        for page in PAGES
+        for target in links(page.read_text(encoding="utf-8"))
+    }
+    assert image.resolve() in shown
+
+
+@pytest.mark.parametrize("name", sorted(pc.__all__))
+def test_a_public_name_stands_in_the_documentation(name: str) -> None:
+    assert any(re.search(rf"\b{name}\b", page.read_text(encoding="utf-8")) for page in PAGES)
+
+
+@pytest.mark.parametrize("name", sorted(pc.estimators()))
+def test_an_estimator_is_described_as_it_is(name: str) -> None:
+    text = section((ROOT / "docs" / "estimators.md").read_text(encoding="utf-8"), f"`{name}`")
+    # Integers are numbers to one estimator and categories to another.
+    rows = {"x": [1, 2, 3, 4, 6, 5], "y": [1, 0, 0, 1, 1, 0], "c": ["a", "a", "a", "b", "b", "b"]}
+    spec = pc.ModelSpec(label="c", blocks=[pc.Block(name, ["x", "y"])])
+    statistics = pc.summarize(rows, spec)
+    parameters = pc.finalize(statistics).parameters[name]
+    estimator = pc.estimators()[name](pa.schema([("x", pa.int64())]), {})
+    defaults = {row[0]: ast.literal_eval(row[1]) for row in table(text, "option")}
+    assert defaults == estimator.options
+    assert [row[0] for row in table(text, "statistics")] == statistics.blocks[name].column_names
+    assert [row[0] for row in table(text, "parameters")] == parameters.column_names
