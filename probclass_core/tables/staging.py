@@ -126,7 +126,9 @@ class ParquetSink:
         staged inside.
         """
         beside = self.root.parent
-        alone = self.root.is_mount() or not os.access(beside, os.W_OK)
+        effective = os.access in os.supports_effective_ids
+        writable = os.access(beside, os.W_OK, effective_ids=effective)
+        alone = self.root.is_mount() or not writable
         return self.root if self.partition and self.root.is_dir() and alone else beside
 
 

@@ -1,0 +1,310 @@
+"""Parquet in: files, directories, Hive partitions, and the rows that a filter asks for."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from lakes import SPEC, model, rows_of, write_lake, write_rows
+
+import probclass_core as pc
+
+COUNT = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", ["id"])])
+
+
+def rows_read(source: Any, **chosen: Any) -> int:
+    """How many rows of a source are trained on."""
+    rows: int = pc.summarize(source, COUNT, **chosen).classes["rows"].to_numpy().sum()
+    return rows
+
+
+def partitioned(root: Path, **columns: Sequence[Any]) -> Path:
+    """A Hive-partitioned table by these columns, as pyarrow writes it; ids 0, 1, 2, …"""
+    size = len(next(iter(columns.values())))
+    table = pa.table({"id": range(size), "air": ["good", "bad"] * (size // 2), **columns})
+    pq.write_to_dataset(table, root, partition_cols=list(columns))
+    return root
+
+
+def test_a_file_a_directory_a_uri_and_a_dataset_are_one_table(tmp_path: Path) -> None:
+    one, two = rows_of(1), rows_of(2)
+    folder = write_rows(tmp_path / "rows", one, two)
+    file = tmp_path / "rows.parquet"
+    pq.write_table(pa.concat_tables([one, two]), file)
+    sources = (
+        *(folder, str(folder), f"file://{folder}", os.path.relpath(folder)),
+        *(file, str(file), f"file://{file}"),
+        *(ds.dataset(folder), ds.dataset(file), ds.dataset(pa.concat_tables([one, two]))),
+    )
+    ids = {pc.fit(source, COUNT).id for source in (folder, str(folder), f"file://{folder}")}
+    assert len(ids) == 1
+    for source in sources:
+        fitted = pc.fit(source, SPEC)
+        assert fitted.training["rows"] == 80
+        np.testing.assert_allclose(
+            fitted.predict_proba(one), pc.fit(folder, SPEC).predict_proba(one), rtol=1e-9
+        )
+
+
+def test_what_readers_pass_over_is_no_data(tmp_path: Path) -> None:
+    lake = write_lake(tmp_path / "lake", "2014-01", "2014-02")
+    for stray in ("_staging-1/part-0.parquet", "month=2014-01/_part.parquet", ".hidden/a.parquet"):
+        (lake / stray).parent.mkdir(exist_ok=True)
+        pq.write_table(rows_of(9), lake / stray)
+    (lake / "month=2014-02" / "_SUCCESS").touch()
+    assert rows_read(lake) == 2 * 47
+
+
+def test_a_partition_is_read_alone(tmp_path: Path) -> None:
+    lake = write_lake(tmp_path, "2014-01", "2014-02", "2014-03")
+    of_one = pc.summarize(lake, COUNT, partition={"month": "2014-02"})
+    assert of_one.rows == 47
+    assert (
+        of_one.to_bundle().content_id
+        == pc.summarize(lake / "month=2014-02", COUNT).to_bundle().content_id
+    )
+    # Nothing of the other months is opened: a damaged file there does no harm.
+    (lake / "month=2014-03" / "0.parquet").write_bytes(b"PAR1 is not enough")
+    assert rows_read(lake, partition={"month": "2014-02"}) == 47
+    with pytest.raises(pc.TableError, match=r"cannot read .*2014-03/0\.parquet"):
+        rows_read(lake)
+
+
+def test_partition_values_come_as_text_or_typed(tmp_path: Path) -> None:
+    years, months = [2013] * 4 + [2014] * 8, ["01", "12"] * 6
+    lake = partitioned(tmp_path, year=years, month=months)
+    assert sorted(path.name for path in (lake / "year=2013").iterdir()) == ["month=01", "month=12"]
+    for month in (1, "1", "01"):
+        for year in (2014, "2014"):
+            assert rows_read(lake, partition={"year": year, "month": month}) == 4
+            assert rows_read(lake, partition={"month": month, "year": year}) == 4
+    assert rows_read(lake, partition={"month": "12"}) == 6
+    assert rows_read(lake, partition={"year": "2013"}) == 4
+
+
+@pytest.mark.parametrize("value", ["a/b", "50%", "a=b", "ü ñ", "x y", "a:b?c*", "2014-01", "true"])
+def test_escaped_partition_values(tmp_path: Path, value: str) -> None:
+    lake = partitioned(tmp_path, place=[value, value, "else", "else", "else", "else"])
+    assert rows_read(lake, partition={"place": value}) == 2
+    assert rows_read(lake, where=[("place", "!=", value)]) == 4
+
+
+def test_a_null_partition(tmp_path: Path) -> None:
+    lake = partitioned(tmp_path, year=[2013, 2013, 2014, None, None, None])
+    assert (lake / "year=__HIVE_DEFAULT_PARTITION__").is_dir()
+    assert rows_read(lake, partition={"year": None}) == 3
+    assert rows_read(lake, where=[("year", "==", None)]) == 3
+    assert rows_read(lake, where=[("year", "!=", None)]) == 3
+    assert rows_read(lake, where=[("year", "!=", None), ("year", ">", "2013")]) == 1
+
+
+FILTERS = [
+    ("==", "2014", 3),
+    ("=", 2014, 3),
+    ("!=", "2014", 3),
+    ("<", "2014", 2),
+    ("<=", "2014", 5),
+    (">", "2013", 4),
+    (">=", "2014", 4),
+    ("in", ["2013", "2015"], 3),
+    ("in", (2014,), 3),
+    ("in", [], 0),
+    ("not in", ["2013", 2015], 3),
+]
+
+
+@pytest.mark.parametrize(("operator", "value", "rows"), FILTERS)
+@pytest.mark.parametrize("where_it_stands", ["directories", "rows", "memory", "reader"])
+def test_filters_take_text_for_any_type(
+    tmp_path: Path, operator: str, value: Any, rows: int, where_it_stands: str
+) -> None:
+    years = [2013, 2013, 2014, 2014, 2014, 2015]
+    table = pa.table({"id": range(6), "air": ["good", "bad"] * 3, "year": years})
+    source: Any = table
+    if where_it_stands == "directories":
+        source = partitioned(tmp_path / "lake", year=years)
+    elif where_it_stands == "rows":
+        source = write_rows(tmp_path / "rows", table[:3], table[3:])
+    elif where_it_stands == "reader":
+        source = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=2))
+    where = [("year", operator, value)]
+    if rows:
+        assert rows_read(source, where=where) == rows
+    elif where_it_stands in ("directories", "memory"):
+        with pytest.raises(pc.TableError, match="year"):
+            rows_read(source, where=where)
+    else:
+        assert rows_read(source, where=where) == 0
+
+
+def test_filters_on_times_numbers_text_and_dictionaries(tmp_path: Path) -> None:
+    days = [datetime.datetime(2014, 1, day) for day in range(1, 7)]
+    table = pa.table(
+        {
+            "id": range(6),
+            "air": ["good", "bad"] * 3,
+            "at": pa.array(days, pa.timestamp("us")),
+            "day": pa.array([day.date() for day in days]),
+            "score": [0.5, 1.5, 2.5, 3.5, None, 5.5],
+            "wind": pa.array(["N", "S", None, "N", "S", "N"]).dictionary_encode(),
+        }
+    )
+    folder = write_rows(tmp_path, table)
+    for source in (table, folder):
+        assert rows_read(source, where=[("at", ">=", "2014-01-03"), ("at", "<", "2014-01-05")]) == 2
+        assert rows_read(source, where=[("at", "<", "2014-01-02 12:00:00")]) == 2
+        assert rows_read(source, where=[("day", "<=", "2014-01-02")]) == 2
+        assert rows_read(source, where=[("score", ">", "2")]) == 3
+        assert rows_read(source, where=[("score", "==", None)]) == 1
+        assert rows_read(source, where=[("wind", "==", "N")]) == 3
+        assert rows_read(source, where=[("wind", "in", ["S"])]) == 2
+        assert rows_read(source, where=ds.field("id") > 3) == 2
+        # A condition on a column that the model does not read.
+        assert rows_read(source, where=[("wind", "==", "N"), ("score", "<", 5)]) == 2
+
+
+def test_rows_of_one_partition_that_meet_a_filter(tmp_path: Path) -> None:
+    lake = write_lake(tmp_path, "2014-01", "2014-02")
+    chosen = {"partition": {"month": "2014-01"}, "where": [("wind", "==", "N")]}
+    whole = pa.concat_tables([rows_of(0), rows_of(100, rows=7)])
+    assert rows_read(lake, **chosen) == whole["wind"].to_pylist().count("N")
+
+
+BAD_FILTERS: list[tuple[Any, str]] = [
+    ([("year", "~", 2014)], r"op one of '!=', '<', '<='"),
+    ([("year", ">")], r"\('year', '>'\) is not \(column, op, value\)"),
+    (("year", ">", 2014), r"'year' is not \(column, op, value\)"),
+    ("year > 2014", "where must be a list"),
+    (2014, "where must be a list"),
+    ([2014], "2014 is not"),
+    ([("year", ["in"], 2014)], "is not"),
+    ([("year", "==", "last")], "'last' cannot be compared with int"),
+    ([("year", "in", ["last"])], "'last' cannot be compared with int"),
+    ([("year", "in", "2014")], "'in' needs a list of values"),
+    ([("year", "<", None)], "null has no order"),
+]
+
+
+@pytest.mark.parametrize(("where", "message"), BAD_FILTERS)
+def test_a_filter_that_makes_no_sense(tmp_path: Path, where: Any, message: str) -> None:
+    lake = partitioned(tmp_path, year=[2013, 2014])
+    for source in (lake, pa.table({"id": [1], "air": ["good"], "year": [2013]})):
+        with pytest.raises(pc.SpecError, match=message) as caught:
+            rows_read(source, where=where)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_filter_by_a_column_that_is_not_there(tmp_path: Path) -> None:
+    lake = write_lake(tmp_path, "2014-01")
+    message = r"no column 'year' to filter by; the table has .*'month'"
+    for chosen in ({"where": [("year", "==", 1)]}, {"partition": {"year": 1}}):
+        with pytest.raises(pc.TableError, match=message):
+            rows_read(lake, **chosen)
+    with pytest.raises(pc.SpecError, match="partition must be a table such as"):
+        rows_read(lake, partition="month=2014-01")
+
+
+def test_a_partition_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    lake = write_lake(tmp_path / "lake", *(f"2014-{month:02d}" for month in range(1, 7)))
+    message = (
+        r"lake has no partition with \{'month': '2015-01'\}; it has 6: "
+        r"'month=2014-01', 'month=2014-02', 'month=2014-03', … 'month=2014-06'"
+    )
+    chosen = {"month": "2015-01"}
+    for ask in (
+        lambda: pc.fit(lake, SPEC, partition=chosen),
+        lambda: pc.evaluate(model(), lake, partition=chosen),
+        lambda: pc.score(model(), lake, tmp_path / "scored", partition=chosen),
+    ):
+        with pytest.raises(pc.TableError, match=message):
+            ask()
+    assert not (tmp_path / "scored").exists()
+
+
+def test_files_whose_types_differ_are_read_as_what_they_share(tmp_path: Path) -> None:
+    """A dataset would take the first file's types, whose integers refuse the other's floats."""
+    labels = ["good", "bad"]
+    folder = write_rows(
+        tmp_path,
+        pa.table({"air": pa.nulls(2), "id": pa.array([1, 2], pa.int32())}),
+        pa.table({"air": labels, "id": [0.5, 1.5]}),
+        pa.table({"air": pa.array(labels).dictionary_encode(), "id": pa.nulls(2)}),
+        pa.table({"more": [1, 2], "air": labels, "id": pa.array([3, 4], pa.uint8())}),
+    )
+    model = pc.fit(folder, COUNT)
+    assert model.training["null_labels"] == 2
+    assert model.parameters["gaussian_diagonal"]["mean"].to_pylist() == [2.75, 1.75]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_files_whose_types_share_nothing(tmp_path: Path, first: int) -> None:
+    parts = [
+        pa.table({"air": ["good", "bad"], "id": [1, 2]}),
+        pa.table({"air": [0, 1], "id": [1, 2]}),
+    ]
+    folder = write_rows(tmp_path, *parts[first:], *parts[:first])
+    kinds = [r"string in .*\d\.parquet", r"int64 in .*\d\.parquet"]
+    expected = " and ".join(kinds[first:] + kinds[:first])
+    with pytest.raises(pc.DataError, match=rf"column 'air' is {expected}; cast it to one type"):
+        pc.fit(folder, COUNT)
+
+
+def test_statistics_of_parts_whose_types_differ() -> None:
+    def of(**columns: Any) -> pc.Statistics:
+        return pc.summarize(pa.table(columns), COUNT)
+
+    whole, floats = of(air=["good", "bad"], id=[1, 2]), of(air=["good", "bad"], id=[0.5, 1.5])
+    nothing = of(air=pa.array([None], pa.string()), id=pa.nulls(1))
+    merged = pc.merge([whole, nothing, floats])
+    assert merged.features.field("id").type == pa.float64()
+    with pytest.raises(pc.DataError, match="label 'air' is int64 and string in different parts"):
+        pc.merge([whole, of(air=[0, 1], id=[1, 2])])
+    with pytest.raises(pc.DataError, match="column 'id' is int64 in one part and bool in another"):
+        pc.merge([whole, of(air=["good", "bad"], id=[True, False])])
+
+
+UNREADABLE = {
+    "nothing": (lambda path: None, "does not exist"),
+    "an empty directory": (lambda path: path.mkdir(), "holds no Parquet files"),
+    "text": (lambda path: path.write_text("a,b\n1,2\n"), "cannot read"),
+    "a truncated file": (lambda path: path.write_bytes(b"PAR1" + bytes(99)), "cannot read"),
+    "a directory of text": (
+        lambda path: (path.mkdir(), (path / "a.csv").write_text("a,b")),
+        "cannot read",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(UNREADABLE))
+def test_a_source_that_holds_no_table(tmp_path: Path, kind: str) -> None:
+    make, message = UNREADABLE[kind]
+    make(tmp_path / "source")
+    with pytest.raises(pc.TableError, match=message) as caught:
+        pc.fit(tmp_path / "source", SPEC)
+    assert str(tmp_path / "source") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_source_elsewhere() -> None:
+    with pytest.raises(
+        pc.TableError, match=r"s3://bucket/lake: tables are read from .* local paths"
+    ):
+        pc.fit("s3://bucket/lake", SPEC)
+    with pytest.raises(pc.DataError, match="cannot read int as a table"):
+        pc.fit(5, SPEC)
+
+
+def test_a_reader_can_be_read_once(tmp_path: Path) -> None:
+    table = rows_of(1)
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7))
+    assert pc.fit(reader, SPEC).training["rows"] == 40
+    with pytest.raises(pc.DataError, match="nothing to train on"):
+        pc.fit(reader, SPEC)

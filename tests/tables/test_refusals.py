@@ -1,0 +1,264 @@
+"""What a scoring refuses, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakes import contents, model, rows_of, write_lake, write_rows
+
+import probclass_core as pc
+
+Place = Callable[[Path], tuple[Path, Path, dict[str, Any]]]
+"""Makes a source and a sink in a directory, and what else to score with."""
+
+
+def foreign_file(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    sink = root / "scored"
+    write_lake(sink, "2014-01")
+    (sink / "month=2014-01" / "notes.txt").write_text("mine")
+    return write_lake(root / "lake", "2014-01"), sink, {}
+
+
+def foreign_table(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    sink = root / "scored"
+    (sink / "other_table").mkdir(parents=True)
+    return write_lake(root / "lake", "2014-01"), sink, {}
+
+
+def partitions_under_an_unpartitioned_table(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    sink = write_lake(root / "scored", "2014-01")
+    return write_rows(root / "rows", rows_of(1)), sink, {}
+
+
+def an_unpartitioned_table_under_partitions(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    sink = write_rows(root / "scored", rows_of(1))
+    return write_lake(root / "lake", "2014-01"), sink, {}
+
+
+def another_partition_column(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    sink = root / "scored"
+    write_rows(sink / "day=2014-01-01", rows_of(1))
+    return write_lake(root / "lake", "2014-01"), sink, {}
+
+
+def the_source_itself(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    lake = write_lake(root / "lake", "2014-01")
+    return lake, root / "x" / ".." / "lake", {}
+
+
+def inside_the_source(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    lake = write_lake(root / "lake", "2014-01")
+    return lake, lake / "scored", {}
+
+
+def a_partition_of_the_source(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    lake = write_lake(root / "lake", "2014-01", "2014-02")
+    return lake, lake / "month=2014-01", {"partition": {"month": "2014-01"}}
+
+
+def a_file_of_the_source(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    rows = write_rows(root / "rows", rows_of(1), rows_of(2))
+    return rows, rows / "0.parquet", {}
+
+
+def around_the_source(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    rows = write_rows(root / "rows", rows_of(1))
+    return rows / "0.parquet", rows, {}
+
+
+def a_file_of_text(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    (root / "scored").write_text("mine")
+    return write_lake(root / "lake", "2014-01"), root / "scored", {}
+
+
+def below_a_file(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    (root / "file").write_text("mine")
+    return write_lake(root / "lake", "2014-01"), root / "file" / "scored", {}
+
+
+def a_column_that_hides_its_directories(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    table = rows_of(1).append_column("_month", pa.array(["2014-01"] * 40))
+    return write_rows(root / "rows", table), root / "scored", {"partition": {"_month": "2014-01"}}
+
+
+REFUSED: list[tuple[Place, str]] = [
+    (foreign_file, "holds 'notes.txt', which is no part of a table written here"),
+    (foreign_table, "holds 'other_table' beside partitions by 'month'"),
+    (partitions_under_an_unpartitioned_table, "holds 'month=2014-01', which is no part"),
+    (an_unpartitioned_table_under_partitions, r"holds '0\.parquet' beside partitions by 'month'"),
+    (another_partition_column, "holds 'day=2014-01-01' beside partitions by 'month'"),
+    (the_source_itself, "lake is the source; write the scored table somewhere else"),
+    (inside_the_source, "lake/scored lies in .*/lake; write the scored table outside its source"),
+    (a_partition_of_the_source, "month=2014-01 lies in .*/lake"),
+    (a_file_of_the_source, r"rows/0\.parquet lies in .*/rows"),
+    (around_the_source, r"rows/0\.parquet lies in .*/rows"),
+    (a_file_of_text, "scored is a file; name a directory"),
+    (below_a_file, "cannot write to .*/file: "),
+    (a_column_that_hides_its_directories, "column '_month' cannot name a partition"),
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "message"), REFUSED, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_a_place_that_a_scored_table_must_not_take(
+    tmp_path: Path, place: Place, message: str
+) -> None:
+    source, sink, options = place(tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(pc.TableError, match=message) as caught:
+        pc.score(model(), source, sink, **options)
+    assert "\n" not in str(caught.value)
+    assert contents(tmp_path) == before
+    assert not list(tmp_path.rglob("_staging*"))
+
+
+@pytest.mark.parametrize("sink", [None, 5, "s3://bucket/scored"])
+def test_a_sink_that_is_no_local_path(tmp_path: Path, sink: Any) -> None:
+    with pytest.raises(pc.TableError, match="path"):
+        pc.score(model(), rows_of(1), sink)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"overwrite": "always"}, "overwrite must be 'partition' or 'never', got 'always'"),
+        ({"posterior": "rows"}, "posterior must be 'columns' or 'list', got 'rows'"),
+    ],
+)
+def test_a_choice_that_is_none(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message):
+        pc.score(model(), rows_of(1), tmp_path / "scored", **options)
+    assert not (tmp_path / "scored").exists()
+
+
+def test_a_source_without_rows(tmp_path: Path) -> None:
+    nothing = rows_of(1)[:0]
+    for source in (nothing, write_rows(tmp_path / "rows", nothing)):
+        with pytest.raises(pc.TableError, match="has no rows to score"):
+            pc.score(model(), source, tmp_path / "scored")
+    assert not (tmp_path / "scored").exists()
+
+
+BAD_ROWS: dict[str, tuple[str, pa.Array, str]] = {
+    "infinite": ("y", pa.array([0.0] * 39 + [float("inf")]), "'y' holds 1 infinite value"),
+    "text": ("y", pa.array(["tall"] * 40), "'y' is string, not a number; cast it or re-train"),
+    "a number": ("wind", pa.array([0.5] * 40), "double values are not categories"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(BAD_ROWS))
+def test_a_bad_row_late_in_a_partition_leaves_the_old_one(tmp_path: Path, kind: str) -> None:
+    lake, sink = write_lake(tmp_path / "lake", "2014-01"), tmp_path / "scored"
+    pc.score(model(), lake, sink)
+    before = contents(sink)
+    column, values, message = BAD_ROWS[kind]
+    bad = rows_of(2)
+    bad = bad.set_column(bad.column_names.index(column), column, values)
+    write_rows(lake / "month=2014-01", bad)
+    with pytest.raises(pc.DataError, match=message):
+        pc.score(model(), lake, sink)
+    assert contents(sink) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "scored"]
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without root's right to write anywhere, where the tests run as root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_to_all(tmp_path: Path) -> Path:
+    """A directory that anybody can read; pytest's own are closed to others."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    return tmp_path
+
+
+def test_a_directory_that_cannot_be_written(open_to_all: Path) -> None:
+    lake, sink = write_lake(open_to_all / "lake", "2014-01"), open_to_all / "scored"
+    pc.score(model(), lake, sink)
+    before = contents(open_to_all)
+    sink.chmod(0o555)
+    open_to_all.chmod(0o555)
+    try:
+        with (
+            as_nobody(),
+            pytest.raises(pc.TableError, match=r"cannot write to .*: Permission denied"),
+        ):
+            pc.score(model(51), lake, sink)
+    finally:
+        open_to_all.chmod(0o755)
+    assert contents(open_to_all) == before
+
+
+def test_a_table_beside_which_nothing_can_be_made_is_still_written(open_to_all: Path) -> None:
+    lake, sink = write_lake(open_to_all / "lake", "2014-01"), open_to_all / "scored"
+    sink.mkdir()
+    sink.chmod(0o777)
+    open_to_all.chmod(0o555)
+    try:
+        with as_nobody():
+            for number in (50, 51):
+                assert pc.score(model(number), lake, sink).skipped == 0
+    finally:
+        open_to_all.chmod(0o755)
+    assert [path.name for path in sink.iterdir()] == ["month=2014-01"]
+    assert set(pq.read_table(sink)["model_id"].to_pylist()) == {model(51).id}
+
+
+def test_a_disk_that_is_full_leaves_the_old_partition(tmp_path: Path) -> None:
+    lake, sink = write_lake(tmp_path / "lake", "2014-01"), tmp_path / "scored"
+    pc.score(model(), lake, sink)
+    write_rows(lake / "month=2014-01", rows_of(2, rows=50_000))
+    before = contents(sink)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(pc.TableError, match=r"cannot write .*what stood there is unchanged"):
+            pc.score(model(), lake, sink)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert contents(sink) == before
+    assert not list(tmp_path.glob("_staging*"))
+    assert pc.score(model(), lake, sink).rows == 50_000
+
+
+def test_two_scorings_of_one_partition_both_end_and_one_stands(tmp_path: Path) -> None:
+    lake, sink = write_lake(tmp_path / "lake", "2014-01"), tmp_path / "scored"
+    reports: list[pc.ScoreReport] = []
+    start = threading.Barrier(4)
+
+    def score(number: int) -> None:
+        start.wait()
+        reports.extend(pc.score(model(number), lake, sink) for _ in range(5))
+
+    for number in (50, 51):
+        model(number)
+    threads = [threading.Thread(target=score, args=(50 + n % 2,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(reports) == 20
+    table = pq.read_table(sink)
+    assert table.num_rows == 47
+    assert set(table["model_id"].to_pylist()) in ({model(50).id}, {model(51).id})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "scored"]

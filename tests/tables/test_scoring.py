@@ -1,0 +1,342 @@
+"""Scored tables out: what stands in them, what a rerun does, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from lakes import SCORED, SPEC, contents, model, rows_of, write_lake, write_rows
+
+import probclass_core as pc
+
+
+def scored(root: Path) -> pa.Table:
+    """A scored table, in order of its ids."""
+    return ds.dataset(root, partitioning="hive").to_table().sort_by("id")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return write_lake(tmp_path / "lake", "2014-01", "2014-02", "2014-03")
+
+
+@pytest.fixture
+def sink(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "scored"
+
+
+def test_a_scored_table_holds_what_the_model_says(lake: Path, sink: Path) -> None:
+    report = pc.score(model(), lake, sink)
+    assert report.partitions == [{"month": f"2014-0{month}"} for month in (1, 2, 3)]
+    assert (report.rows, report.skipped, report.model_id) == (141, 0, model().id)
+    assert report.uri == str(sink)
+    assert report.to_dict()["commit_id"] == report.commit_id
+    table = scored(sink)
+    source = scored(lake)
+    assert table.column_names == [*source.column_names[:-1], *SCORED, "month"]
+    assert table.select(source.column_names).equals(source)
+    assert table["prediction"].combine_chunks().equals(model().predict(source))
+    probability = model().predict_proba(source)
+    np.testing.assert_array_equal(table["p_bad"], probability[:, 0])
+    np.testing.assert_array_equal(table["p_good"], probability[:, 1])
+    np.testing.assert_array_equal(table["probability"], probability.max(axis=1))
+    np.testing.assert_allclose(table["log_density"], model().score_samples(source), rtol=1e-12)
+    assert set(table["model_id"].to_pylist()) == {model().id}
+    assert sorted(path.name for path in (sink / "month=2014-01").iterdir()) == [
+        "_SUCCESS",
+        "part-0.parquet",
+    ]
+    assert sorted(path.name for path in sink.iterdir()) == [
+        f"month=2014-0{month}" for month in (1, 2, 3)
+    ]
+    assert list(sink.parent.iterdir()) == [sink]
+
+
+def test_a_rerun_changes_nothing(lake: Path, sink: Path) -> None:
+    first = pc.score(model(), lake, sink)
+    before = contents(sink)
+    for again in (
+        pc.score(model(), lake, sink),
+        pc.score(model(), lake, sink, workers=1),
+        pc.score(model(), lake, sink, overwrite="never"),
+    ):
+        assert (again.rows, again.skipped, again.commit_id) == (141, 3, first.commit_id)
+        assert again.partitions == first.partitions
+    assert contents(sink) == before
+    one = pc.score(model(), lake, sink, partition={"month": "2014-02"})
+    assert one.skipped == 1
+    assert contents(sink) == before
+
+
+def test_the_same_scoring_elsewhere_gives_the_same_bytes(
+    lake: Path, sink: Path, tmp_path: Path
+) -> None:
+    pc.score(model(), lake, sink, workers=1)
+    pc.score(model(), lake, tmp_path / "again", workers=3)
+    one, other = (
+        {path: digest for path, (digest, _) in contents(root).items()}
+        for root in (sink, tmp_path / "again")
+    )
+    assert one == other
+
+
+def test_one_partition_is_replaced_and_the_others_are_not_touched(lake: Path, sink: Path) -> None:
+    pc.score(model(), lake, sink)
+    before = contents(sink)
+    report = pc.score(model(51), lake, sink, partition={"month": "2014-02"})
+    assert report.partitions == [{"month": "2014-02"}]
+    assert report.skipped == 0
+    after = contents(sink)
+    assert after.keys() == before.keys()
+    changed = {path for path in before if after[path][0] != before[path][0]}
+    assert changed == {"month=2014-02/part-0.parquet"}
+    assert {path for path in before if after[path] == before[path]} == {
+        path for path in before if "2014-02" not in path
+    }
+
+
+def test_fewer_rows_leave_no_stale_ones(lake: Path, sink: Path) -> None:
+    pc.score(model(), lake, sink)
+    write_rows(lake / "month=2014-02", rows_of(1, rows=3))
+    report = pc.score(model(), lake, sink)
+    assert (report.rows, report.skipped) == (97, 2)
+    assert pq.read_table(sink / "month=2014-02")["id"].to_pylist() == [1000, 1001, 1002]
+    # More files, as another writer may have left them, are replaced as well.
+    pq.write_table(scored(sink), sink / "month=2014-02" / "part-1.parquet")
+    assert pc.score(model(), lake, sink).skipped == 2
+    assert pq.read_table(sink / "month=2014-02")["id"].to_pylist() == [1000, 1001, 1002]
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "model": {"model": 51},
+    "columns": {"columns": ["id"]},
+    "rows": {"where": [("wind", "==", "N")]},
+    "layout": {"posterior": "list"},
+}
+
+
+@pytest.mark.parametrize("change", sorted(CHANGES))
+def test_another_configuration_is_another_result(lake: Path, sink: Path, change: str) -> None:
+    first = pc.score(model(), lake, sink)
+    options = dict(CHANGES[change])
+    other = model(options.pop("model", 50))
+    with pytest.raises(pc.TableError, match="came of other inputs"):
+        pc.score(other, lake, sink, overwrite="never", **options)
+    second = pc.score(other, lake, sink, **options)
+    assert (second.skipped, len(second.partitions)) == (0, 3)
+    assert second.commit_id != first.commit_id
+    assert pc.score(other, lake, sink, **options).skipped == 3
+
+
+def test_a_file_for_a_sink(lake: Path, tmp_path: Path) -> None:
+    source, sink = lake / "month=2014-01", tmp_path / "scored.parquet"
+    report = pc.score(model(), source, sink)
+    assert (report.rows, report.partitions, report.skipped) == (47, [], 0)
+    before = contents(tmp_path)
+    assert pc.score(model(), source, sink).skipped == 1
+    assert contents(tmp_path) == before
+    assert pc.score(model(51), source, sink).skipped == 0
+    assert set(pq.read_table(sink)["model_id"].to_pylist()) == {model(51).id}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "scored.parquet"]
+    with pytest.raises(pc.TableError, match="is one file and cannot hold partitions"):
+        pc.score(model(), lake, sink)
+
+
+def test_a_directory_for_an_unpartitioned_sink(lake: Path, sink: Path) -> None:
+    source = lake / "month=2014-01"
+    assert pc.score(model(), source, sink).partitions == []
+    assert pc.score(model(), source, sink).skipped == 1
+    write_rows(source, rows_of(1, rows=2))
+    assert pc.score(model(), source, sink).rows == 2
+    assert pq.read_table(sink).num_rows == 2
+
+
+def test_a_link_stays_where_the_table_it_points_to_is_replaced(lake: Path, tmp_path: Path) -> None:
+    disk, link = tmp_path / "disk", tmp_path / "scored"
+    disk.mkdir()
+    link.symlink_to(disk)
+    for number in (50, 51):
+        pc.score(model(number), lake / "month=2014-01", link)
+        assert set(pq.read_table(disk)["model_id"].to_pylist()) == {model(number).id}
+    assert link.is_symlink()
+
+
+def test_a_table_in_memory_is_scored_into_a_partition(sink: Path) -> None:
+    table = rows_of(1).append_column("month", pa.array(["2014-01"] * 30 + ["2014-02"] * 10))
+    pc.score(model(), table, sink, partition={"month": "2014-02"})
+    assert scored(sink)["id"].to_pylist() == list(range(1030, 1040))
+    with pytest.raises(pc.TableError, match=r"no row meets partition \{'month': '2015-01'\}"):
+        pc.score(model(), table, sink, partition={"month": "2015-01"})
+    report = pc.score(model(), table.to_pandas(), sink, partition={"month": "2014-02"})
+    # What has no name cannot be known to be the same.
+    assert report.skipped == 0
+
+
+PARTITIONS: dict[str, tuple[list[Any], set[str]]] = {
+    "integers": ([1, 2, 12], {"k=1", "k=2", "k=12"}),
+    "text": (["2014-01", "a b", "ß/%="], {"k=2014-01", "k=a b", "k=%C3%9F%2F%25%3D"}),
+    "nulls": (["x", None, "y"], {"k=x", "k=__HIVE_DEFAULT_PARTITION__", "k=y"}),
+    "integers and null": ([7, None, 8], {"k=7", "k=__HIVE_DEFAULT_PARTITION__", "k=8"}),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(PARTITIONS))
+def test_partition_values_of_any_kind(tmp_path: Path, sink: Path, kind: str) -> None:
+    values, names = PARTITIONS[kind]
+    table = rows_of(3, rows=30).append_column("k", pa.array(values * 10))
+    pq.write_to_dataset(table, tmp_path / "lake", partition_cols=["k"])
+    report = pc.score(model(), tmp_path / "lake", sink)
+    assert {path.name for path in sink.iterdir()} == names
+    assert scored(sink).select(["id", "k"]).equals(scored(tmp_path / "lake").select(["id", "k"]))
+    assert pc.score(model(), tmp_path / "lake", sink).skipped == 3
+    for partition in report.partitions:
+        assert pc.score(model(), tmp_path / "lake", sink, partition=partition).skipped == 1
+
+
+def test_two_levels_of_partitions(tmp_path: Path, sink: Path) -> None:
+    years, months = [2013, 2014] * 12, ["01", "02", None] * 8
+    table = rows_of(3, rows=24).append_column("year", pa.array(years))
+    table = table.append_column("month", pa.array(months))
+    pq.write_to_dataset(table, tmp_path / "lake", partition_cols=["year", "month"])
+    report = pc.score(model(), tmp_path / "lake", sink)
+    assert len(report.partitions) == 6
+    assert [list(partition) for partition in report.partitions] == [["year", "month"]] * 6
+    before = contents(sink)
+    # However a partition is spelled, it is the same one.
+    for month in ("01", "1", 1):
+        for year in (2014, "2014"):
+            for partition in ({"year": year, "month": month}, {"month": month, "year": year}):
+                assert pc.score(model(), tmp_path / "lake", sink, partition=partition).skipped == 1
+    assert contents(sink) == before
+    assert (
+        scored(sink)
+        .select(["id", "year", "month"])
+        .equals(scored(tmp_path / "lake").select(["id", "year", "month"]))
+    )
+    with pytest.raises(pc.TableError, match="which is no part of a table written here"):
+        pc.score(model(), tmp_path / "lake", sink, partition={"year": 2014})
+    assert contents(sink) == before
+
+
+def test_partitions_without_rows_for_a_filter_are_left_alone(lake: Path, sink: Path) -> None:
+    pc.score(model(), lake, sink)
+    before = contents(sink)
+    report = pc.score(model(), lake, sink, where=[("id", "<", 100)])
+    assert report.partitions == [{"month": "2014-01"}]
+    after = contents(sink)
+    assert {path for path in before if before[path] != after[path]} == {
+        "month=2014-01/_SUCCESS",
+        "month=2014-01/part-0.parquet",
+    }
+
+
+def test_the_posterior_as_a_list(lake: Path, sink: Path) -> None:
+    pc.score(model(), lake, sink, posterior="list", columns=["id"])
+    table, source = scored(sink), scored(lake)
+    assert table.column_names == [
+        *("id", "prediction", "probability", "posterior", "log_density", "model_id", "month")
+    ]
+    assert table.schema.field("posterior").type == pa.list_(pa.float64())
+    np.testing.assert_array_equal(table["posterior"].to_pylist(), model().predict_proba(source))
+    footer = pq.read_schema(sink / "month=2014-01" / "part-0.parquet").metadata
+    assert footer[b"probclass.classes"] == b'["bad", "good"]'
+    assert footer[b"probclass.model_id"] == model().id.encode()
+
+
+def test_the_density_of_a_ball_of_unknown_volume_is_null(lake: Path, sink: Path) -> None:
+    block = pc.Block("knn_density", ["x", "y"], k=3, metric="canberra")
+    other = pc.fit(lake, pc.ModelSpec("air", [block]))
+    pc.score(other, lake, sink, columns=[])
+    table = ds.dataset(sink).to_table()
+    assert table["log_density"].null_count == table.num_rows == 141
+    assert table.schema.field("log_density").type == pa.float64()
+    assert table["probability"].null_count == 0
+    with pytest.raises(pc.NotSupportedError, match="ball of unknown volume"):
+        other.score_samples(lake_rows := pq.read_table(lake))
+    assert len(other.predict(lake_rows)) == 141
+
+
+def test_columns_to_keep(lake: Path, sink: Path) -> None:
+    pc.score(model(), lake, sink, columns="air")
+    assert pq.read_schema(sink / "month=2014-01" / "part-0.parquet").names == ["air", *SCORED]
+    for columns, message in (
+        (["id", "wend"], r"no column 'wend'; the table has .*'wind'"),
+        (["id", "wend", "ide"], r"no columns 'ide', 'wend'"),
+    ):
+        with pytest.raises(pc.DataError, match=message):
+            pc.score(model(), lake, sink, columns=columns)
+    with pytest.raises(pc.SpecError, match="column 'id' is to be kept twice"):
+        pc.score(model(), lake, sink, columns=["id", "x", "id"])
+
+
+@pytest.mark.parametrize("name", ["prediction", "probability", "p_good", "log_density", "model_id"])
+def test_a_kept_column_with_the_name_of_a_scored_one(tmp_path: Path, sink: Path, name: str) -> None:
+    source = write_rows(tmp_path / "rows", rows_of(1).append_column(name, pa.array(range(40))))
+    with pytest.raises(pc.SpecError, match=f"column '{name}' would stand twice"):
+        pc.score(model(), source, sink)
+    assert not sink.exists()
+    assert pc.score(model(), source, sink, columns=["id"]).rows == 40
+
+
+def test_a_scored_table_is_a_source_too(lake: Path, sink: Path, tmp_path: Path) -> None:
+    pc.score(model(), lake, sink)
+    with pytest.raises(pc.SpecError, match="would stand twice in the scored table"):
+        pc.score(model(51), sink, tmp_path / "again")
+    assert pc.score(model(51), sink, tmp_path / "again", columns=["id"]).rows == 141
+    agreement = pc.ModelSpec("prediction", [pc.Block("categorical", ["wind"])])
+    assert pc.fit(sink, agreement, partition={"month": "2014-01"}).training["rows"] == 47
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_cancelled_through_progress_nothing_is_committed(
+    lake: Path, sink: Path, last: bool
+) -> None:
+    """Also by the last call, when all rows are staged and the commit is next."""
+    pc.score(model(), lake, sink)
+    before = contents(sink.parent)
+    calls: list[int] = []
+
+    class CancelledError(Exception):
+        pass
+
+    def cancel_later(done: int, total: int | None) -> None:
+        calls.append(done)
+        assert total == 47
+        # Two files: a call after each, and one right before the commit.
+        if len(calls) == (3 if last else 1):
+            assert not any(path.name == "_SUCCESS" for path in sink.parent.glob("_staging*/**/*"))
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        pc.score(model(51), lake, sink, partition={"month": "2014-02"}, progress=cancel_later)
+    assert calls == ([40, 47, 47] if last else [40])
+    assert contents(sink.parent) == before
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_training_and_evaluating_can_be_cancelled(lake: Path, workers: int) -> None:
+    def cancel(done: int, total: int | None) -> None:
+        raise InterruptedError(f"at {done} of {total}")
+
+    with pytest.raises(InterruptedError, match="of 141"):
+        pc.fit(lake, SPEC, workers=workers, progress=cancel)
+    with pytest.raises(InterruptedError, match="at 40 of 141"):
+        pc.evaluate(model(), lake, workers=workers, progress=cancel)
+
+
+def test_progress_reaches_the_total(lake: Path, sink: Path) -> None:
+    for work in (
+        lambda **more: pc.fit(lake, SPEC, **more),
+        lambda **more: pc.evaluate(model(), lake, **more),
+        lambda **more: pc.score(model(), lake, sink, **more),
+        lambda **more: pc.score(model(), lake, sink, **more),
+    ):
+        told: list[tuple[int, int | None]] = []
+        work(progress=lambda done, total, told=told: told.append((done, total)))
+        assert told[-1] == (141, 141)
+        assert [done for done, _ in told] == sorted(done for done, _ in told)
