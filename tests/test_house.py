@@ -38,7 +38,9 @@ ERRORS = sorted(
     for name, value in vars(errors).items()
     if inspect.isclass(value) and issubclass(value, errors.ProbClassError)
 )
-OPERATORS = sorted(name for name in probclass_airflow.__all__ if re.fullmatch(r"\w+Operator", name))
+OPERATORS = sorted(
+    name for name in probclass_airflow.__all__ if re.fullmatch(r"ProbClass\w+Operator", name)
+)
 LONGEST_FILE = 400
 
 
