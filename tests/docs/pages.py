@@ -55,11 +55,11 @@ def blocks(text: str) -> list[Block]:
 def examples(text: str) -> Iterator[tuple[Block, str]]:
     """Each ``python`` block, with the ``text`` block right below it: what it prints."""
     found = blocks(text)
-    for block, below in zip(found, [*found[1:], None], strict=True):
+    shown = {block.start: block.body for block in found if block.language == "text"}
+    for block in found:
         if block.language == "python":
-            shown = below is not None and below.language == "text"
-            adjacent = shown and not text[block.end : below.start].strip() if below else False
-            yield block, below.body if below is not None and adjacent else ""
+            below = len(text) - len(text[block.end :].lstrip())
+            yield block, shown.get(below, "")
 
 
 def prose(text: str) -> str:

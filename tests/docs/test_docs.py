@@ -1,4 +1,4 @@
-"""The documentation is true: examples print what it shows, links lead somewhere, nothing is left out.
+"""The documentation is true: examples print what it shows, links lead on, nothing is left out.
 
 In README and ``docs/`` the ``python`` blocks of a page run in order in one namespace, in a folder
 of their own that has ``tests/data``; a ``text`` block right below one is what it prints, ``...``
