@@ -203,6 +203,7 @@ def category_codes(column: pa.Array) -> tuple[IntArray, list[str]]:
         column = column.dictionary_encode()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
+    column = _own_dictionary(column)
     indices = column.indices
     if indices.null_count:
         indices = pc.fill_null(indices.cast(pa.int64()), MISSING)
@@ -212,6 +213,16 @@ def category_codes(column: pa.Array) -> tuple[IntArray, list[str]]:
         null = values.index(None)
         codes = np.where(codes == null, MISSING, codes)
     return codes, ["" if value is None else value for value in values]
+
+
+def _own_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The column, without the values of a dictionary that is longer than itself.
+
+    A batch may share the dictionary of a whole row group, which would be gone through once a batch.
+    """
+    if len(column.dictionary) <= len(column):
+        return column
+    return column.dictionary_decode().dictionary_encode()
 
 
 def category_values(values: pa.Array) -> list[str | None]:
@@ -250,6 +261,7 @@ def class_labels(batch: pa.RecordBatch, label: str) -> pa.DictionaryArray:
     try:
         if not pa.types.is_dictionary(column.type):
             return column.cast(target).dictionary_encode()
+        column = _own_dictionary(column)
         if column.type.value_type == target:
             return column
         return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(target))

@@ -65,14 +65,12 @@ def _sliced_moments(values: FloatArray, groups: ByClass) -> Moments:
     The values are sorted by class and used up; a NaN among them makes its class NaN.
     """
     count = groups.counts.astype(np.float64)
-    mean, residue, scatter = np.empty((3, len(count)))
-    for group, rows in enumerate(groups.slices):
-        part = values[rows]
-        mean[group] = part.sum() / count[group]
-        part -= mean[group]
-        residue[group] = part.sum() / count[group]
-        scatter[group] = part.dot(part)
-    return _corrected(count, mean, residue, scatter)
+    mean = np.add.reduceat(values, groups.starts) / count
+    parts = [values[rows] for rows in groups.slices]
+    for part, centre in zip(parts, mean, strict=True):
+        part -= centre
+    residue = np.add.reduceat(values, groups.starts) / count
+    return _corrected(count, mean, residue, np.array([part.dot(part) for part in parts]))
 
 
 def _reduced_moments(values: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:

@@ -94,7 +94,7 @@ def _summarize(
     workers: int | None,
     progress: Progress | None,
 ) -> tuple[Statistics, Plan]:
-    plan = table.plan(spec.training_columns, partition=partition, where=where)
+    plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
     counter = _Counter(progress, plan.rows)
 
     def of(fragment: Fragment) -> Statistics:
@@ -125,7 +125,7 @@ def evaluate(
         TableError: the table or partition is not there or cannot be read.
     """
     columns = (model.spec.label, *model.spec.features)
-    plan = open_table(source).plan(columns, partition=partition, where=where)
+    plan = open_table(source).plan(columns, partition=partition, where=where, coded=True)
     counter = _Counter(progress, plan.rows)
     evaluator = Evaluator(model)
     for part in ordered_map(evaluator.measure, counter.counted(plan.batches()), workers):

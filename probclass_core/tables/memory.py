@@ -53,6 +53,7 @@ class MemoryTable(_InMemory):
         *,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
+        coded: bool = False,
     ) -> Plan:
         columns = self.schema.names if columns is None else list(columns)
         check_columns(self.schema, columns)
@@ -98,6 +99,7 @@ class ReaderTable(_InMemory):
         *,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
+        coded: bool = False,
     ) -> Plan:
         columns = self.schema.names if columns is None else list(columns)
         check_columns(self.schema, columns)

@@ -70,6 +70,7 @@ class Table(Protocol):
         *,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
+        coded: bool = False,
     ) -> Plan:
         """Fragments to read.
 
@@ -77,6 +78,7 @@ class Table(Protocol):
             columns: which ones, in order; all by default.
             partition: values of partition columns; it must be there.
             where: rows to keep; see `filters.expression`.
+            coded: text columns may come as dictionaries, where that is less work.
 
         Raises:
             DataError: a column is not there, or of types that do not go together.
