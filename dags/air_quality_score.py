@@ -33,16 +33,15 @@ def air_quality_score() -> None:
                 columns=["time", "air"],
                 outlets=[Asset(f"{spec.stem}.scored")],
             )
-            evaluate = ProbClassEvaluateOperator(
+            ProbClassEvaluateOperator(
                 task_id="evaluate",
                 source=LAKE,
                 store=STORE,
                 # The very version that scored, even if the alias has moved since.
-                model="{{ ti.xcom_pull(task_ids='" + score.task_id + "')['model'] }}",
+                model=score.output["model"],
                 partition={"month": MONTH},
                 outlets=[Asset(f"{spec.stem}.quality")],
             )
-            score >> evaluate
 
 
 air_quality_score()

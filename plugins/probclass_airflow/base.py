@@ -26,10 +26,18 @@ class ProbClassTaskStopped(AirflowException):
 
 
 class ProbClassOperator(BaseOperator):
-    """A task that makes one call of probclass; a subclass says which, in `call`."""
+    """A task that makes one call of probclass; a subclass says which, in `call`.
+
+    Args:
+        multiple_outputs: let each entry of the summary be an XCom of its own as well, so that a
+            later task can take ``train.output["model"]``.
+    """
 
     _stop_requested = False
     _last_log_line = 0.0
+
+    def __init__(self, *, multiple_outputs: bool = True, **kwargs: Any) -> None:
+        super().__init__(multiple_outputs=multiple_outputs, **kwargs)
 
     @abstractmethod
     def call(self, run: dict[str, str]) -> dict[str, Any]:

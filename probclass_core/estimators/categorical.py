@@ -302,7 +302,7 @@ class CategoricalLikelihood:
         if unknown.any():
             value = values[codes[np.argmax(unknown)]]
             raise DataError(
-                f"column {feature!r} has {int(unknown.sum())} values outside its domain, such as "
+                f"column {feature!r}: rows outside its domain: {int(unknown.sum())}, such as "
                 f"{value!r}; it knows {one_of(domain.to_pylist())}. Set unseen to 'pseudo_count' "
                 "or 'ignore' to score them."
             )
