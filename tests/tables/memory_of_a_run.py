@@ -1,0 +1,62 @@
+"""Fits or scores so many rows, made on the fly, and tells the peak memory of the process in MiB.
+
+Run as ``python memory_of_a_run.py fit|score <rows> <folder>``.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import probclass_core as pc
+
+BATCH = 50_000
+SPEC = pc.ModelSpec(
+    "label",
+    [
+        pc.Block("gaussian_diagonal", ["a", "b", "c"]),
+        pc.Block("gaussian_full", ["d", "e", "f"]),
+        pc.Block("categorical", ["u"]),
+    ],
+)
+
+
+def batch() -> pa.RecordBatch:
+    noise = np.random.default_rng(0)
+    numbers = {name: noise.normal(size=BATCH) for name in "abcdef"}
+    labels = {"label": noise.choice(["p", "q", "r"], BATCH), "u": noise.choice(["N", "S"], BATCH)}
+    return pa.record_batch({**numbers, **labels})
+
+
+def stream(rows: int) -> pa.RecordBatchReader:
+    """A new copy of the batch each time, so that who keeps them keeps memory."""
+    one = batch()
+
+    def copies() -> Iterator[pa.RecordBatch]:
+        for _ in range(rows // BATCH):
+            columns = [pa.concat_arrays([column[:1], column[1:]]) for column in one.columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=one.schema)
+
+    return pa.RecordBatchReader.from_batches(one.schema, copies())
+
+
+def fit(rows: int, folder: Path) -> None:
+    assert pc.fit(stream(rows), SPEC, workers=1).training["rows"] == rows
+
+
+def score(rows: int, folder: Path) -> None:
+    """Score, and read the scored table back."""
+    model = pc.fit(stream(BATCH), SPEC)
+    assert pc.score(model, stream(rows), folder / "scored", workers=1).rows == rows
+    assert pc.evaluate(model, folder / "scored", workers=1).rows == rows
+    assert pc.fit(folder / "scored", SPEC, workers=1).training["rows"] == rows
+
+
+if __name__ == "__main__":
+    {"fit": fit, "score": score}[sys.argv[1]](int(sys.argv[2]), Path(sys.argv[3]))
+    sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}\n")

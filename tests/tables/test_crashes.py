@@ -1,0 +1,211 @@
+"""Killed at any instant, or read at any instant: a partition is the old one or the new one.
+
+``PROBCLASS_KILLS`` says how many scorings to kill at random; a campaign takes thousands.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as compute
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from lakes import contents, model, rows_of, write_rows
+
+import probclass_core as pc
+
+KILLS = int(os.environ.get("PROBCLASS_KILLS", "25"))
+REPLACEMENTS = 200
+PROCESSES = Path(__file__).parent / "scoring_processes.py"
+ROWS = {"old": 4_000, "new": 6_000}
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, PROCESSES, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two models, two lakes of as many rows, and the old one's scored table."""
+    store = pc.ModelStore(tmp_path / "store")
+    for seed, (which, rows) in enumerate(ROWS.items(), start=50):
+        store.promote(which, store.save(model(seed), which), alias="champion")
+        write_rows(tmp_path / which / "month=2014-01", rows_of(1))
+        write_rows(tmp_path / which / "month=2014-02", rows_of(2, rows))
+    pc.score(model(50), tmp_path / "old", tmp_path / "scored")
+    return tmp_path
+
+
+def state(table: pa.Table) -> str:
+    """Which of the two a partition is; it must be all of one, and nothing else."""
+    [model_id] = set(table["model_id"].to_pylist())
+    which = {model(50).id: "old", model(51).id: "new"}[model_id]
+    assert table.num_rows == ROWS[which]
+    # Each id once: the sum of 2000, 2001, …
+    expected = sum(range(2000, 2000 + ROWS[which]))
+    assert compute.sum(table["id"].cast(pa.int64())).as_py() == expected
+    return which
+
+
+def with_duckdb(sink: Path) -> pa.Table:
+    query = "select id, model_id from read_parquet($1, hive_partitioning = true) where month = $2"
+    with duckdb.connect() as connection:
+        found = connection.sql(query, params=[f"{sink}/**/*.parquet", "2014-02"])
+        return found.to_arrow_table()
+
+
+def with_polars(sink: Path) -> pa.Table:
+    scan = pl.scan_parquet(sink, hive_partitioning=True)
+    return scan.filter(pl.col("month") == "2014-02").select("id", "model_id").collect().to_arrow()
+
+
+READERS: dict[str, Callable[[Path], pa.Table]] = {
+    "pyarrow": lambda sink: pq.read_table(sink / "month=2014-02", columns=["id", "model_id"]),
+    "pyarrow dataset": lambda sink: ds.dataset(sink, partitioning="hive").to_table(
+        columns=["id", "model_id"], filter=ds.field("month") == "2014-02"
+    ),
+    "duckdb": with_duckdb,
+    "polars": with_polars,
+}
+
+
+def test_killed_before_any_step_all_is_old_or_new_and_a_rerun_completes(folder: Path) -> None:
+    finish(start("killed_before_every_step", folder))
+    other = {path: kept for path, kept in contents(folder / "scored").items() if "-01" in path}
+    steps = sorted((folder / "steps").iterdir())
+    states = []
+    for step in steps:
+        sink = step / "scored"
+        found = {state(read(sink)) for read in READERS.values()}
+        assert len(found) == 1
+        states.extend(found)
+        report = pc.score(model(51), folder / "new", sink, partition={"month": "2014-02"})
+        assert report.skipped == (1 if found == {"new"} else 0)
+        assert {state(read(sink)) for read in READERS.values()} == {"new"}
+        assert {path: digest for path, (digest, _) in contents(sink).items() if "-01" in path} == {
+            path: digest for path, (digest, _) in other.items()
+        }
+    # Old before the one step that commits, new after it; the kill came on either side.
+    assert states == sorted(states, reverse=True)
+    assert 5 < states.count("old") < len(states) - 2
+
+
+def test_killed_at_random_all_is_old_or_new_and_a_rerun_completes(folder: Path) -> None:
+    chance = random.Random(0)
+    sink = folder / "scored"
+    process = start("killed_at_request", folder)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+    def attempt(which: str, seconds: float) -> str:
+        print(which, seconds, file=process.stdin, flush=True)
+        return process.stdout.readline().strip()
+
+    takes = float(attempt("new", 60.0))
+    present = "new"
+    outcomes = []
+    for _ in range(KILLS):
+        wanted = "old" if present == "new" else "new"
+        outcome = attempt(wanted, chance.uniform(0.0, 1.1 * takes))
+        outcomes.append(outcome)
+        found = {state(read(sink)) for read in READERS.values()}
+        assert found in ({present}, {wanted})
+        if outcome != "killed":
+            assert found == {wanted}
+        assert float(attempt(wanted, 60.0)) > 0.0
+        assert {state(read(sink)) for read in READERS.values()} == {wanted}
+        present = wanted
+    finish(process)
+    assert outcomes.count("killed") > 0.3 * KILLS
+    assert sorted(path.name for path in (sink / "month=2014-02").iterdir()) == [
+        "_SUCCESS",
+        "part-0.parquet",
+    ]
+
+
+def with_polars_from_a_handle(sink: Path) -> pa.Table:
+    """By path polars opens a file twice; it panics where that is replaced in between."""
+    with (sink / "month=2014-02" / "part-0.parquet").open("rb") as file:
+        return pl.read_parquet(file, columns=["id", "model_id"]).to_arrow()
+
+
+def test_readers_in_a_loop_see_old_or_new_while_a_partition_is_replaced(folder: Path) -> None:
+    readers = {**READERS, "polars": with_polars_from_a_handle}
+    seen: dict[str, list[str]] = {name: [] for name in readers}
+    process = start("replaced_again_and_again", folder, REPLACEMENTS)
+    while process.poll() is None:
+        for name, read in readers.items():
+            try:
+                seen[name].append(state(read(folder / "scored")))
+            except duckdb.Error:  # it opens a file twice as well, and sees that it is not the same
+                seen[name].append("try again")
+    finish(process)
+    for name, states in seen.items():
+        assert {"old", "new"} <= set(states)
+        assert states.count("try again") <= (0.2 * len(states) if name == "duckdb" else 0)
+    assert not list(folder.rglob("_staging*"))
+
+
+def test_what_a_killed_attempt_left_is_removed_once_it_is_old(folder: Path) -> None:
+    left = folder / "_staging-1"
+    shutil.copytree(folder / "scored" / "month=2014-02", left / "content")
+    pc.score(model(51), folder / "new", folder / "scored")
+    assert left.is_dir(), "it may be somebody's work"
+    a_day_ago = time.time() - 25 * 3600
+    for path in (left, *left.rglob("*")):
+        os.utime(path, (a_day_ago, a_day_ago))
+    pc.score(model(50), folder / "old", folder / "scored")
+    assert not left.exists()
+
+
+def test_without_a_system_call_for_it_a_partition_is_still_replaced_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two renames, and a reader may for a moment find no partition; never a part of one."""
+    monkeypatch.setattr(sys, "platform", "unknown")
+    sink = folder / "scored"
+    stop = threading.Event()
+    seen = []
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                seen.append(state(pq.read_table(sink / "month=2014-02" / "part-0.parquet")))
+            except FileNotFoundError:
+                seen.append("none")
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(10):
+        which = ("new", "old")[number % 2]
+        pc.score(model(51 - number % 2), folder / which, sink, partition={"month": "2014-02"})
+        assert state(READERS["pyarrow"](sink)) == which
+    stop.set()
+    reader.join()
+    assert set(seen) <= {"old", "new", "none"}
+    assert {"old", "new"} <= set(seen)
