@@ -1,0 +1,215 @@
+"""Plugins as pip would leave them: found by entry point, and every failure named."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ESTIMATOR = '''
+"""An exponential density of one positive column, written against the public contract."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import probclass_core as pk
+
+
+class Exponential(pk.LikelihoodEstimator):
+    name = "{name}"
+
+    def summarize(self, batch, classes, weights):
+        weight = np.ones(batch.num_rows) if weights is None else weights
+        values = batch.column(0).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return self.merge([pa.table({{
+            "class": classes.dictionary_decode(), "count": weight, "sum": weight * values,
+        }})])
+
+    def merge(self, tables):
+        grouped = pa.concat_tables(tables).group_by("class", use_threads=False)
+        merged = grouped.aggregate([("count", "sum"), ("sum", "sum")])
+        return merged.rename_columns(["class", "count", "sum"]).sort_by("class")
+
+    def finalize(self, statistics, classes):
+        place = pc.index_in(classes, value_set=statistics["class"].combine_chunks())
+        rows = statistics.take(place)
+        return pa.table({{"class": classes, "rate": pc.divide(rows["count"], rows["sum"])}})
+
+    def likelihood(self, parameters, classes):
+        return ExponentialLikelihood(self.features.names[0], parameters["rate"].to_numpy())
+
+
+class ExponentialLikelihood:
+    normalised = True
+
+    def __init__(self, column, rate):
+        self.column, self.rate = column, rate
+
+    def log_likelihood(self, batch):
+        x = batch.column(self.column).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.log(self.rate) - self.rate * x[:, None]
+'''
+
+HOOK = """
+PROBCLASS_API = 1
+
+@pk.hookimpl
+def probclass_estimators():
+    yield pk.EstimatorPlugin("{name}", Exponential, "an exponential density")
+"""
+
+GOOD = ESTIMATOR + HOOK
+
+USE = """
+import json, logging, sys
+import numpy as np, pyarrow as pa
+import probclass_core as pk
+table = pa.table({"x": [1.0, 2.0, 3.0, 10.0, 20.0, 30.0], "y": list("aaabbb")})
+"""
+
+
+def install(folder: Path, distribution: str, source: str, version: str = "1.2") -> None:
+    """A module and its metadata, in the form of an installed wheel."""
+    module = distribution.replace("-", "_")
+    (folder / f"{module}.py").write_text(source, encoding="utf-8")
+    info = folder / f"{module}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
+    )
+    (info / "entry_points.txt").write_text(f"[probclass]\n{module} = {module}\n")
+
+
+def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """A fresh Python that finds what is installed in the folder."""
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-c", USE + script],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def refusal(folder: Path) -> str:
+    """What `pc.estimators()` says of the plugins in the folder."""
+    script = """
+try:
+    pk.estimators()
+except pk.PluginError as error:
+    print(error)
+"""
+    done = run(folder, script)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_an_estimator_of_another_distribution_goes_the_whole_road(tmp_path: Path) -> None:
+    """Fit, store, load and score; the rate is n / Σx, the density rate · exp(−rate x)."""
+    install(tmp_path, "expo", GOOD.format(name="exponential"))
+    script = f"""
+import pyarrow.parquet as pq
+model = pk.fit(table, pk.ModelSpec("y", [pk.Block("exponential", ["x"])]))
+store = pk.ModelStore({str(tmp_path / "models")!r})
+loaded = store.load(store.save(model, "waiting").ref)
+pk.score(loaded, table, {str(tmp_path / "scored.parquet")!r})
+print(json.dumps({{
+    "listed": "exponential" in pk.estimators(),
+    "rates": model.parameters["exponential"]["rate"].to_pylist(),
+    "likelihood": loaded.log_likelihood_by_block({{"x": [4.0]}})[0, :, 0].tolist(),
+    "predicted": pq.read_table({str(tmp_path / "scored.parquet")!r})["prediction"].to_pylist(),
+}}))
+"""
+    done = run(tmp_path, script)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["listed"]
+    assert said["rates"] == pytest.approx([3 / 6, 3 / 60])
+    expected = [math.log(rate) - 4.0 * rate for rate in (0.5, 0.05)]
+    assert said["likelihood"] == pytest.approx(expected)
+    assert said["predicted"] == ["a", "a", "a", "b", "b", "b"]
+
+
+BROKEN = {
+    "raises on import": (
+        "raise RuntimeError('no licence found')",
+        ["cannot be loaded", "RuntimeError: no licence found"],
+    ),
+    "built for another contract": (
+        GOOD.format(name="exponential").replace("PROBCLASS_API = 1", "PROBCLASS_API = 2"),
+        ["built for API version 2", "this probclass has 1"],
+    ),
+    "names no contract": (
+        GOOD.format(name="exponential").replace("PROBCLASS_API = 1", ""),
+        ["names no API version", "PROBCLASS_API = 1"],
+    ),
+    "misspells the hook": (
+        GOOD.format(name="exponential").replace("probclass_estimators", "probclass_estimator"),
+        ["probclass_estimator"],
+    ),
+    "yields another thing": (
+        ESTIMATOR.format(name="exponential")
+        + HOOK.replace('yield pk.EstimatorPlugin("{name}", Exponential, "an exponential density")',
+                       "yield Exponential"),
+        ["must yield EstimatorPlugin"],
+    ),
+    "fails in its hook": (
+        ESTIMATOR.format(name="exponential")
+        + "\nPROBCLASS_API = 1\n\n@pk.hookimpl\ndef probclass_estimators():\n    return [1 / 0]\n",
+        ["ZeroDivisionError"],
+    ),
+    "takes the name of a built-in": (
+        GOOD.format(name="gaussian_full"),
+        ["'gaussian_full' is offered by 2 plugins", "built in"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_plugin_is_named_with_its_distribution_and_version(
+    tmp_path: Path, case: str
+) -> None:
+    source, words = BROKEN[case]
+    install(tmp_path, "expo", source)
+    said = refusal(tmp_path)
+    assert "\n" not in said
+    for word in [*words, "expo", "1.2"]:
+        assert word in said
+
+
+def test_two_plugins_of_one_name_are_both_named(tmp_path: Path) -> None:
+    install(tmp_path, "expo", GOOD.format(name="exponential"), version="1.2")
+    install(tmp_path, "other-expo", GOOD.format(name="exponential"), version="3.4")
+    said = refusal(tmp_path)
+    for word in ("'exponential' is offered by 2 plugins", "of expo 1.2", "of other-expo 3.4"):
+        assert word in said
+
+
+def test_a_broken_plugin_is_an_error_in_the_log_of_a_model_without_it(tmp_path: Path) -> None:
+    """The model is fitted all the same; asking for the missing estimator raises with the cause."""
+    install(tmp_path, "expo", "raise RuntimeError('no licence found')")
+    script = """
+logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+model = pk.fit(table, pk.ModelSpec("y", [pk.Block("gaussian_diagonal", ["x"])]))
+print(model.predict({"x": [2.5]})[0])
+try:
+    pk.fit(table, pk.ModelSpec("y", [pk.Block("exponential", ["x"])]))
+except pk.PluginError as error:
+    print(error, type(error.__cause__).__name__)
+"""
+    done = run(tmp_path, script)
+    assert done.returncode == 0, done.stderr
+    predicted, refused = done.stdout.splitlines()
+    assert predicted == "a"
+    assert "unknown estimator 'exponential'" in refused
+    assert "no licence found" in refused
+    assert refused.endswith("PluginError")
+    assert done.stderr.count("ERROR plugin 'expo' (expo) of expo 1.2 cannot be loaded") == 1
