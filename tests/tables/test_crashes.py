@@ -195,7 +195,9 @@ def test_without_a_system_call_for_it_a_partition_is_still_replaced_whole(
     def read() -> None:
         while not stop.is_set():
             try:
-                seen.append(state(pq.read_table(sink / "month=2014-02" / "part-0.parquet")))
+                # By path pyarrow opens a single file twice, and may take two files for one.
+                with (sink / "month=2014-02" / "part-0.parquet").open("rb") as file:
+                    seen.append(state(pq.read_table(file)))
             except FileNotFoundError:
                 seen.append("none")
 
