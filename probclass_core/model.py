@@ -139,10 +139,13 @@ class Model:
 
     def joint(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x, c) of one batch, ``(n, k)``."""
-        total = np.tile(self.log_prior, (batch.num_rows, 1))
-        for block in self.spec.blocks:
-            part = select(batch, block.columns)
-            total += self.likelihoods[str(block.name)].log_likelihood(part)
+        parts = (
+            self.likelihoods[str(block.name)].log_likelihood(select(batch, block.columns))
+            for block in self.spec.blocks
+        )
+        total = next(parts) + self.log_prior  # a new array, in the memory order of the first part
+        for part in parts:
+            total += part
         return total
 
     def by_block(self, batch: pa.RecordBatch) -> FloatArray:

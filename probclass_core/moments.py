@@ -114,7 +114,7 @@ def cross_moments(matrix: FloatArray, groups: ByClass, weights: FloatArray | Non
     size = (len(groups.counts), len(matrix), len(matrix))
     count, mean, scatter = np.empty(size), np.empty(size), np.empty(size)
     for group, rows in enumerate(groups.slices):
-        part = matrix[:, groups.order[rows]]
+        part = np.take(matrix, groups.order[rows], axis=1, mode="clip")
         weight = None if weights is None else weights[groups.order[rows]]
         count[group], mean[group], scatter[group] = _cross_moments(part, weight)
     return Moments(count, mean, scatter)
@@ -123,25 +123,22 @@ def cross_moments(matrix: FloatArray, groups: ByClass, weights: FloatArray | Non
 def _cross_moments(
     part: FloatArray, weight: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of one class, ``(d, n)``: count, mean and scatter, each ``(d, d)``."""
-    observed = ~np.isnan(part)
-    complete = bool(observed.all())
-    weight = np.ones(part.shape[1]) if weight is None else weight
-    if complete:
-        total = weight.sum()
-        centre = (part @ weight) / total
+    """Of one class, ``(d, n)``, which is used up: count, mean and scatter, each ``(d, d)``."""
+    centre = part.mean(axis=1)
+    if weight is None and not np.isnan(centre).any():
+        rows = float(part.shape[1])
+        part -= centre[:, None]
+        residue = part.mean(axis=1)[:, None]
+        scatter = part @ part.T - rows * residue * residue.T
+        count = np.full_like(scatter, rows)
+        mean = np.broadcast_to(centre[:, None] + residue, scatter.shape)
     else:
+        observed = ~np.isnan(part)
+        weight = np.ones(part.shape[1]) if weight is None else weight
         part = np.where(observed, part, 0.0)
         present = observed @ weight
         centre = (part @ weight) / np.where(present > 0.0, present, 1.0)
-    deviation = part - centre[:, None]
-    if complete:
-        residue = (deviation @ weight)[:, None] / total
-        scatter = (deviation * weight) @ deviation.T - total * residue * residue.T
-        count = np.full_like(scatter, total)
-        mean = np.broadcast_to(centre[:, None] + residue, scatter.shape)
-    else:
-        deviation *= observed
+        deviation = (part - centre[:, None]) * observed
         indicator = observed.astype(np.float64)
         count = (indicator * weight) @ indicator.T
         divisor = np.where(count > 0.0, count, 1.0)

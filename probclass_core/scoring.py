@@ -79,7 +79,7 @@ class Scorer:
         decision = posterior.decision
         columns: list[pa.Array] = [batch.column(name) for name in self.passthrough]
         columns.append(self.model.classes.take(pa.array(decision.astype(np.int64))))
-        columns.append(pa.array(probability[np.arange(batch.num_rows), decision]))
+        columns.append(pa.array(probability.max(axis=1)))
         if self.as_list:
             width = probability.shape[1]
             offsets = np.arange(0, probability.size + 1, width, dtype=np.int32)

@@ -20,7 +20,6 @@ from probclass_core.arrays import (
     is_numeric_type,
     label_codes,
     numeric_column,
-    numeric_matrix,
     sorted_classes,
 )
 from probclass_core.errors import DataError
@@ -48,7 +47,7 @@ from probclass_core.moments import (
 __all__ = ["PROBCLASS_API", "GaussianDiagonal", "probclass_estimators"]
 
 LOG_2PI = math.log(2.0 * math.pi)
-_BLOCK_ROWS = 4096
+BLOCK_ROWS = 4096
 """Rows handled at once in scoring: a block of 20 features stays in the processor's cache."""
 
 
@@ -157,39 +156,48 @@ class GaussianDiagonalLikelihood:
 
     def __init__(self, features: Sequence[str], mean: FloatArray, variance: FloatArray) -> None:
         self.features = list(features)
-        self.mean = mean
         self.point_mass: BoolArray = variance == 0.0
-        width = np.sqrt(np.where(self.point_mass, 1.0, variance))
-        self.precision = np.where(self.point_mass, 0.0, 1.0 / width)
+        width = np.sqrt(variance)
+        # Each feature in units of its widest class, so that squares neither overflow nor vanish;
+        # rounded to a power of two, which scales exactly.
+        self.scale = np.ldexp(1.0, -np.frexp(width.max(axis=0))[1])
+        self.mean = mean * self.scale
+        narrow = np.maximum(width * self.scale, 1e-150)
+        self.weight = np.where(self.point_mass, 0.0, -0.5 / narrow**2)
         self.log_peak = -0.5 * LOG_2PI - np.log(np.where(self.point_mass, POINT_MASS_WIDTH, width))
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        matrix = numeric_matrix(batch, self.features)
-        result = np.empty((batch.num_rows, len(self.mean)))
-        for start in range(0, batch.num_rows, _BLOCK_ROWS):
-            rows = slice(start, start + _BLOCK_ROWS)
-            self._fill(matrix[:, rows], result[rows])
-        return result
+        columns = [numeric_column(batch, name) for name in self.features]
+        result = np.empty((len(self.mean), batch.num_rows))
+        block, deviation = np.empty((2, len(columns), min(BLOCK_ROWS, batch.num_rows)))
+        for start in range(0, batch.num_rows, BLOCK_ROWS):
+            rows = slice(start, min(start + BLOCK_ROWS, batch.num_rows))
+            held = slice(rows.stop - start)
+            # A square beyond float64 is a likelihood of 0, and so is ∞ · 0, off a point mass.
+            with np.errstate(over="ignore", invalid="ignore"):
+                for row, column, scale in zip(block, columns, self.scale, strict=True):
+                    np.multiply(column[rows], scale, out=row[held])
+                self._fill(block[:, held], deviation[:, held], result[:, rows])
+        return result.T
 
-    def _fill(self, block: FloatArray, result: FloatArray) -> None:
+    def _fill(self, block: FloatArray, deviation: FloatArray, result: FloatArray) -> None:
+        """From features in their units ``(d, m)`` to ``(k, m)``; ``deviation`` is used up."""
         missing = np.isnan(block)
         some_missing = bool(missing.any())
         if some_missing:
-            log_peak = (~missing).T.astype(np.float64) @ self.log_peak.T
+            result[:] = self.log_peak @ (~missing).astype(np.float64)
         else:
-            log_peak = np.broadcast_to(self.log_peak.sum(axis=1), result.shape)
-        for column, (mean, precision) in enumerate(zip(self.mean, self.precision, strict=True)):
-            deviation = block - mean[:, None]
-            with np.errstate(over="ignore"):  # a square beyond float64 is a likelihood of 0
-                deviation *= precision[:, None]
-                if some_missing:
-                    deviation[missing] = 0.0
-                square = np.einsum("dn,dn->n", deviation, deviation)
-            result[:, column] = log_peak[:, column] - 0.5 * square
-            masses = np.flatnonzero(self.point_mass[column])
+            result[:] = self.log_peak.sum(axis=1)[:, None]
+        for number, mean in enumerate(self.mean):
+            np.subtract(block, mean[:, None], out=deviation)
+            if some_missing:
+                deviation[missing] = 0.0
+            np.multiply(deviation, deviation, out=deviation)
+            result[number] += self.weight[number] @ deviation
+            masses = np.flatnonzero(self.point_mass[number])
             if len(masses):
                 off = (block[masses] != mean[masses, None]) & ~missing[masses]
-                result[off.any(axis=0), column] = -np.inf
+                result[number, off.any(axis=0)] = -np.inf
 
 
 def check_counts(

@@ -34,7 +34,12 @@ from probclass_core.estimator import (
     require_types,
     with_notes,
 )
-from probclass_core.estimators.gaussian_diagonal import LOG_2PI, check_counts, feature_scale
+from probclass_core.estimators.gaussian_diagonal import (
+    BLOCK_ROWS,
+    LOG_2PI,
+    check_counts,
+    feature_scale,
+)
 from probclass_core.hookspecs import hookimpl
 from probclass_core.moments import (
     Moments,
@@ -186,24 +191,27 @@ class GaussianFullLikelihood:
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         matrix = numeric_matrix(batch, self.features)
-        result = np.empty((batch.num_rows, len(self.mean)))
+        result = np.empty((len(self.mean), batch.num_rows))
         for observed, rows in missing_patterns(matrix):
             kept = np.flatnonzero(observed)
-            result[rows] = self._marginal(matrix[kept][:, rows], kept)
-        return result
+            part = matrix if isinstance(rows, slice) else matrix[np.ix_(kept, rows)]
+            result[:, rows] = self._marginal(part, kept)
+        return result.T
 
     def _marginal(self, part: FloatArray, kept: np.ndarray) -> FloatArray:
-        """Of the kept features alone: ``(d', n')`` to ``(n', k)``."""
+        """Of the kept features alone: ``(d', n')`` to ``(k, n')``."""
         whiten, log_peak = self._whitened(kept)
-        result = np.empty((part.shape[1], len(self.mean)))
-        for column, mean in enumerate(self.mean[:, kept]):
-            with np.errstate(over="ignore", invalid="ignore"):
-                distance = whiten[column] @ (part - mean[:, None])
-                square = np.einsum("dn,dn->n", distance, distance)
-            # A distance beyond float64, be it ∞ or ∞ − ∞, is a likelihood of 0.
-            square[np.isnan(square)] = np.inf
-            result[:, column] = log_peak[column] - 0.5 * square
-        return result
+        square = np.empty((len(self.mean), part.shape[1]))
+        for start in range(0, part.shape[1], BLOCK_ROWS):
+            block = part[:, start : start + BLOCK_ROWS]
+            for number, mean in enumerate(self.mean[:, kept]):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    distance = whiten[number] @ (block - mean[:, None])
+                    distance *= distance
+                    distance.sum(axis=0, out=square[number, start : start + BLOCK_ROWS])
+        # A distance beyond float64, be it ∞ or ∞ − ∞, is a likelihood of 0.
+        square[np.isnan(square)] = np.inf
+        return log_peak[:, None] - 0.5 * square
 
     def _whitened(self, kept: np.ndarray) -> tuple[FloatArray, FloatArray]:
         """L⁻¹ ``(k, d', d')`` and log density at the mean ``(k,)`` of the kept features."""
