@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 from probclass_core.arrays import (
     BATCH_ROWS,
     as_table,
-    check_columns,
     schema_without_views,
     without_views,
 )
 from probclass_core.errors import TableError
-from probclass_core.tables.filters import Where, expression
-from probclass_core.tables.table import Plan
+from probclass_core.tables.filters import Where
+from probclass_core.tables.table import Plan, asked_for
 
 _FRAGMENT_ROWS = 16 * BATCH_ROWS
 
@@ -55,9 +54,7 @@ class MemoryTable(_InMemory):
         where: Where = None,
         coded: bool = False,
     ) -> Plan:
-        columns = self.schema.names if columns is None else list(columns)
-        check_columns(self.schema, columns)
-        kept = expression(self.schema, partition, where)
+        columns, kept = asked_for(self.schema, columns, partition, where)
         table = self._table if kept is None else self._table.filter(kept)
         if kept is not None and not table.num_rows:
             raise TableError(
@@ -101,9 +98,7 @@ class ReaderTable(_InMemory):
         where: Where = None,
         coded: bool = False,
     ) -> Plan:
-        columns = self.schema.names if columns is None else list(columns)
-        check_columns(self.schema, columns)
-        kept = expression(self.schema, partition, where)
+        columns, kept = asked_for(self.schema, columns, partition, where)
         schema = pa.schema([self.schema.field(name) for name in columns])
         return Plan(schema, [_Stream(self._reader, columns, kept)], None, None)
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from probclass_core.arrays import BATCH_ROWS, check_columns, schema_without_views
+from probclass_core.arrays import BATCH_ROWS, schema_without_views
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.tables.filters import Where, expression
-from probclass_core.tables.table import Plan
+from probclass_core.tables.table import Plan, asked_for
 
 _FRAGMENT_ROWS = 16 * BATCH_ROWS
 """Row groups of one file are read together up to this many rows."""
@@ -68,9 +68,7 @@ class ParquetTable:
         where: Where = None,
         coded: bool = False,
     ) -> Plan:
-        columns = self.schema.names if columns is None else list(columns)
-        check_columns(self.schema, columns)
-        kept = expression(self.schema, partition, where)
+        columns, kept = asked_for(self.schema, columns, partition, where)
         pieces = self._pieces(kept)
         if not pieces and kept is not None:
             raise TableError(self._nothing_there(partition, where))

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from probclass_core.tables.filters import Where
+from probclass_core.arrays import check_columns
+from probclass_core.tables.filters import Where, expression
 
 
 class Fragment(Protocol):
@@ -85,3 +87,15 @@ class Table(Protocol):
             TableError: the partition is not there, or files cannot be read.
         """
         ...
+
+
+def asked_for(
+    schema: pa.Schema,
+    columns: Sequence[str] | None,
+    partition: Mapping[str, Any] | None,
+    where: Where,
+) -> tuple[list[str], pc.Expression | None]:
+    """The columns and the filter of a `Table.plan`, checked against a schema; raises as it does."""
+    names = schema.names if columns is None else list(columns)
+    check_columns(schema, names)
+    return names, expression(schema, partition, where)
