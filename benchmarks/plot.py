@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.case import OURS
+from benchmarks.case import OURS, Bar
 from benchmarks.contest import Result, Spread
 from benchmarks.report import amount
 
@@ -24,7 +24,7 @@ _LINE = 0.27
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
-    """A PNG of all results that have ratios."""
+    """A PNG of all results."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -34,48 +34,65 @@ def draw(results: Sequence[Result], path: Path) -> None:
     panels = figure.subplots(len(results), 1, sharex=True, squeeze=False, height_ratios=heights)
     for axes, result in zip(panels[:, 0], results, strict=True):
         _panel(axes, result)
-    panels[-1, 0].set_xlabel("ratio to the floor of the case (median of rounds, least to most)")
-    figure.savefig(path, dpi=130)
+    panels[-1, 0].set_xlabel(
+        "times the first floor of the case: median of the rounds, least to most\n"
+        "grey squares: floors; blue circles: peers; orange diamonds: probclass; black tick: the bar"
+    )
+    figure.savefig(path, dpi=110)
 
 
 def _panel(axes: Axes, result: Result) -> None:
-    case = result.case
+    from matplotlib.ticker import LogLocator, NullLocator
+
     names = list(result.entries)
-    axes.set_title(f"{case.title}, {result.rows:,} rows", loc="left", fontsize=10)
+    rows = f", {result.rows:,} rows" if result.rows else ""
+    axes.set_title(f"{result.case.title}{rows}", loc="left", fontsize=10, fontweight="bold")
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.axvline(1.0, color=_STYLE["floor"][0], linewidth=1.0)
-    for bar in case.bars:
-        line = names.index(bar.contestant)
-        reach = result.to_floor(bar.against)
-        if reach is not None:
-            place = bar.limit * reach.median
-            axes.plot([place, place], [line - 0.45, line + 0.45], color="black", linewidth=2.0)
     for line, name in enumerate(names):
-        ratio = result.to_floor(name)
-        if ratio is None:
-            axes.text(1.0, line, f"  {result.entries[name].rejected}", va="center", fontsize=8)
-            continue
-        colour, marker = _STYLE[_kind(result, name)]
-        reaches = [[ratio.median - ratio.least], [ratio.largest - ratio.median]]
-        axes.errorbar(
-            ratio.median, line, xerr=reaches, color=colour, marker=marker, markersize=6, capsize=3
-        )
-        median = amount(Spread.of(result.entries[name].figures).median, case.unit)
-        axes.annotate(
-            f"{ratio.median:.3g} ×  ({median})",
-            (ratio.largest, line),
-            xytext=(9, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-        )
+        _line(axes, result, line, name)
+    for bar in result.case.bars:
+        _bar(axes, result, names.index(bar.contestant), bar)
     axes.grid(axis="x", which="major", color="#DDDDDD")
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
+
+
+def _line(axes: Axes, result: Result, line: int, name: str) -> None:
+    """One contestant: its ratio where it lies, the figures at the right."""
+    entry, ratio = result.entries[name], result.to_floor(name)
+    if ratio is None:
+        text = f"rejected: {entry.rejected}"
+    else:
+        median = amount(Spread.of(entry.figures).median, result.case.unit)
+        text = f"{ratio.median:.2f} ×   {median:>8}"
+        colour, marker = _STYLE[_kind(result, name)]
+        reach = [[ratio.median - ratio.least], [ratio.largest - ratio.median]]
+        axes.errorbar(ratio.median, line, xerr=reach, color=colour, marker=marker, capsize=3)
+    axes.annotate(
+        text,
+        (1.0, line),
+        xycoords=("axes fraction", "data"),
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
+    )
+
+
+def _bar(axes: Axes, result: Result, line: int, bar: Bar) -> None:
+    """The limit as a tick on the line of the contestant that must stay left of it."""
+    against = result.to_floor(bar.against)
+    if against is not None:
+        limit = bar.limit * against.median
+        axes.plot([limit, limit], [line - 0.4, line + 0.4], color="black", linewidth=2.0)
 
 
 def _kind(result: Result, name: str) -> str:
