@@ -1,0 +1,138 @@
+"""Options, estimators and priors that make no sense, told before a row is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import probclass_core as pc
+
+ROWS = pa.table({"c": ["a", "b"] * 3, "x": [1.0, 2, 3, 4, 5, 6], "u": ["p", "q"] * 3})
+
+
+OPTIONS: list[tuple[pc.Block, str]] = [
+    (
+        pc.Block("gaussian_diagonal", ["x"], dof=1),
+        r"has no option 'dof'; it has 'ddof', .* mean 'ddof'",
+    ),
+    (pc.Block("gaussian_diagonal", ["x"], ddof=-1), "ddof must be a number of at least 0, got -1"),
+    (
+        pc.Block("gaussian_diagonal", ["x"], variance_floor="no"),
+        "variance_floor must be .*got 'no'",
+    ),
+    (pc.Block("gaussian_full", ["x"], rigde=1), r"no option 'rigde'.* Did you mean 'ridge'\?"),
+    (
+        pc.Block("gaussian_full", ["x"], ridge=True),
+        "ridge must be a number of at least 0, got True",
+    ),
+    (
+        pc.Block("gaussian_full", ["x"], on_singular="drop"),
+        "on_singular must be one of 'error', 'ridge', got 'drop'",
+    ),
+    (
+        pc.Block("categorical", ["u"], pseudo=1),
+        r"no option 'pseudo'.* Did you mean 'pseudo_count'\?",
+    ),
+    (
+        pc.Block("categorical", ["u"], pseudo_count=-0.5),
+        "pseudo_count must be .*at least 0, got -0.5",
+    ),
+    (
+        pc.Block("categorical", ["u"], pseudo_count={"u": -1}),
+        "pseudo_count of 'u' must be .*got -1",
+    ),
+    (
+        pc.Block("categorical", ["u"], pseudo_count={"u": {"p": 1, "q": -2}}),
+        r"pseudo_count of 'u' \('q'\) must be .*got -2",
+    ),
+    (
+        pc.Block("categorical", ["u"], pseudo_count={"u": {}}),
+        "pseudo_count of 'u' must be a number",
+    ),
+    (
+        pc.Block("categorical", ["u"], pseudo_count={"v": 1}),
+        "pseudo_count names column 'v', which is not in the block; it has 'u'",
+    ),
+    (
+        pc.Block("categorical", ["u"], domain={"v": ["p"]}),
+        "domain names column 'v', which is not in",
+    ),
+    (pc.Block("categorical", ["u"], domain=["p"]), "domain must be a table keyed by column"),
+    (pc.Block("categorical", ["u"], domain={"u": "pq"}), "domain of 'u' must be a list of values"),
+    (pc.Block("categorical", ["u"], domain={"u": []}), "domain of 'u' must be a list of values"),
+    (pc.Block("categorical", ["u"], domain={"u": ["p", "p"]}), "domain of 'u' lists a value twice"),
+    (
+        pc.Block("categorical", ["u"], domain={"u": ["p", "q"]}, pseudo_count={"u": {"p": 1}}),
+        "domain of 'u' has value 'q', pseudo_count has not; give both the same values",
+    ),
+    (
+        pc.Block("categorical", ["u"], domain={"u": ["p"]}, pseudo_count={"u": {"p": 1, "z": 1}}),
+        "pseudo_count of 'u' has value 'z', domain has not; give both the same values",
+    ),
+    (pc.Block("categorical", ["u"], unseen="skip"), "unseen must be one of 'error', 'ignore', "),
+    (
+        pc.Block("categorical", ["u"], smooth="none"),
+        "smooth must be one of 'all', 'zeros', got 'none'",
+    ),
+    (pc.Block("knn_density", ["x"], k=0), "k must be a whole number of at least 1, got 0"),
+    (pc.Block("knn_density", ["x"], k=2.5), "k must be a whole number of at least 1, got 2.5"),
+    (pc.Block("knn_density", ["x"], p=0.5), "p must be a number of at least 1, got 0.5"),
+    (
+        pc.Block("knn_density", ["x"], metric="euclidian"),
+        r"unknown metric 'euclidian'; use 'euclidean', .* Did you mean 'euclidean'\?",
+    ),
+    (
+        pc.Block("knn_density", ["x"], metric="mahalanobis"),
+        "metric 'mahalanobis' depends on a scale",
+    ),
+    (
+        pc.Block("gaussian_full", ["u"]),
+        "column 'u' is string, but it models numbers; choose another",
+    ),
+    (pc.Block("knn_density", ["u"]), "column 'u' is string, but it models numbers"),
+    (
+        pc.Block("categorical", ["x"]),
+        r"column 'x' is double, but it models categories \(text, bool, ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("block", "message"), OPTIONS)
+def test_an_option_that_makes_no_sense(block: pc.Block, message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message) as caught:
+        pc.fit(ROWS, pc.ModelSpec("c", [block]))
+    assert str(caught.value).startswith(block.estimator)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_estimator_that_is_not_there() -> None:
+    spec = pc.ModelSpec("c", [pc.Block("gausian_ful", ["x"])])
+    with pytest.raises(
+        pc.PluginError, match=r"'gausian_ful'.*Did you mean 'gaussian_full'\?"
+    ) as caught:
+        pc.fit(ROWS, spec)
+    assert "'categorical', 'gaussian_diagonal', 'gaussian_full', 'knn_density'" in str(caught.value)
+
+
+PRIORS = [
+    ({"a": 0.5, "z": 0.5}, "the prior names class 'z'; training saw 'a', 'b'"),
+    ({"a": 1.0}, "the prior leaves out class 'b'; training saw 'a', 'b'"),
+]
+
+
+@pytest.mark.parametrize(("prior", "message"), PRIORS)
+def test_a_prior_of_other_classes(prior: dict[str, float], message: str) -> None:
+    block = pc.Block("gaussian_diagonal", ["x"])
+    with pytest.raises(pc.SpecError, match=message):
+        pc.fit(ROWS, pc.ModelSpec("c", [block], prior=prior))
+    with pytest.raises(pc.SpecError, match=message):
+        pc.fit(ROWS, pc.ModelSpec("c", [block])).with_prior(prior)
+
+
+def test_a_class_of_prior_zero_is_never_predicted() -> None:
+    block = pc.Block("gaussian_diagonal", ["x"])
+    model = pc.fit(ROWS, pc.ModelSpec("c", [block], prior={"a": 0.0, "b": 1}))
+    assert set(model.predict(ROWS).to_pylist()) == {"b"}
+    np.testing.assert_array_equal(model.predict_proba(ROWS)[:, 0], 0.0)
+    assert (model.predict_log_proba(ROWS)[:, 0] == -np.inf).all()

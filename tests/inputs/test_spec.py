@@ -1,0 +1,303 @@
+"""A spec as code, plain values or a file: the same spec; and what no spec can say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import probclass_core as pc
+
+SPEC = pc.ModelSpec(
+    label="air",
+    blocks=[
+        pc.Block("gaussian_full", ["dew_point", "temperature"], ridge=1e-6),
+        pc.Block(
+            "categorical",
+            ["wind", "rain"],
+            pseudo_count={"wind": 0.5, "rain": {"true": 1, "false": 2.5}},
+            domain={"wind": ["NW", "cv", "3"], "rain": [True, False]},
+            unseen="ignore",
+        ),
+        pc.Block("knn_density", ["pressure"], name="neighbours", k=25),
+        pc.Block("gaussian_full", ["speed"]),
+    ],
+    prior={"good": 0.75, "bad": 0.25},
+    weight="hours",
+)
+TOML = """
+label = "air"
+weight = "hours"
+prior = { bad = 0.25, good = 0.75 }
+
+[[blocks]]
+estimator = "gaussian_full"
+columns = ["dew_point", "temperature"]
+ridge = 1e-6
+
+[[blocks]]
+estimator = "categorical"
+columns = ["wind", "rain"]
+unseen = "ignore"
+pseudo_count = { wind = 0.5, rain = { true = 1.0, false = 2.5 } }
+domain = { wind = ["NW", "cv", "3"], rain = [true, false] }
+
+[[blocks]]
+estimator = "knn_density"
+columns = ["pressure"]
+name = "neighbours"
+k = 25
+
+[[blocks]]
+estimator = "gaussian_full"
+columns = ["speed"]
+"""
+
+
+def one_line(error: pytest.ExceptionInfo[pc.ProbClassError]) -> str:
+    assert isinstance(error.value, pc.ProbClassError)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_blocks_are_named_after_their_estimator_and_numbered() -> None:
+    assert [block.name for block in SPEC.blocks] == [
+        *("gaussian_full", "categorical", "neighbours", "gaussian_full_2")
+    ]
+    taken = pc.ModelSpec(
+        "c", [pc.Block("a", "x"), pc.Block("b", "y", name="a"), pc.Block("a", "z", name="a_2")]
+    )
+    assert [block.name for block in taken.blocks] == ["a_3", "a", "a_2"]
+    assert SPEC.features == ("dew_point", "temperature", "wind", "rain", "pressure", "speed")
+    assert SPEC.training_columns == ("air", "hours", *SPEC.features)
+
+
+def test_a_spec_survives_plain_values_and_every_format(tmp_path: Path) -> None:
+    plain = SPEC.to_dict()
+    (tmp_path / "spec.json").write_text(json.dumps(plain))
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump(plain))
+    (tmp_path / "spec.yml").write_text(yaml.safe_dump(plain, sort_keys=False))
+    (tmp_path / "spec.toml").write_text(TOML)
+    specs = [pc.ModelSpec.from_dict(plain), pc.ModelSpec.from_dict(json.loads(json.dumps(plain)))]
+    specs += [pc.ModelSpec.from_file(path) for path in sorted(tmp_path.iterdir())]
+    specs.append(pc.ModelSpec.from_file(str(tmp_path / "spec.toml")))
+    for spec in specs:
+        assert spec == SPEC
+        assert spec.digest == SPEC.digest
+        assert spec.to_dict() == plain
+        assert [hash(block) for block in spec.blocks] == [hash(block) for block in SPEC.blocks]
+
+
+plain_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+names = st.text(min_size=1).filter(lambda text: "/" not in text)
+
+
+@given(
+    options=st.dictionaries(st.from_regex(r"[a-z]+", fullmatch=True), plain_values, max_size=3),
+    data=st.data(),
+)
+def test_any_plain_options_survive(options: dict[str, Any], data: st.DataObject) -> None:
+    for key in ("estimator", "columns", "name"):
+        options.pop(key, None)
+    columns = data.draw(st.lists(names, min_size=2, max_size=4, unique=True))
+    spec = pc.ModelSpec(columns[0], [pc.Block("any", columns[1:], **options)])
+    again = pc.ModelSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+    assert again == spec
+    assert again.digest == spec.digest
+    assert dict(again.blocks[0].options) == options
+
+
+def test_equal_specs_have_equal_digests_and_other_specs_others() -> None:
+    def spec(**changes: Any) -> pc.ModelSpec:
+        fields = {"label": "c", "blocks": [pc.Block("categorical", ["x"], pseudo_count=1)]}
+        return pc.ModelSpec(**{**fields, **changes})
+
+    same = [
+        spec(),
+        spec(blocks=(pc.Block("categorical", "x", pseudo_count=1.0),)),
+        spec(blocks=[pc.Block("categorical", ("x",), name="categorical", pseudo_count=np.int8(1))]),
+        spec(prior="empirical", weight=None),
+    ]
+    other = [
+        spec(prior="uniform"),
+        spec(weight="w"),
+        spec(label="d"),
+        spec(blocks=[pc.Block("categorical", ["x"], pseudo_count=1.5)]),
+        spec(blocks=[pc.Block("categorical", ["x", "y"], pseudo_count=1)]),
+        spec(blocks=[pc.Block("categorical", ["y", "x"], pseudo_count=1)]),
+        spec(blocks=[pc.Block("categorical", ["x"], name="mine", pseudo_count=1)]),
+        spec(prior={"a": 0.5, "b": 0.5}),
+    ]
+    assert len({one.digest for one in same}) == 1
+    assert all(one == same[0] for one in same)
+    assert len({one.digest for one in (*same, *other)}) == 1 + len(other)
+    assert spec(prior={"b": 0.5, "a": 0.5}).digest == other[-1].digest
+    assert len(same[0].digest) == 64
+
+
+def test_a_spec_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        SPEC.label = "water"  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        SPEC.blocks[0].columns = ("x",)  # type: ignore[misc]
+
+
+def test_auto_gives_numbers_to_gaussians_and_categories_to_counts() -> None:
+    schema = pa.schema(
+        [
+            *(("f", pa.float32()), ("air", pa.string()), ("i", pa.int8()), ("d", pa.decimal128(5))),
+            *(("s", pa.large_string()), ("b", pa.bool_()), ("w", pa.float64())),
+            *(("c", pa.dictionary(pa.int8(), pa.string())), ("at", pa.timestamp("us"))),
+            ("n", pa.dictionary(pa.int8(), pa.int64())),
+            ("v", pa.string_view()),
+        ]
+    )
+    spec = pc.ModelSpec.auto(schema, "air", weight="w", exclude=["at"], prior="uniform")
+    assert spec.to_dict() == {
+        "label": "air",
+        "weight": "w",
+        "prior": "uniform",
+        "blocks": [
+            {
+                "estimator": "gaussian_diagonal",
+                "name": "gaussian_diagonal",
+                "columns": ["f", "i", "d"],
+            },
+            {
+                "estimator": "categorical",
+                "name": "categorical",
+                "columns": ["s", "b", "c", "n", "v"],
+            },
+        ],
+    }
+    rows = pa.table({"air": ["good", "bad"], "f": [1.0, 2.0]})
+    for holder in (rows, rows.schema, ds.dataset(rows), rows.to_batches()[0]):
+        assert pc.fit(rows, pc.ModelSpec.auto(holder, "air")).predict(rows).to_pylist() == [
+            *("good", "bad")
+        ]
+    # pandas keeps its index in a column of its own.
+    indexed = pa.Table.from_pandas(rows.to_pandas(), preserve_index=True)
+    assert pc.ModelSpec.auto(indexed, "air").features == ("f",)
+
+
+SCHEMA = pa.schema([("air", pa.string()), ("x", pa.float64()), ("at", pa.timestamp("us"))])
+AUTO: list[tuple[Callable[[], object], str]] = [
+    (lambda: pc.ModelSpec.auto(SCHEMA, "ear"), "no column 'ear'; the table has 'air', 'at', 'x'"),
+    (lambda: pc.ModelSpec.auto(SCHEMA, "air", weight="w"), "no column 'w'"),
+    (lambda: pc.ModelSpec.auto(SCHEMA, "air", exclude=["y"]), "no column 'y'"),
+    (
+        lambda: pc.ModelSpec.auto(SCHEMA, "air"),
+        r"column 'at' is timestamp\[us\], which no default .* exclude=\['at'\]",
+    ),
+    (lambda: pc.ModelSpec.auto(SCHEMA, "air", exclude=["at", "x"]), "no column is left to model"),
+    (lambda: pc.ModelSpec.auto("rows.parquet", "air"), "schema must be a pyarrow Schema, got str"),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), AUTO)
+def test_a_schema_that_auto_cannot_take(build: Callable[[], object], message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message) as caught:
+        build()
+    one_line(caught)
+
+
+X = {"estimator": "gaussian_diagonal", "columns": ["x"]}
+Y = {"estimator": "gaussian_diagonal", "columns": ["y"]}
+REFUSED: list[tuple[Any, str]] = [
+    (
+        {"label": "c", "blocks": [X], "blokcs": []},
+        r"unknown key 'blokcs'.* Did you mean 'blocks'\?",
+    ),
+    ({"label": "c", "blocks": [X], 7: 1}, "unknown key 7 in the model spec; known: 'blocks', "),
+    ({"label": "c"}, "needs the keys 'label' and 'blocks'"),
+    ({"blocks": [X]}, "needs the keys 'label' and 'blocks'"),
+    ([X], "a model spec is a table of keys, got list"),
+    ({"label": "c", "blocks": "x"}, "'blocks' must be a list of blocks"),
+    ({"label": "c", "blocks": X}, "'blocks' must be a list of blocks"),
+    ({"label": "c", "blocks": []}, "a model needs at least one Block"),
+    ({"label": "c", "blocks": ["x"]}, "a block is a table of keys, got 'x'"),
+    ({"label": "c", "blocks": [{"columns": ["x"]}]}, "a block needs 'estimator'; it has 'columns'"),
+    ({"label": "c", "blocks": [{"estimator": "e"}]}, "a block needs 'columns'; it has 'estimator'"),
+    ({"label": "c", "blocks": [X | {"estimator": ""}]}, "estimator must be a name, got ''"),
+    ({"label": "c", "blocks": [X | {"columns": []}]}, r"columns must be one or more .*, got \[\]"),
+    ({"label": "c", "blocks": [X | {"columns": [1]}]}, r"columns must be .*, got \[1\]"),
+    ({"label": "c", "blocks": [X | {"columns": 5}]}, "columns must be .*, got 5"),
+    ({"label": "c", "blocks": [X | {"columns": ["x", "x"]}]}, "column 'x' stands in it twice"),
+    ({"label": "c", "blocks": [X, X]}, "column 'x' is in block 'gaussian_diagonal' and stands in"),
+    ({"label": "x", "blocks": [X]}, "column 'x' is the label and stands in block"),
+    ({"label": "c", "blocks": [X], "weight": "x"}, "column 'x' is the weight and stands in block"),
+    ({"label": "c", "blocks": [X], "weight": "c"}, "'c' cannot be both the label and the weight"),
+    ({"label": "c", "blocks": [X], "weight": 2}, "weight must be a column name, got 2"),
+    ({"label": "", "blocks": [X]}, "label must be a column name, got ''"),
+    ({"label": ["c"], "blocks": [X]}, r"label must be a column name, got \['c'\]"),
+    ({"label": "c", "blocks": [X | {"name": "m"}, Y | {"name": "m"}]}, "two blocks are named 'm'"),
+    ({"label": "c", "blocks": [X | {"name": 5}]}, "name must be text, got 5"),
+    *(
+        (
+            {"label": "c", "blocks": [X | {"name": name}]},
+            f"block name '{name}' cannot name a stored",
+        )
+        for name in ("", "a/b", ".hidden", "_private", "priors", "classes")
+    ),
+    ({"label": "c", "blocks": [X | {"k": float("nan")}]}, "option 'k': nan is not a finite number"),
+    ({"label": "c", "blocks": [X | {"k": {1, 2}}]}, r"option 'k': \{1, 2\} is not a plain value"),
+    ({"label": "c", "blocks": [X], "prior": "flat"}, "prior 'flat' is unknown; use 'empirical', "),
+    ({"label": "c", "blocks": [X], "prior": 0.5}, "prior must be .* or a table, got 0.5"),
+    ({"label": "c", "blocks": [X], "prior": {}}, r"prior must be .* or a table, got \{\}"),
+    (
+        {"label": "c", "blocks": [X], "prior": {"a": 0.5, "b": 0.6}},
+        r"the prior sums to 1\.1, not 1: \{'a': 0\.5, 'b': 0\.6\}",
+    ),
+    *(
+        ({"label": "c", "blocks": [X], "prior": {"a": bad}}, "prior of class 'a' must be between 0")
+        for bad in (-0.5, 1.5, "half", None, True, float("nan"))
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), REFUSED)
+def test_a_spec_that_makes_no_sense(values: Any, message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message) as caught:
+        pc.ModelSpec.from_dict(values)
+    one_line(caught)
+
+
+FILES: list[tuple[str, str | None, str]] = [
+    ("spec.toml", None, "cannot read the model spec .*No such file"),
+    ("spec.txt", "label = 1", r"a model spec is a \.toml, \.json, \.yaml or \.yml file"),
+    ("spec.toml", "label =", "is not valid TOML: "),
+    ("spec.json", "{", "is not valid JSON: "),
+    ("spec.json", "[1]", "a model spec is a table of keys, got list"),
+    ("spec.yaml", "a: [1\nb: 2", "is not valid YAML: "),
+    ("spec.yaml", "", "a model spec is a table of keys, got NoneType"),
+    ("spec.yml", "label: c\nblock: []", r"unknown key 'block'.* Did you mean 'blocks'\?"),
+    ("spec.json", '{"label": "c", "blocks": [], "prior": "flat"}', "at least one Block"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "message"), FILES)
+def test_a_file_that_holds_no_spec(
+    tmp_path: Path, name: str, text: str | None, message: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(pc.SpecError, match=message) as caught:
+        pc.ModelSpec.from_file(tmp_path / name)
+    one_line(caught)
