@@ -206,12 +206,12 @@ def without_rounding(variance: FloatArray, mean: FloatArray) -> FloatArray:
 def own_scale(moments: Moments) -> FloatArray:
     """The scale that floors and ridges are relative to: ``(k, d)`` moments to ``(d,)``, positive.
 
-    A feature's pooled variance; for a feature that is constant in all the data, which tells the
-    classes apart nowhere, its squared value, or 1 where that is 0 too. Not finite for a feature
-    whose squares are beyond float64.
+    A feature's pooled variance. A feature that is constant in all the data tells the classes apart
+    nowhere, and neither must its rounding: its scale is so wide that a floor of 1e-9 is its squared
+    value, or 1 where that is 0 too. Not finite for a feature whose squares are beyond float64.
     """
     largest = np.max(np.abs(moments.mean), axis=0)
     variance = without_rounding(pooled_variance(moments), largest)
     square = largest * largest
-    constant = np.where(square > 0.0, square, 1.0)
+    constant = 1e9 * np.where(square > 0.0, square, 1.0)
     return np.where(variance == 0.0, constant, variance)

@@ -1,0 +1,181 @@
+"""Rows that cannot carry a model are refused on one line; labels, weights and nulls as promised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+
+X = [1.0, 2.0, 3.0, 4.0, 5.0, 7.0]
+Y = ["a", "a", "a", "b", "b", "b"]
+GAUSS = pc.Block("gaussian_diagonal", ["x"])
+
+
+def fitted(rows: dict[str, Any], *blocks: pc.Block, **spec: Any) -> pc.Model:
+    return pc.fit(pa.table(rows), pc.ModelSpec("y", blocks or [GAUSS], **spec))
+
+
+def refused(rows: dict[str, Any], *blocks: pc.Block, **spec: Any) -> Callable[[], object]:
+    return lambda: fitted(rows, *blocks, **spec)
+
+
+REFUSED: dict[str, tuple[Callable[[], object], str]] = {
+    "a missing column": (refused({"y": Y}), "no column 'x'; the table has 'y'"),
+    "text for a number": (
+        refused({"x": list("pqrstu"), "y": Y}),
+        "column 'x' is string, but it models numbers",
+    ),
+    "infinite values": (
+        refused({"x": [math.inf, -math.inf, *X[2:]], "y": Y}),
+        "column 'x' holds 2 infinite values; make them null, or drop the rows",
+    ),
+    "an empty table": (refused({"x": pa.array([], pa.float64()), "y": pa.array([], pa.string())}),
+                       "nothing to train on: the source has no rows"),
+    "no label at all": (
+        refused({"x": X, "y": pa.nulls(6, pa.string())}),
+        "label 'y' is null .* in all 6 rows",
+    ),
+    "one class": (refused({"x": X, "y": ["a"] * 6}), "one class only, 'a'"),
+    "a column of nulls": (
+        refused({"x": pa.nulls(6, pa.float64()), "y": Y}),
+        "column 'x' has no value in any training row; leave it out",
+    ),
+    "a class without values": (
+        refused({"x": [None, None, None, 1.0, 2.0, 3.0], "y": Y}),
+        "class 'a' has 0 values of column 'x' and needs a value",
+    ),
+    "a class of one row, all covariances": (
+        refused({"x": X, "y": ["a", *"bbbbb"]}, pc.Block("gaussian_full", ["x"])),
+        "class 'a' has 1 row, which gives no covariance",
+    ),
+    "a class of one row, divided by one less": (
+        refused({"x": X, "y": ["a", *"bbbbb"]}, pc.Block("gaussian_diagonal", ["x"], ddof=1)),
+        "class 'a' has 1 values of column 'x' and needs more than 1 values with ddof=1",
+    ),
+    "a measurement for a label": (
+        refused({"x": np.arange(3000.0), "y": np.linspace(0.0, 1.0, 3000)}),
+        "label 'y' is double and has 3000 distinct values in 3000 rows",
+    ),
+    "a key for a label": (
+        refused({"x": np.arange(10_001.0), "y": np.arange(10_001)}),
+        r"more than 10,000 distinct values \('0', '1', '2', …\)",
+    ),
+    "weights below 0": (
+        refused({"x": X, "y": Y, "w": [1.0, -1.0, 1.0, 1.0, None, 1.0]}, weight="w"),
+        "weight 'w' is negative or null in 2 rows",
+    ),
+    "more neighbours than rows": (
+        refused({"x": X, "y": Y}, pc.Block("knn_density", ["x"], k=7)),
+        "k=7 neighbours of 6 training rows; lower k",
+    ),
+    "a value outside its domain": (
+        refused({"x": list("pppqqz"), "y": Y},
+                pc.Block("categorical", ["x"], domain={"x": ["p", "q"]})),
+        "column 'x' has value 'z' in 1 training rows, outside its declared domain 'p', 'q'",
+    ),
+    "nothing to count": (
+        refused({"x": [None, None, None, "p", "q", "p"], "y": Y},
+                pc.Block("categorical", ["x"], pseudo_count=0)),
+        "class 'a' has no value of column 'x' and its pseudo-counts are 0",
+    ),
+    "a determined feature, where that is an error": (
+        refused({"x": X, "z": [2 * x for x in X], "y": Y},
+                pc.Block("gaussian_full", ["x", "z"], on_singular="error")),
+        r"class 'a': the covariance of x, z is singular \(rank 1 of 2\); drop a feature",
+    ),
+    "a path that is not there": (
+        lambda: pc.fit("no/such/lake", pc.ModelSpec("y", [GAUSS])),
+        "no/such/lake does not exist",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_rows_that_cannot_carry_the_model(case: str) -> None:
+    fit, message = REFUSED[case]
+    with pytest.raises(pc.ProbClassError, match=message) as caught:
+        fit()
+    assert "\n" not in str(caught.value)
+
+
+LABELS = {
+    "text": pa.array(Y),
+    "large text": pa.array(Y, pa.large_string()),
+    "bool": pa.array([label == "b" for label in Y]),
+    "small integers": pa.array([1, 1, 1, 2, 2, 2], pa.int8()),
+    "a dictionary of text": pa.array(Y).dictionary_encode(),
+    "a dictionary of integers": pa.array([7, 7, 7, 9, 9, 9]).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_predictions_have_the_type_of_the_label(kind: str, tmp_path: Path) -> None:
+    label = LABELS[kind]
+    plain = label.dictionary_decode() if pa.types.is_dictionary(label.type) else label
+    model = fitted({"x": X, "y": label})
+    predicted = model.predict({"x": X})
+    assert predicted.type in (pa.string(), pa.bool_(), pa.int64())
+    assert predicted.to_pylist() == plain.to_pylist()
+    pc.score(model, {"x": X}, tmp_path / "scored.parquet")
+    assert pq.read_table(tmp_path / "scored.parquet")["prediction"].to_pylist() == plain.to_pylist()
+    assert pc.evaluate(model, {"x": X, "y": label}).accuracy == 1.0
+
+
+def test_null_labels_are_left_out_and_counted() -> None:
+    model = fitted({"x": [*X, 1e9], "y": [*Y, None]})
+    assert model.id == fitted({"x": X, "y": Y}).id
+    assert model.training["rows"] == 7
+    assert model.training["null_labels"] == 1
+    quality = pc.evaluate(model, {"x": [*X, 1.0, 1.0], "y": [*Y, None, "never seen"]})
+    assert (quality.rows, quality.null_labels, quality.unseen_labels) == (7, 1, 1)
+    assert quality.accuracy == pytest.approx(6 / 7)
+
+
+def test_null_features_leave_each_gaussian_the_rows_it_has() -> None:
+    """Available-case estimates: the full model's own variances are those of the diagonal one."""
+    chance = np.random.default_rng(0)
+    values = chance.normal(size=(2, 40)) + np.repeat([0.0, 3.0], 20)
+    values[0, :4] = np.nan
+    values[1, 3:9] = np.nan
+    rows = {"x": values[0], "z": values[1], "y": ["a"] * 20 + ["b"] * 20}
+    full = fitted(rows, pc.Block("gaussian_full", ["x", "z"])).parameters["gaussian_full"]
+    flat = fitted(rows, pc.Block("gaussian_diagonal", ["x", "z"])).parameters["gaussian_diagonal"]
+    covariance = full["covariance"].combine_chunks().to_numpy_ndarray()
+    variances = flat["variance"].to_numpy().reshape(2, 2)
+    np.testing.assert_allclose(np.diagonal(covariance, axis1=1, axis2=2), variances, rtol=1e-14)
+    assert flat["count"].to_pylist() == [16.0, 14.0, 20.0, 20.0]
+    both = values[:, 9:20]  # the rows of class a that have both
+    assert covariance[0, 0, 1] == pytest.approx(np.cov(both, ddof=0)[0, 1])
+
+
+def test_an_unseen_value_follows_the_policy() -> None:
+    """With α = 1 and m = 2 values, 3 rows a class: 1/5 for a value never seen, as for a zero."""
+    rows = {"u": list("pppqqp"), "y": Y}
+    new = {"u": ["never"]}
+
+    def likelihood(**options: Any) -> np.ndarray:
+        model = fitted(rows, pc.Block("categorical", ["u"], **options))
+        return np.exp(model.log_likelihood_by_block(new)[0, :, 0])
+
+    np.testing.assert_allclose(likelihood(), [1 / 5, 1 / 5])
+    np.testing.assert_allclose(likelihood(unseen="ignore"), [1.0, 1.0])
+    np.testing.assert_allclose(likelihood(pseudo_count=0.0), [0.0, 0.0])
+    with pytest.raises(pc.DataError, match="column 'u': rows outside its domain: 1, such as 'nev"):
+        likelihood(unseen="error")
+
+
+def test_a_constant_column_tells_nothing() -> None:
+    """Zero variance in every class, as of snow in summer: the posterior is as without it."""
+    rows = {"x": X, "snow": [0] * 6, "y": Y}
+    block = pc.Block("gaussian_diagonal", ["x", "snow"])
+    model, without = fitted(rows, block), fitted(rows)
+    winter = {"x": [3.4], "snow": [5]}
+    np.testing.assert_allclose(model.predict_proba(winter), without.predict_proba(winter))
