@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 import probclass_core
 from benchmarks.case import Bar, Case, Outcome
@@ -54,7 +54,10 @@ def train(lake: Lake) -> Outcome:
 
 def score(lake: Lake) -> Outcome:
     """Fit the first rows, score all."""
-    sample = ds.dataset(lake.path).head(ROW_GROUP // 4, columns=lake.columns)
+    # Not by a dataset's head(), which reads far ahead: 1.2 GB of it.
+    sample = (
+        pq.ParquetFile(lake.path).read_row_group(0, columns=lake.columns).slice(0, ROW_GROUP // 4)
+    )
     model = fitted(sample, lake.features, "gaussian_diagonal")
     path = lake.scratch("scored")
     report = probclass_core.score(model, lake.path, path, columns=[ID, LABEL])

@@ -19,7 +19,7 @@ from probclass_core.errors import TableError
 from probclass_core.tables.filters import Where
 from probclass_core.tables.table import Plan, asked_for
 
-_FRAGMENT_ROWS = 16 * BATCH_ROWS
+_FRAGMENT_ROWS = 4 * BATCH_ROWS
 
 
 class _InMemory:

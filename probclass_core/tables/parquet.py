@@ -18,7 +18,7 @@ from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.tables.filters import Where, expression
 from probclass_core.tables.table import Plan, asked_for
 
-_FRAGMENT_ROWS = 16 * BATCH_ROWS
+_FRAGMENT_ROWS = 4 * BATCH_ROWS
 """Row groups of one file are read together up to this many rows."""
 
 # Fetching ahead pays on a network; from a local disk it doubles the time. A buffered stream is read
