@@ -54,7 +54,7 @@ def train(lake: Lake) -> Outcome:
 
 def score(lake: Lake) -> Outcome:
     """Fit the first rows, score all."""
-    # Not by a dataset's head(), which reads far ahead: 1.2 GB of it.
+    # Not by a dataset's head(), which reads far ahead and would be the peak.
     sample = (
         pq.ParquetFile(lake.path).read_row_group(0, columns=lake.columns).slice(0, ROW_GROUP // 4)
     )
