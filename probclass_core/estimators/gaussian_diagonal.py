@@ -19,6 +19,7 @@ from probclass_core.arrays import (
     FloatArray,
     is_numeric_type,
     label_codes,
+    numeric_blocks,
     numeric_column,
     sorted_classes,
 )
@@ -47,8 +48,6 @@ from probclass_core.moments import (
 __all__ = ["PROBCLASS_API", "GaussianDiagonal", "probclass_estimators"]
 
 LOG_2PI = math.log(2.0 * math.pi)
-BLOCK_ROWS = 4096
-"""Rows handled at once in scoring: a block of 20 features stays in the processor's cache."""
 
 
 class GaussianDiagonal(LikelihoodEstimator):
@@ -156,44 +155,35 @@ class GaussianDiagonalLikelihood:
 
     def __init__(self, features: Sequence[str], mean: FloatArray, variance: FloatArray) -> None:
         self.features = list(features)
+        self.mean = mean
         self.point_mass: BoolArray = variance == 0.0
-        width = np.sqrt(variance)
-        # Each feature in units of its widest class, so that squares neither overflow nor vanish;
-        # rounded to a power of two, which scales exactly.
-        self.scale = np.ldexp(1.0, -np.frexp(width.max(axis=0))[1])
-        self.mean = mean * self.scale
-        narrow = np.maximum(width * self.scale, 1e-150)
-        self.weight = np.where(self.point_mass, 0.0, -0.5 / narrow**2)
+        width = np.sqrt(np.where(self.point_mass, 1.0, variance))
+        self.precision = np.where(self.point_mass, 0.0, 1.0 / width)
         self.log_peak = -0.5 * LOG_2PI - np.log(np.where(self.point_mass, POINT_MASS_WIDTH, width))
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        columns = [numeric_column(batch, name) for name in self.features]
         result = np.empty((len(self.mean), batch.num_rows))
-        block, deviation = np.empty((2, len(columns), min(BLOCK_ROWS, batch.num_rows)))
-        for start in range(0, batch.num_rows, BLOCK_ROWS):
-            rows = slice(start, min(start + BLOCK_ROWS, batch.num_rows))
-            held = slice(rows.stop - start)
-            # A square beyond float64 is a likelihood of 0, and so is ∞ · 0, off a point mass.
-            with np.errstate(over="ignore", invalid="ignore"):
-                for row, column, scale in zip(block, columns, self.scale, strict=True):
-                    np.multiply(column[rows], scale, out=row[held])
-                self._fill(block[:, held], deviation[:, held], result[:, rows])
+        for rows, block in numeric_blocks(batch, self.features):
+            self._fill(block, result[:, rows])
         return result.T
 
-    def _fill(self, block: FloatArray, deviation: FloatArray, result: FloatArray) -> None:
-        """From features in their units ``(d, m)`` to ``(k, m)``; ``deviation`` is used up."""
+    def _fill(self, block: FloatArray, result: FloatArray) -> None:
+        """From features ``(d, m)`` to ``(k, m)``."""
         missing = np.isnan(block)
         some_missing = bool(missing.any())
         if some_missing:
             result[:] = self.log_peak @ (~missing).astype(np.float64)
         else:
             result[:] = self.log_peak.sum(axis=1)[:, None]
-        for number, mean in enumerate(self.mean):
-            np.subtract(block, mean[:, None], out=deviation)
-            if some_missing:
-                deviation[missing] = 0.0
-            np.multiply(deviation, deviation, out=deviation)
-            result[number] += self.weight[number] @ deviation
+        deviation = np.empty_like(block)
+        for number, (mean, precision) in enumerate(zip(self.mean, self.precision, strict=True)):
+            # A square beyond float64 is a likelihood of 0, and so is ∞ · 0, off a point mass.
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.subtract(block, mean[:, None], out=deviation)
+                deviation *= precision[:, None]
+                if some_missing:
+                    deviation[missing] = 0.0
+                result[number] -= 0.5 * np.einsum("dn,dn->n", deviation, deviation)
             masses = np.flatnonzero(self.point_mass[number])
             if len(masses):
                 off = (block[masses] != mean[masses, None]) & ~missing[masses]

@@ -19,6 +19,7 @@ from probclass_core.arrays import (
     is_numeric_type,
     label_codes,
     missing_patterns,
+    numeric_blocks,
     numeric_matrix,
     sorted_classes,
 )
@@ -34,12 +35,7 @@ from probclass_core.estimator import (
     require_types,
     with_notes,
 )
-from probclass_core.estimators.gaussian_diagonal import (
-    BLOCK_ROWS,
-    LOG_2PI,
-    check_counts,
-    feature_scale,
-)
+from probclass_core.estimators.gaussian_diagonal import LOG_2PI, check_counts, feature_scale
 from probclass_core.hookspecs import hookimpl
 from probclass_core.moments import (
     Moments,
@@ -190,25 +186,24 @@ class GaussianFullLikelihood:
         self._whitening: dict[bytes, tuple[FloatArray, FloatArray]] = {}
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        matrix = numeric_matrix(batch, self.features)
         result = np.empty((len(self.mean), batch.num_rows))
-        for observed, rows in missing_patterns(matrix):
-            kept = np.flatnonzero(observed)
-            part = matrix if isinstance(rows, slice) else matrix[np.ix_(kept, rows)]
-            result[:, rows] = self._marginal(part, kept)
+        for rows, block in numeric_blocks(batch, self.features):
+            for observed, among in missing_patterns(block):
+                kept = np.flatnonzero(observed)
+                part = block if isinstance(among, slice) else block[np.ix_(kept, among)]
+                result[:, rows][:, among] = self._marginal(part, kept)
         return result.T
 
     def _marginal(self, part: FloatArray, kept: np.ndarray) -> FloatArray:
-        """Of the kept features alone: ``(d', n')`` to ``(k, n')``."""
+        """Of the kept features alone: ``(d', m')`` to ``(k, m')``."""
         whiten, log_peak = self._whitened(kept)
         square = np.empty((len(self.mean), part.shape[1]))
-        for start in range(0, part.shape[1], BLOCK_ROWS):
-            block = part[:, start : start + BLOCK_ROWS]
+        deviation, distance = np.empty((2, *part.shape))
+        with np.errstate(over="ignore", invalid="ignore"):
             for number, mean in enumerate(self.mean[:, kept]):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    distance = whiten[number] @ (block - mean[:, None])
-                    distance *= distance
-                    distance.sum(axis=0, out=square[number, start : start + BLOCK_ROWS])
+                np.subtract(part, mean[:, None], out=deviation)
+                np.matmul(whiten[number], deviation, out=distance)
+                np.einsum("dn,dn->n", distance, distance, out=square[number])
         # A distance beyond float64, be it ∞ or ∞ − ∞, is a likelihood of 0.
         square[np.isnan(square)] = np.inf
         return log_peak[:, None] - 0.5 * square
