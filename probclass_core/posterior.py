@@ -50,6 +50,6 @@ def normalise(joint: FloatArray, log_prior: FloatArray) -> Posterior:
     scaled = joint - np.where(impossible, 0.0, peak)[:, None]
     with np.errstate(divide="ignore"):
         log_sum = np.log(np.exp(scaled).sum(axis=1))
-    log_probability = scaled - np.where(impossible, 0.0, log_sum)[:, None]
-    log_probability[impossible] = log_prior
-    return Posterior(log_probability, peak + np.where(impossible, 0.0, log_sum))
+    scaled -= np.where(impossible, 0.0, log_sum)[:, None]
+    scaled[impossible] = log_prior
+    return Posterior(scaled, peak + np.where(impossible, 0.0, log_sum))

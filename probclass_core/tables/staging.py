@@ -16,6 +16,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -150,6 +151,9 @@ class Staged:
         text = [column.name for column in schema if not pa.types.is_floating(column.type)]
         with self._disk():
             self._writer = pq.ParquetWriter(self._file, self._schema, use_dictionary=text)
+        # One row group is written while the next is read and scored.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="probclass-write")
+        self._under_way: Future[None] | None = None
 
     def __enter__(self) -> Staged:
         return self
@@ -161,6 +165,7 @@ class Staged:
         trace: TracebackType | None,
     ) -> None:
         self._pending.clear()
+        self._thread.shutdown()
         try:
             self._writer.close()
         except (OSError, pa.ArrowException) as failure:
@@ -171,7 +176,7 @@ class Staged:
         """Add rows.
 
         Raises:
-            TableError: the disk is full or the like.
+            TableError: the disk is full or the like; it may be told of at the next row group.
         """
         self.rows += batch.num_rows
         self._pending.append(batch)
@@ -185,6 +190,7 @@ class Staged:
             TableError: the file does not hold what was written, or the place cannot be taken.
         """
         self._flush()
+        self._settle()
         with self._disk():
             self._writer.close()
             held = pq.read_metadata(self._file).num_rows
@@ -207,8 +213,17 @@ class Staged:
                 self._schema.metadata
             )
             self._pending.clear()
+            self._settle()
+            self._under_way = self._thread.submit(
+                self._writer.write_table, table, row_group_size=_ROW_GROUP
+            )
+
+    def _settle(self) -> None:
+        """Wait for the row group that is being written."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
             with self._disk():
-                self._writer.write_table(table, row_group_size=_ROW_GROUP)
+                under_way.result()
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
