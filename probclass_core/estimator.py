@@ -30,7 +30,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +55,33 @@ class Likelihood(Protocol):
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x | class) of every row: ``(n, k)`` float64 in nats, columns in class order."""
+        ...
+
+
+@runtime_checkable
+class ItemisedLikelihood(Likelihood, Protocol):
+    """A likelihood that can say what each item of a row, such as a word of a text, adds.
+
+    Blocks that factorise over their columns need not: nulling the other columns tells the same.
+    """
+
+    def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+        """Of a batch of one row: item name to its ``(k,)`` share of the log-likelihood.
+
+        The shares sum to ``log_likelihood(row)``.
+        """
+        ...
+
+
+@runtime_checkable
+class LinearLikelihood(Likelihood, Protocol):
+    """A likelihood whose log is linear in the features, up to a term that all classes share."""
+
+    def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
+        """Feature names ``d``, weights ``(k, d)`` and intercepts ``(k,)`` without the prior.
+
+        ``log p(x | c) = weights[c] · x + intercept[c] + (the same for every class)``.
+        """
         ...
 
 
@@ -104,10 +131,15 @@ class LikelihoodEstimator(ABC):
         """Compile parameters; the columns of the result follow ``classes``."""
 
     def log_evidence(self, statistics: pa.Table) -> float:
-        """log p(data | estimator), parameters integrated out, in nats.
+        """log p(data | classes, estimator), parameters integrated out, in nats.
+
+        The sum over classes of the marginal likelihood of the rows of each, under the estimator's
+        conjugate prior and with all constants: differences between estimators that model the same
+        columns are log Bayes factors. A class without rows adds 0; a weight is a number of rows.
 
         Raises:
             NotSupportedError: unless the estimator overrides this.
+            DataError: the statistics have no closed form, such as pairs of features with nulls.
         """
         raise NotSupportedError(f"{self.name} offers no log evidence.")
 
