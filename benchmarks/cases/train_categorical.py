@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow.dataset as ds
 
 import probclass_core
 from benchmarks.case import OURS, Case, Outcome
+from benchmarks.cases.train_gaussian import asked_of_duckdb
 from benchmarks.lake import CLASSES, LABEL, VALUES, Lake, categories
 
 SCAN = "bare scan, as dictionaries"
@@ -62,7 +62,7 @@ def duckdb_sql(lake: Lake) -> Outcome:
     cells: list[tuple[Any, ...]] = []
     for x in lake.features:
         query = f"SELECT '{x}', {LABEL}, {x}, count(*) FROM '{lake.path}' GROUP BY {LABEL}, {x}"
-        cells += duckdb.execute(query).fetchall()
+        cells += asked_of_duckdb(query)
     return _counts(lake.features, cells)
 
 

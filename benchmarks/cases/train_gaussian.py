@@ -96,7 +96,7 @@ def fitted(source: Any, features: Sequence[str], estimator: str) -> pc.Model:
 def duckdb_diagonal(lake: Lake) -> Outcome:
     """avg and var_pop, grouped by class."""
     moments = [f"avg({x}), var_pop({x})" for x in lake.features]
-    rows = duckdb.execute(_grouped(moments, f"'{lake.path}'")).fetchall()
+    rows = asked_of_duckdb(_grouped(moments, f"'{lake.path}'"))
     found = np.array([row[1:] for row in rows], dtype=float)
     return {"rows": found[:, 0].sum(), "mean": found[:, 1::2], "variance": found[:, 2::2]}
 
@@ -107,7 +107,7 @@ def duckdb_full(lake: Lake) -> Outcome:
     cells = [f"covar_pop({a}, {b})" for a, b in _pairs(lake.features)]
     means = [f"avg({x})" for x in lake.features]
     query = _grouped([*means, *cells], f"'{lake.path}'")
-    return _moments(duckdb.execute(query).fetchall(), len(lake.features))
+    return _moments(asked_of_duckdb(query), len(lake.features))
 
 
 @train_diagonal.contestant("Polars SQL")
@@ -127,6 +127,13 @@ def polars_full(lake: Lake) -> Outcome:
     means = [f"AVG({x}) AS m{x}" for x in lake.features]
     cells = [f"COVAR({a}, {b}) AS c{a}{b}" for a, b in _pairs(lake.features)]
     return _moments(_polars(lake, _grouped([*means, *cells], "lake")), len(lake.features), ddof=1)
+
+
+def asked_of_duckdb(query: str) -> list[tuple[Any, ...]]:
+    """The rows of the answer, without a progress bar."""
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    return connection.execute(query).fetchall()
 
 
 def _polars(lake: Lake, query: str) -> list[tuple[Any, ...]]:
