@@ -12,6 +12,7 @@ The public face. To read the code as a story, follow the road::
     statistics      what training knows of some rows: a monoid
     model           prior + parameters -> log-likelihoods
     posterior       the only normalisation, and decisions
+    reliability     whether probabilities mean what they say
     scoring, evaluation  a batch scored, a batch measured
     store/, bundle  models as verified Arrow tables, versions, aliases
     engines/        who runs the map

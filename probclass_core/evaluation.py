@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 from probclass_core.arrays import MISSING, FloatArray, IntArray, class_labels, label_codes
 from probclass_core.errors import DataError
 from probclass_core.model import Model
+from probclass_core.reliability import BINS, bin_sums, calibration_errors, reliability_table
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,13 @@ class Evaluation:
         accuracy: share of rows predicted right.
         log_loss: mean −log P(true class | x) in nats; infinite where one true class got 0.
         brier: mean Σ_c (P(c | x) − [c true])², between 0 and 2.
+        ece: expected calibration error of the most probable class, between 0 and 1.
         baseline_accuracy: of always predicting the class with the largest prior.
         baseline_log_loss: of answering every row with the prior.
         confusion: counts by true and predicted class: class, then one ``predicted_<class>`` each.
-        per_class: class, support, predicted, precision, recall, f1; null where undefined.
+        per_class: class, support, predicted, precision, recall, f1 (null where undefined), ece.
+        reliability: class (null: the most probable of each row), lower, upper, rows, probability
+            (mean predicted), frequency (share that came true); see `reliability`.
         model_id: what was evaluated.
     """
 
@@ -41,10 +46,12 @@ class Evaluation:
     accuracy: float
     log_loss: float
     brier: float
+    ece: float
     baseline_accuracy: float
     baseline_log_loss: float
     confusion: pa.Table
     per_class: pa.Table
+    reliability: pa.Table
     model_id: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,7 +61,11 @@ class Evaluation:
             for key, value in vars(self).items()
             if not isinstance(value, pa.Table)
         }
-        tables = {"confusion": self.confusion.to_pylist(), "per_class": self.per_class.to_pylist()}
+        tables = {
+            key: value.to_pylist()
+            for key, value in vars(self).items()
+            if isinstance(value, pa.Table)
+        }
         plain: dict[str, Any] = json.loads(json.dumps({**numbers, **tables}, allow_nan=False))
         return plain
 
@@ -72,6 +83,7 @@ class Evaluator:
         self.confusion = np.zeros((size, size), dtype=np.int64)
         self.null_labels = self.unseen_labels = 0
         self.losses = np.zeros(3)
+        self.bins = np.zeros((1 + size, BINS, 3))
 
     def measure(self, batch: pa.RecordBatch) -> _Measured:
         """What one batch adds; safe to call from many threads."""
@@ -96,12 +108,14 @@ class Evaluator:
             [surprise.sum(), (error**2).sum(), -self.model.log_prior[truth[known]].sum()]
         )
         unseen = batch.num_rows - labels.null_count - len(known)
-        return _Measured(confusion, losses, labels.null_count, unseen)
+        bins = bin_sums(probability, truth[known])
+        return _Measured(confusion, losses, bins, labels.null_count, unseen)
 
     def add(self, part: _Measured) -> None:
         """Take in what `measure` gave."""
         self.confusion += part.confusion
         self.losses += part.losses
+        self.bins += part.bins
         self.null_labels += part.null_labels
         self.unseen_labels += part.unseen_labels
 
@@ -120,6 +134,7 @@ class Evaluator:
         rows = known + self.unseen_labels
         likeliest = int(np.argmax(self.model.log_prior))
         log_loss, brier, baseline = (float(loss) / known for loss in self.losses)
+        ece, *class_errors = calibration_errors(self.bins)
         return Evaluation(
             rows=rows,
             null_labels=self.null_labels,
@@ -127,10 +142,12 @@ class Evaluator:
             accuracy=float(np.trace(self.confusion)) / rows,
             log_loss=log_loss,
             brier=brier,
+            ece=float(ece),
             baseline_accuracy=float(self.confusion[likeliest].sum()) / rows,
             baseline_log_loss=baseline,
             confusion=self._confusion_table(),
-            per_class=self._per_class_table(),
+            per_class=self._per_class_table(class_errors),
+            reliability=reliability_table(self.bins, self.model.class_names),
             model_id=self.model.id,
         )
 
@@ -139,7 +156,7 @@ class Evaluator:
         columns = dict(zip(names, self.confusion.T, strict=True))
         return pa.table({"class": self.model.class_names, **columns})
 
-    def _per_class_table(self) -> pa.Table:
+    def _per_class_table(self, errors: Sequence[float]) -> pa.Table:
         right = np.diagonal(self.confusion)
         support, predicted = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
 
@@ -155,6 +172,7 @@ class Evaluator:
                 "precision": ratio(right, predicted),
                 "recall": ratio(right, support),
                 "f1": ratio(2 * right, support + predicted),
+                "ece": errors,
             }
         )
 
@@ -163,5 +181,6 @@ class Evaluator:
 class _Measured:
     confusion: np.ndarray
     losses: FloatArray
+    bins: FloatArray
     null_labels: int
     unseen_labels: int

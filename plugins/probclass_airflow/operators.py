@@ -205,7 +205,8 @@ class ProbClassEvaluateOperator(ProbClassOperator):
 
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id``), partition, rows, null_labels, unseen_labels, accuracy, log_loss
-        (nats; null where it is infinite), brier, baseline_accuracy, baseline_log_loss, model_id.
+        (nats; null where it is infinite), brier, ece, baseline_accuracy, baseline_log_loss,
+        model_id.
     """
 
     template_fields: Sequence[str] = ("source", "store", "model", "partition", "where")
@@ -247,5 +248,5 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         )
         summary = evaluation.to_dict()
         # One row per class and more: too much for a message where classes are many.
-        del summary["confusion"], summary["per_class"]
+        del summary["confusion"], summary["per_class"], summary["reliability"]
         return {"model": version.ref, "partition": self.partition, **summary}

@@ -286,13 +286,14 @@ def _show_evaluation(ref: str, found: Evaluation) -> None:
         ),
         table(
             {
-                "metric": ["accuracy", "log loss", "Brier score"],
-                "model": [found.accuracy, found.log_loss, found.brier],
-                "prior alone": [found.baseline_accuracy, found.baseline_log_loss, None],
+                "metric": ["accuracy", "log loss", "Brier score", "calibration error"],
+                "model": [found.accuracy, found.log_loss, found.brier, found.ece],
+                "prior alone": [found.baseline_accuracy, found.baseline_log_loss, None, None],
                 "": [
                     "share predicted right",
                     "nats a row, less is better",
                     "0 to 2, less is better",
+                    "0 to 1, less is better",
                 ],
             },
             "Quality",
