@@ -14,6 +14,7 @@ The public face. To read the code as a story, follow the road::
     posterior       the only normalisation, and decisions
     reliability     whether probabilities mean what they say
     scoring, evaluation  a batch scored, a batch measured
+    bayes           Bayes' rule on plain tables
     store/, bundle  models as verified Arrow tables, versions, aliases
     engines/        who runs the map
     pipeline        fit, score, evaluate: the road end to end
@@ -21,6 +22,7 @@ The public face. To read the code as a story, follow the road::
 """
 
 import probclass_core.estimators  # noqa: F401  # first, or it would hide the function so named
+from probclass_core.bayes import BayesTable, bayes_rule
 from probclass_core.errors import (
     DataError,
     NotSupportedError,
@@ -53,6 +55,7 @@ __all__ = [
     "POINT_MASS_WIDTH",
     "PROBCLASS_API",
     "Alias",
+    "BayesTable",
     "Block",
     "DataError",
     "EstimatorPlugin",
@@ -72,6 +75,7 @@ __all__ = [
     "StoreError",
     "TableError",
     "Traits",
+    "bayes_rule",
     "estimators",
     "evaluate",
     "finalize",
