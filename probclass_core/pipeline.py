@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from probclass_core.decision import Decision
 from probclass_core.engines.local import ordered_map
 from probclass_core.errors import SpecError, TableError
 from probclass_core.evaluation import Evaluation, Evaluator
@@ -95,7 +96,7 @@ def _summarize(
     progress: Progress | None,
 ) -> tuple[Statistics, Plan]:
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
-    counter = _Counter(progress, plan.rows)
+    counter = RowCounter(progress, plan.rows)
 
     def of(fragment: Fragment) -> Statistics:
         return summarize_batches(spec, plan.schema, fragment.read(), counter.add)
@@ -115,19 +116,22 @@ def evaluate(
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
+    decision: Decision = "map",
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure a model on labelled rows; arguments as for `fit`.
+    """Measure a model on labelled rows; arguments as for `fit`, and the decision rule.
 
     Raises:
         DataError: a column is missing, or no row has a label the model knows.
+        SpecError: the decision rule does not fit the model.
+        NotSupportedError: it asks for a density that a block knows only up to a term.
         TableError: the table or partition is not there or cannot be read.
     """
     columns = (model.spec.label, *model.spec.features)
     plan = open_table(source).plan(columns, partition=partition, where=where, coded=True)
-    counter = _Counter(progress, plan.rows)
-    evaluator = Evaluator(model)
+    counter = RowCounter(progress, plan.rows)
+    evaluator = Evaluator(model, decision)
     for part in ordered_map(evaluator.measure, counter.counted(plan.batches()), workers):
         evaluator.add(part)
     return evaluator.result()
@@ -169,6 +173,7 @@ def score(
     where: Where = None,
     columns: Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
+    decision: Decision = "map",
     overwrite: str = "partition",
     workers: int | None = None,
     progress: Progress | None = None,
@@ -188,13 +193,16 @@ def score(
         where: score these rows only; partitions without any are left alone.
         columns: columns to keep in the scored table; all by default.
         posterior: one column per class, or one list column; see `scoring.Scorer`.
+        decision: how a class is chosen, and when none is; see `DecisionRule`.
         overwrite: ``"partition"`` replaces what stands there; ``"never"`` refuses unless it came of
             the same inputs.
         workers: threads; by default every processor.
         progress: see `Progress`.
 
     Raises:
-        SpecError: a kept column has the name of a scored one, or an argument is no choice.
+        SpecError: a kept column has the name of a scored one, an argument is no choice, or the
+            decision rule does not fit the model.
+        NotSupportedError: the rule asks for a density that a block knows only up to a term.
         DataError: a column is missing or holds what it must not.
         TableError: source or sink cannot be read or written, or the source has no rows.
     """
@@ -211,11 +219,18 @@ def score(
         wanted = table.partitions(where)
     parts = [
         ScoredPartition.of(
-            model, table, root, one, where=where, columns=columns, posterior=posterior
+            model,
+            table,
+            root,
+            one,
+            where=where,
+            columns=columns,
+            posterior=posterior,
+            decision=decision,
         )
         for one in wanted
     ]
-    counter = _Counter(progress, _total(part.plan for part in parts))
+    counter = RowCounter(progress, _total(part.plan for part in parts))
     rows, skipped = 0, 0
     done: list[ScoredPartition] = []
     for part in parts:
@@ -260,7 +275,7 @@ def _total(plans: Iterable[Plan]) -> int | None:
     return None if None in rows else sum(filter(None, rows))
 
 
-class _Counter:
+class RowCounter:
     """Rows done, counted from many threads, told to one `Progress`."""
 
     def __init__(self, progress: Progress | None, total: int | None) -> None:
