@@ -21,6 +21,7 @@ BLOCKS = {
     "gaussian_diagonal": pc.Block("gaussian_diagonal", NUMBERS),
     "gaussian_full": pc.Block("gaussian_full", NUMBERS),
     "categorical": pc.Block("categorical", CATEGORIES),
+    "categorical_joint": pc.Block("categorical_joint", CATEGORIES),
     "knn_density": pc.Block("knn_density", NUMBERS, k=2),
 }
 OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
@@ -30,6 +31,13 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {},
         {"pseudo_count": 0, "smooth": "zeros"},
         {"pseudo_count": 0.5, "unseen": "ignore"},
+        {"pseudo_count": {"u": 2, "v": {"": 1, "b": 0, "3": 0.1, "ß": 4}}},
+    ],
+    "categorical_joint": [
+        {},
+        {"pseudo_count": 0},
+        {"smooth": "zeros", "domain": {"u": ["", "b", "3", "ß"]}},
+        {"pseudo_count": 0.5, "unseen": "ignore", "domain": {"v": ["b", "ß"]}},
         {"pseudo_count": {"u": 2, "v": {"": 1, "b": 0, "3": 0.1, "ß": 4}}},
     ],
     "knn_density": [
@@ -185,6 +193,10 @@ class Same:
 
     def _categorical(self, one: pa.Table, other: pa.Table) -> None:
         keys = ("class", "feature", "value")
+        assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
+
+    def _categorical_joint(self, one: pa.Table, other: pa.Table) -> None:
+        keys = ("class", *CATEGORIES)
         assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
 
     def _knn_density(self, one: pa.Table, other: pa.Table) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,6 +22,7 @@ from samples import (
 import probclass_core as pc
 from probclass_core.bundle import Bundle
 
+JOINT = OPTIONS["categorical_joint"]
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
 law = settings(max_examples=30)
 
@@ -130,6 +133,26 @@ def test_a_null_category_is_marginalised(data: st.DataObject) -> None:
     np.testing.assert_allclose(
         both.log_likelihood_by_block(nulled), u_only.log_likelihood_by_block(nulled)
     )
+
+
+@pytest.mark.parametrize("options", [options for options in JOINT if "smooth" not in options])
+@law
+@given(data=st.data())
+def test_a_null_category_of_a_joint_is_summed_over(
+    options: dict[str, Any], data: st.DataObject
+) -> None:
+    domain = ["", "b", "3", "ß"]
+    options = {"domain": {"u": domain, "v": domain}, **options}
+    model = fitted_or_rejected(
+        data.draw(training_tables()), spec_of("categorical_joint", **options)
+    )
+    known = pa.array(options["domain"].get("v", domain))
+    u = data.draw(st.sampled_from([*domain, "never seen"]))
+    cells = pa.table({"u": pa.array([u] * len(known)), "v": known})
+    null = pa.table({"u": pa.array([u]), "v": pa.nulls(1, pa.string())})
+    each = np.exp(model.log_likelihood_by_block(cells)[:, :, 0])
+    whole = np.exp(model.log_likelihood_by_block(null)[:, :, 0])
+    np.testing.assert_allclose(whole[0], each.sum(axis=0), rtol=1e-12, atol=1e-300)
 
 
 @every_estimator
