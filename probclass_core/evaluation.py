@@ -91,6 +91,27 @@ class Evaluation:
         return plain
 
 
+def true_classes(model: Model, batch: pa.RecordBatch) -> tuple[IntArray, BoolArray]:
+    """The label of each row as a position among the model's classes.
+
+    Returns:
+        ``(n,)`` positions, `MISSING` for a null and for a label never seen; and ``(n,)``, whether
+        the row has a label at all.
+
+    Raises:
+        DataError: the label's type is another than in training, or none that holds classes.
+    """
+    labels = class_labels(batch, model.spec.label)
+    kind = labels.dictionary.type
+    if kind != model.classes.type and len(labels) > labels.null_count:
+        raise DataError(
+            f"label {model.spec.label!r} is {kind} here and was {model.classes.type} in training; "
+            "cast it."
+        )
+    truth = label_codes(labels, model.classes)
+    return truth, labels.is_valid().to_numpy(zero_copy_only=False)
+
+
 class Evaluator:
     """Adds up losses batch by batch.
 
@@ -113,14 +134,7 @@ class Evaluator:
 
     def measure(self, batch: pa.RecordBatch) -> _Measured:
         """What one batch adds; safe to call from many threads."""
-        labels = class_labels(batch, self.model.spec.label)
-        kind = labels.dictionary.type
-        if kind != self.model.classes.type and len(labels) > labels.null_count:
-            raise DataError(
-                f"label {self.model.spec.label!r} is {kind} here and was "
-                f"{self.model.classes.type} in training; cast it."
-            )
-        truth = label_codes(labels, self.model.classes)
+        truth, labelled = true_classes(self.model, batch)
         posterior, decided = self.model.decide(batch, self.decider)
         known = np.flatnonzero(truth != MISSING)
         probability = posterior.probability[known]
@@ -130,12 +144,11 @@ class Evaluator:
         losses = np.array(
             [surprise.sum(), (error**2).sum(), -self.model.log_prior[truth[known]].sum()]
         )
-        labelled = labels.is_valid().to_numpy(zero_copy_only=False)
         return _Measured(
             outcomes=self._outcomes(truth[labelled], decided, labelled),
             losses=losses,
             bins=bin_sums(probability, truth[known]),
-            null_labels=labels.null_count,
+            null_labels=int(np.count_nonzero(~labelled)),
         )
 
     def _outcomes(self, truth: IntArray, decided: Decided, labelled: BoolArray) -> np.ndarray:

@@ -64,14 +64,21 @@ def fit(
     table = open_table(source)
     statistics, plan = _summarize(table, spec, partition, where, workers, progress)
     model = finalize(statistics)
-    origin = {
+    training = {**model.training, **origin(table, plan, partition, where)}
+    return dataclasses.replace(model, training=training)
+
+
+def origin(
+    table: Table, plan: Plan, partition: Mapping[str, Any] | None, where: Where
+) -> dict[str, Any]:
+    """Which rows were read, as plain values, for provenance; what does not apply is left out."""
+    values = {
         "source": table.uri,
         "snapshot": plan.snapshot,
         "partition": plain(partition),
         "where": plain(where),
     }
-    training = {**model.training, **{k: v for k, v in origin.items() if v is not None}}
-    return dataclasses.replace(model, training=training)
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def summarize(
