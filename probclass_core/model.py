@@ -52,6 +52,10 @@ class Model:
     calibration: pa.Table | None = None
     density_quantiles: pa.Table | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the compiled likelihoods, which follow from the rest and need not be picklable."""
+        return {name: value for name, value in vars(self).items() if name != "likelihoods"}
+
     @cached_property
     def classes(self) -> pa.Array:
         """The ``k`` classes, ascending: the column order of every result."""

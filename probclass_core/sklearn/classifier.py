@@ -259,19 +259,24 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         self, classes: Any, labels: NDArray[Any], first: bool
     ) -> tuple[NDArray[Any], bool]:
         """The classes once these rows are in, and whether they were declared."""
+        seen = np.unique(labels)
+        before = seen if first else self.classes_
+        if classes is not None:
+            given = unique_labels(classes)
+            if not first and not np.array_equal(given, before):
+                raise DataError(
+                    f"classes are {one_of(given)}, but were {one_of(before)} before; declare them "
+                    "in the first call."
+                )
+            before = given
         declared = classes is not None if first else self._classes_declared
-        if classes is None and not declared:
-            return (np.unique(labels) if first else np.union1d(self.classes_, labels)), False
-        known = self.classes_ if classes is None else unique_labels(classes)
-        if not first and not np.array_equal(known, self.classes_):
-            raise DataError(
-                f"classes are {one_of(known)}, but were {one_of(self.classes_)} before; "
-                "declare them in the first call."
-            )
-        unknown = np.setdiff1d(labels, known)
-        if len(unknown):
-            raise DataError(f"label {unknown[0]!r} is none of the classes {one_of(known)}.")
-        return known, declared
+        kinds = [arrow_classes(values).type for values in (seen, before)]
+        if kinds[0] != kinds[1]:
+            raise DataError(f"labels are {kinds[0]}, but classes {kinds[1]}; make them one type.")
+        new = np.setdiff1d(seen, before)
+        if declared and len(new):
+            raise DataError(f"label {str(new[0])!r} is none of the classes {one_of(before)}.")
+        return (np.union1d(before, new) if len(new) else before), declared
 
 
 def _features(table: pa.Table, spec: ModelSpec) -> pa.Table:

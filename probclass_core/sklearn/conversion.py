@@ -52,9 +52,20 @@ def labels_of(y: Any) -> NDArray[Any]:
     if y is None:
         raise DataError("a classifier requires y to be passed, but the target y is None.")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
+    if labels.dtype == object:
+        _refuse_nulls(labels)
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     return labels
+
+
+def _refuse_nulls(labels: NDArray[Any]) -> None:
+    try:
+        nulls = pa.array(labels, from_pandas=True).null_count
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return  # of several kinds, which scikit-learn refuses
+    if nulls:
+        raise DataError(f"y contains NaN or None in {nulls} rows; leave these rows out.")
 
 
 def label_name(y: Any, taken: Sequence[str]) -> str:

@@ -70,17 +70,18 @@ def _with_options(blocks: Sequence[Block], options: Mapping[str, Any] | None) ->
         raise SpecError(f"options must be a table, got {options!r}.")
     given = dict(options or {})
     names = [str(block.name) for block in blocks]
+    for name in names:
+        if not isinstance(given.get(name, {}), Mapping):
+            raise SpecError(f"options of block {name!r} must be a table, got {given[name]!r}.")
     if len(names) == 1:
         bare = {key: value for key, value in given.items() if key not in names}
         given = {names[0]: {**bare, **given.get(names[0], {})}}
-    for name, chosen in given.items():
+    for name in given:
         if name not in names:
             raise SpecError(
                 f"options name the block {name!r}; the model has {one_of(names)}."
                 + nearest(str(name), names)
             )
-        if not isinstance(chosen, Mapping):
-            raise SpecError(f"options of block {name!r} must be a table, got {chosen!r}.")
     return [
         Block.from_dict({**block.to_dict(), **given.get(str(block.name), {})}) for block in blocks
     ]
