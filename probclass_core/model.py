@@ -53,7 +53,7 @@ class Model:
     density_quantiles: pa.Table | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the compiled likelihoods, which follow from the rest and need not be picklable."""
+        """All but the compiled likelihoods: they follow from the rest, and some do not pickle."""
         return {name: value for name, value in vars(self).items() if name != "likelihoods"}
 
     @cached_property
