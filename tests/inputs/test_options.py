@@ -14,7 +14,7 @@ ROWS = pa.table({"c": ["a", "b"] * 3, "x": [1.0, 2, 3, 4, 5, 6], "u": ["p", "q"]
 OPTIONS: list[tuple[pc.Block, str]] = [
     (
         pc.Block("gaussian_diagonal", ["x"], dof=1),
-        r"has no option 'dof'; it has 'ddof', .* mean 'ddof'",
+        r"has no option 'dof'; it has .*'ddof', .* mean 'ddof'",
     ),
     (pc.Block("gaussian_diagonal", ["x"], ddof=-1), "ddof must be a number of at least 0, got -1"),
     (

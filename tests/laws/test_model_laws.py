@@ -98,11 +98,14 @@ def test_a_null_feature_is_marginalised(estimator: str, data: st.DataObject) -> 
         )
 
 
+@pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_shared"])
 @law
 @given(data=st.data())
-def test_a_null_feature_leaves_the_marginal_of_a_full_covariance(data: st.DataObject) -> None:
-    model = fitted_or_rejected(data.draw(training_tables()), spec_of("gaussian_full"))
-    parameters = model.parameters["gaussian_full"]
+def test_a_null_feature_leaves_the_marginal_of_a_full_covariance(
+    estimator: str, data: st.DataObject
+) -> None:
+    model = fitted_or_rejected(data.draw(training_tables()), spec_of(estimator))
+    parameters = model.parameters[estimator]
     mean = np.array([means[0] for means in parameters["mean"].to_pylist()])
     variance = parameters["covariance"].combine_chunks().to_numpy_ndarray()[:, 0, 0]
     for rows in without_y(data.draw(queries())):

@@ -105,6 +105,7 @@ FRAMES: Mapping[str, Callable[[pa.Table], Any]] = {
 NUMERIC_BLOCKS = [
     pc.Block("gaussian_diagonal", ["x", "y"]),
     pc.Block("gaussian_full", ["x", "y"], ridge=0.01),
+    pc.Block("gaussian_shared", ["x", "y"]),
     pc.Block("knn_density", ["x", "y"], k=2),
 ]
 CATEGORICAL = ["categorical", "categorical_joint"]
