@@ -20,7 +20,7 @@ from probclass_core.calibration import Calibrator, calibrated, calibrator
 from probclass_core.decision import Decided, Decider, Decision, DecisionRule, predicted
 from probclass_core.density_quantiles import log_density_quantile
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
-from probclass_core.estimator import Likelihood
+from probclass_core.estimator import Likelihood, LinearLikelihood
 from probclass_core.plugins import find_estimator
 from probclass_core.posterior import Posterior, normalise
 from probclass_core.spec import ModelSpec, Prior, category_text
@@ -145,6 +145,42 @@ class Model:
         Raises as `predict`.
         """
         return self._by_batch(data, self.by_block)
+
+    def linear_form(self) -> pa.Table:
+        """log p(x, c) as weights of the features, up to a term that all classes share.
+
+        It holds of rows without nulls, and says nothing of a calibration.
+
+        Returns:
+            class, feature, weight: for each class a row of every feature, and one without feature,
+            the intercept, which includes log P(c).
+
+        Raises:
+            NotSupportedError: a block is not linear in its features.
+        """
+        linear = {
+            name: likelihood
+            for name, likelihood in self.likelihoods.items()
+            if isinstance(likelihood, LinearLikelihood)
+        }
+        for block in self.spec.blocks:
+            if block.name not in linear:
+                raise NotSupportedError(
+                    f"block {block.name!r} ({block.estimator}) is not linear in its features; "
+                    f"the linear blocks of this model: {one_of(linear)}."
+                )
+        forms = [linear[str(block.name)].linear_form() for block in self.spec.blocks]
+        features = [*(name for names, _, _ in forms for name in names), None]
+        intercept = self.log_prior + sum(intercept for _, _, intercept in forms)
+        weights = np.column_stack([*(weights for _, weights, _ in forms), intercept])
+        rows = pa.array(np.repeat(np.arange(len(self.classes)), len(features)))
+        return pa.table(
+            {
+                "class": self.classes.take(rows),
+                "feature": pa.array(features * len(self.classes), pa.string()),
+                "weight": weights.ravel(),
+            }
+        )
 
     def with_prior(self, prior: Prior) -> Model:
         """The same likelihoods under another prior; ``"uniform"`` decides by maximum likelihood.
