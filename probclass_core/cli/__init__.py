@@ -7,7 +7,8 @@ A map of the folder, in reading order:
 - `parsing`: text such as ``month >= 2013-01`` to the values the library takes.
 - `road`: fit, score, evaluate.
 - `shelf`: models, promote, inspect.
-- `gallery`: estimators and plots.
+- `gallery`: estimators.
+- `pictures`: plot, one command for each picture.
 - `demo`: a first look, on the bundled data.
 - `output`: tables, JSON and progress; `toml`: a spec as a file.
 

@@ -66,8 +66,8 @@ def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figur
         drawn = look.colour, look.marker, look.dashes
         _draw_bins(curve, strip, evaluation.reliability, name, drawn, short(name))
     curve.plot([], [], "o", mfc="white", mec=GREY, ms=5, label=f"fewer than {_FEW} rows")
-    curve.plot([], [], color=GREY, lw=0.8, label="95 % interval")
-    curve.set_ylim(-0.02, 1.02)
+    curve.plot([], [], "|", color=GREY, ms=12, label="95 % interval")
+    curve.set_ylim(-0.03, 1.05)
     curve.set_ylabel("share that came true")
     plain_axes(curve, f"{evaluation.rows:,} rows, expected calibration error {evaluation.ece:.3f}")
     strip.set_xlim(-0.02, 1.02)

@@ -215,7 +215,6 @@ def _draw_neighbours(
 ) -> str:
     """Filled within the ball, hollow outside; those within are never left out."""
     outside = by_lot(np.flatnonzero(drawn & ~within))
-    axes.plot([], [], "o", mfc="none", mec=GREY, ms=5, mew=0.8, label="outside the ball")
     for place, name in enumerate(model.class_names):
         look = class_style(place)
         far = outside[likelihood.classes[outside] == place]
@@ -225,6 +224,7 @@ def _draw_neighbours(
                   ms=5, mew=0.8, label="_outside")  # fmt: skip
         axes.plot(*(each[near] for each in points), look.marker, color=look.colour, ms=7,
                   mec="black", mew=0.8, label=label)  # fmt: skip
+    axes.plot([], [], "o", mfc="none", mec=GREY, ms=5, mew=0.8, label="outside the ball")
     hidden = int(drawn.sum()) - int(within.sum()) - len(outside)
     return f"{MOST_POINTS:,} of {len(outside) + hidden:,} points outside drawn" if hidden else ""
 
