@@ -39,6 +39,7 @@ class ModelOdds:
         log_bayes_factor: log E(model) − log E(against) in nats.
         bayes_factor: its exponential; infinite or 0 beyond float64.
         prior_odds: P(model) / P(against).
+        log_odds: the sum of the logs of both, in nats.
         odds: the Bayes factor times the prior odds.
         reading: ``decisive``, ``strong``, ``not strong``, ``strong against``, ``decisive against``.
     """
@@ -46,6 +47,7 @@ class ModelOdds:
     log_bayes_factor: float
     bayes_factor: float
     prior_odds: float
+    log_odds: float
     odds: float
     reading: str
 
@@ -252,7 +254,7 @@ def _odds(one: float, other: float, prior: float, other_prior: float) -> ModelOd
     log_odds = factor + math.log(prior_odds)
     with np.errstate(over="ignore"):
         bayes_factor, odds = (float(np.exp(value)) for value in (factor, log_odds))
-    return ModelOdds(factor, bayes_factor, prior_odds, odds, _reading(log_odds))
+    return ModelOdds(factor, bayes_factor, prior_odds, log_odds, odds, _reading(log_odds))
 
 
 def _reading(log_odds: float) -> str:

@@ -70,7 +70,8 @@ class Explanation:
               the limit, lumped; ``calibration``, what a calibrated model adds to the sum.
             - block, item, value: where it comes from; item is the feature or term, value its text.
             - log_for, log_against: log p(x_j | c) of prediction and rival; of the prior, log P(c).
-            - weight: their difference; ±inf where one of them is −inf, null where both are.
+            - weight: their difference; ±inf where one of them is −inf, null where both are. Of a
+              calibration, what leads to the total; null where the odds were infinite before it.
             - total: the sum of the weights so far; null once both classes are impossible.
         units: of all logs: a key of `UNITS`.
         model_id: what is explained.
@@ -294,7 +295,7 @@ def _chosen(plan: Plan, rows: Sequence[int] | None) -> tuple[pa.RecordBatch, Seq
     if rows is None and seen > MOST_ROWS:
         raise DataError(
             f"an explanation is of at most {MOST_ROWS:,} rows, and there are more; "
-            "choose some by number or by a condition."
+            "choose some with rows (--row) or where."
         )
     if rows is not None and rows[-1] >= seen:
         raise DataError(f"there is no row {rows[-1]}: there are {seen:,}, counted from 0.")
@@ -341,8 +342,11 @@ def _sum(total: float | None, weight: float | None) -> float | None:
 
 
 def _text(value: Any) -> str | None:
-    missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return None if missing else category_text(value)
+    """A cell to be read: floats lose the digits that no one reads; none where it is missing."""
+    if isinstance(value, float):
+        digits = ".7g" if abs(value) < 1e5 else ".12g"
+        return None if math.isnan(value) else format(value, digits)
+    return None if value is None else category_text(value)
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, Any]:

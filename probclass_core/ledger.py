@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_LABEL, _VALUE, _NUMBER, _HALF_BAR = 18, 19, 9, 9
+_LABEL, _VALUE, _NUMBER, _HALF_BAR = 18, 24, 9, 7
 _LONGEST_VALUE = 120
 """Characters of a value to show, which may be a whole text."""
 
