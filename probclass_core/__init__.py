@@ -24,6 +24,7 @@ The public face. To read the code as a story, follow the road::
     pipeline        fit, score, evaluate: the road end to end
     held_out        calibrate, with_density_quantiles
     cli, plots      the same for hands and eyes
+    sklearn/        the same as a classifier of arrays and DataFrames
 """
 
 import probclass_core.estimators  # noqa: F401  # first, or it would hide the function so named
