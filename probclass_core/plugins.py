@@ -30,6 +30,7 @@ BUILT_IN = (
     "probclass_core.estimators.gaussian_shared",
     "probclass_core.estimators.categorical",
     "probclass_core.estimators.categorical_joint",
+    "probclass_core.estimators.discretized",
     "probclass_core.estimators.knn_density",
 )
 

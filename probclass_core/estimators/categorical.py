@@ -33,6 +33,7 @@ from probclass_core.estimator import (
     with_notes,
 )
 from probclass_core.estimators.domains import CATEGORICAL_DEFAULTS, Domains, refuse_unseen
+from probclass_core.estimators.tidy import by_feature
 from probclass_core.evidence import dirichlet_categorical
 from probclass_core.hookspecs import hookimpl
 from probclass_core.spec import is_category_type
@@ -147,7 +148,7 @@ class Categorical(LikelihoodEstimator):
         self, statistics: pa.Table, classes: pa.Array
     ) -> Iterator[tuple[str, list[str], FloatArray, FloatArray]]:
         """Of each feature: its name, domain, counts ``(k, m)`` and pseudo-counts ``(m,)``."""
-        for feature, cells in _by_feature(statistics, self.features.names):
+        for feature, cells in by_feature(statistics, self.features.names):
             values, counts = cells["value"].to_pylist(), cells["count"].to_numpy()
             seen: dict[str, float] = {}
             for value, count in zip(values, counts, strict=True):
@@ -196,7 +197,7 @@ class CategoricalLikelihood:
         self.classes = len(classes)
         self.lookup: dict[str, tuple[pa.Array, FloatArray]] = {}
         notes = notes_of(parameters)
-        for feature, cells in _by_feature(parameters, notes["features"]):
+        for feature, cells in by_feature(parameters, notes["features"]):
             domain = pc.unique(cells["value"])
             place = label_codes(cells["class"], classes), label_codes(cells["value"], domain)
             # Two cells beyond the domain: an unseen value, then a missing one (code −1).
@@ -221,16 +222,6 @@ class CategoricalLikelihood:
             cells = np.append(np.where(known == MISSING, len(domain), known), MISSING)
             result += table[:, cells[codes]]
         return result.T
-
-
-def _by_feature(table: pa.Table, features: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each feature, in one pass over the table."""
-    codes = label_codes(table["feature"], pa.array(features, pa.string()))
-    gathered = table.take(pa.array(np.argsort(codes, kind="stable"))).combine_chunks()
-    counts = np.bincount(codes, minlength=len(features))
-    starts = np.cumsum(counts) - counts
-    for feature, start, count in zip(features, starts, counts, strict=True):
-        yield feature, gathered.slice(start, count)
 
 
 @hookimpl

@@ -23,6 +23,7 @@ BLOCKS = {
     "gaussian_shared": pc.Block("gaussian_shared", NUMBERS),
     "categorical": pc.Block("categorical", CATEGORIES),
     "categorical_joint": pc.Block("categorical_joint", CATEGORIES),
+    "discretized": pc.Block("discretized", NUMBERS, cells=4),
     "knn_density": pc.Block("knn_density", NUMBERS, k=2),
 }
 OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
@@ -54,6 +55,12 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"smooth": "zeros", "domain": {"u": ["", "b", "3", "ß"]}},
         {"pseudo_count": 0.5, "unseen": "ignore", "domain": {"v": ["b", "ß"]}},
         {"pseudo_count": {"u": 2, "v": {"": 1, "b": 0, "3": 0.1, "ß": 4}}},
+    ],
+    "discretized": [
+        {},
+        {"method": "width", "bins": 3},
+        {"method": "frequency", "bins": 2, "cells": 4096},
+        {"method": "width", "bins": 7, "cells": 4096, "pseudo_count": 0},
     ],
     "knn_density": [
         {"k": 1},
@@ -214,6 +221,10 @@ class Same:
 
     def _categorical_joint(self, one: pa.Table, other: pa.Table) -> None:
         keys = ("class", *CATEGORIES)
+        assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
+
+    def _discretized(self, one: pa.Table, other: pa.Table) -> None:
+        keys = ("class", "feature", "value")
         assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
 
     def _knn_density(self, one: pa.Table, other: pa.Table) -> None:

@@ -28,6 +28,7 @@ SPEC = pc.ModelSpec(
         pc.Block("gaussian_full", ["e", "f"]),
         pc.Block("categorical", ["u"]),
         pc.Block("categorical_joint", ["s", "t"]),
+        pc.Block("discretized", ["n"], cells=50),
         pc.Block("knn_density", ["k"]),
     ],
     weight="w",
@@ -51,6 +52,7 @@ def rows_of_a_month(seed: int) -> pa.Table:
             "s": noise.choice(["p", "q", "r"], size),
             "t": pa.array(noise.integers(0, 9, size), mask=gap),
             "k": noise.normal(0, 1, size).round(2),
+            "n": seed % 3 + noise.normal(0, 1, size),
         }
     )
 

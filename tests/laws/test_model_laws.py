@@ -83,7 +83,7 @@ def test_a_row_without_features_has_likelihood_one(estimator: str, data: st.Data
     np.testing.assert_allclose(model.predict_proba(empty)[0], model.priors["prior"].to_numpy())
 
 
-@pytest.mark.parametrize("estimator", ["gaussian_diagonal", "knn_density"])
+@pytest.mark.parametrize("estimator", ["discretized", "gaussian_diagonal", "knn_density"])
 @law
 @given(data=st.data())
 def test_a_null_feature_is_marginalised(estimator: str, data: st.DataObject) -> None:

@@ -107,6 +107,7 @@ NUMERIC_BLOCKS = [
     pc.Block("gaussian_full", ["x", "y"], ridge=0.01),
     pc.Block("gaussian_shared", ["x", "y"]),
     pc.Block("knn_density", ["x", "y"], k=2),
+    pc.Block("discretized", ["x", "y"], method="width", bins=3),
 ]
 CATEGORICAL = ["categorical", "categorical_joint"]
 
