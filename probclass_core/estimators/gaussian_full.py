@@ -213,7 +213,7 @@ class GaussianFull(LikelihoodEstimator):
         if rows <= means and not np.diagonal(scatter).any():
             raise DataError(
                 f"{owner} has {rows:g} row{'s' * (rows != 1)}, which gives no covariance of "
-                f"{len(names)} features; add rows, or use gaussian_diagonal."
+                f"{len(names)} feature{'s' * (len(names) != 1)}; add rows, or use gaussian_diagonal."
             )
         scarce = np.argwhere(count <= self.ddof * means)
         if len(scarce):
