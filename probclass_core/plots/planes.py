@@ -219,7 +219,7 @@ def _draw_neighbours(
         look = class_style(place)
         far = outside[likelihood.classes[outside] == place]
         near = np.flatnonzero(within & (likelihood.classes == place))
-        label = f"{short(name)}: {inside[place]:g} of {inside.sum():g}"
+        label = f"{short(name)}, {inside[place]:g} of {inside.sum():g}"
         axes.plot(*(each[far] for each in points), look.marker, mfc="none", mec=look.colour,
                   ms=5, mew=0.8, label="_outside")  # fmt: skip
         axes.plot(*(each[near] for each in points), look.marker, color=look.colour, ms=7,
