@@ -57,15 +57,19 @@ OPTIONS: list[tuple[pc.Block, str]] = [
     ),
     (
         pc.Block("gaussian_full", ["x"], conjugate_prior={"count": 0}),
-        "count of conjugate_prior must be a number above 0, got 0",
+        r"count of conjugate_prior must be a number above 0 and up to 1e\+100, got 0",
     ),
     (
         pc.Block("gaussian_diagonal", ["x"], conjugate_prior={"degrees_of_freedom": 2}),
-        "degrees_of_freedom of conjugate_prior must be a number above 2, got 2",
+        "degrees_of_freedom of conjugate_prior must be a number above 2 and .*, got 2",
     ),
     (
         pc.Block("gaussian_shared", ["x"], conjugate_prior={"mean": "high"}),
-        "mean of conjugate_prior must be a number, got 'high'",
+        "mean of conjugate_prior must be a number above .*, got 'high'",
+    ),
+    (
+        pc.Block("gaussian_full", ["x"], conjugate_prior={"mean": 1e200}),
+        r"mean of conjugate_prior must be .* up to 1e\+100, got 1e\+200",
     ),
     (
         pc.Block("gaussian_diagonal", ["x"], conjugate_prior={"mean": {"u": 1}}),
@@ -73,7 +77,7 @@ OPTIONS: list[tuple[pc.Block, str]] = [
     ),
     (
         pc.Block("gaussian_full", ["x"], conjugate_prior={"variance": {"x": -1}}),
-        r"variance \('x'\) of conjugate_prior must be a number above 0, got -1",
+        r"variance \('x'\) of conjugate_prior must be a number above 0 and .*, got -1",
     ),
     (
         pc.Block("categorical", ["u"], pseudo=1),
