@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
             {"x": X, "z": [None, *X[1:]], "y": Y},
             pc.Block("gaussian_full", ["x", "z"], predictive=True),
         ),
-        "gaussian_full: class 'a' has 3 values of column 'x', 2 of 'z' and 2 rows .* use gaussian_d",
+        "gaussian_full: class 'a' has 3 values of column 'x', 2 of 'z' and 2 rows .* use gaussian_",
     ),
     "nulls in training, predictive with one covariance": (
         refused(
