@@ -16,7 +16,8 @@ from probclass_core.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import NotSupportedError, SpecError, one_of
 from probclass_core.estimators.knn_density import KnnDensityLikelihood
 from probclass_core.model import Model
-from probclass_core.plots.marginals import Marginal, block_of, lobe, rows_by_class
+from probclass_core.plots.blocks import block_of
+from probclass_core.plots.marginals import Marginal, lobe, rows_by_class
 from probclass_core.plots.style import (
     GREY,
     INK,
@@ -68,10 +69,11 @@ def class_contours(
         A matplotlib figure.
 
     Raises:
-        SpecError: the model has no such column, it holds categories, or `level` or `point` is out
-            of range.
+        SpecError: the model has no such column, it holds categories or bins, or `level` or `point`
+            is out of range.
         DataError: a column of the data is missing, not numeric or infinite.
-        NotSupportedError: matplotlib is not installed.
+        NotSupportedError: matplotlib is not installed, or a density has no bounds: it falls to
+            `level` nowhere.
     """
     figure = blank_figure(7.5, 5.0)
     if not 0.0 < level < 1.0:
