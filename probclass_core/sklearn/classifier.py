@@ -60,12 +60,12 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
 
     Args:
         estimator: ``"auto"``, what `ModelSpec.auto` proposes: numbers to ``gaussian_diagonal``,
-            text, bool and dictionaries to ``categorical``; the name of a registered estimator, for all columns
-            as one block; columns by estimator, ``{"gaussian_full": ["a", "b"], "categorical":
-            ["c"]}``; a list of `Block` or of what `Block.from_dict` takes; or a `ModelSpec`, whose
-            weight column is not read. Columns in no block are left out.
+            text, bool and dictionaries to ``categorical``; the name of a registered estimator, for
+            all columns as one block; columns by estimator, ``{"gaussian_full": ["a", "b"],
+            "categorical": ["c"]}``; a list of `Block` or of what `Block.from_dict` takes; or a
+            `ModelSpec`, whose weight column is not read. Columns in no block are left out.
         options: of the block if there is but one, else by block: ``{"categorical":
-            {"pseudo_count": 0.5}}``. They go before those that a `Block` brings.
+            {"pseudo_count": 0.5}}``. They override those that a `Block` brings.
         prior: ``"empirical"``, ``"uniform"``, or a probability for every class; none means the
             `ModelSpec`'s own, or else ``"empirical"``.
 
@@ -75,6 +75,11 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         feature_names_in_: their names, if they had names and these are text.
         statistics_: `Statistics` of all rows so far.
         model_: the fitted `Model`.
+
+    Example:
+        >>> sizes = [[3.9], [4.1], [6.0], [6.2]]
+        >>> ProbClassifier().fit(sizes, ["small", "small", "big", "big"]).predict([[5.9]])
+        array(['big'], dtype='<U5')
     """
 
     _model: Model | None
