@@ -50,8 +50,8 @@ _REMEMBERED_PATTERNS = 64
 class CategoricalJoint(LikelihoodEstimator):
     """The joint distribution of categorical features given the class.
 
-    Training counts the rows that have all the features: a row that lacks one is no count of any
-    cell and is left out. In scoring, nulls are summed over exactly, seen cells and unseen.
+    A row that lacks a feature is in no cell: training leaves it out, but for the domains of the
+    others. In scoring, nulls are summed over exactly, seen cells and unseen.
 
     Options, as of `categorical` but for a cell in place of a value:
         pseudo_count: a number: α of every cell. A table, per column a number or a number per
@@ -65,7 +65,7 @@ class CategoricalJoint(LikelihoodEstimator):
         smooth: ``"all"`` cells, or only ``"zeros"``: a cell that was seen keeps its share of the
             rows. With nulls the same rule holds of the marginal cell.
 
-    Statistics: class, one column per feature (text), count (Σ w).
+    Statistics: class, one column per feature (text, null where it is missing), count (Σ w).
     Parameters: class, one column per feature, count, log_probability, for every class each cell
     that any class showed; the probability of a cell that no class did is in the notes.
 
@@ -95,12 +95,13 @@ class CategoricalJoint(LikelihoodEstimator):
     ) -> pa.Table:
         encoded = [category_codes(batch.column(name)) for name in self.features.names]
         codes = np.stack([column for column, _ in encoded])
-        complete = np.flatnonzero((codes != MISSING).all(axis=0))
+        rows = np.flatnonzero((codes != MISSING).any(axis=0))
         label = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        codes = np.concatenate([label[None], codes])[:, complete]
-        values = [classes.dictionary, *(pa.array(texts, pa.string()) for _, texts in encoded)]
+        codes = np.concatenate([label[None], codes - MISSING])[:, rows]  # 0 for null
+        texts = (pa.array([None, *distinct], pa.string()) for _, distinct in encoded)
+        values = [classes.dictionary, *texts]
         cells = CellIndex(codes, [len(distinct) for distinct in values])
-        weight = None if weights is None else weights[complete]
+        weight = None if weights is None else weights[rows]
         columns = {
             name: distinct.take(pa.array(code[cells.first]))
             for name, distinct, code in zip(
@@ -164,9 +165,19 @@ class CategoricalJoint(LikelihoodEstimator):
 
         The domain is that of `finalize`. Declare it to compare evidences of different rows: what
         each of them saw may differ.
+
+        Raises:
+            NotSupportedError: a pseudo-count is 0, or not every cell gets it.
+            DataError: there are rows that lack some of the features and not all.
         """
         self.domains.check_prior()
         cells = self._cells(statistics, sorted_classes(statistics["class"]))
+        if cells.partial:
+            raise DataError(
+                f"{cells.partial:g} rows have some of {', '.join(self.features.names)} and not "
+                f"all, so that the evidence of {self.name} has no closed form; drop those rows, or "
+                "give columns with nulls a block of their own."
+            )
         log_alpha = np.broadcast_to(cells.prior.log_alpha(cells.codes), cells.counts.shape)
         held = cells.counts.sum(axis=1)
         log_total = np.full(len(held), cells.prior.log_total)
@@ -175,22 +186,20 @@ class CategoricalJoint(LikelihoodEstimator):
         )
 
     def _cells(self, statistics: pa.Table, classes: pa.Array) -> _Cells:
-        if not statistics.num_rows and not all(map(self.domains.named, self.features.names)):
-            raise DataError(
-                f"no training row has all of {', '.join(self.features.names)}; leave out the "
-                "columns that are often null, or declare every domain."
-            )
         counts = statistics["count"].to_numpy()
         domain, codes = {}, np.empty((len(self.features), len(counts)), dtype=np.intp)
         for name, code in zip(self.features.names, codes, strict=True):
-            column = statistics[name].combine_chunks().dictionary_encode()
-            values = column.dictionary.to_pylist()
-            place = column.indices.to_numpy(zero_copy_only=False)
-            seen = np.bincount(place, counts, minlength=len(values)).tolist()
+            place, values = category_codes(statistics[name])
+            seen = np.bincount(place - MISSING, counts, minlength=len(values) + 1)[1:].tolist()
             domain[name] = self.domains.domain_of(name, dict(zip(values, seen, strict=True)))
-            code[:] = label_codes(column, pa.array(domain[name], pa.string()))
-        # Rows with a value to be ignored are incomplete.
+            known = label_codes(pa.array(values, pa.string()), pa.array(domain[name], pa.string()))
+            code[:] = np.append(known, MISSING)[place]
         known = (codes != MISSING).all(axis=0)
+        if not known.any():
+            raise DataError(
+                f"no training row has all of {', '.join(self.features.names)}; leave out the "
+                "columns that are often null."
+            )
         cells = CellIndex(codes[:, known], [len(values) for values in domain.values()])
         table = np.zeros((len(classes), len(cells.first)))
         table[label_codes(statistics["class"], classes)[known], cells.group] = counts[known]
@@ -200,7 +209,8 @@ class CategoricalJoint(LikelihoodEstimator):
         else:
             ones = [np.ones(len(values)) for values in domain.values()]
             prior = _Prior(self.cell_pseudo_count, ones)
-        return _Cells(domain, codes[:, known][:, cells.first], table, prior)
+        partial = float(counts[(codes != MISSING).any(axis=0) & ~known].sum())
+        return _Cells(domain, codes[:, known][:, cells.first], table, prior, partial)
 
 
 class _Prior:
@@ -231,12 +241,21 @@ class _Prior:
 
 @dataclass(frozen=True)
 class _Cells:
-    """What training saw: domains, cells ``(d, g)`` of any class, counts ``(k, g)``, the prior."""
+    """What training saw.
+
+    Attributes:
+        domain: per column, its values.
+        codes: cells of any class, ``(d, g)``.
+        counts: Σ w, ``(k, g)``.
+        prior: the pseudo-counts.
+        partial: Σ w of the rows that have some of the features, but not all.
+    """
 
     domain: Mapping[str, list[str]]
     codes: IntArray
     counts: FloatArray
     prior: _Prior
+    partial: float
 
 
 class _Rule:

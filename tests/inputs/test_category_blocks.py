@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 import pytest
 
@@ -72,7 +74,7 @@ def test_scoring_a_value_that_is_refused() -> None:
 def test_no_row_has_all_the_features() -> None:
     table = {"c": ["a", "b"], "u": ["p", None], "v": [None, "s"]}
     spec = pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])])
-    with pytest.raises(pc.DataError, match=r"no training row has all of u, v; leave out .* declare"):
+    with pytest.raises(pc.DataError, match="no training row has all of u, v; leave out the col"):
         pc.fit(table, spec)
 
 
@@ -83,4 +85,5 @@ def test_a_class_without_a_complete_row() -> None:
         pc.fit(table, pc.ModelSpec("c", [bare]))
     even = pc.fit(table, pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])]))
     both = {"u": ["p"], "v": ["s"]}
-    assert even.log_likelihood_by_block(both)[0, 1, 0] == 0.0  # of one value each, one cell
+    # u is known to take two values, v one.
+    assert even.log_likelihood_by_block(both)[0, 1, 0] == pytest.approx(math.log(1 / 2))

@@ -1,0 +1,233 @@
+"""Masses and evidences of categories: beside an explicit table, and beside their own definition."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from readings import fitted
+from scipy import integrate
+from sklearn.naive_bayes import CategoricalNB
+
+import probclass_core as pc
+
+DOMAIN = {"u": ["p", "q", "r"], "v": ["1", "2"], "w": ["x", "y", "z", "t"]}
+CELLS = list(itertools.product(*DOMAIN.values()))
+ALPHAS: Sequence[Any] = [
+    1.0,
+    0.25,
+    {"u": 0.5},
+    {"u": {"p": 2, "q": 1, "r": 0.5}, "w": {"x": 3, "y": 0.1, "z": 1, "t": 1}, "v": 0.3},
+]
+FAMILIES = ["categorical", "categorical_joint"]
+
+
+def drawn(rows: int, seed: int = 0) -> pa.Table:
+    """Rows of the domain whose columns depend on the class and on each other."""
+    noise = np.random.default_rng(seed)
+    label = noise.integers(0, 2, rows)
+    u = (label + noise.integers(0, 2, rows)) % 3
+    columns = {"u": u, "v": (u > 0) ^ (noise.random(rows) < 0.2), "w": noise.integers(0, 4, rows)}
+    values = {name: np.array(DOMAIN[name])[code.astype(int)] for name, code in columns.items()}
+    return pa.table({"c": np.array(["a", "b"])[label], **values})
+
+
+def table_of(cells: Sequence[Sequence[str | None]]) -> pa.Table:
+    columns = zip(*cells, strict=True)
+    return pa.table(
+        {name: pa.array(column, pa.string()) for name, column in zip(DOMAIN, columns, strict=True)}
+    )
+
+
+def block(estimator: str, **options: Any) -> pc.Block:
+    return pc.Block(estimator, list(DOMAIN), domain=DOMAIN, **options)
+
+
+def masses(model: pc.Model, cells: Sequence[Sequence[str | None]]) -> np.ndarray:
+    """P(cell | c), ``(cells, k)``."""
+    return np.exp(model.log_likelihood_by_block(table_of(cells))[:, :, 0])
+
+
+def alpha_of(alpha: Any, column: str, value: str) -> float:
+    of_column = alpha.get(column, 1.0) if isinstance(alpha, Mapping) else 1.0
+    return float(of_column[value] if isinstance(of_column, Mapping) else of_column)
+
+
+def explicit(table: pa.Table, alpha: Any) -> np.ndarray:
+    """(n_c(v) + α(v)) / (n_c + Σα), cell by cell."""
+    scale = 1.0 if isinstance(alpha, Mapping) else alpha
+    prior = [
+        scale * math.prod(alpha_of(alpha, name, v) for name, v in zip(DOMAIN, cell, strict=True))
+        for cell in CELLS
+    ]
+    result = np.empty((len(CELLS), 2))
+    for place, label in enumerate("ab"):
+        rows = [
+            tuple(row[name] for name in DOMAIN) for row in table.to_pylist() if row["c"] == label
+        ]
+        counts = [rows.count(cell) + extra for cell, extra in zip(CELLS, prior, strict=True)]
+        result[:, place] = np.array(counts) / math.fsum(counts)
+    return result
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("rows", [5, 40, 400])
+def test_a_joint_is_its_explicit_table(rows: int, alpha: Any) -> None:
+    table = drawn(rows)
+    model = fitted(table, "c", block("categorical_joint", pseudo_count=alpha))
+    found = masses(model, CELLS)
+    assert found == pytest.approx(explicit(table, alpha), rel=1e-13)
+    assert found.sum(axis=0) == pytest.approx([1.0, 1.0], rel=1e-13)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_every_marginal_of_a_joint_is_the_sum_over_its_cells(alpha: Any) -> None:
+    model = fitted(drawn(60), "c", block("categorical_joint", pseudo_count=alpha))
+    whole = masses(model, CELLS)
+    observed = [
+        tuple(value if seen else None for value, seen in zip(cell, pattern, strict=True))
+        for pattern in itertools.product([True, False], repeat=3)
+        for cell in CELLS
+    ]
+    # All patterns in one batch, in an order that mixes them.
+    order = np.random.default_rng(1).permutation(len(observed))
+    found = masses(model, [observed[place] for place in order])
+    for place, mass in zip(order, found, strict=True):
+        agree = [
+            all(a is None or a == b for a, b in zip(observed[place], cell, strict=True))
+            for cell in CELLS
+        ]
+        assert mass == pytest.approx(whole[agree].sum(axis=0), rel=1e-12)
+
+
+def test_forty_columns_of_fifty_values() -> None:
+    """50^40 cells: what was seen, what was not, and any marginal of it."""
+    noise = np.random.default_rng(3)
+    names = [f"f{place}" for place in range(40)]
+    table = pa.table(
+        {"c": np.tile(["a", "b"], 100), **{name: noise.integers(0, 50, 200) for name in names}}
+    )
+    domain = {name: list(range(50)) for name in names}
+    model = fitted(table, "c", pc.Block("categorical_joint", names, domain=domain))
+    total = 40 * math.log(50)  # beside which 100 rows are nothing
+    seen = table.slice(0, 1).select(names)
+    other = {name: [(seen[name][0].as_py() + 1) % 50] for name in names}
+    found = model.log_likelihood_by_block(seen)[0, :, 0]
+    assert found == pytest.approx([math.log(2) - total, -total], rel=1e-14)
+    assert model.log_likelihood_by_block(other)[0, :, 0] == pytest.approx([-total] * 2, rel=1e-14)
+    # One column observed: nothing but the prior is left of it, 1 / 50.
+    lone = {name: seen[name] if name == "f7" else pa.nulls(1, pa.int64()) for name in names}
+    assert model.log_likelihood_by_block(lone)[0, :, 0] == pytest.approx([-math.log(50)] * 2)
+    # As evidence: A^n in place of Γ(A + n) / Γ(A), and each cell of one row a factor of α = 1.
+    statistics = pc.summarize(table, model.spec)
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    estimator = pc.estimators()["categorical_joint"](schema, {"domain": domain})
+    evidence = estimator.log_evidence(statistics.blocks["categorical_joint"])
+    assert evidence == pytest.approx(-200 * total, rel=1e-14)
+
+
+def test_a_joint_of_one_column_is_categorical_nb(adult: tuple[pa.Table, pa.Table]) -> None:
+    train, test = (part.select(["occupation", "income"]).drop_null() for part in adult)
+    values = sorted(set(train["occupation"].to_pylist()))
+    codes = [[[values.index(v)] for v in part["occupation"].to_pylist()] for part in (train, test)]
+    peer = CategoricalNB(alpha=0.7).fit(codes[0], train["income"].to_pylist())
+    for estimator in FAMILIES:
+        model = fitted(train, "income", pc.Block(estimator, ["occupation"], pseudo_count=0.7))
+        assert model.predict_log_proba(test) == pytest.approx(peer.predict_log_proba(codes[1]))
+
+
+def evidence(table: pa.Table, chosen: pc.Block, weight: str | None = None) -> float:
+    statistics = pc.summarize(table, pc.ModelSpec("c", [chosen], weight=weight))
+    schema = pa.schema([(name, pa.string()) for name in chosen.columns])
+    estimator = pc.estimators()[chosen.estimator](schema, chosen.options)
+    return estimator.log_evidence(statistics.blocks[str(chosen.name or chosen.estimator)])
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("estimator", FAMILIES)
+def test_evidence_grows_by_the_smoothed_probability_of_the_next_row(
+    estimator: str, alpha: Any
+) -> None:
+    """The default scoring is the posterior predictive."""
+    table, chosen = drawn(60, seed=4), block(estimator, pseudo_count=alpha)
+    for rows in (9, 17, 59):
+        before, last = table.slice(0, rows), table.slice(rows, 1)
+        model = fitted(before, "c", chosen)
+        place = model.classes.to_pylist().index(last["c"][0].as_py())
+        predicted = model.log_likelihood_by_block(last)[0, place, 0]
+        grown = evidence(table.slice(0, rows + 1), chosen) - evidence(before, chosen)
+        assert grown == pytest.approx(predicted, rel=1e-9)
+
+
+@pytest.mark.parametrize("estimator", FAMILIES)
+def test_evidence_is_the_integral_over_the_parameters(estimator: str) -> None:
+    """Of one column of two values, whose probabilities have a Beta prior in each class."""
+    table = pa.table({"c": list("aaaaabb"), "v": list("1112212")})
+    prior = {"v": {"1": 1.5, "2": 0.7}}
+    found = evidence(table, pc.Block(estimator, ["v"], estimator, pseudo_count=prior))
+    norm = math.gamma(2.2) / math.gamma(1.5) / math.gamma(0.7)
+
+    def likelihood(ones: int, twos: int) -> float:
+        # The power of 1 − θ that has no limit at 1 is the weight of the quadrature.
+        value, _ = integrate.quad(
+            lambda theta: theta ** (ones + 0.5) * (1 - theta) ** twos,
+            *(0, 1),
+            weight="alg",
+            wvar=(0, -0.3),
+        )
+        return norm * float(value)
+
+    assert found == pytest.approx(math.log(likelihood(3, 2) * likelihood(1, 1)), rel=1e-9)
+
+
+@pytest.mark.parametrize("estimator", FAMILIES)
+def test_a_weight_of_evidence_is_a_number_of_rows(estimator: str) -> None:
+    table = drawn(9)
+    weights = [1, 2, 0, 3, 1, 1, 2, 1, 1]
+    repeated = table.take([row for row, weight in enumerate(weights) for _ in range(weight)])
+    weighted = table.append_column("n", pa.array(weights))
+    chosen = block(estimator, name=estimator)
+    assert evidence(weighted, chosen, weight="n") == pytest.approx(evidence(repeated, chosen))
+
+
+def test_columns_that_depend_on_each_other_are_evidence_for_the_joint() -> None:
+    spec = {name: pc.ModelSpec("c", [pc.Block(name, ["u", "v"])]) for name in FAMILIES}
+    dependent = drawn(300)
+    order = pa.array(np.random.default_rng(0).permutation(300))
+    shuffled = dependent.set_column(2, "v", dependent["v"].take(order))
+    for table, best in ((dependent, "categorical_joint"), (shuffled, "categorical")):
+        comparison = pc.compare({name: pc.summarize(table, spec[name]) for name in FAMILIES})
+        assert comparison.best == best
+
+
+@pytest.mark.parametrize("estimator", FAMILIES)
+def test_pseudo_counts_that_are_no_prior_have_no_evidence(estimator: str) -> None:
+    table = drawn(20)
+    for options, message in [
+        ({"smooth": "zeros"}, r"smooth='zeros', .* set smooth='all'"),
+        ({"pseudo_count": 0}, r"a pseudo_count of 0 for 'u'.* set pseudo_count above 0"),
+        ({"pseudo_count": {"v": {"1": 1, "2": 0}}}, r"a pseudo_count of 0 for 'v' \('2'\)"),
+    ]:
+        with pytest.raises(pc.NotSupportedError, match=message) as caught:
+            evidence(table, block(estimator, **options))
+        assert str(caught.value).startswith(f"{estimator} offers no log evidence with")
+
+
+def test_rows_that_lack_some_of_a_joint_have_no_evidence() -> None:
+    lacking = table_of([("p", "1", None), (None, None, None)]).append_column(
+        "c", pa.array(["a", "b"])
+    )
+    table = pa.concat_tables([drawn(20), lacking.select(["c", *DOMAIN])])
+    with pytest.raises(
+        pc.DataError, match=r"1 rows have some of u, v, w and not all, .* drop those"
+    ):
+        evidence(table, block("categorical_joint"))
+    # A row without any of them says nothing of them.
+    whole = pa.concat_tables([drawn(20), lacking.select(["c", *DOMAIN]).slice(1)])
+    chosen = block("categorical_joint")
+    assert evidence(whole, chosen) == evidence(drawn(20), chosen)
