@@ -261,6 +261,10 @@ def _cells(costs: Any) -> list[tuple[str, str, Any]]:
 
 
 def _number(value: object) -> float:
-    """The value as a float; NaN where it is no number."""
-    known = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return float(value) if known else math.nan  # type: ignore[arg-type]
+    """The value as a float, be it the text of one, as templates render it; NaN where it is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, np.number)):
+        return math.nan
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan

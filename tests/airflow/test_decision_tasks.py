@@ -1,0 +1,131 @@
+"""Tasks that decide by a rule, and the one that calibrates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowFailException
+
+import probclass_core as pc
+from probclass_airflow import (
+    ProbClassCalibrateOperator,
+    ProbClassEvaluateOperator,
+    ProbClassScoreOperator,
+    ProbClassTrainOperator,
+)
+
+SPEC = {
+    "label": "air",
+    "blocks": [{"estimator": "gaussian_diagonal", "columns": ["dew_point", "pressure"]}],
+}
+RULE = {
+    "costs": {"unhealthy": {"good": 5}},
+    "min_probability": 0.5,
+    "min_density_quantile": 0.01,
+}
+JANUARY = {"month": "2013-01"}
+FEBRUARY = {"month": "2013-02"}
+
+
+@pytest.fixture
+def trained(lake: str, tmp_path: Path) -> pc.ModelStore:
+    """A store with the model of January 2013, ``air@champion``, which knows its density."""
+    store = pc.ModelStore(tmp_path / "models")
+    model = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), partition=JANUARY)
+    version = store.save(pc.with_density_quantiles(model, lake, partition=JANUARY), "air")
+    store.promote("air", version, alias="champion")
+    return store
+
+
+def test_training_keeps_the_quantiles_of_the_density(
+    run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
+) -> None:
+    task = run(
+        ProbClassTrainOperator,
+        source=lake,
+        spec=SPEC,
+        partition=JANUARY,
+        store=str(tmp_path / "others"),
+        model="air",
+        density_quantiles=True,
+    )
+    assert task.result["model"] == trained.resolve("air@champion").ref
+
+
+def test_score_and_evaluate_take_a_rule_from_a_template(
+    run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
+) -> None:
+    fields: dict[str, Any] = {
+        "source": lake,
+        "store": trained.uri,
+        "model": "air@champion",
+        "partition": FEBRUARY,
+        "params": {"least": 0.5},
+        "decision": RULE | {"min_probability": "{{ params.least }}"},
+    }
+    model = trained.load("air@champion")
+    scored = run(ProbClassScoreOperator, sink=str(tmp_path / "scored"), **fields)
+    assert scored.state == "success"
+    table = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
+    expected = pc.score(model, lake, tmp_path / "same", partition=FEBRUARY, decision=RULE)
+    assert scored.result["commit_id"] == expected.commit_id
+    assert set(table["rejected"].to_pylist()) == {"density", "probability", None}
+    measured = run(ProbClassEvaluateOperator, outlets=[Asset("air.quality")], **fields)
+    found = pc.evaluate(model, lake, partition=FEBRUARY, decision=RULE).to_dict()
+    for name in ("decided", "rejected", "rejected_share", "accuracy", "cost", "ece"):
+        assert measured.result[name] == found[name]
+    assert "reliability" not in measured.result
+    assert measured.events == {"air.quality": measured.result}
+
+
+def test_a_rule_may_be_a_name(run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path) -> None:
+    fields = {"source": lake, "store": trained.uri, "model": "air@champion", "partition": FEBRUARY}
+    sink = str(tmp_path / "scored")
+    task = run(ProbClassScoreOperator, sink=sink, decision="{{ 'ml' }}", **fields)
+    expected = pc.score(
+        trained.load("air@champion"), lake, tmp_path / "same", partition=FEBRUARY, decision="ml"
+    )
+    assert task.result["commit_id"] == expected.commit_id
+    with pytest.raises(AirflowFailException, match="decision by 'mpa' is unknown"):
+        ProbClassScoreOperator(task_id="t", sink=sink, decision="mpa", **fields).execute(
+            {"run_id": "by hand"}
+        )
+
+
+def test_calibrating_saves_promotes_and_tells(run: Any, lake: str, trained: pc.ModelStore) -> None:
+    task = run(
+        ProbClassCalibrateOperator,
+        source=lake,
+        store=trained.uri,
+        model="air@champion",
+        alias="calibrated",
+        partition={"month": "{{ '2013-02' }}"},
+        outlets=[Asset("air.model")],
+    )
+    before = trained.resolve("air@champion")
+    expected = pc.calibrate(trained.load(before.ref), lake, partition=FEBRUARY)
+    assert task.state == "success"
+    assert task.result == {
+        "model": f"air@{expected.id}",
+        "alias": "calibrated",
+        "of": before.ref,
+        "method": "temperature",
+        "rows": expected.training["calibration"]["rows"],
+    }
+    assert task.events == {"air.model": task.result}
+    saved = trained.resolve("air@calibrated")
+    assert saved.id == expected.id
+    assert saved.provenance["airflow"]["task_id"] == "task"
+    assert trained.resolve("air@champion") == before
+    with pytest.raises(AirflowFailException, match="method 'platt' is unknown"):
+        ProbClassCalibrateOperator(
+            task_id="t",
+            source=lake,
+            store=trained.uri,
+            model="air@champion",
+            method="platt",  # type: ignore[arg-type]
+        ).execute({"run_id": "by hand"})
