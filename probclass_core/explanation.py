@@ -326,7 +326,8 @@ def _class_of(model: Model, against: object) -> int:
 
 def _scale(units: object) -> float:
     if not isinstance(units, str) or units not in UNITS:
-        raise SpecError(f"units must be one of {one_of(UNITS)}, got {units!r}.")
+        hint = nearest(str(units), UNITS)
+        raise SpecError(f"units must be one of {one_of(UNITS)}, got {units!r}.{hint}")
     return UNITS[units]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from probclass_core.cli.options import Json, Partition, Ref, Source, Store, Wher
 from probclass_core.cli.output import progress, put, put_json, table
 from probclass_core.cli.parsing import parse_partition, parse_where
 from probclass_core.errors import SpecError, one_of
+
+if TYPE_CHECKING:
+    from probclass_core import ModelOdds
 
 _SHOWN = {
     "model": "model",
@@ -26,7 +29,7 @@ _SHOWN = {
 """Columns of a comparison, and what they are called for people."""
 
 _PLAIN = 1e6
-"""Odds above this are written as a power of ten."""
+"""Odds beyond this, either way, are written as a power of ten."""
 
 
 def explain(
@@ -134,15 +137,20 @@ def compare(
         put_json({"rows": rows, "best": found.best, "models": found.table.to_pylist()})
         return
     shown = {said: found.table[name].to_pylist() for name, said in _SHOWN.items()}
-    second = shown["model"][1]
-    ahead = found.odds(found.best, second)
-    ratio = f"{ahead.odds:,.3g}"
-    if ahead.odds >= _PLAIN:
-        ratio = f"10^{ahead.log_odds / math.log(10.0):,.0f}"
+    names = shown["model"]
+    shown["odds"] = [_ratio(found.odds(name, found.best)) for name in names]
+    ahead = found.odds(found.best, names[1])
     put(
         table(shown, "Models, the most probable first; odds against the best"),
-        f"{found.best} against {second}: odds of {ratio} to 1, {ahead.reading}.",
+        f"{found.best} against {names[1]}: odds of {_ratio(ahead)} to 1, {ahead.reading}.",
     )
+
+
+def _ratio(odds: ModelOdds) -> str:
+    """Odds to be read: the very large and the very small as a power of ten."""
+    if math.isfinite(odds.log_odds) and not 1 / _PLAIN < odds.odds < _PLAIN:
+        return f"10^{odds.log_odds / math.log(10.0):.0f}"
+    return f"{odds.odds:,.3g}"
 
 
 def _prior_odds(texts: Sequence[str], models: Mapping[str, Path]) -> dict[str, float]:
