@@ -13,15 +13,25 @@ The public face. To read the code as a story, follow the road::
     statistics      what training knows of some rows: a monoid
     model           prior + parameters -> log-likelihoods
     posterior       the only normalisation, and decisions
+    decision        rules: costs, rejection, maximum likelihood
+    calibration, density_quantiles   what is measured once a model is fitted
     reliability     whether probabilities mean what they say
     scoring, evaluation  a batch scored, a batch measured
+    explanation, ledger  why a row has its class, entry by entry
+    comparison      which of several models the data support
+    bayes           Bayes' rule on plain tables
     store/, bundle  models as verified Arrow tables, versions, aliases
     engines/        who runs the map
     pipeline        fit, score, evaluate: the road end to end
+    held_out        calibrate, with_density_quantiles
     cli, plots      the same for hands and eyes
+    sklearn/        the same as a classifier of arrays and DataFrames
 """
 
 import probclass_core.estimators  # noqa: F401  # first, or it would hide the function so named
+from probclass_core.bayes import BayesTable, bayes_rule
+from probclass_core.comparison import Comparison, ModelOdds, compare
+from probclass_core.decision import DecisionRule
 from probclass_core.errors import (
     DataError,
     NotSupportedError,
@@ -40,6 +50,8 @@ from probclass_core.estimator import (
     Traits,
 )
 from probclass_core.evaluation import Evaluation
+from probclass_core.explanation import Explanation, explain
+from probclass_core.held_out import calibrate, with_density_quantiles
 from probclass_core.hookspecs import hookimpl
 from probclass_core.model import Model, finalize
 from probclass_core.pipeline import ScoreReport, evaluate, fit, score, summarize
@@ -56,13 +68,18 @@ __all__ = [
     "POINT_MASS_WIDTH",
     "PROBCLASS_API",
     "Alias",
+    "BayesTable",
     "Block",
+    "Comparison",
     "DataError",
+    "DecisionRule",
     "EstimatorPlugin",
     "Evaluation",
+    "Explanation",
     "Likelihood",
     "LikelihoodEstimator",
     "Model",
+    "ModelOdds",
     "ModelSpec",
     "ModelStore",
     "ModelVersion",
@@ -77,8 +94,12 @@ __all__ = [
     "TableFormat",
     "TableRef",
     "Traits",
+    "bayes_rule",
+    "calibrate",
+    "compare",
     "estimators",
     "evaluate",
+    "explain",
     "finalize",
     "fit",
     "hookimpl",
@@ -86,4 +107,5 @@ __all__ = [
     "open_table",
     "score",
     "summarize",
+    "with_density_quantiles",
 ]

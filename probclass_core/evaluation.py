@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrays import MISSING, FloatArray, IntArray, class_labels, label_codes
+from probclass_core.arrays import (
+    MISSING,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    class_labels,
+    label_codes,
+)
+from probclass_core.decision import REASONS, Decided, Decision
 from probclass_core.errors import DataError
 from probclass_core.model import Model
 from probclass_core.reliability import BINS, bin_sums, calibration_errors, reliability_table
@@ -21,20 +29,28 @@ class Evaluation:
     """Metrics over the labelled rows of a table.
 
     A row whose label the model never saw counts as wrong in ``accuracy`` and is left out of the
-    other metrics; ``unseen_labels`` says how many there are.
+    other metrics; ``unseen_labels`` says how many there are. ``accuracy``, ``cost``, their
+    baselines and ``confusion`` are of the rows that the decision rule decided; ``log_loss``,
+    ``brier``, ``ece`` and ``reliability`` judge the posterior, which every row has.
 
     Attributes:
         rows: labelled rows.
         null_labels: rows left out because their label is null.
         unseen_labels: rows whose label is none of the model's classes.
-        accuracy: share of rows predicted right.
+        decided: labelled rows that the rule decided: all but the rejected.
+        rejected: labelled rows that it rejected, by reason.
+        rejected_share: of the labelled rows.
+        accuracy: share of the decided rows predicted right; none where all were rejected.
+        cost: mean cost of a decided row; none where the rule has no costs, or rejected all.
         log_loss: mean −log P(true class | x) in nats; infinite where one true class got 0.
         brier: mean Σ_c (P(c | x) − [c true])², between 0 and 2.
         ece: expected calibration error of the most probable class, between 0 and 1.
         baseline_accuracy: of always predicting the class with the largest prior.
+        baseline_cost: of always deciding what costs least under the prior.
         baseline_log_loss: of answering every row with the prior.
         confusion: counts by true and predicted class: class, then one ``predicted_<class>`` each.
-        per_class: class, support, predicted, precision, recall, f1 (null where undefined), ece.
+        per_class: class, support (its decided rows), predicted, precision, recall, f1 (null where
+            undefined), ece.
         reliability: class (null: the most probable of each row), lower, upper, rows, probability
             (mean predicted), frequency (share that came true); see `reliability`.
         model_id: what was evaluated.
@@ -43,11 +59,16 @@ class Evaluation:
     rows: int
     null_labels: int
     unseen_labels: int
-    accuracy: float
+    decided: int
+    rejected: Mapping[str, int]
+    rejected_share: float
+    accuracy: float | None
+    cost: float | None
     log_loss: float
     brier: float
     ece: float
-    baseline_accuracy: float
+    baseline_accuracy: float | None
+    baseline_cost: float | None
     baseline_log_loss: float
     confusion: pa.Table
     per_class: pa.Table
@@ -70,36 +91,52 @@ class Evaluation:
         return plain
 
 
+def true_classes(model: Model, batch: pa.RecordBatch) -> tuple[IntArray, BoolArray]:
+    """The label of each row as a position among the model's classes.
+
+    Returns:
+        ``(n,)`` positions, `MISSING` for a null and for a label never seen; and ``(n,)``, whether
+        the row has a label at all.
+
+    Raises:
+        DataError: the label's type is another than in training, or none that holds classes.
+    """
+    labels = class_labels(batch, model.spec.label)
+    kind = labels.dictionary.type
+    if kind != model.classes.type and len(labels) > labels.null_count:
+        raise DataError(
+            f"label {model.spec.label!r} is {kind} here and was {model.classes.type} in training; "
+            "cast it."
+        )
+    truth = label_codes(labels, model.classes)
+    return truth, labels.is_valid().to_numpy(zero_copy_only=False)
+
+
 class Evaluator:
     """Adds up losses batch by batch.
 
     Args:
         model: what is evaluated.
+        decision: how it decides; see `DecisionRule`.
+
+    Raises:
+        SpecError: the rule does not fit the model.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, decision: Decision = "map") -> None:
         self.model = model
+        self.decider = model.decider(decision)
         size = len(model.classes)
-        self.confusion = np.zeros((size, size), dtype=np.int64)
-        self.null_labels = self.unseen_labels = 0
+        self.outcomes = np.zeros((size + 1, size + len(REASONS)), dtype=np.int64)
+        self.null_labels = 0
         self.losses = np.zeros(3)
         self.bins = np.zeros((1 + size, BINS, 3))
 
     def measure(self, batch: pa.RecordBatch) -> _Measured:
         """What one batch adds; safe to call from many threads."""
-        labels = class_labels(batch, self.model.spec.label)
-        kind = labels.dictionary.type
-        if kind != self.model.classes.type and len(labels) > labels.null_count:
-            raise DataError(
-                f"label {self.model.spec.label!r} is {kind} here and was "
-                f"{self.model.classes.type} in training; cast it."
-            )
-        truth = label_codes(labels, self.model.classes)
+        truth, labelled = true_classes(self.model, batch)
+        posterior, decided = self.model.decide(batch, self.decider)
         known = np.flatnonzero(truth != MISSING)
-        posterior = self.model.posterior(batch)
-        size = len(self.model.classes)
-        cells = truth[known] * size + posterior.decision[known]
-        confusion = np.bincount(cells, minlength=size * size).reshape(size, size)
         probability = posterior.probability[known]
         surprise = -posterior.log_probability[known, truth[known]]
         error = probability.copy()
@@ -107,17 +144,27 @@ class Evaluator:
         losses = np.array(
             [surprise.sum(), (error**2).sum(), -self.model.log_prior[truth[known]].sum()]
         )
-        unseen = batch.num_rows - labels.null_count - len(known)
-        bins = bin_sums(probability, truth[known])
-        return _Measured(confusion, losses, bins, labels.null_count, unseen)
+        return _Measured(
+            outcomes=self._outcomes(truth[labelled], decided, labelled),
+            losses=losses,
+            bins=bin_sums(probability, truth[known]),
+            null_labels=int(np.count_nonzero(~labelled)),
+        )
+
+    def _outcomes(self, truth: IntArray, decided: Decided, labelled: BoolArray) -> np.ndarray:
+        """Rows by true class, the last for a label never seen, and by prediction or reason."""
+        rows, columns = self.outcomes.shape
+        reason = decided.rejected[labelled]
+        outcome = np.where(reason == MISSING, decided.choice[labelled], rows - 1 + reason)
+        cells = np.where(truth == MISSING, rows - 1, truth) * columns + outcome
+        return np.bincount(cells, minlength=rows * columns).reshape(rows, columns)
 
     def add(self, part: _Measured) -> None:
         """Take in what `measure` gave."""
-        self.confusion += part.confusion
+        self.outcomes += part.outcomes
         self.losses += part.losses
         self.bins += part.bins
         self.null_labels += part.null_labels
-        self.unseen_labels += part.unseen_labels
 
     def result(self) -> Evaluation:
         """The metrics so far.
@@ -125,40 +172,53 @@ class Evaluator:
         Raises:
             DataError: no row had a label that the model knows.
         """
-        known = int(self.confusion.sum())
-        if not known:
+        size = len(self.model.classes)
+        rows, unseen = int(self.outcomes.sum()), int(self.outcomes[size].sum())
+        if rows == unseen:
             raise DataError(
                 f"nothing to evaluate: of the rows, {self.null_labels} have a null label "
-                f"{self.model.spec.label!r} and {self.unseen_labels} one that the model never saw."
+                f"{self.model.spec.label!r} and {unseen} one that the model never saw."
             )
-        rows = known + self.unseen_labels
+        confusion = self.outcomes[:size, :size]
+        decided = int(self.outcomes[:, :size].sum())
+        rejected = self.outcomes[:, size:].sum(axis=0).tolist()
         likeliest = int(np.argmax(self.model.log_prior))
-        log_loss, brier, baseline = (float(loss) / known for loss in self.losses)
+        costs, cheapest = self.decider.costs, likeliest
+        if costs is not None:
+            cheapest = int(np.argmin(np.exp(self.model.log_prior) @ costs))
+        log_loss, brier, baseline = (float(loss) / (rows - unseen) for loss in self.losses)
         ece, *class_errors = calibration_errors(self.bins)
         return Evaluation(
             rows=rows,
             null_labels=self.null_labels,
-            unseen_labels=self.unseen_labels,
-            accuracy=float(np.trace(self.confusion)) / rows,
+            unseen_labels=unseen,
+            decided=decided,
+            rejected=dict(zip(REASONS, rejected, strict=True)),
+            rejected_share=(rows - decided) / rows,
+            accuracy=_mean(np.trace(confusion), decided),
+            cost=None if costs is None else _mean((confusion * costs).sum(), confusion.sum()),
             log_loss=log_loss,
             brier=brier,
             ece=float(ece),
-            baseline_accuracy=float(self.confusion[likeliest].sum()) / rows,
+            baseline_accuracy=_mean(confusion[likeliest].sum(), decided),
+            baseline_cost=None
+            if costs is None
+            else _mean(confusion.sum(axis=1) @ costs[:, cheapest], confusion.sum()),
             baseline_log_loss=baseline,
-            confusion=self._confusion_table(),
-            per_class=self._per_class_table(class_errors),
+            confusion=self._confusion_table(confusion),
+            per_class=self._per_class_table(confusion, class_errors),
             reliability=reliability_table(self.bins, self.model.class_names),
             model_id=self.model.id,
         )
 
-    def _confusion_table(self) -> pa.Table:
+    def _confusion_table(self, confusion: np.ndarray) -> pa.Table:
         names = [f"predicted_{name}" for name in self.model.class_names]
-        columns = dict(zip(names, self.confusion.T, strict=True))
+        columns = dict(zip(names, confusion.T, strict=True))
         return pa.table({"class": self.model.class_names, **columns})
 
-    def _per_class_table(self, errors: Sequence[float]) -> pa.Table:
-        right = np.diagonal(self.confusion)
-        support, predicted = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
+    def _per_class_table(self, confusion: np.ndarray, errors: Sequence[float]) -> pa.Table:
+        right = np.diagonal(confusion)
+        support, predicted = confusion.sum(axis=1), confusion.sum(axis=0)
 
         def ratio(part: IntArray, whole: IntArray) -> pa.Array:
             values = part / np.where(whole > 0, whole, 1)
@@ -179,8 +239,11 @@ class Evaluator:
 
 @dataclass(frozen=True)
 class _Measured:
-    confusion: np.ndarray
+    outcomes: np.ndarray
     losses: FloatArray
     bins: FloatArray
     null_labels: int
-    unseen_labels: int
+
+
+def _mean(total: float, rows: int) -> float | None:
+    return float(total) / int(rows) if rows else None

@@ -16,12 +16,18 @@ import pyarrow as pa
 
 from probclass_core.arrays import BATCH_ROWS, FloatArray, as_table, check_columns, select
 from probclass_core.bundle import Bundle
+from probclass_core.calibration import Calibrator, calibrated, calibrator
+from probclass_core.decision import Decided, Decider, Decision, DecisionRule, predicted
+from probclass_core.density_quantiles import log_density_quantile
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
-from probclass_core.estimator import Likelihood
+from probclass_core.estimator import Likelihood, LinearLikelihood
 from probclass_core.plugins import find_estimator
 from probclass_core.posterior import Posterior, normalise
 from probclass_core.spec import ModelSpec, Prior, category_text
 from probclass_core.statistics import Statistics, bind, schema_of, type_names
+
+_MEASURED = ("calibration", "density_quantiles")
+"""Tables that a model may hold beside its parameters: what was measured once it was fitted."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Model:
         priors: one row per class, in class order: class, count (Σ w), prior.
         parameters: block name to the estimator's parameters.
         training: where it comes from: rows, null labels, source; no part of its identity.
+        calibration: what makes of a posterior a calibrated one; see `calibration`.
+        density_quantiles: how usual a log p(x) is; see `density_quantiles`.
     """
 
     spec: ModelSpec
@@ -41,6 +49,12 @@ class Model:
     priors: pa.Table
     parameters: Mapping[str, pa.Table]
     training: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    calibration: pa.Table | None = None
+    density_quantiles: pa.Table | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the compiled likelihoods: they follow from the rest, and some do not pickle."""
+        return {name: value for name, value in vars(self).items() if name != "likelihoods"}
 
     @cached_property
     def classes(self) -> pa.Array:
@@ -77,17 +91,20 @@ class Model:
         """Whether log p(x) is a density: false where a block knows it only up to a term."""
         return all(likelihood.normalised for likelihood in self.likelihoods.values())
 
-    def predict(self, data: Any) -> pa.Array:
-        """The most probable class of each row, the first of equals: ``(n,)``.
+    def predict(self, data: Any, decision: Decision = "map") -> pa.Array:
+        """The class of each row, null where the rule rejects it: ``(n,)``.
 
         Args:
             data: a table or frame with the features; see `arrays.as_table`.
+            decision: by default the most probable class, the first of equals; see `DecisionRule`.
 
         Raises:
             DataError: a feature is missing, of a type it cannot be, or infinite.
+            SpecError: the rule does not fit the model.
         """
-        decisions = self._by_batch(data, lambda batch: self.posterior(batch).decision)
-        return self.classes.take(pa.array(decisions.astype(np.int64)))
+        decider = self.decider(decision)
+        predictions = self._by_batch(data, lambda batch: self.decide(batch, decider)[1].prediction)
+        return predicted(self.classes, predictions)
 
     def predict_proba(self, data: Any) -> FloatArray:
         """P(c | x), ``(n, k)``; raises as `predict`."""
@@ -107,12 +124,20 @@ class Model:
         Raises:
             NotSupportedError: a block knows its densities only up to a common term.
         """
+        self.check_normalised()
+        return self._by_batch(data, lambda batch: self.posterior(batch).log_density)
+
+    def check_normalised(self) -> None:
+        """Refuse where log p(x) is no density.
+
+        Raises:
+            NotSupportedError: a block knows its densities only up to a common term.
+        """
         if not self.normalised:
             raise NotSupportedError(
                 "log p(x) is not known: a block's metric gives a ball of unknown volume; "
                 "use a Minkowski metric."
             )
-        return self._by_batch(data, lambda batch: self.posterior(batch).log_density)
 
     def log_likelihood_by_block(self, data: Any) -> FloatArray:
         """log p(x_block | c), ``(n, k, blocks)``: with log P(c) it sums to the joint.
@@ -121,12 +146,55 @@ class Model:
         """
         return self._by_batch(data, self.by_block)
 
+    def linear_form(self) -> pa.Table:
+        """log p(x, c) as weights of the features, up to a term that all classes share.
+
+        It holds of rows without nulls, and says nothing of a calibration.
+
+        Returns:
+            class, feature, weight: for each class a row of every feature, and one without feature,
+            the intercept, which includes log P(c).
+
+        Raises:
+            NotSupportedError: a block is not linear in its features.
+        """
+        linear = {
+            name: likelihood
+            for name, likelihood in self.likelihoods.items()
+            if isinstance(likelihood, LinearLikelihood)
+        }
+        for block in self.spec.blocks:
+            if block.name not in linear:
+                raise NotSupportedError(
+                    f"block {block.name!r} ({block.estimator}) is not linear in its features; "
+                    f"the linear blocks of this model: {one_of(linear)}."
+                )
+        forms = [linear[str(block.name)].linear_form() for block in self.spec.blocks]
+        features = [*(name for names, _, _ in forms for name in names), None]
+        intercept = self.log_prior + sum(intercept for _, _, intercept in forms)
+        weights = np.column_stack([*(weights for _, weights, _ in forms), intercept])
+        rows = pa.array(np.repeat(np.arange(len(self.classes)), len(features)))
+        return pa.table(
+            {
+                "class": self.classes.take(rows),
+                "feature": pa.array(features * len(self.classes), pa.string()),
+                "weight": weights.ravel(),
+            }
+        )
+
     def with_prior(self, prior: Prior) -> Model:
         """The same likelihoods under another prior; ``"uniform"`` decides by maximum likelihood.
 
         Raises:
-            SpecError: not a distribution over the model's classes.
+            SpecError: not a distribution over the model's classes, or the model holds what was
+                measured under the prior it has.
         """
+        for name in _MEASURED:
+            if getattr(self, name) is not None:
+                raise SpecError(
+                    f"{name!r} of the model was measured under its prior and would be wrong under "
+                    f"another; take dataclasses.replace(model, {name}=None), and measure it again."
+                )
         spec = dataclasses.replace(self.spec, prior=prior)
         counts = self.priors["count"].to_numpy()
         return dataclasses.replace(
@@ -134,19 +202,59 @@ class Model:
         )
 
     def posterior(self, batch: pa.RecordBatch) -> Posterior:
-        """Posteriors of one batch."""
-        return normalise(self.joint(batch), self.log_prior)
+        """Posteriors of one batch, calibrated if the model is."""
+        return self._posterior(self.joint(batch))
+
+    def decider(self, decision: Decision) -> Decider:
+        """A decision rule made ready for `decide`.
+
+        Raises:
+            SpecError: it is no rule, names classes that are not the model's, or asks for a quantile
+                of the density that the model does not know.
+            NotSupportedError: it asks for one, and a block knows its densities only up to a term.
+        """
+        rule = DecisionRule.of(decision)
+        least = rule.min_density_quantile
+        if least is None:
+            return Decider(rule, self.class_names, None)
+        self.check_normalised()
+        if self.density_quantiles is None:
+            raise SpecError(
+                "min_density_quantile needs a model that knows the quantiles of its density; make "
+                "one by with_density_quantiles(model, source), or fit with --density-quantiles."
+            )
+        return Decider(rule, self.class_names, log_density_quantile(self.density_quantiles, least))
+
+    def decide(self, batch: pa.RecordBatch, decider: Decider) -> tuple[Posterior, Decided]:
+        """Posteriors of one batch, and what a rule makes of them."""
+        log_likelihood = self.log_likelihood(batch)
+        posterior = self._posterior(log_likelihood + self.log_prior)
+        return posterior, decider.decide(posterior, log_likelihood)
 
     def joint(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x, c) of one batch, ``(n, k)``."""
+        return self.log_likelihood(batch) + self.log_prior
+
+    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        """log p(x | c) of one batch, ``(n, k)``; not the caller's to change."""
         parts = (
             self.likelihoods[str(block.name)].log_likelihood(select(batch, block.columns))
             for block in self.spec.blocks
         )
-        total = next(parts) + self.log_prior  # a new array, in the memory order of the first part
-        for part in parts:
-            total += part
+        total = next(parts)
+        for number, part in enumerate(parts):
+            # A new array at first, in the memory order of the first part, which is not ours.
+            total = np.add(total, part, out=total if number else None)
         return total
+
+    def _posterior(self, joint: FloatArray) -> Posterior:
+        posterior = normalise(joint, self.log_prior)
+        by = self._calibrator
+        return posterior if by is None else calibrated(posterior, by)
+
+    @cached_property
+    def _calibrator(self) -> Calibrator | None:
+        return None if self.calibration is None else calibrator(self.calibration, self.classes)
 
     def by_block(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x_block | c) of one batch, ``(n, k, blocks)``."""
@@ -158,6 +266,7 @@ class Model:
 
     def to_bundle(self) -> Bundle:
         """The model as Arrow tables and plain values, ready to be stored."""
+        measured = {name: table for name in _MEASURED if (table := getattr(self, name)) is not None}
         blocks = {
             str(block.name): {
                 "estimator": block.estimator,
@@ -172,7 +281,7 @@ class Model:
                 "features": type_names(self.features),
                 "blocks": blocks,
             },
-            tables={"priors": self.priors, **self.parameters},
+            tables={"priors": self.priors, **self.parameters, **measured},
             provenance=dict(self.training),
         )
 
@@ -199,6 +308,7 @@ class Model:
             spec=ModelSpec.from_dict(bundle.content["spec"]),
             features=schema_of(bundle.content["features"]),
             priors=tables.pop("priors"),
+            **{name: tables.pop(name) for name in _MEASURED if name in tables},
             parameters=tables,
             training=dict(bundle.provenance),
         )

@@ -186,13 +186,19 @@ def merge_moments(
     return Moments(count, mean + residue, scatter)
 
 
+def pooled(moments: Moments) -> Moments:
+    """Moments of each feature over all rows, classes pooled: ``(k, d)`` to ``(d,)``."""
+    whole = merge_moments(np.zeros(len(moments.count), dtype=np.intp), 1, moments)
+    return Moments(whole.count[0], whole.mean[0], whole.scatter[0])
+
+
 def pooled_variance(moments: Moments) -> FloatArray:
     """Variance of each feature over all rows, classes pooled: ``(k, d)`` moments to ``(d,)``.
 
     Divides by the count (maximum likelihood), whatever ``ddof`` the classes use.
     """
-    whole = merge_moments(np.zeros(len(moments.count), dtype=np.intp), 1, moments)
-    variance: FloatArray = whole.scatter[0] / np.where(whole.count[0] > 0.0, whole.count[0], 1.0)
+    whole = pooled(moments)
+    variance: FloatArray = whole.scatter / np.where(whole.count > 0.0, whole.count, 1.0)
     return variance
 
 

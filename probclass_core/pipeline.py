@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from probclass_core.decision import Decision
 from probclass_core.engines.local import ordered_map
 from probclass_core.errors import SpecError, TableError
 from probclass_core.evaluation import Evaluation, Evaluator
@@ -64,15 +65,22 @@ def fit(
     table = open_table(source)
     statistics, plan = _summarize(table, spec, partition, where, workers, progress)
     model = finalize(statistics)
-    origin = {
+    training = {**model.training, **origin(table, plan, partition, where)}
+    return dataclasses.replace(model, training=training)
+
+
+def origin(
+    table: Table, plan: Plan, partition: Mapping[str, Any] | None, where: Where
+) -> dict[str, Any]:
+    """Which rows were read, as plain values, for provenance; what does not apply is left out."""
+    values = {
         "source": table.uri,
         "snapshot": plan.snapshot,
         "version": plan.version,
         "partition": plain(partition),
         "where": plain(where),
     }
-    training = {**model.training, **{k: v for k, v in origin.items() if v is not None}}
-    return dataclasses.replace(model, training=training)
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def summarize(
@@ -97,7 +105,7 @@ def _summarize(
     progress: Progress | None,
 ) -> tuple[Statistics, Plan]:
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
-    counter = _Counter(progress, plan.rows)
+    counter = RowCounter(progress, plan.rows)
 
     def of(fragment: Fragment) -> Statistics:
         return summarize_batches(spec, plan.schema, fragment.read(), counter.add)
@@ -117,19 +125,22 @@ def evaluate(
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
+    decision: Decision = "map",
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure a model on labelled rows; arguments as for `fit`.
+    """Measure a model on labelled rows; arguments as for `fit`, and the decision rule.
 
     Raises:
         DataError: a column is missing, or no row has a label the model knows.
+        SpecError: the decision rule does not fit the model.
+        NotSupportedError: it asks for a density that a block knows only up to a term.
         TableError: the table or partition is not there or cannot be read.
     """
     columns = (model.spec.label, *model.spec.features)
     plan = open_table(source).plan(columns, partition=partition, where=where, coded=True)
-    counter = _Counter(progress, plan.rows)
-    evaluator = Evaluator(model)
+    counter = RowCounter(progress, plan.rows)
+    evaluator = Evaluator(model, decision)
     for part in ordered_map(evaluator.measure, counter.counted(plan.batches()), workers):
         evaluator.add(part)
     return evaluator.result()
@@ -171,6 +182,7 @@ def score(
     where: Where = None,
     columns: Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
+    decision: Decision = "map",
     overwrite: str = "partition",
     workers: int | None = None,
     progress: Progress | None = None,
@@ -191,13 +203,16 @@ def score(
         where: score these rows only; partitions without any are left alone.
         columns: columns to keep in the scored table; all by default.
         posterior: one column per class, or one list column; see `scoring.Scorer`.
+        decision: how a class is chosen, and when none is; see `DecisionRule`.
         overwrite: ``"partition"`` replaces what stands there; ``"never"`` refuses unless it came of
             the same inputs.
         workers: threads; by default every processor.
         progress: see `Progress`.
 
     Raises:
-        SpecError: a kept column has the name of a scored one, or an argument is no choice.
+        SpecError: a kept column has the name of a scored one, an argument is no choice, or the
+            decision rule does not fit the model.
+        NotSupportedError: the rule asks for a density that a block knows only up to a term.
         DataError: a column is missing or holds what it must not.
         TableError: source or sink cannot be read or written, or the source has no rows.
     """
@@ -212,11 +227,18 @@ def score(
         wanted = table.partitions(where)
     parts = [
         ScoredPartition.of(
-            model, table, place, one, where=where, columns=columns, posterior=posterior
+            model,
+            table,
+            place,
+            one,
+            where=where,
+            columns=columns,
+            posterior=posterior,
+            decision=decision,
         )
         for one in wanted
     ]
-    counter = _Counter(progress, _total(part.plan for part in parts))
+    counter = RowCounter(progress, _total(part.plan for part in parts))
     rows, skipped = 0, 0
     done: list[ScoredPartition] = []
     for part in parts:
@@ -261,7 +283,7 @@ def _total(plans: Iterable[Plan]) -> int | None:
     return None if None in rows else sum(filter(None, rows))
 
 
-class _Counter:
+class RowCounter:
     """Rows done, counted from many threads, told to one `Progress`."""
 
     def __init__(self, progress: Progress | None, total: int | None) -> None:

@@ -31,7 +31,10 @@ ENTRY_POINT_GROUP = "probclass"
 BUILT_IN = (
     "probclass_core.estimators.gaussian_diagonal",
     "probclass_core.estimators.gaussian_full",
+    "probclass_core.estimators.gaussian_shared",
     "probclass_core.estimators.categorical",
+    "probclass_core.estimators.categorical_joint",
+    "probclass_core.estimators.discretized",
     "probclass_core.estimators.knn_density",
     "probclass_core.tables.formats",
 )

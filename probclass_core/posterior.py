@@ -6,6 +6,7 @@ P(c | x) = p(x | c) P(c) / p(x), with p(x) = Σ_c p(x | c) P(c) (Zaki and Meira,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class Posterior:
     log_probability: FloatArray
     log_density: FloatArray
 
-    @property
+    @cached_property
     def probability(self) -> FloatArray:
         """P(c | x), ``(n, k)``; every row sums to 1."""
         probability: FloatArray = np.exp(self.log_probability)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from probclass_core.decision import Decision, DecisionRule
 from probclass_core.engines.local import ordered_map
 from probclass_core.errors import TableError
 from probclass_core.model import Model
@@ -49,12 +50,13 @@ class ScoredPartition:
         where: Where,
         columns: Sequence[str] | None,
         posterior: PosteriorFormat,
+        decision: Decision,
     ) -> ScoredPartition:
         """Plan a partition; nothing is written yet.
 
         Raises:
             DataError: a column is not there.
-            SpecError: a kept column has the name of a scored one.
+            SpecError: a kept column has the name of a scored one, or the rule does not fit.
             TableError: the partition is not there, or the place cannot take it.
         """
         typed = typed_partition(table.schema, partition)
@@ -66,13 +68,14 @@ class ScoredPartition:
         plan = table.plan([*chosen, *features], partition=partition or None, where=where)
         # What the directories of the sink spell out does not stand in its files as well.
         kept = [name for name in chosen if name not in partition]
-        scorer = Scorer(model, plan.schema, kept, posterior)
+        scorer = Scorer(model, plan.schema, kept, posterior, decision)
         identity = {
             "model_id": model.id,
             "input": plan.snapshot,
             "partition": plain(partition),
             "where": plain(where),
             "schema": [[field.name, str(field.type)] for field in scorer.schema],
+            **({} if scorer.rule == DecisionRule() else {"decision": scorer.rule.to_dict()}),
         }
         commit = {"commit_id": digest(identity), **identity, "input_version": plan.version}
         return cls(plan, scorer, open_sink(place, partition), commit)

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.decision import Decision, predicted, reasons
 from probclass_core.errors import SpecError
 from probclass_core.model import Model
 
@@ -18,7 +19,9 @@ PosteriorFormat = Literal["columns", "list"]
 class Scorer:
     """A model made ready to score batches of one schema.
 
-    Scored columns: the passthrough ones; ``prediction``; ``probability`` of the prediction; the
+    Scored columns: the passthrough ones; ``prediction``, null where the row is rejected;
+    ``probability``, the posterior of what was chosen, rejected or not; with a rule that can reject,
+    ``rejected``, the reason or null; with one that has costs, ``expected_cost`` of the choice; the
     posterior, as one ``p_<class>`` per class or as ``posterior`` (list<double> in class order);
     ``log_density``, log p(x) in nats, null where a block knows it only up to a term; ``model_id``.
 
@@ -27,9 +30,12 @@ class Scorer:
         schema: of the batches to come.
         passthrough: columns to keep, in order.
         posterior: ``"columns"`` or ``"list"``.
+        decision: see `DecisionRule`.
 
     Raises:
-        SpecError: a kept column has the name of a scored one, or is named twice.
+        SpecError: a kept column has the name of a scored one, or is named twice; the decision rule
+            does not fit the model.
+        NotSupportedError: the rule asks for a density, and a block knows it only up to a term.
     """
 
     def __init__(
@@ -38,6 +44,7 @@ class Scorer:
         schema: pa.Schema,
         passthrough: Sequence[str],
         posterior: PosteriorFormat = "columns",
+        decision: Decision = "map",
     ) -> None:
         if posterior not in ("columns", "list"):
             raise SpecError(f"posterior must be 'columns' or 'list', got {posterior!r}.")
@@ -45,12 +52,16 @@ class Scorer:
             if list(passthrough).count(name) > 1:
                 raise SpecError(f"column {name!r} is to be kept twice; name it once.")
         self.model = model
+        self.decider = model.decider(decision)
+        self.rule = self.decider.rule
         self.passthrough = list(passthrough)
         self.as_list = posterior == "list"
         kept = [schema.field(name) for name in passthrough]
         scored = [
             pa.field("prediction", model.classes.type),
             pa.field("probability", pa.float64()),
+            *([pa.field("rejected", pa.string())] if self.rule.rejects else []),
+            *([pa.field("expected_cost", pa.float64())] if self.rule.costs is not None else []),
             *self._posterior_fields(),
             pa.field("log_density", pa.float64()),
             pa.field("model_id", pa.string()),
@@ -64,6 +75,7 @@ class Scorer:
         metadata = {
             "probclass.model_id": model.id,
             "probclass.classes": json.dumps(model.class_names),
+            "probclass.decision": json.dumps(self.rule.to_dict()),
         }
         self.schema = pa.schema([*kept, *scored], metadata=metadata)
 
@@ -74,12 +86,15 @@ class Scorer:
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The scored batch, row by row; the batch has the passthrough columns and the features."""
-        posterior = self.model.posterior(batch)
+        posterior, decided = self.model.decide(batch, self.decider)
         probability = posterior.probability
-        decision = posterior.decision
         columns: list[pa.Array] = [batch.column(name) for name in self.passthrough]
-        columns.append(self.model.classes.take(pa.array(decision.astype(np.int64))))
-        columns.append(pa.array(probability.max(axis=1)))
+        columns.append(predicted(self.model.classes, decided.prediction))
+        columns.append(pa.array(probability[np.arange(batch.num_rows), decided.choice]))
+        if self.rule.rejects:
+            columns.append(reasons(decided.rejected))
+        if decided.expected_cost is not None:
+            columns.append(pa.array(decided.expected_cost))
         if self.as_list:
             width = probability.shape[1]
             offsets = np.arange(0, probability.size + 1, width, dtype=np.int32)

@@ -23,7 +23,7 @@ from probclass_core.errors import SpecError, nearest, one_of
 Prior = str | Mapping[str, float]
 _NAMED_PRIORS = ("empirical", "uniform")
 _SPEC_KEYS = ("label", "blocks", "prior", "weight")
-_TABLE_NAMES = ("priors", "classes")
+_TABLE_NAMES = ("priors", "classes", "calibration", "density_quantiles")
 
 
 def category_text(value: object) -> str:

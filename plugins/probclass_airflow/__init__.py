@@ -2,6 +2,7 @@
 
 Reading map:
     operators: one operator for each verb, one library call in each.
+    calibration: the verb between training and scoring.
     base: what they share: watching a run, stopping it, telling what went wrong and what came out.
     demo: what `make demo` runs: the example DAGs over real months, in an Airflow of its own.
 
@@ -12,6 +13,7 @@ DAG file that uses it stays cheap to parse; the library is imported where a task
 from __future__ import annotations
 
 from probclass_airflow.base import ProbClassOperator, ProbClassTaskStopped
+from probclass_airflow.calibration import ProbClassCalibrateOperator
 from probclass_airflow.operators import (
     ProbClassEvaluateOperator,
     ProbClassScoreOperator,
@@ -19,6 +21,7 @@ from probclass_airflow.operators import (
 )
 
 __all__ = [
+    "ProbClassCalibrateOperator",
     "ProbClassEvaluateOperator",
     "ProbClassOperator",
     "ProbClassScoreOperator",

@@ -29,6 +29,8 @@ class ProbClassTrainOperator(ProbClassOperator):
         alias: name to promote the saved version to, such as ``"champion"`` or the month.
         partition: train on this partition alone, as ``{"month": "2014-01"}``.
         where: train on the rows that meet all of ``(column, operator, value)``.
+        density_quantiles: read the rows again and keep with the model how dense they are, for a
+            decision rule's ``min_density_quantile``.
         workers: threads to read with; the library decides by default.
 
     Returns (XCom and the `extra` of outlet assets):
@@ -61,6 +63,7 @@ class ProbClassTrainOperator(ProbClassOperator):
         alias: str | None = None,
         partition: Mapping[str, str] | None = None,
         where: Where | None = None,
+        density_quantiles: bool = False,
         workers: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -72,6 +75,7 @@ class ProbClassTrainOperator(ProbClassOperator):
         self.alias = alias
         self.partition = partition
         self.where = where
+        self.density_quantiles = density_quantiles
         self.workers = workers
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
@@ -82,14 +86,15 @@ class ProbClassTrainOperator(ProbClassOperator):
             spec = pc.ModelSpec.from_dict(self.spec)
         else:
             spec = pc.ModelSpec.from_file(self.spec)
-        fitted = pc.fit(
-            self.source,
-            spec,
-            partition=self.partition,
-            where=self.where,
-            workers=self.workers,
-            progress=self.watch,
-        )
+        rows: dict[str, Any] = {
+            "partition": self.partition,
+            "where": self.where,
+            "workers": self.workers,
+            "progress": self.watch,
+        }
+        fitted = pc.fit(self.source, spec, **rows)
+        if self.density_quantiles:
+            fitted = pc.with_density_quantiles(fitted, self.source, **rows)
         store = pc.ModelStore(self.store)
         self.stop_if_asked()
         version = store.save(fitted, self.model, provenance={"airflow": run})
@@ -117,6 +122,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         where: score the rows that meet all of ``(column, operator, value)``.
         columns: columns of the source to pass through; by default as the library does.
         posterior: ``"columns"`` for one ``p_<class>`` per class, or ``"list"``.
+        decision: ``"map"``, ``"ml"``, or the dict that `DecisionRule.from_dict` takes.
         workers: threads to read with; the library decides by default.
 
     Returns (XCom and the `extra` of outlet assets):
@@ -132,11 +138,13 @@ class ProbClassScoreOperator(ProbClassOperator):
         "partition",
         "where",
         "columns",
+        "decision",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "partition": "json",
         "where": "json",
         "columns": "json",
+        "decision": "json",
     }
     ui_color = "#d3f0e3"
 
@@ -151,6 +159,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         where: Where | None = None,
         columns: Sequence[str] | None = None,
         posterior: Literal["columns", "list"] = "columns",
+        decision: Mapping[str, Any] | str = "map",
         workers: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -163,6 +172,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         self.where = where
         self.columns = columns
         self.posterior = posterior
+        self.decision = decision
         self.workers = workers
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
@@ -179,6 +189,7 @@ class ProbClassScoreOperator(ProbClassOperator):
             where=self.where,
             columns=self.columns,
             posterior=self.posterior,
+            decision=self.decision,
             workers=self.workers,
             progress=self.watch,
         )
@@ -201,16 +212,28 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         model: ``name@alias`` or ``name@id``; an alias is resolved once, and its id recorded.
         partition: evaluate on this partition alone.
         where: evaluate on the rows that meet all of ``(column, operator, value)``.
+        decision: ``"map"``, ``"ml"``, or the dict that `DecisionRule.from_dict` takes.
         workers: threads to read with; the library decides by default.
 
     Returns (XCom and the `extra` of outlet assets):
-        model (``name@id``), partition, rows, null_labels, unseen_labels, accuracy, log_loss
-        (nats; null where it is infinite), brier, ece, baseline_accuracy, baseline_log_loss,
-        model_id.
+        model (``name@id``), partition, rows, null_labels, unseen_labels, decided, rejected (by
+        reason), rejected_share, accuracy, cost, log_loss (nats; null where it is infinite), brier,
+        ece, baseline_accuracy, baseline_cost, baseline_log_loss, model_id.
     """
 
-    template_fields: Sequence[str] = ("source", "store", "model", "partition", "where")
-    template_fields_renderers: ClassVar[dict[str, str]] = {"partition": "json", "where": "json"}
+    template_fields: Sequence[str] = (
+        "source",
+        "store",
+        "model",
+        "partition",
+        "where",
+        "decision",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {
+        "partition": "json",
+        "where": "json",
+        "decision": "json",
+    }
     ui_color = "#f7ecd0"
 
     def __init__(
@@ -221,6 +244,7 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         model: str,
         partition: Mapping[str, str] | None = None,
         where: Where | None = None,
+        decision: Mapping[str, Any] | str = "map",
         workers: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -230,6 +254,7 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         self.model = model
         self.partition = partition
         self.where = where
+        self.decision = decision
         self.workers = workers
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
@@ -243,6 +268,7 @@ class ProbClassEvaluateOperator(ProbClassOperator):
             self.source,
             partition=self.partition,
             where=self.where,
+            decision=self.decision,
             workers=self.workers,
             progress=self.watch,
         )

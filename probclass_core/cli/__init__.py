@@ -6,8 +6,10 @@ A map of the folder, in reading order:
 - `options`: the options that commands share.
 - `parsing`: text such as ``month >= 2013-01`` to the values the library takes.
 - `road`: fit, score, evaluate.
+- `judgement`: explain, compare.
 - `shelf`: models, promote, inspect.
-- `gallery`: estimators and plots.
+- `gallery`: estimators.
+- `pictures`: plot, one command for each picture.
 - `demo`: a first look, on the bundled data.
 - `output`: tables, JSON and progress; `toml`: a spec as a file.
 

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import probclass_core
-from probclass_core.cli import demo, gallery, road, shelf
+from probclass_core.cli import calibrate, demo, gallery, judgement, pictures, road, shelf
 from probclass_core.cli.output import put_error, put_warning
 from probclass_core.errors import ProbClassError
 
@@ -84,11 +84,14 @@ app = typer.Typer(
 app.command("fit")(road.fit)
 app.command("score")(road.score)
 app.command("evaluate")(road.evaluate)
+app.command("calibrate")(calibrate.calibrate)
+app.command("explain")(judgement.explain)
+app.command("compare")(judgement.compare)
 app.command("inspect")(shelf.inspect)
 app.command("models")(shelf.models)
 app.command("promote")(shelf.promote)
 app.command("estimators")(gallery.estimators)
-app.add_typer(gallery.plot, name="plot")
+app.add_typer(pictures.plot, name="plot")
 app.command("demo")(demo.demo)
 
 

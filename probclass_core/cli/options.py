@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -42,3 +43,13 @@ Workers = Annotated[
     typer.Option("--workers", metavar="N", min=1, help="Threads; by default every processor."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, for machines.")]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="FILE.png", help="Picture to write: png, svg, pdf …")
+]
+AxisX = Annotated[str, typer.Option("--x", metavar="COLUMN", help="Column of the horizontal axis.")]
+AxisY = Annotated[str, typer.Option("--y", metavar="COLUMN", help="Column of the vertical axis.")]
+Column = Annotated[str, typer.Option("--column", metavar="COLUMN", help="Column to draw.")]
+Data = Annotated[
+    str | None,
+    typer.Option("--data", metavar="SOURCE", help="Rows to draw as well: file or directory."),
+]

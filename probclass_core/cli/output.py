@@ -176,7 +176,9 @@ def _decimals(values: Sequence[Any]) -> str:
     sizes = [abs(x) for x in values if isinstance(x, float) and math.isfinite(x) and x != 0.0]
     if all(size.is_integer() and size < 1e15 for size in sizes):
         return ",.0f"
-    return ".4f" if all(1e-3 <= size < 1e5 for size in sizes) else ".5g"
+    if all(1e-3 <= size < 1e5 for size in sizes):
+        return ".4f"
+    return ",.1f" if all(1.0 <= size < 1e9 for size in sizes) else ".5g"
 
 
 def _cell(value: Any, decimals: str, *, upright: bool = False) -> str:

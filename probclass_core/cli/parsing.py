@@ -77,6 +77,22 @@ def parse_names(option: str, texts: Sequence[str]) -> list[str] | None:
     return names or None
 
 
+def parse_point(text: str) -> tuple[float, float]:
+    """Coordinates from ``X,Y``.
+
+    Raises:
+        SpecError: the text is no pair of numbers.
+    """
+    try:
+        x, y = map(float, text.split(","))
+    except ValueError:
+        raise SpecError(
+            f"--point {text!r}: write X,Y, two numbers with a comma between them, "
+            "as in --point 6.75,4.25."
+        ) from None
+    return x, y
+
+
 def _condition(text: str) -> Condition:
     found = _CONDITION.fullmatch(text)
     if found is not None:

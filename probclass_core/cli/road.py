@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from probclass_core.cli.deciding import (
+    By,
+    Costs,
+    MinDensityQuantile,
+    MinProbability,
+    decision_rule,
+)
 from probclass_core.cli.options import (
     Json,
     MaybeStore,
@@ -61,6 +68,13 @@ def fit(
     ] = None,
     partition: Partition = None,
     where: Where = None,
+    density_quantiles: Annotated[
+        bool,
+        typer.Option(
+            "--density-quantiles",
+            help="Read the rows again, and keep how dense they are; for --min-density-quantile.",
+        ),
+    ] = False,
     workers: Workers = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and show the spec, as TOML; train nothing.")
@@ -98,6 +112,11 @@ def fit(
         model = pc.fit(
             source, chosen, partition=one, where=conditions, workers=workers, progress=tell
         )
+    if density_quantiles:
+        with progress("measuring") as tell:
+            model = pc.with_density_quantiles(
+                model, source, partition=one, where=conditions, workers=workers, progress=tell
+            )
     version = shelf.save(model, name)
     for each in aliases:
         shelf.promote(name, version, each)
@@ -123,6 +142,10 @@ def score(
             "--posterior", metavar="columns|list", help="One column per class, or one list."
         ),
     ] = "columns",
+    decision: By = "map",
+    costs: Costs = None,
+    min_probability: MinProbability = None,
+    min_density_quantile: MinDensityQuantile = None,
     overwrite: Annotated[
         str,
         typer.Option(
@@ -142,6 +165,7 @@ def score(
 
     one, conditions = parse_partition(partition or ()), parse_where(where or ())
     kept = parse_names("columns", columns or ())
+    rule = decision_rule(decision, costs, min_probability, min_density_quantile)
     shelf = pc.ModelStore(store)
     version = shelf.resolve(ref)
     with progress("scoring") as tell:
@@ -153,6 +177,7 @@ def score(
             where=conditions,
             columns=kept,
             posterior=cast("PosteriorFormat", posterior),
+            decision=rule,
             overwrite=overwrite,
             workers=workers,
             progress=tell,
@@ -181,6 +206,10 @@ def evaluate(
     store: Store,
     partition: Partition = None,
     where: Where = None,
+    decision: By = "map",
+    costs: Costs = None,
+    min_probability: MinProbability = None,
+    min_density_quantile: MinDensityQuantile = None,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
@@ -191,12 +220,19 @@ def evaluate(
     import probclass_core as pc
 
     one, conditions = parse_partition(partition or ()), parse_where(where or ())
+    rule = decision_rule(decision, costs, min_probability, min_density_quantile)
     shelf = pc.ModelStore(store)
     version = shelf.resolve(ref)
     model = shelf.load(version.ref)
     with progress("evaluating") as tell:
         found = pc.evaluate(
-            model, source, partition=one, where=conditions, workers=workers, progress=tell
+            model,
+            source,
+            partition=one,
+            where=conditions,
+            decision=rule,
+            workers=workers,
+            progress=tell,
         )
     if as_json:
         put_json({"model": version.ref, **found.to_dict()})
@@ -282,25 +318,34 @@ def _show_evaluation(ref: str, found: Evaluation) -> None:
                 "rows": f"{found.rows:,} labelled",
                 "left out": f"{found.null_labels:,} without a label" if found.null_labels else None,
                 "unseen": unseen if found.unseen_labels else None,
+                "rejected": _rejected(found),
             }
         ),
-        table(
-            {
-                "metric": ["accuracy", "log loss", "Brier score", "calibration error"],
-                "model": [found.accuracy, found.log_loss, found.brier, found.ece],
-                "prior alone": [found.baseline_accuracy, found.baseline_log_loss, None, None],
-                "": [
-                    "share predicted right",
-                    "nats a row, less is better",
-                    "0 to 2, less is better",
-                    "0 to 1, less is better",
-                ],
-            },
-            "Quality",
-        ),
+        _quality(found),
         _confusion(found),
         table(found.per_class, "By class", limit=_MOST_ROWS),
     )
+
+
+def _rejected(found: Evaluation) -> str | None:
+    if found.decided == found.rows:
+        return None
+    reasons = ", ".join(f"{count:,} by {reason}" for reason, count in found.rejected.items())
+    return f"{found.rows - found.decided:,} ({found.rejected_share:.1%}): {reasons}"
+
+
+def _quality(found: Evaluation) -> RenderableType:
+    of = "share predicted right" + ("" if found.decided == found.rows else ", of those decided")
+    metrics = [
+        ("accuracy", found.accuracy, found.baseline_accuracy, of),
+        ("cost", found.cost, found.baseline_cost, "mean of a decided row, less is better"),
+        ("log loss", found.log_loss, found.baseline_log_loss, "nats a row, less is better"),
+        ("Brier score", found.brier, None, "0 to 2, less is better"),
+        ("calibration error", found.ece, None, "0 to 1, less is better"),
+    ]
+    shown = [metric for metric in metrics if metric[0] != "cost" or found.cost is not None]
+    names = ("metric", "model", "prior alone", "")
+    return table(dict(zip(names, map(list, zip(*shown, strict=True)), strict=True)), "Quality")
 
 
 def _confusion(found: Evaluation) -> RenderableType:

@@ -19,27 +19,26 @@ from probclass_core.arrays import (
     FloatArray,
     category_codes,
     label_codes,
+    sorted_classes,
 )
-from probclass_core.errors import DataError, SpecError, one_of
+from probclass_core.errors import DataError
 from probclass_core.estimator import (
     PROBCLASS_API,
     EstimatorPlugin,
     LikelihoodEstimator,
     Traits,
-    choice_option,
     notes_of,
-    number_option,
     read_options,
     require_types,
     with_notes,
 )
+from probclass_core.estimators.domains import CATEGORICAL_DEFAULTS, Domains, refuse_unseen
+from probclass_core.estimators.tidy import by_feature
+from probclass_core.evidence import dirichlet_categorical
 from probclass_core.hookspecs import hookimpl
-from probclass_core.spec import category_text, is_category_type
+from probclass_core.spec import is_category_type
 
 __all__ = ["PROBCLASS_API", "Categorical", "probclass_estimators"]
-
-_DEFAULTS = {"pseudo_count": 1.0, "domain": {}, "unseen": "pseudo_count", "smooth": "all"}
-_UNSEEN = ("pseudo_count", "ignore", "error")
 
 
 class Categorical(LikelihoodEstimator):
@@ -68,70 +67,10 @@ class Categorical(LikelihoodEstimator):
     name: ClassVar[str] = "categorical"
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        chosen = read_options(self.name, options, _DEFAULTS)
+        chosen = read_options(self.name, options, CATEGORICAL_DEFAULTS)
         super().__init__(features, chosen)
         require_types(self.name, features, is_category_type, "categories (text, bool, integers)")
-        self.unseen = choice_option(self.name, "unseen", chosen["unseen"], _UNSEEN)
-        self.smooth = choice_option(self.name, "smooth", chosen["smooth"], ("all", "zeros"))
-        self.domain = self._read_domain(chosen["domain"])
-        self.pseudo_count = self._read_pseudo_count(chosen["pseudo_count"])
-        for column, values in self.domain.items():
-            self._check_alpha(column, values)
-
-    def _read_domain(self, declared: Any) -> dict[str, list[str]]:
-        self._check_table("domain", declared)
-        domain = {}
-        for column, values in declared.items():
-            if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-                raise SpecError(
-                    f"{self.name}: domain of {column!r} must be a list of values, got {values!r}."
-                )
-            domain[column] = [category_text(value) for value in values]
-            if len(set(domain[column])) < len(values):
-                raise SpecError(f"{self.name}: domain of {column!r} lists a value twice.")
-        return domain
-
-    def _read_pseudo_count(self, given: Any) -> dict[str, float | dict[str, float]]:
-        """Per column: one α for every value, or an α for each."""
-        if not isinstance(given, Mapping):
-            number_option(self.name, "pseudo_count", given)
-            return dict.fromkeys(self.features.names, float(given))
-        self._check_table("pseudo_count", given)
-        counts: dict[str, float | dict[str, float]] = {}
-        for column in self.features.names:
-            count = given.get(column, _DEFAULTS["pseudo_count"])
-            key = f"pseudo_count of {column!r}"
-            if isinstance(count, Mapping) and count:
-                counts[column] = {
-                    category_text(value): number_option(self.name, f"{key} ({value!r})", alpha)
-                    for value, alpha in count.items()
-                }
-            else:
-                counts[column] = number_option(self.name, key, count)
-        return counts
-
-    def _check_alpha(self, column: str, domain: Sequence[str]) -> None:
-        """Where each value has an α of its own, the values are those of the domain."""
-        alpha = self.pseudo_count[column]
-        odd = sorted(alpha.keys() ^ set(domain)) if isinstance(alpha, dict) else []
-        if odd:
-            has, lacks = ("domain", "pseudo_count")[:: 1 if odd[0] in domain else -1]
-            raise SpecError(
-                f"{self.name}: {has} of {column!r} has value {odd[0]!r}, {lacks} has not; "
-                "give both the same values."
-            )
-
-    def _check_table(self, option: str, given: Any) -> None:
-        if not isinstance(given, Mapping):
-            raise SpecError(
-                f"{self.name}: {option} must be a table keyed by column, got {given!r}."
-            )
-        for column in given:
-            if column not in self.features.names:
-                raise SpecError(
-                    f"{self.name}: {option} names column {column!r}, which is not in the block; "
-                    f"it has {one_of(self.features.names)}."
-                )
+        self.domains = Domains.read(self.name, features, chosen)
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -166,16 +105,7 @@ class Categorical(LikelihoodEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, unseen, totals = [], {}, {}
-        for feature, seen in _by_feature(statistics, self.features.names):
-            domain = self._domain_of(feature, seen)
-            seen = seen.filter(pc.is_in(seen["value"], value_set=pa.array(domain, pa.string())))
-            counts = np.zeros((len(classes), len(domain)))
-            place = (
-                label_codes(seen["class"], classes),
-                label_codes(seen["value"], pa.array(domain, pa.string())),
-            )
-            counts[place] = seen["count"].to_numpy()
-            alpha = self._alpha_of(feature, domain)
+        for feature, domain, counts, alpha in self._counted(statistics, classes):
             parts.append(
                 pa.table(
                     {
@@ -202,30 +132,33 @@ class Categorical(LikelihoodEstimator):
             total_pseudo_count=totals,
         )
 
-    def _domain_of(self, feature: str, seen: pa.Table) -> list[str]:
-        observed = sorted(set(seen["value"].to_pylist()))
-        alpha = self.pseudo_count[feature]
-        declared = self.domain.get(feature) or (list(alpha) if isinstance(alpha, dict) else [])
-        outside = [value for value in observed if value not in set(declared)]
-        if declared and outside and self.unseen != "ignore":
-            rows = pc.sum(seen.filter(pc.field("value") == outside[0])["count"]).as_py()
-            raise DataError(
-                f"column {feature!r} has value {outside[0]!r} in {rows:g} training rows, outside "
-                f"its declared domain {one_of(declared)}; add it, or set unseen='ignore'."
-            )
-        domain = declared or observed
-        if not domain:
-            raise DataError(
-                f"column {feature!r} has no value in any training row; leave it out of the block, "
-                "or declare its domain."
-            )
-        return domain
+    def log_evidence(self, statistics: pa.Table) -> float:
+        """Dirichlet–categorical: the pseudo-counts are the prior, each column a factor.
 
-    def _alpha_of(self, feature: str, domain: Sequence[str]) -> FloatArray:
-        alpha = self.pseudo_count[feature]
-        if not isinstance(alpha, dict):
-            return np.full(len(domain), float(alpha))
-        return np.array([alpha[value] for value in domain], dtype=np.float64)
+        The domain is that of `finalize`. Declare it to compare evidences of different rows: what
+        each of them saw may differ.
+        """
+        self.domains.check_prior()
+        counted = self._counted(statistics, sorted_classes(statistics["class"]))
+        return sum(
+            float(dirichlet_categorical(counts, alpha).sum()) for _, _, counts, alpha in counted
+        )
+
+    def _counted(
+        self, statistics: pa.Table, classes: pa.Array
+    ) -> Iterator[tuple[str, list[str], FloatArray, FloatArray]]:
+        """Of each feature: its name, domain, counts ``(k, m)`` and pseudo-counts ``(m,)``."""
+        for feature, cells in by_feature(statistics, self.features.names):
+            values, counts = cells["value"].to_pylist(), cells["count"].to_numpy()
+            seen: dict[str, float] = {}
+            for value, count in zip(values, counts, strict=True):
+                seen[value] = seen.get(value, 0.0) + float(count)
+            domain = self.domains.domain_of(feature, seen)
+            column = label_codes(cells["value"], pa.array(domain, pa.string()))
+            known = column != MISSING
+            table = np.zeros((len(classes), len(domain)))
+            table[label_codes(cells["class"], classes)[known], column[known]] = counts[known]
+            yield feature, domain, table, self.domains.alpha_of(feature, domain)
 
     def _log_probability(
         self, feature: str, classes: pa.Array, counts: FloatArray, alpha: FloatArray
@@ -240,12 +173,12 @@ class Categorical(LikelihoodEstimator):
             )
         with np.errstate(divide="ignore", invalid="ignore"):
             smoothed: FloatArray = np.log(counts + alpha) - np.log(total)
-            if self.smooth == "zeros":
+            if self.domains.smooth == "zeros":
                 smoothed = np.where(counts > 0.0, np.log(counts) - np.log(held), smoothed)
         return smoothed
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CategoricalLikelihood:
-        return CategoricalLikelihood(parameters, classes, self.unseen)
+        return CategoricalLikelihood(parameters, classes, self.domains.unseen)
 
 
 class CategoricalLikelihood:
@@ -264,7 +197,7 @@ class CategoricalLikelihood:
         self.classes = len(classes)
         self.lookup: dict[str, tuple[pa.Array, FloatArray]] = {}
         notes = notes_of(parameters)
-        for feature, cells in _by_feature(parameters, notes["features"]):
+        for feature, cells in by_feature(parameters, notes["features"]):
             domain = pc.unique(cells["value"])
             place = label_codes(cells["class"], classes), label_codes(cells["value"], domain)
             # Two cells beyond the domain: an unseen value, then a missing one (code −1).
@@ -285,37 +218,10 @@ class CategoricalLikelihood:
             codes, values = category_codes(batch.column(feature))
             known = label_codes(pa.array(values, pa.string()), domain)
             if self.unseen == "error":
-                self._refuse(feature, codes, known, values, domain)
+                refuse_unseen(feature, codes, known, values, domain.to_pylist())
             cells = np.append(np.where(known == MISSING, len(domain), known), MISSING)
             result += table[:, cells[codes]]
         return result.T
-
-    def _refuse(
-        self,
-        feature: str,
-        codes: np.ndarray,
-        known: np.ndarray,
-        values: Sequence[str],
-        domain: pa.Array,
-    ) -> None:
-        unknown = (codes != MISSING) & (np.append(known, 0)[codes] == MISSING)
-        if unknown.any():
-            value = values[codes[np.argmax(unknown)]]
-            raise DataError(
-                f"column {feature!r}: rows outside its domain: {int(unknown.sum())}, such as "
-                f"{value!r}; it knows {one_of(domain.to_pylist())}. Set unseen to 'pseudo_count' "
-                "or 'ignore' to score them."
-            )
-
-
-def _by_feature(table: pa.Table, features: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each feature, in one pass over the table."""
-    codes = label_codes(table["feature"], pa.array(features, pa.string()))
-    gathered = table.take(pa.array(np.argsort(codes, kind="stable"))).combine_chunks()
-    counts = np.bincount(codes, minlength=len(features))
-    starts = np.cumsum(counts) - counts
-    for feature, start, count in zip(features, starts, counts, strict=True):
-        yield feature, gathered.slice(start, count)
 
 
 @hookimpl
@@ -325,5 +231,5 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         name=Categorical.name,
         factory=Categorical,
         summary="independent categories with pseudo-counts, domains and a policy for unseen values",
-        traits=Traits(factorises=True),
+        traits=Traits(factorises=True, has_evidence=True),
     )

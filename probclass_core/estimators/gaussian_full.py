@@ -8,6 +8,7 @@ distance is |L⁻¹(x − μ)|² and ½ log |Σ| is the sum of log L_jj.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +19,6 @@ from probclass_core.arrays import (
     FloatArray,
     is_numeric_type,
     label_codes,
-    missing_patterns,
-    numeric_blocks,
     numeric_matrix,
     sorted_classes,
 )
@@ -28,6 +27,7 @@ from probclass_core.estimator import (
     PROBCLASS_API,
     EstimatorPlugin,
     LikelihoodEstimator,
+    Traits,
     choice_option,
     notes_of,
     number_option,
@@ -35,7 +35,23 @@ from probclass_core.estimator import (
     require_types,
     with_notes,
 )
-from probclass_core.estimators.gaussian_diagonal import LOG_2PI, check_counts, feature_scale
+from probclass_core.estimators.normal_checks import (
+    check_complete,
+    check_counts,
+    check_values,
+    feature_scale,
+)
+from probclass_core.estimators.normal_densities import (
+    GaussianFullLikelihood,
+    StudentFullLikelihood,
+)
+from probclass_core.estimators.normal_prior import ConjugatePrior, prior_notes, read_predictive
+from probclass_core.evidence import (
+    NormalPrior,
+    log_determinant,
+    multivariate_normal_evidence,
+    multivariate_normal_posterior,
+)
 from probclass_core.hookspecs import hookimpl
 from probclass_core.moments import (
     Moments,
@@ -48,6 +64,14 @@ __all__ = ["PROBCLASS_API", "GaussianFull", "probclass_estimators"]
 
 _REPAIRED_EIGENVALUE = 1e-9
 """Smallest eigenvalue that a repaired covariance is given, features scaled to unit variance."""
+
+_DEFAULTS = {
+    "ddof": 0,
+    "ridge": 0.0,
+    "on_singular": "ridge",
+    "conjugate_prior": {},
+    "predictive": False,
+}
 
 
 class GaussianFull(LikelihoodEstimator):
@@ -62,19 +86,29 @@ class GaussianFull(LikelihoodEstimator):
         on_singular: what to do where a covariance is not positive definite to working precision:
             ``"ridge"`` adds the smallest ridge that lifts its least eigenvalue (features scaled to
             unit pooled variance) to 1e-9, ``"error"`` refuses.
+        conjugate_prior: normal–inverse-Wishart, for the evidence and the predictive density:
+            ``count`` κ₀ (1), ``degrees_of_freedom`` ν₀ (d + 2), ``mean`` and ``variance``, a number
+            or one per column; what is missing of them is that of the rows, classes pooled. The
+            prior mean of Σ is the diagonal matrix of ``variance``.
+        predictive: score by the multivariate Student's t, means and covariances integrated out
+            under that prior; neither ridge nor ``ddof`` applies, and rows with nulls are refused
+            in training.
 
     Statistics: class, count, mean, scatter, each a ``(d, d)`` tensor over pairs of features.
     Parameters: class, count, mean (list), covariance (``(d, d)`` tensor); the features and the
-    ridge of each class are in the notes.
+    ridge of each class are in the notes. With ``predictive``, mean and covariance are location
+    and squared scale of Student's t, a column degrees_of_freedom follows, and the prior is in the
+    notes.
 
     Raises:
         SpecError: a column is not numeric, or an option is out of range.
     """
 
     name: ClassVar[str] = "gaussian_full"
+    density: ClassVar[type[GaussianFullLikelihood]] = GaussianFullLikelihood
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        chosen = read_options(self.name, options, {"ddof": 0, "ridge": 0.0, "on_singular": "ridge"})
+        chosen = read_options(self.name, options, _DEFAULTS)
         super().__init__(features, chosen)
         require_types(self.name, features, is_numeric_type, "numbers")
         self.ddof = number_option(self.name, "ddof", chosen["ddof"])
@@ -82,6 +116,10 @@ class GaussianFull(LikelihoodEstimator):
         self.on_singular = choice_option(
             self.name, "on_singular", chosen["on_singular"], ("ridge", "error")
         )
+        self.prior = ConjugatePrior.read(
+            self.name, features.names, chosen["conjugate_prior"], size=len(features)
+        )
+        self.predictive = read_predictive(self.name, chosen, _DEFAULTS, idle=("ddof", "ridge"))
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -98,58 +136,101 @@ class GaussianFull(LikelihoodEstimator):
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments = _moments(statistics, classes)
         own = _diagonal(moments)
-        self._check(classes, moments, own)
+        if self.predictive:
+            return self._finalize_predictive(classes, moments, own)
+        check_counts(self.features.names, classes, own.count, ddof=0)
         scale = feature_scale(self.features.names, own)
+        count = self._sharing(moments.count).sum(axis=1)
+        scatter = self._sharing(moments.scatter).sum(axis=1)
+        largest = np.abs(self._sharing(own.mean)).max(axis=1)
+        means = len(classes) // len(count)
         covariances, ridges = [], []
-        for number, label in enumerate(classes.to_pylist()):
-            covariance = moments.scatter[number] / (moments.count[number] - self.ddof)
-            ridge = self.ridge + self._repair(covariance, own.mean[number], scale, label)
+        for number, owner in enumerate(self._owners(classes)):
+            self._check(owner, count[number], scatter[number], means)
+            covariance = scatter[number] / (count[number] - self.ddof * means)
+            ridge = self.ridge + self._repair(covariance, largest[number], scale, owner)
             covariances.append(covariance + np.diag(ridge * scale))
             ridges.append(ridge)
-        parameters = pa.table(
-            {
-                "class": classes,
-                "count": own.count.max(axis=1),
-                "mean": pa.array(own.mean.tolist(), pa.list_(pa.float64())),
-                "covariance": pa.FixedShapeTensorArray.from_numpy_ndarray(np.stack(covariances)),
-            }
+        parameters = _parameters(
+            classes, own.count, own.mean, np.repeat(covariances, means, axis=0)
         )
-        return with_notes(
-            parameters,
-            estimator=self.name,
-            features=self.features.names,
-            options=self.options,
-            ridge=ridges,
-        )
+        return self._noted(parameters, ridge=np.repeat(ridges, means).tolist())
+
+    def _finalize_predictive(self, classes: pa.Array, moments: Moments, own: Moments) -> pa.Table:
+        """Student's t of the next row: Murphy 2007, section 9."""
+        names, size = self.features.names, len(self.features)
+        check_values(names, own.count)
+        check_complete(self.name, names, classes, moments.count)
+        prior = self.prior.beside(own)
+        after = multivariate_normal_posterior(_inverse_wishart(prior), *self._groups(moments, own))
+        log_determinant(after.scatter)  # refuses what is singular
+        freedom = np.broadcast_to(after.degrees_of_freedom[:, None] - size + 1.0, after.count.shape)
+        widening = (after.count + 1.0) / after.count / freedom
+        covariance = after.scatter[:, None] * widening[..., None, None]
+        parameters = _parameters(
+            classes, own.count, after.mean.reshape(-1, size), covariance.reshape(-1, size, size)
+        ).append_column("degrees_of_freedom", pa.array(freedom.ravel()))
+        return self._noted(parameters, prior=prior_notes(names, prior))
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> GaussianFullLikelihood:
         rows = pa.array(label_codes(classes, parameters["class"].combine_chunks()))
         ordered = parameters.take(rows)
-        return GaussianFullLikelihood(
-            notes_of(parameters)["features"],
-            np.array(ordered["mean"].to_pylist(), dtype=np.float64),
-            _tensor(ordered, "covariance"),
-        )
+        features = notes_of(parameters)["features"]
+        mean = np.array(ordered["mean"].to_pylist(), dtype=np.float64)
+        covariance = _tensor(ordered, "covariance")
+        if self.predictive:
+            freedom = ordered["degrees_of_freedom"].to_numpy()
+            return StudentFullLikelihood(features, mean, covariance, freedom)
+        return self.density(features, mean, covariance)
 
-    def _check(self, classes: pa.Array, moments: Moments, own: Moments) -> None:
-        names = self.features.names
-        check_counts(names, classes, own.count, self.ddof)
-        for number, label in enumerate(classes.to_pylist()):
-            if own.count[number].max() <= 1.0 and not own.scatter[number].any():
-                raise DataError(
-                    f"class {label!r} has 1 row, which gives no covariance of {len(names)} "
-                    "features; add rows, drop the class, or use gaussian_diagonal."
-                )
-            alone = np.argwhere(moments.count[number] <= self.ddof)
-            if len(alone):
-                first, second = (names[place] for place in alone[0])
-                raise DataError(
-                    f"class {label!r} has {moments.count[number][tuple(alone[0])]:g} rows with "
-                    f"both {first!r} and {second!r}; put them in different blocks, or add rows."
-                )
+    def log_evidence(self, statistics: pa.Table) -> float:
+        if not statistics.num_rows:
+            return 0.0
+        classes = sorted_classes(statistics["class"])
+        moments = _moments(statistics, classes)
+        own = _diagonal(moments)
+        check_complete(self.name, self.features.names, classes, moments.count)
+        prior = _inverse_wishart(self.prior.beside(own))
+        return float(multivariate_normal_evidence(prior, *self._groups(moments, own)).sum())
+
+    def _sharing(self, values: FloatArray) -> FloatArray:
+        """Values by class as ``(s, g, …)``: of s covariances, each is shared by g classes."""
+        return values[:, None]
+
+    def _owners(self, classes: pa.Array) -> list[str]:
+        """Whose the s covariances are, as messages say it."""
+        return [f"class {label!r}" for label in classes.to_pylist()]
+
+    def _groups(self, moments: Moments, own: Moments) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Complete rows as `evidence` takes them: count ``(s, g)``, mean and scatter."""
+        parts = own.count.max(axis=1), own.mean, moments.scatter
+        count, mean, scatter = (self._sharing(values) for values in parts)
+        return count, mean, scatter
+
+    def _check(self, owner: str, count: FloatArray, scatter: FloatArray, means: int) -> None:
+        """Refuse what gives no covariance: ``(d, d)`` counts and scatter about so many means."""
+        names, rows = self.features.names, float(np.diagonal(count).max())
+        if rows <= means and not np.diagonal(scatter).any():
+            raise DataError(
+                f"{owner} has {rows:g} row{'s' * (rows != 1)}, which gives no covariance of "
+                f"{len(names)} features; add rows, or use gaussian_diagonal."
+            )
+        scarce = np.argwhere(count <= self.ddof * means)
+        if len(scarce):
+            first, second = (names[place] for place in scarce[0])
+            held = f"{count[tuple(scarce[0])]:g}"
+            what = (
+                f"{held} values of column {first!r}"
+                if first == second
+                else f"{held} rows with both {first!r} and {second!r}"
+            )
+            raise DataError(
+                f"{owner} has {what} and needs more than {self.ddof * means:g} with "
+                f"ddof={self.ddof:g}; add rows, or put the columns in different blocks."
+            )
 
     def _repair(
-        self, covariance: FloatArray, mean: FloatArray, scale: FloatArray, label: object
+        self, covariance: FloatArray, mean: FloatArray, scale: FloatArray, owner: str
     ) -> float:
         """The ridge that makes a covariance positive definite: 0 where it is already."""
         covariance = covariance + np.diag(self.ridge * scale)
@@ -161,65 +242,39 @@ class GaussianFull(LikelihoodEstimator):
             return 0.0
         if self.on_singular == "error":
             raise DataError(
-                f"class {label!r}: the covariance of {', '.join(self.features.names)} is singular "
+                f"{owner}: the covariance of {', '.join(self.features.names)} is singular "
                 f"(rank {int((eigenvalues > precision).sum())} of {len(scale)}); drop a feature "
                 "that the others determine, or set ridge=1e-6 or on_singular='ridge'."
             )
         return float(_REPAIRED_EIGENVALUE - _scaled_eigenvalues(covariance, scale)[0])
 
+    def _noted(self, parameters: pa.Table, **notes: Any) -> pa.Table:
+        return with_notes(
+            parameters,
+            estimator=self.name,
+            features=self.features.names,
+            options=self.options,
+            **notes,
+        )
 
-class GaussianFullLikelihood:
-    """log N(x; μ_c, Σ_c); where features are null, of the marginal over the others.
 
-    Args:
-        features: names of the columns, ``d`` of them.
-        mean: ``(k, d)``.
-        covariance: ``(k, d, d)``, positive definite.
-    """
+def _inverse_wishart(prior: NormalPrior) -> NormalPrior:
+    """The prior with its scatter as a matrix."""
+    return replace(prior, scatter=np.diag(prior.scatter))
 
-    normalised = True
 
-    def __init__(self, features: Sequence[str], mean: FloatArray, covariance: FloatArray) -> None:
-        self.features = list(features)
-        self.mean = mean
-        self.covariance = covariance
-        self._whitening: dict[bytes, tuple[FloatArray, FloatArray]] = {}
-
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        result = np.empty((len(self.mean), batch.num_rows))
-        for rows, block in numeric_blocks(batch, self.features):
-            for observed, among in missing_patterns(block):
-                kept = np.flatnonzero(observed)
-                part = block if isinstance(among, slice) else block[np.ix_(kept, among)]
-                result[:, rows][:, among] = self._marginal(part, kept)
-        return result.T
-
-    def _marginal(self, part: FloatArray, kept: np.ndarray) -> FloatArray:
-        """Of the kept features alone: ``(d', m')`` to ``(k, m')``."""
-        whiten, log_peak = self._whitened(kept)
-        square = np.empty((len(self.mean), part.shape[1]))
-        deviation, distance = np.empty((2, *part.shape))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for number, mean in enumerate(self.mean[:, kept]):
-                np.subtract(part, mean[:, None], out=deviation)
-                np.matmul(whiten[number], deviation, out=distance)
-                np.einsum("dn,dn->n", distance, distance, out=square[number])
-        # A distance beyond float64, be it ∞ or ∞ − ∞, is a likelihood of 0.
-        square[np.isnan(square)] = np.inf
-        return log_peak[:, None] - 0.5 * square
-
-    def _whitened(self, kept: np.ndarray) -> tuple[FloatArray, FloatArray]:
-        """L⁻¹ ``(k, d', d')`` and log density at the mean ``(k,)`` of the kept features."""
-        key = kept.tobytes()
-        if key not in self._whitening:
-            # Scaling to unit variance first keeps the factor accurate for unlike units.
-            part = self.covariance[:, kept[:, None], kept]
-            width = np.sqrt(np.diagonal(part, axis1=1, axis2=2))
-            factor = np.linalg.cholesky(part / (width[:, :, None] * width[:, None, :]))
-            whiten = np.linalg.inv(factor) / width[:, None, :]
-            log_width = np.log(np.diagonal(factor, axis1=1, axis2=2)) + np.log(width)
-            self._whitening[key] = whiten, -0.5 * len(kept) * LOG_2PI - log_width.sum(axis=1)
-        return self._whitening[key]
+def _parameters(
+    classes: pa.Array, count: FloatArray, mean: FloatArray, covariance: FloatArray
+) -> pa.Table:
+    """The table, from counts and means ``(k, d)`` and covariances ``(k, d, d)``."""
+    return pa.table(
+        {
+            "class": classes,
+            "count": count.max(axis=1),
+            "mean": pa.array(mean.tolist(), pa.list_(pa.float64())),
+            "covariance": pa.FixedShapeTensorArray.from_numpy_ndarray(covariance),
+        }
+    )
 
 
 def _scaled_eigenvalues(covariance: FloatArray, scale: FloatArray) -> FloatArray:
@@ -268,4 +323,5 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         name=GaussianFull.name,
         factory=GaussianFull,
         summary="a multivariate normal per class, with its full covariance",
+        traits=Traits(has_evidence=True),
     )

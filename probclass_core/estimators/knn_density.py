@@ -204,6 +204,16 @@ class KnnDensityLikelihood:
                 result[rows] = reference.log_likelihood(matrix[observed][:, rows].T)
         return result
 
+    def ball(self, row: pa.RecordBatch) -> tuple[FloatArray, float]:
+        """The ball around a batch of one row: what it holds, by class ``(k,)``, and its radius.
+
+        Where features are null, the ball is that of the others.
+        """
+        matrix = numeric_matrix(row, self.features)
+        observed = ~np.isnan(matrix[:, 0])
+        inside, radius = self._references(observed.tobytes()).balls(matrix[observed].T)
+        return inside[0], float(radius[0])
+
     def _reference(self, observed: bytes) -> _Reference:
         """The training points that have these features, in those features alone."""
         kept: BoolArray = np.frombuffer(observed, dtype=bool)
@@ -247,17 +257,21 @@ class _Reference:
         """``(n, d)`` to ``(n, k)``; −inf for a class with no point in the ball."""
         if not len(self.points):
             return np.zeros((len(rows), len(self.per_class)))
-        if self.tree is None:
-            inside, radius = self._by_force(rows)
-        else:
-            asked = math.ceil(self.enough) + 1
-            inside, radius = self._by_tree(self._in_units(rows), asked)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        inside, radius = self.balls(rows)
+        with np.errstate(divide="ignore", invalid="ignore"):
             density = np.log(inside) - np.log(self.per_class)
             if self.norm is not None:
-                radius = np.clip(np.ldexp(radius, self.exponent), POINT_MASS_WIDTH, _LARGEST)
+                radius = np.clip(radius, POINT_MASS_WIDTH, _LARGEST)
                 density -= log_ball_volume(rows.shape[1], radius, self.norm)[:, None]
         return np.where(inside > 0.0, density, -np.inf)
+
+    def balls(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``(n, d)`` to the counts by class in the ball around each ``(n, k)``, and its radius."""
+        if self.tree is None:
+            return self._by_force(rows)
+        inside, radius = self._by_tree(self._in_units(rows), math.ceil(self.enough) + 1)
+        with np.errstate(over="ignore"):
+            return inside, np.ldexp(radius, self.exponent)
 
     def _in_units(self, values: FloatArray) -> FloatArray:
         """Coordinates for the tree, which takes finite ones only."""

@@ -14,7 +14,7 @@ ROWS = pa.table({"c": ["a", "b"] * 3, "x": [1.0, 2, 3, 4, 5, 6], "u": ["p", "q"]
 OPTIONS: list[tuple[pc.Block, str]] = [
     (
         pc.Block("gaussian_diagonal", ["x"], dof=1),
-        r"has no option 'dof'; it has 'ddof', .* mean 'ddof'",
+        r"has no option 'dof'; it has .*'ddof', .* mean 'ddof'",
     ),
     (pc.Block("gaussian_diagonal", ["x"], ddof=-1), "ddof must be a number of at least 0, got -1"),
     (
@@ -112,7 +112,7 @@ def test_an_estimator_that_is_not_there() -> None:
         pc.PluginError, match=r"'gausian_ful'.*Did you mean 'gaussian_full'\?"
     ) as caught:
         pc.fit(ROWS, spec)
-    assert "'categorical', 'gaussian_diagonal', 'gaussian_full', 'knn_density'" in str(caught.value)
+    assert ", ".join(map(repr, sorted(pc.estimators()))) in str(caught.value)
 
 
 PRIORS = [

@@ -20,17 +20,47 @@ NUMBERS, CATEGORIES = ("x", "y"), ("u", "v")
 BLOCKS = {
     "gaussian_diagonal": pc.Block("gaussian_diagonal", NUMBERS),
     "gaussian_full": pc.Block("gaussian_full", NUMBERS),
+    "gaussian_shared": pc.Block("gaussian_shared", NUMBERS),
     "categorical": pc.Block("categorical", CATEGORIES),
+    "categorical_joint": pc.Block("categorical_joint", CATEGORIES),
+    "discretized": pc.Block("discretized", NUMBERS, cells=4),
     "knn_density": pc.Block("knn_density", NUMBERS, k=2),
 }
 OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
-    "gaussian_diagonal": [{}, {"variance_floor": 0}, {"variance_floor": 0.1}, {"ddof": 1}],
-    "gaussian_full": [{}, {"ridge": 1e-3}, {"ddof": 1}],
+    "gaussian_diagonal": [
+        {},
+        {"variance_floor": 0},
+        {"variance_floor": 0.1},
+        {"ddof": 1},
+        {"predictive": True},
+        {"predictive": True, "conjugate_prior": {"count": 0.1, "mean": 1.0}},
+    ],
+    "gaussian_full": [{}, {"ridge": 1e-3}, {"ddof": 1}, {"predictive": True}],
+    "gaussian_shared": [
+        {},
+        {"ridge": 1e-3},
+        {"ddof": 1},
+        {"predictive": True},
+        {"predictive": True, "conjugate_prior": {"degrees_of_freedom": 3.5, "mean": {"x": 1.0}}},
+    ],
     "categorical": [
         {},
         {"pseudo_count": 0, "smooth": "zeros"},
         {"pseudo_count": 0.5, "unseen": "ignore"},
         {"pseudo_count": {"u": 2, "v": {"": 1, "b": 0, "3": 0.1, "ß": 4}}},
+    ],
+    "categorical_joint": [
+        {},
+        {"pseudo_count": 0},
+        {"smooth": "zeros", "domain": {"u": ["", "b", "3", "ß"]}},
+        {"pseudo_count": 0.5, "unseen": "ignore", "domain": {"v": ["b", "ß"]}},
+        {"pseudo_count": {"u": 2, "v": {"": 1, "b": 0, "3": 0.1, "ß": 4}}},
+    ],
+    "discretized": [
+        {},
+        {"method": "width", "bins": 3},
+        {"method": "frequency", "bins": 2, "cells": 4096},
+        {"method": "width", "bins": 7, "cells": 4096, "pseudo_count": 0},
     ],
     "knn_density": [
         {"k": 1},
@@ -183,7 +213,17 @@ class Same:
             tensors = [_tensor(table, field) for table in (one, other)]
             assert (np.abs(tensors[0] - tensors[1]) <= most).all(), field
 
+    _gaussian_shared = _gaussian_full
+
     def _categorical(self, one: pa.Table, other: pa.Table) -> None:
+        keys = ("class", "feature", "value")
+        assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
+
+    def _categorical_joint(self, one: pa.Table, other: pa.Table) -> None:
+        keys = ("class", *CATEGORIES)
+        assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
+
+    def _discretized(self, one: pa.Table, other: pa.Table) -> None:
         keys = ("class", "feature", "value")
         assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
 

@@ -27,6 +27,8 @@ SPEC = pc.ModelSpec(
         pc.Block("gaussian_diagonal", ["d"]),
         pc.Block("gaussian_full", ["e", "f"]),
         pc.Block("categorical", ["u"]),
+        pc.Block("categorical_joint", ["s", "t"]),
+        pc.Block("discretized", ["n"], cells=50),
         pc.Block("knn_density", ["k"]),
     ],
     weight="w",
@@ -47,7 +49,10 @@ def rows_of_a_month(seed: int) -> pa.Table:
             "e": 1e6 + noise.normal(0, 1, size),
             "f": noise.normal(0, 1e-3, size),
             "u": noise.choice(["p", "q", "r"], size),
+            "s": noise.choice(["p", "q", "r"], size),
+            "t": pa.array(noise.integers(0, 9, size), mask=gap),
             "k": noise.normal(0, 1, size).round(2),
+            "n": seed % 3 + noise.normal(0, 1, size),
         }
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,6 +22,7 @@ from samples import (
 import probclass_core as pc
 from probclass_core.bundle import Bundle
 
+JOINT = OPTIONS["categorical_joint"]
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
 law = settings(max_examples=30)
 
@@ -80,7 +83,7 @@ def test_a_row_without_features_has_likelihood_one(estimator: str, data: st.Data
     np.testing.assert_allclose(model.predict_proba(empty)[0], model.priors["prior"].to_numpy())
 
 
-@pytest.mark.parametrize("estimator", ["gaussian_diagonal", "knn_density"])
+@pytest.mark.parametrize("estimator", ["discretized", "gaussian_diagonal", "knn_density"])
 @law
 @given(data=st.data())
 def test_a_null_feature_is_marginalised(estimator: str, data: st.DataObject) -> None:
@@ -95,11 +98,14 @@ def test_a_null_feature_is_marginalised(estimator: str, data: st.DataObject) -> 
         )
 
 
+@pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_shared"])
 @law
 @given(data=st.data())
-def test_a_null_feature_leaves_the_marginal_of_a_full_covariance(data: st.DataObject) -> None:
-    model = fitted_or_rejected(data.draw(training_tables()), spec_of("gaussian_full"))
-    parameters = model.parameters["gaussian_full"]
+def test_a_null_feature_leaves_the_marginal_of_a_full_covariance(
+    estimator: str, data: st.DataObject
+) -> None:
+    model = fitted_or_rejected(data.draw(training_tables()), spec_of(estimator))
+    parameters = model.parameters[estimator]
     mean = np.array([means[0] for means in parameters["mean"].to_pylist()])
     variance = parameters["covariance"].combine_chunks().to_numpy_ndarray()[:, 0, 0]
     for rows in without_y(data.draw(queries())):
@@ -130,6 +136,26 @@ def test_a_null_category_is_marginalised(data: st.DataObject) -> None:
     np.testing.assert_allclose(
         both.log_likelihood_by_block(nulled), u_only.log_likelihood_by_block(nulled)
     )
+
+
+@pytest.mark.parametrize("options", [options for options in JOINT if "smooth" not in options])
+@law
+@given(data=st.data())
+def test_a_null_category_of_a_joint_is_summed_over(
+    options: dict[str, Any], data: st.DataObject
+) -> None:
+    domain = ["", "b", "3", "ß"]
+    options = {"domain": {"u": domain, "v": domain}, **options}
+    model = fitted_or_rejected(
+        data.draw(training_tables()), spec_of("categorical_joint", **options)
+    )
+    known = pa.array(options["domain"].get("v", domain))
+    u = data.draw(st.sampled_from([*domain, "never seen"]))
+    cells = pa.table({"u": pa.array([u] * len(known)), "v": known})
+    null = pa.table({"u": pa.array([u]), "v": pa.nulls(1, pa.string())})
+    each = np.exp(model.log_likelihood_by_block(cells)[:, :, 0])
+    whole = np.exp(model.log_likelihood_by_block(null)[:, :, 0])
+    np.testing.assert_allclose(whole[0], each.sum(axis=0), rtol=1e-12, atol=1e-300)
 
 
 @every_estimator

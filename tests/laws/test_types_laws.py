@@ -105,8 +105,11 @@ FRAMES: Mapping[str, Callable[[pa.Table], Any]] = {
 NUMERIC_BLOCKS = [
     pc.Block("gaussian_diagonal", ["x", "y"]),
     pc.Block("gaussian_full", ["x", "y"], ridge=0.01),
+    pc.Block("gaussian_shared", ["x", "y"]),
     pc.Block("knn_density", ["x", "y"], k=2),
+    pc.Block("discretized", ["x", "y"], method="width", bins=3),
 ]
+CATEGORICAL = ["categorical", "categorical_joint"]
 
 
 def table_of(columns: Mapping[str, list[Any]], cast: Cast) -> pa.Table:
@@ -154,7 +157,8 @@ def test_a_flag_is_a_number_too(kind: str) -> None:
 @pytest.mark.parametrize("kind", sorted(TEXT_TYPES))
 def test_text_of_any_type(kind: str) -> None:
     reference, other = table_of(TEXTS, arrow(pa.string())), table_of(TEXTS, TEXT_TYPES[kind])
-    assert_same(pc.Block("categorical", ["u"]), reference, other, same_id=True)
+    for estimator in CATEGORICAL:
+        assert_same(pc.Block(estimator, ["u"]), reference, other, same_id=True)
 
 
 @pytest.mark.parametrize("kind", sorted(INTEGER_TYPES))
@@ -163,12 +167,14 @@ def test_integer_categories_of_any_type(kind: str) -> None:
         table_of(INTEGERS, arrow(pa.int64())),
         table_of(INTEGERS, INTEGER_TYPES[kind]),
     )
-    assert_same(pc.Block("categorical", ["u"]), reference, other, same_id=kind != "text")
+    for estimator in CATEGORICAL:
+        assert_same(pc.Block(estimator, ["u"]), reference, other, same_id=kind != "text")
 
 
 def test_boolean_categories_of_any_type() -> None:
     reference, other = table_of(BOOLS, arrow(pa.bool_())), table_of(BOOLS, encoded(pa.bool_()))
-    assert_same(pc.Block("categorical", ["u"]), reference, other, same_id=True)
+    for estimator in CATEGORICAL:
+        assert_same(pc.Block(estimator, ["u"]), reference, other, same_id=True)
 
 
 @pytest.mark.parametrize("frame", sorted(FRAMES))

@@ -118,6 +118,41 @@ def test_example_18_2_marginal_counts_of_table_18_2(binned: pa.Table) -> None:
     }
 
 
+def test_example_18_2_joint_counts_of_table_18_2(binned: pa.Table) -> None:
+    model = fitted(binned, "c", pc.Block("categorical_joint", SEPAL, domain=_domains()))
+    table = {label: np.zeros((4, 3)) for label in ("c1", "c2")}
+    for cell in model.parameters["categorical_joint"].to_pylist():
+        place = LENGTHS.index(cell["sepal_length"]), WIDTHS.index(cell["sepal_width"])
+        table[cell["class"]][place] = cell["count"]
+    assert table["c1"].tolist() == [[1, 33, 5], [0, 3, 8], [0, 0, 0], [0, 0, 0]]
+    assert table["c2"].tolist() == [[6, 0, 0], [24, 15, 0], [13, 30, 0], [3, 7, 2]]
+
+
+def test_example_18_2_short_and_medium_without_pseudo_counts(binned: pa.Table) -> None:
+    block = pc.Block("categorical_joint", SEPAL, domain=_domains(), pseudo_count=0)
+    model, x = fitted(binned, "c", block), {"sepal_length": "short", "sepal_width": "medium"}
+    assert likelihood(model, **x) == pytest.approx({"c1": 3 / 50, "c2": 15 / 100})
+    assert all(map(prints, joint(model, **x).values(), ("0.02", "0.10")))
+    rounded = joint(model.with_prior({"c1": 0.33, "c2": 0.67}), **x)
+    assert all(map(prints, rounded.values(), ("0.0198", "0.1005")))
+    assert predicted(model, **x) == "c2"
+    # Both classes lack the cell (Long, Long): without pseudo-counts the prior is all there is.
+    empty = {"sepal_length": "long", "sepal_width": "long"}
+    assert likelihood(model, **empty) == {"c1": 0.0, "c2": 0.0}
+
+
+def test_example_18_2_long_and_long_with_pseudo_counts(binned: pa.Table) -> None:
+    # The book prints 5.32e-3 and 5.98e-3 for f·P, with the priors rounded to 0.33 and 0.67.
+    model = fitted(binned, "c", pc.Block("categorical_joint", SEPAL, domain=_domains()))
+    x = {"sepal_length": "long", "sepal_width": "long"}
+    assert likelihood(model, **x) == pytest.approx({"c1": 1 / 62, "c2": 1 / 112})
+    assert all(map(prints, likelihood(model, **x).values(), ("1.61e-2", "8.93e-3")))
+    assert all(map(prints, joint(model, **x).values(), ("5.38e-3", "5.95e-3")))
+    rounded = joint(model.with_prior({"c1": 0.33, "c2": 0.67}), **x)
+    assert all(map(prints, rounded.values(), ("5.32e-3", "5.98e-3")))
+    assert predicted(model, **x) == "c2"
+
+
 def test_example_18_3_variances_are_the_diagonal_of_the_covariance(
     naive: pc.Model, full: pc.Model
 ) -> None:
@@ -275,6 +310,20 @@ def test_draft_table_18_1_and_exercise_q1_a_truck_driver_of_23() -> None:
     evidence = np.exp(model.score_samples(pa.table({"age": [23], "car": ["truck"]})))
     assert prints(evidence[0], "0.002932")
     assert posterior(model, **x) == {"H": 1.0, "L": 0.0}
+    assert predicted(model, **x) == "H"
+
+
+def test_exercise_q1_by_full_bayes() -> None:
+    """A joint density of the one number, a joint mass of the one category: the same answer."""
+    domain = {"car": ["sports", "vintage", "suv", "truck"]}
+    model = fitted(
+        CARS,
+        "risk",
+        pc.Block("gaussian_full", ["age"]),
+        pc.Block("categorical_joint", ["car"], domain=domain),
+    )
+    x = {"age": 23, "car": "truck"}
+    assert prints(likelihood(model, **x)["H"], "0.004398")
     assert predicted(model, **x) == "H"
 
 

@@ -1,4 +1,4 @@
-"""Pictures of scored tables; matplotlib is needed here and nowhere else."""
+"""A scored table day by day: the mean posterior, and beside it what was observed."""
 
 from __future__ import annotations
 
@@ -10,25 +10,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from probclass_core.arrays import FloatArray, check_columns
-from probclass_core.errors import DataError, NotSupportedError, one_of
+from probclass_core.errors import DataError, one_of
+from probclass_core.plots.style import AREAS, HATCHES, blank_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _PREFIX = "p_"
-_COLOURS = (
-    # Okabe & Ito (2008): told apart with every common kind of colour vision.
-    "#56b4e9",
-    "#e69f00",
-    "#d55e00",
-    "#009e73",
-    "#0072b2",
-    "#cc79a7",
-    "#f0e442",
-    "#999999",
-)
-_HATCHES = ("", "//", "..", "xx")
 
 
 def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None) -> Figure:
@@ -49,12 +38,9 @@ def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None
         DataError: a column is missing, `time` holds no times, or no row has one.
         NotSupportedError: matplotlib is not installed.
     """
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import PercentFormatter
-    except ImportError as error:
-        raise NotSupportedError("plots need matplotlib: pip install 'probclass[plots]'.") from error
+    figure = blank_figure(11.0, 3.4 * (1 if label is None else 2))
+    from matplotlib import rc_context
+    from matplotlib.ticker import PercentFormatter
 
     classes = _classes(scored)
     check_columns(scored.schema, [time] if label is None else [time, label])
@@ -70,7 +56,6 @@ def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None
             )
         )
 
-    figure = Figure(figsize=(11.0, 3.4 * len(panels)), layout="constrained")
     axes: list[Axes] = list(figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0])
     for axis, (title, columns) in zip(axes, panels, strict=True):
         shares = _daily_means(days, columns, calendar)
@@ -79,13 +64,13 @@ def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None
                 calendar,
                 shares,
                 labels=classes,
-                colors=_COLOURS,
+                colors=AREAS,
                 step="mid",
                 linewidth=0.0,
                 antialiased=False,  # or each area shines through along its neighbour's edge
             )
         for i, area in enumerate(areas):
-            area.set_hatch(_HATCHES[i // len(_COLOURS) % len(_HATCHES)])
+            area.set_hatch(HATCHES[i // len(AREAS) % len(HATCHES)])
         axis.set_title(title, loc="left", fontsize=10)
         axis.set_ylim(0.0, 1.0)
         axis.margins(x=0.0)

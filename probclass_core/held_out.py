@@ -1,0 +1,157 @@
+"""What is measured on a table once a model is fitted, and kept with the model.
+
+Each function streams a table, measures, and gives back a new model: it holds one table more, and so
+has another content id. Something is kept of every row until the end: 16 bytes for the quantiles of
+the density, 8 (k + 3) for a calibration of ``k`` classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrays import MISSING, FloatArray, weight_vector
+from probclass_core.calibration import METHODS, HeldOut, fit_calibration
+from probclass_core.density_quantiles import quantile_table
+from probclass_core.engines.local import ordered_map
+from probclass_core.errors import DataError, SpecError, one_of
+from probclass_core.evaluation import true_classes
+from probclass_core.model import Model
+from probclass_core.pipeline import Progress, RowCounter, origin
+from probclass_core.posterior import Posterior
+from probclass_core.tables import open_table
+from probclass_core.tables.filters import Where
+
+Result = TypeVar("Result")
+
+
+def with_density_quantiles(
+    model: Model,
+    source: Any,
+    *,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Model:
+    """The model with quantiles of log p(x) over a table, by which a `DecisionRule` rejects rows.
+
+    Args:
+        model: a fitted model.
+        source: as for `fit`, and as a rule what the model was fitted on; a row counts by its weight
+            if the model has weights, and with or without a label.
+        partition: read this partition only.
+        where: read these rows only.
+        workers: threads; by default every processor. The model does not depend on it.
+        progress: see `pipeline.Progress`.
+
+    Raises:
+        NotSupportedError: a block knows its densities only up to a common term.
+        DataError: a column is missing or holds what it must not, or there are no rows.
+        TableError: the table or partition is not there or cannot be read.
+    """
+    model.check_normalised()
+
+    def measure(batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray]:
+        return model.posterior(batch).log_density, _weights(model, batch)
+
+    columns = (*model.spec.features, *_weight_columns(model))
+    parts, read = _map(measure, source, columns, partition, where, workers, progress)
+    weights = np.concatenate([np.empty(0), *(weights for _, weights in parts)])
+    if not weights.sum() > 0.0:
+        raise DataError("there are no rows to take the quantiles of the density from.")
+    log_density = np.concatenate([log_density for log_density, _ in parts])
+    return dataclasses.replace(
+        model,
+        density_quantiles=quantile_table(log_density, weights),
+        training={**model.training, "density_quantiles": {"rows": len(weights), **read}},
+    )
+
+
+def calibrate(
+    model: Model,
+    source: Any,
+    method: str = "temperature",
+    *,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Model:
+    """The model with posteriors put right by labelled rows that its training did not see.
+
+    Every posterior that the model gives from then on is calibrated; likelihoods, log p(x) and the
+    joint stay what they are. A model that is calibrated already is calibrated anew, from the start.
+    Rows count by their weight if the model has weights.
+
+    Args:
+        model: a fitted model.
+        source: labelled rows, as for `fit`; on the rows of the training a calibration learns what
+            the model learnt, and mends little.
+        method: ``"temperature"`` or ``"isotonic"``; see `calibration`.
+        partition: read this partition only.
+        where: read these rows only.
+        workers: threads; by default every processor. The model does not depend on it.
+        progress: see `pipeline.Progress`.
+
+    Raises:
+        SpecError: the method is unknown.
+        DataError: a column is missing, no row has a label the model knows, or a class has no rows
+            and the method needs some.
+        TableError: the table or partition is not there or cannot be read.
+    """
+    if method not in METHODS:
+        raise SpecError(f"calibration method {method!r} is unknown; use {one_of(METHODS)}.")
+    raw = dataclasses.replace(model, calibration=None)
+
+    def measure(batch: pa.RecordBatch) -> HeldOut:
+        truth, _ = true_classes(raw, batch)
+        known = truth != MISSING
+        of_all = raw.posterior(batch)
+        posterior = Posterior(of_all.log_probability[known], of_all.log_density[known])
+        return HeldOut(posterior, truth[known], _weights(raw, batch)[known])
+
+    columns = (raw.spec.label, *raw.spec.features, *_weight_columns(raw))
+    parts, read = _map(measure, source, columns, partition, where, workers, progress)
+    rows = sum(len(part.truth) for part in parts)
+    if not any((part.weights > 0.0).any() for part in parts):
+        raise DataError(
+            f"nothing to calibrate on: no row has a label {raw.spec.label!r} that the model knows"
+            + (f" and a weight above 0 ({rows} have the label)." if rows else ".")
+        )
+    return dataclasses.replace(
+        raw,
+        calibration=fit_calibration(parts, raw.classes, method),
+        training={**model.training, "calibration": {"method": method, "rows": rows, **read}},
+    )
+
+
+def _map(
+    measure: Callable[[pa.RecordBatch], Result],
+    source: Any,
+    columns: Sequence[str],
+    partition: Mapping[str, Any] | None,
+    where: Where,
+    workers: int | None,
+    progress: Progress | None,
+) -> tuple[list[Result], dict[str, Any]]:
+    """What was measured of each batch, in order, and where the batches come from."""
+    table = open_table(source)
+    plan = table.plan(columns, partition=partition, where=where, coded=True)
+    counter = RowCounter(progress, plan.rows)
+    parts = list(ordered_map(measure, counter.counted(plan.batches()), workers))
+    return parts, origin(table, plan, partition, where)
+
+
+def _weight_columns(model: Model) -> tuple[str, ...]:
+    return () if model.spec.weight is None else (model.spec.weight,)
+
+
+def _weights(model: Model, batch: pa.RecordBatch) -> FloatArray:
+    if model.spec.weight is None:
+        return np.ones(batch.num_rows)
+    return weight_vector(batch, model.spec.weight)

@@ -1,0 +1,278 @@
+"""Two columns of a model: contours of its classes, and the ball that holds the neighbours.
+
+After Zaki and Meira, *Data Mining and Machine Learning*, Fig. 18.1 to 18.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrays import MISSING, FloatArray, IntArray
+from probclass_core.errors import NotSupportedError, SpecError, one_of
+from probclass_core.estimators.knn_density import KnnDensityLikelihood
+from probclass_core.model import Model
+from probclass_core.plots.marginals import Marginal, block_of, lobe, rows_by_class
+from probclass_core.plots.style import (
+    GREY,
+    INK,
+    MOST_POINTS,
+    axis_label,
+    blank_figure,
+    by_lot,
+    class_style,
+    legend_beside,
+    listed,
+    plain_axes,
+    short,
+)
+from probclass_core.spec import Block
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_GRID = 201
+_MARGIN = 0.04
+
+
+def class_contours(
+    model: Model,
+    x: str,
+    y: str,
+    *,
+    data: Any = None,
+    point: Sequence[float] | None = None,
+    level: float = 0.01,
+) -> Figure:
+    """Where each class lives in the plane of two columns: a contour of its density, and its mean.
+
+    A contour joins the points whose density p(x, y | class) is `level` of that class's own peak;
+    the model's other columns are marginalised. Where an estimator's parameters hold no mean, the
+    black marker stands at the peak.
+
+    Args:
+        model: any whose columns `x` and `y` are numbers.
+        x: column of the horizontal axis.
+        y: column of the vertical axis.
+        data: a table or frame of rows to show (see `arrays.as_table`), coloured by the model's
+            label column where they have it; of more than 5,000 rows as many drawn by lot.
+        point: a test point (x, y) to mark.
+        level: fraction of the peak density, between 0 and 1.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        SpecError: the model has no such column, it holds categories, or `level` or `point` is out
+            of range.
+        DataError: a column of the data is missing, not numeric or infinite.
+        NotSupportedError: matplotlib is not installed.
+    """
+    figure = blank_figure(7.5, 5.0)
+    if not 0.0 < level < 1.0:
+        raise SpecError(f"level must lie between 0 and 1, got {level!r}.")
+    _check_pair(x, y)
+    at = None if point is None else _checked_point(point)
+    marginal = Marginal(model, [x, y])
+    axes = figure.subplots()
+    shown = []
+    note = ""
+    if data is not None:
+        (across, up), codes = rows_by_class(model, data, [x, y])
+        shown.append(np.stack([across, up]))
+        note = _draw_rows(axes, model, across, up, codes)
+    means = marginal.means()
+    for place, name in enumerate(model.class_names):
+        look = class_style(place)
+        found = lobe(marginal, place, level, _GRID)
+        centre = found.at if means is None and found is not None else None
+        if means is not None:
+            centre = means[place]
+        if found is not None and min(found.log_density.shape) > 1:
+            contour = axes.contour(
+                *found.axes,
+                found.log_density.T - found.peak,
+                levels=[math.log(level)],
+                colors=[look.colour],
+                linestyles=[look.dashes],
+                linewidths=1.6,
+            )
+            outline = np.concatenate([np.asarray(path.vertices) for path in contour.get_paths()])
+            shown.append(outline.T)
+        if centre is not None:
+            shown.append(centre[:, None])
+            axes.plot(*centre, look.marker, color="black", markersize=9, mec="white", zorder=4)
+        # One entry per class: its line with its marker.
+        axes.plot([], [], color=look.colour, ls=look.dashes, marker=look.marker, label=short(name))
+    if at is not None:
+        shown.append(at[:, None])
+        _draw_point(axes, at)
+    black = "peaks" if means is None else "class means"
+    plain_axes(
+        axes, f"Contours at {100.0 * level:.3g} % of each class's peak density; black: {black}"
+    )
+    _finish_plane(figure, axes, model, x, y, note)
+    _frame(axes, np.concatenate(shown, axis=1) if shown else np.array([[0.0, 1.0]] * 2))
+    return figure
+
+
+def neighbour_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figure:
+    """The ball around a point that holds its K nearest training points, and who they are.
+
+    The ball is that of the block's own norm: a circle for Euclidean distance, a square for
+    Chebyshev's, a lozenge for Manhattan's. It is closed, so it may hold more than K points that are
+    equally far. A filled marker lies within, and ×2 beside it says that two rows stand there. Where
+    the block has more columns than `x` and `y`, these are marginalised.
+
+    Args:
+        model: one with a `knn_density` block that holds both columns.
+        x: column of the horizontal axis.
+        y: column of the vertical axis.
+        point: (x, y), the centre of the ball.
+
+    Returns:
+        A matplotlib figure; the legend counts the neighbours of each class.
+
+    Raises:
+        SpecError: no such column, no such block, or `point` is no pair of numbers.
+        NotSupportedError: matplotlib is not installed, or the block's metric has no ball of a known
+            shape.
+    """
+    figure = blank_figure(7.5, 5.0)
+    _check_pair(x, y)
+    at = _checked_point(point)
+    block, likelihood = _neighbours_block(model, x, y)
+    norm = likelihood.norm
+    if norm is None:
+        raise NotSupportedError(
+            f"the ball of metric {likelihood.metric!r} has no known shape; "
+            "use 'euclidean', 'manhattan', 'chebyshev' or 'minkowski'."
+        )
+    values = {name: pa.nulls(1, pa.float64()) for name in block.columns}
+    values |= {x: pa.array([at[0]]), y: pa.array([at[1]])}
+    inside, radius = likelihood.ball(pa.record_batch(values))
+    across, up = (likelihood.points[:, block.columns.index(name)] for name in (x, y))
+    drawn = ~(np.isnan(across) | np.isnan(up))
+    distance = np.linalg.norm(np.stack([across - at[0], up - at[1]], axis=1), ord=norm, axis=1)
+    within = drawn & (distance <= radius * (1.0 + 1e-12))
+    axes = figure.subplots()
+    note = _draw_neighbours(axes, model, likelihood, (across, up), inside, within, drawn)
+    for row in np.flatnonzero(within & (likelihood.counts > 1.0)):
+        axes.annotate(
+            f"×{likelihood.counts[row]:g}",
+            (across[row], up[row]),
+            xytext=(7, 3),
+            textcoords="offset points",
+            fontsize=8,
+        )
+    outline = at[:, None] + radius * _unit_sphere(norm)
+    axes.plot(*outline, color=INK, linewidth=1.2, label="_ball")
+    _draw_point(axes, at)
+    plain_axes(axes, f"K = {likelihood.k:g} nearest by {_metric_name(norm)}: radius {radius:.4g}")
+    _finish_plane(figure, axes, model, x, y, note)
+    axes.set_aspect("equal", adjustable="datalim")  # or a circle would be none
+    return figure
+
+
+def _neighbours_block(model: Model, x: str, y: str) -> tuple[Block, KnnDensityLikelihood]:
+    first, second = block_of(model, x), block_of(model, y)
+    likelihood = model.likelihoods[str(first.name)]
+    if first.name == second.name and isinstance(likelihood, KnnDensityLikelihood):
+        return first, likelihood
+    held = [f"{block.name} of {', '.join(block.columns)}" for block in model.spec.blocks]
+    raise SpecError(
+        f"no knn_density block holds both {x!r} and {y!r}; the model's blocks are {one_of(held)}."
+    )
+
+
+def _draw_rows(
+    axes: Axes, model: Model, across: FloatArray, up: FloatArray, codes: IntArray
+) -> str:
+    kept = by_lot(np.arange(len(codes)))
+    for place in range(len(model.class_names)):
+        look = class_style(place)
+        rows = kept[codes[kept] == place]
+        axes.plot(across[rows], up[rows], look.marker, color=look.colour, ms=4, mew=0, alpha=0.6)
+    rows = kept[codes[kept] == MISSING]
+    if len(rows):
+        axes.plot(across[rows], up[rows], ".", color=GREY, ms=3, label="no known class")
+    return f"{len(kept):,} of {len(codes):,} rows drawn" if len(kept) < len(codes) else ""
+
+
+def _draw_neighbours(
+    axes: Axes,
+    model: Model,
+    likelihood: KnnDensityLikelihood,
+    points: tuple[FloatArray, FloatArray],
+    inside: FloatArray,
+    within: np.ndarray,
+    drawn: np.ndarray,
+) -> str:
+    """Filled within the ball, hollow outside; those within are never left out."""
+    outside = by_lot(np.flatnonzero(drawn & ~within))
+    for place, name in enumerate(model.class_names):
+        look = class_style(place)
+        far = outside[likelihood.classes[outside] == place]
+        near = np.flatnonzero(within & (likelihood.classes == place))
+        label = f"{short(name)}: {inside[place]:g} of {inside.sum():g}"
+        axes.plot(*(each[far] for each in points), look.marker, mfc="none", mec=look.colour,
+                  ms=5, mew=0.8, label="_outside")  # fmt: skip
+        axes.plot(*(each[near] for each in points), look.marker, color=look.colour, ms=7,
+                  mec="black", mew=0.8, label=label)  # fmt: skip
+    axes.plot([], [], "o", mfc="none", mec=GREY, ms=5, mew=0.8, label="outside the ball")
+    hidden = int(drawn.sum()) - int(within.sum()) - len(outside)
+    return f"{MOST_POINTS:,} of {len(outside) + hidden:,} points outside drawn" if hidden else ""
+
+
+def _draw_point(axes: Axes, at: FloatArray) -> None:
+    axes.plot(*at, "s", color="white", mec="black", ms=8, mew=1.5, zorder=5, ls="",
+              label=f"x = {listed(at.tolist())}")  # fmt: skip
+
+
+def _finish_plane(figure: Figure, axes: Axes, model: Model, x: str, y: str, note: str) -> None:
+    axes.set_xlabel(axis_label(x))
+    axes.set_ylabel(axis_label(y))
+    if note:
+        axes.plot([], [], " ", label=note)
+    legend_beside(figure, axes, short(axis_label(model.spec.label)))
+
+
+def _frame(axes: Axes, shown: FloatArray) -> None:
+    """Limits around what is shown, rather than around the grids it was found on."""
+    low, high = shown.min(axis=1), shown.max(axis=1)
+    margin = np.where(high > low, _MARGIN * (high - low), 0.5)
+    axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
+    axes.set_ylim(low[1] - margin[1], high[1] + margin[1])
+
+
+def _unit_sphere(norm: float, corners: int = 720) -> FloatArray:
+    """Points at distance 1 from the origin of the plane, ``(2, n)``, the last one the first."""
+    angle = np.linspace(0.0, 2.0 * np.pi, corners + 1)
+    direction = np.stack([np.cos(angle), np.sin(angle)])
+    sphere: FloatArray = direction / np.linalg.norm(direction, ord=norm, axis=0)
+    return sphere
+
+
+def _metric_name(norm: float) -> str:
+    names = {1.0: "Manhattan distance", 2.0: "Euclidean distance", math.inf: "Chebyshev distance"}
+    return names.get(norm, f"Minkowski distance, p = {norm:g}")
+
+
+def _check_pair(x: str, y: str) -> None:
+    if x == y:
+        raise SpecError(f"x and y are both {x!r}; name two columns, or use class_densities.")
+
+
+def _checked_point(point: Sequence[float]) -> FloatArray:
+    try:
+        at = np.asarray(point, dtype=np.float64)
+    except (TypeError, ValueError):
+        at = np.empty(0)
+    if at.shape != (2,) or not np.isfinite(at).all():
+        raise SpecError(f"point must be two finite numbers, such as (6.75, 4.25), got {point!r}.")
+    return at

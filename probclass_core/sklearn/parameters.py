@@ -1,0 +1,111 @@
+"""What the parameters of a `ProbClassifier` mean for the columns at hand: a `ModelSpec`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from probclass_core.errors import PluginError, SpecError, nearest, one_of
+from probclass_core.plugins import find_estimator
+from probclass_core.spec import Block, ModelSpec, Prior
+
+Blocks = str | ModelSpec | Mapping[str, str | Sequence[str]] | Sequence[Block | Mapping[str, Any]]
+"""The ways to say which estimator models which columns; see `ProbClassifier`."""
+
+AUTO = "auto"
+
+
+def model_spec(
+    estimator: Blocks,
+    options: Mapping[str, Any] | None,
+    prior: Prior | None,
+    schema: pa.Schema,
+    label: str,
+) -> ModelSpec:
+    """The model that the parameters describe, without a weight column.
+
+    Args:
+        estimator: see `ProbClassifier`, like ``options`` and ``prior``.
+        options: over those of the blocks.
+        prior: none keeps the spec's own.
+        schema: of the features.
+        label: name of the label, unless a `ModelSpec` has its own.
+
+    Raises:
+        SpecError: they describe none.
+    """
+    spec = _spec(estimator, schema, label)
+    return dataclasses.replace(
+        spec,
+        prior=spec.prior if prior is None else prior,
+        weight=None,
+        blocks=_with_options(spec.blocks, options),
+    )
+
+
+def _spec(estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
+    if isinstance(estimator, ModelSpec):
+        return estimator
+    if estimator == AUTO:
+        return ModelSpec.auto(schema.append(pa.field(label, pa.string())), label)
+    if isinstance(estimator, str):
+        return ModelSpec(label=label, blocks=[Block(estimator, schema.names)])
+    if isinstance(estimator, Mapping):
+        blocks = [Block(name, columns) for name, columns in estimator.items()]
+        return ModelSpec(label=label, blocks=blocks)
+    if isinstance(estimator, Sequence):
+        return ModelSpec.from_dict({"label": label, "blocks": estimator})
+    raise SpecError(
+        "estimator must be 'auto', an estimator's name, columns by estimator, a list of blocks or "
+        f"a ModelSpec, got {estimator!r}."
+    )
+
+
+def _with_options(blocks: Sequence[Block], options: Mapping[str, Any] | None) -> list[Block]:
+    """The blocks with options over their own."""
+    if options is not None and not isinstance(options, Mapping):
+        raise SpecError(f"options must be a table, got {options!r}.")
+    given = dict(options or {})
+    names = [str(block.name) for block in blocks]
+    for name in names:
+        if not isinstance(given.get(name, {}), Mapping):
+            raise SpecError(f"options of block {name!r} must be a table, got {given[name]!r}.")
+    if len(names) == 1:
+        bare = {key: value for key, value in given.items() if key not in names}
+        given = {names[0]: {**bare, **given.get(names[0], {})}}
+    for name in given:
+        if name not in names:
+            raise SpecError(
+                f"options name the block {name!r}; the model has {one_of(names)}."
+                + nearest(str(name), names)
+            )
+    return [
+        Block.from_dict({**block.to_dict(), **given.get(str(block.name), {})}) for block in blocks
+    ]
+
+
+def models_floats(block: Block) -> bool:
+    """Whether the block's estimator takes float64 columns; one that does not models categories.
+
+    Raises:
+        PluginError: there is no such estimator.
+    """
+    features = pa.schema([(column, pa.float64()) for column in block.columns])
+    try:
+        find_estimator(block.estimator).factory(features, block.options)
+    except SpecError:
+        return False
+    return True
+
+
+def only_categories(estimator: Blocks) -> bool:
+    """Whether every column has to be a category: what scikit-learn asks before it knows columns."""
+    if not isinstance(estimator, str) or estimator == AUTO:
+        return False
+    try:
+        return not models_floats(Block(estimator, ["x"]))
+    except (PluginError, SpecError):
+        return False

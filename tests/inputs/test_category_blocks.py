@@ -1,0 +1,86 @@
+"""Joint tables of categories that make no sense, or rows that cannot carry one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import probclass_core as pc
+
+ROWS = pa.table(
+    {"c": ["a", "b"] * 3, "u": ["p", "q"] * 3, "v": ["s", "s", "t"] * 2, "x": [0.5] * 6}
+)
+
+OPTIONS: list[tuple[pc.Block, str]] = [
+    (
+        pc.Block("categorical_joint", ["u", "x"]),
+        "column 'x' is double, but it models categories",
+    ),
+    (
+        pc.Block("categorical_joint", ["u"], psuedo_count=1),
+        r"no option 'psuedo_count'.* Did you mean 'pseudo_count'\?",
+    ),
+    (pc.Block("categorical_joint", ["u"], pseudo_count=-1), "pseudo_count must be .*got -1"),
+    (
+        pc.Block("categorical_joint", ["u"], domain={"w": ["p"]}),
+        "domain names column 'w', which is not in the block; it has 'u'",
+    ),
+    (
+        pc.Block("categorical_joint", ["u"], domain={"u": ["p"]}, pseudo_count={"u": {"q": 1}}),
+        "pseudo_count of 'u' has value 'q', domain has not|domain of 'u' has value 'p'",
+    ),
+    (pc.Block("categorical_joint", ["u"], smooth="some"), "smooth must be one of 'all', 'zeros'"),
+    (pc.Block("categorical_joint", ["u"], unseen="drop"), "unseen must be one of 'error'"),
+]
+
+
+@pytest.mark.parametrize(("block", "message"), OPTIONS)
+def test_an_option_that_makes_no_sense(block: pc.Block, message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message) as caught:
+        pc.fit(ROWS, pc.ModelSpec("c", [block]))
+    assert str(caught.value).startswith("categorical_joint")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["class", "count", "log_probability"])
+def test_a_feature_that_would_hide_a_column_of_the_parameters(name: str) -> None:
+    table = pa.table({"c": ["a", "b"], name: ["p", "q"], "v": ["p", "q"]})
+    block = pc.Block("categorical_joint", ["v", name])
+    with pytest.raises(pc.SpecError, match=f"column '{name}' has the name .*; rename it"):
+        pc.fit(table, pc.ModelSpec("c", [block]))
+
+
+def test_rows_outside_a_declared_domain() -> None:
+    domain = {"u": ["p"]}
+    spec = pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"], domain=domain)])
+    with pytest.raises(pc.DataError, match="column 'u' has value 'q' in 3 training rows, outside"):
+        pc.fit(ROWS, spec)
+    ignoring = pc.Block("categorical_joint", ["u", "v"], domain=domain, unseen="ignore")
+    model = pc.fit(ROWS, pc.ModelSpec("c", [ignoring]))
+    parameters = model.parameters["categorical_joint"]
+    assert set(parameters["u"].to_pylist()) == {"p"}
+    assert sum(parameters["count"].to_pylist()) == 3.0
+
+
+def test_scoring_a_value_that_is_refused() -> None:
+    spec = pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"], unseen="error")])
+    model = pc.fit(ROWS, spec)
+    with pytest.raises(pc.DataError, match="column 'v': rows outside its domain: 1, such as 'z'"):
+        model.predict({"u": ["p", "p"], "v": ["s", "z"]})
+
+
+def test_no_row_has_all_the_features() -> None:
+    table = {"c": ["a", "b"], "u": ["p", None], "v": [None, "s"]}
+    spec = pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])])
+    with pytest.raises(pc.DataError, match=r"no training row has all of u, v; leave out .* declare"):
+        pc.fit(table, spec)
+
+
+def test_a_class_without_a_complete_row() -> None:
+    table = {"c": ["a", "b"], "u": ["p", "q"], "v": ["s", None]}
+    bare = pc.Block("categorical_joint", ["u", "v"], pseudo_count=0)
+    with pytest.raises(pc.DataError, match="class 'b' has no row with all of u, v and its pseudo"):
+        pc.fit(table, pc.ModelSpec("c", [bare]))
+    even = pc.fit(table, pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])]))
+    both = {"u": ["p"], "v": ["s"]}
+    assert even.log_likelihood_by_block(both)[0, 1, 0] == 0.0  # of one value each, one cell

@@ -1,0 +1,107 @@
+"""A histogram is a matter of its rows: how they were cut and merged does not show in any bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+from samples import LABEL
+
+import probclass_core as pc
+from probclass_core.histogram import lower_edges
+
+LARGEST = float(np.finfo(np.float64).max)
+DENORMAL = 5e-324
+
+SCALES = st.sampled_from([DENORMAL, 1e-310, 1e-160, 1e-3, 1.0, 1e6, 1e150, 1e300])
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-20, 20).map(float),
+    st.builds(lambda scale, step: scale * step, SCALES, st.integers(-40, 40)),
+    st.sampled_from([0.0, -0.0, DENORMAL, -DENORMAL, LARGEST, -LARGEST, 2.0**1023, -(2.0**1023)]),
+)
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> list[float]:
+    """Up to 40 numbers, of one scale or of all of them."""
+    cell = draw(st.sampled_from([NUMBERS, st.floats(0, 1), st.floats(-1, 1).map(math.cbrt)]))
+    return draw(st.lists(cell, min_size=1, max_size=40))
+
+
+def spec(cells: int) -> pc.ModelSpec:
+    return pc.ModelSpec(LABEL, [pc.Block("discretized", ["x"], cells=cells)])
+
+
+def table(values: Sequence[float], labels: Sequence[str]) -> pa.Table:
+    return pa.table({LABEL: pa.array(labels, pa.string()), "x": pa.array(values, pa.float64())})
+
+
+def cell_of(value: float, exponent: int) -> int:
+    """⌊x / 2^e⌋ in exact arithmetic."""
+    return math.floor(Fraction(value) / Fraction(2) ** exponent)
+
+
+@given(data=st.data(), values=columns(), cells=st.integers(4, 12))
+def test_any_split_merged_in_any_order_gives_the_same_bits(
+    data: st.DataObject, values: list[float], cells: int
+) -> None:
+    labels = data.draw(st.lists(st.sampled_from("abc"), min_size=len(values), max_size=len(values)))
+    rows = list(zip(values, labels, strict=True))
+    whole = pc.summarize(table(values, labels), spec(cells))
+    parts = []
+    while rows:
+        size = data.draw(st.integers(1, len(rows)))
+        parts.append(pc.summarize(table(*zip(*rows[:size], strict=True)), spec(cells)))
+        rows = rows[size:]
+    while len(parts) > 1:
+        one = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        other = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        parts.append(pc.merge([one, other]))
+    merged = pc.merge(parts).blocks["discretized"]
+    assert merged.equals(pc.merge([whole]).blocks["discretized"])
+
+
+@given(values=columns(), cells=st.integers(4, 12))
+def test_the_grid_is_the_finest_that_has_few_enough_cells(values: list[float], cells: int) -> None:
+    labels = ["ab"[place % 2] for place in range(len(values))]
+    statistics = pc.summarize(table(values, labels), spec(cells)).blocks["discretized"]
+    edges = sorted(set(statistics["value"].to_pylist()))
+    (width,) = set(statistics["width"].to_pylist())
+    assert sum(statistics["count"].to_pylist()) == len(values)
+    assert len(edges) <= cells
+    if not width:
+        assert edges == sorted(set(values))
+        return
+    exponent = math.frexp(width)[1] - 1
+    assert width == math.ldexp(1.0, exponent)
+    exact = {cell_of(value, exponent) * Fraction(2) ** exponent for value in values}
+    assert [max(Fraction(-LARGEST), edge) for edge in sorted(exact)] == list(map(Fraction, edges))
+    assert len({cell_of(value, exponent - 1) for value in values}) > cells
+
+
+@given(values=columns(), exponent=st.integers(-1074, 1023))
+def test_lower_edges_are_exact(values: list[float], exponent: int) -> None:
+    found = lower_edges(np.array(values) + 0.0, exponent)
+    for value, edge in zip(values, found, strict=True):
+        exact = cell_of(value, exponent) * Fraction(2) ** exponent
+        assert Fraction(float(edge)) == max(exact, Fraction(-LARGEST))
+
+
+@given(values=columns(), fine=st.integers(-1074, 1023), steps=st.integers(0, 2000))
+def test_grids_are_nested(values: list[float], fine: int, steps: int) -> None:
+    numbers, coarse = np.array(values) + 0.0, min(fine + steps, 1023)
+    twice = lower_edges(lower_edges(numbers, fine), coarse)
+    assert np.array_equal(twice, lower_edges(numbers, coarse))
+
+
+def test_a_zero_is_a_zero() -> None:
+    statistics = pc.summarize(table([0.0, -0.0, 1.0], ["a", "a", "b"]), spec(4))
+    cells = statistics.blocks["discretized"].to_pylist()
+    assert [(cell["value"], cell["count"]) for cell in cells] == [(0.0, 2.0), (1.0, 1.0)]
+    assert math.copysign(1.0, cells[0]["value"]) == 1.0

@@ -1,0 +1,134 @@
+"""Bayes' rule on plain tables: the worked numbers of the lecture notes, and its identities."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import probclass_core as pc
+
+CANCER = {"cancer": 0.008, "no cancer": 0.992}
+TEST = {"cancer": {"+": 0.98, "-": 0.02}, "no cancer": {"+": 0.03, "-": 0.97}}
+positive = st.floats(1e-6, 1.0)
+
+
+def test_the_cancer_test() -> None:
+    """ "Bayes Classifiers", example 2."""
+    seen = pc.bayes_rule(CANCER, TEST, observed="+")
+    assert seen.table["hypothesis"].to_pylist() == list(CANCER)
+    assert [f"{joint:.4f}" for joint in seen.table["joint"].to_pylist()] == ["0.0078", "0.0298"]
+    assert f"{seen.posterior['cancer']:.4f}" == "0.2085"
+    assert seen.maximum_a_posteriori == "no cancer"
+    assert seen.maximum_likelihood == "cancer"
+    assert math.exp(seen.log_evidence) == pytest.approx(0.98 * 0.008 + 0.03 * 0.992, rel=1e-15)
+
+
+def test_the_jar_of_stones() -> None:
+    """ "Bayes Classifiers", example 1: seven stones, three grey, in two buckets."""
+    buckets = {"A": 4 / 7, "B": 3 / 7}
+    stones = {"A": {"grey": 2 / 4, "black": 2 / 4}, "B": {"grey": 1 / 3, "black": 2 / 3}}
+    grey = pc.bayes_rule(buckets, stones, observed="grey")
+    joint = dict(zip("AB", grey.table["joint"].to_pylist(), strict=True))
+    assert joint["B"] == pytest.approx(1 / 7)  # p(grey and bucket B)
+    assert joint["B"] / buckets["B"] == pytest.approx(1 / 3)  # p(grey | bucket B)
+    assert math.exp(grey.log_evidence) == pytest.approx(3 / 7)  # p(grey)
+    assert grey.posterior == pytest.approx({"A": 2 / 3, "B": 1 / 3})
+
+
+@pytest.mark.parametrize(("pregnant", "prints"), [(0.20, 0.942), (0.25, 0.9561), (0.10, 0.8789)])
+def test_the_pregnancy_test(pregnant: float, prints: float) -> None:
+    """ "Naive Bayes": computed with 0.20, though the text says 25 of 100 and prints 0.10."""
+    prior = {1: pregnant, 0: 1 - pregnant}
+    seen = pc.bayes_rule(prior, {1: 0.98, 0: 0.015})
+    digits = len(str(prints)) - 2
+    assert round(seen.posterior["1"], digits) == prints
+
+
+def test_a_day_of_tennis() -> None:
+    """ "Bayes Classifiers", example 3: four observations of one day."""
+    counts = {"yes": (9, [2, 3, 3, 3]), "no": (5, [3, 1, 4, 3])}  # sunny, cool, high, strong
+    prior = {name: days / 14 for name, (days, _) in counts.items()}
+    observations = [
+        {name: cells[number] / days for name, (days, cells) in counts.items()}
+        for number in range(4)
+    ]
+    day = pc.bayes_rule(prior, observations)
+    assert [f"{joint:.4f}" for joint in day.table["joint"].to_pylist()] == ["0.0053", "0.0206"]
+    assert f"{day.posterior['no']:.3f}" == "0.795"
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=3, max_size=3),
+    st.lists(st.lists(st.integers(0, 20), min_size=3, max_size=3), min_size=1, max_size=4),
+)
+def test_it_is_the_rule_in_exact_fractions(weights: list[int], table: list[list[int]]) -> None:
+    names = ["a", "b", "c"]
+    prior = [Fraction(weight, sum(weights)) for weight in weights]
+    observations = [[Fraction(cell, 20) for cell in row] for row in table]
+    joint = [p * math.prod(row[i] for row in observations) for i, p in enumerate(prior)]
+    given_to = (
+        dict(zip(names, map(float, prior), strict=True)),
+        [dict(zip(names, map(float, row), strict=True)) for row in observations],
+    )
+    if not sum(joint):
+        with pytest.raises(pc.SpecError, match="impossible under every hypothesis"):
+            pc.bayes_rule(*given_to)
+        return
+    seen = pc.bayes_rule(*given_to)
+    exact = [float(part / sum(joint)) for part in joint]
+    np.testing.assert_allclose(list(seen.posterior.values()), exact, rtol=1e-12)
+    np.testing.assert_allclose(seen.table["joint"], [float(j) for j in joint], rtol=1e-12)
+    assert sum(seen.posterior.values()) == pytest.approx(1.0)
+
+
+@given(st.lists(st.tuples(positive, positive), min_size=1, max_size=6), st.integers(0, 6))
+def test_the_posterior_of_one_batch_is_the_prior_of_the_next(
+    rates: list[tuple[float, float]], cut: int
+) -> None:
+    observations = [{"h": one, "not h": other} for one, other in rates]
+    prior = {"h": 0.3, "not h": 0.7}
+    whole = pc.bayes_rule(prior, observations)
+    first = pc.bayes_rule(prior, observations[:cut])
+    second = pc.bayes_rule(first.posterior, observations[cut:])
+    assert second.posterior == pytest.approx(whole.posterior, rel=1e-9)
+    # The evidence multiplies likewise: p(D1, D2) = p(D1) p(D2 | D1).
+    chained = first.log_evidence + second.log_evidence
+    assert chained == pytest.approx(whole.log_evidence, rel=1e-9, abs=1e-9)
+
+
+def test_posterior_odds_are_prior_odds_times_the_bayes_factor() -> None:
+    seen = pc.bayes_rule(CANCER, TEST, observed=["+", "+", "-"])
+    factor = (0.98 / 0.03) ** 2 * (0.02 / 0.97)
+    assert seen.odds("cancer", "no cancer") == pytest.approx(0.008 / 0.992 * factor)
+    assert seen.odds("no cancer", "cancer") == pytest.approx(1 / seen.odds("cancer", "no cancer"))
+
+
+def test_a_hypothesis_that_cannot_be_has_odds_of_nought_to_one() -> None:
+    seen = pc.bayes_rule({"a": 0.5, "b": 0.5, "c": 0.0}, {"a": 0.1, "b": 0.0, "c": 1.0})
+    assert seen.odds("b", "a") == 0.0
+    assert seen.odds("a", "b") == math.inf
+    assert seen.maximum_likelihood == "c"
+    with pytest.raises(pc.SpecError, match="'b' and 'c' are both impossible: no odds"):
+        seen.odds("b", "c")
+
+
+def test_many_observations_underflow_nowhere() -> None:
+    coin = {"fair": {"heads": 0.5, "tails": 0.5}, "bent": {"heads": 0.6, "tails": 0.4}}
+    tosses = ["heads"] * 3000 + ["tails"] * 3000
+    seen = pc.bayes_rule({"fair": 0.5, "bent": 0.5}, coin, observed=tosses)
+    assert seen.table["likelihood"].to_pylist() == [0.0, 0.0]  # beyond float64
+    assert seen.posterior["fair"] == pytest.approx(1.0)
+    exact = 3000 * math.log(0.24 / 0.25)
+    assert math.log(seen.odds("bent", "fair")) == pytest.approx(exact)
+    assert seen.log_evidence == pytest.approx(6000 * math.log(0.5) + math.log(0.5))
+    assert seen.maximum_likelihood == "fair"
+
+
+def test_equals_go_to_the_first() -> None:
+    seen = pc.bayes_rule({"a": 0.2, "b": 0.4, "c": 0.4}, {"a": 0.5, "b": 0.5, "c": 0.5})
+    assert (seen.maximum_a_posteriori, seen.maximum_likelihood) == ("b", "a")

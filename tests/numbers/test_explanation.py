@@ -1,0 +1,307 @@
+"""Ledgers of weights of evidence: each entry by hand, and their sum."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+import probclass_core as pc
+
+NUMBERS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+CATEGORIES = ["island", "sex"]
+
+
+def fitted(table: Any, *blocks: pc.Block, label: str = "species", **more: Any) -> pc.Model:
+    return pc.fit(table, pc.ModelSpec(label=label, blocks=blocks, **more))
+
+
+@pytest.fixture(scope="module")
+def mixed(penguins: pa.Table) -> pc.Model:
+    """A block that does not factorise, one that does, one of neighbours, one of categories."""
+    return fitted(
+        penguins,
+        pc.Block("gaussian_full", NUMBERS[:2]),
+        pc.Block("gaussian_diagonal", [NUMBERS[2]]),
+        pc.Block("knn_density", [NUMBERS[3]], k=7),
+        pc.Block("categorical", CATEGORIES),
+    )
+
+
+def ledger(found: pc.Explanation, row: int) -> dict[str, dict[str, Any]]:
+    """The entries of one row by item, or block, or kind."""
+    entries = (entry for entry in found.table.to_pylist() if entry["row"] == row)
+    return {each["item"] or each["block"] or each["entry"]: each for each in entries}
+
+
+def sums(found: pc.Explanation) -> np.ndarray:
+    weights = found.table.group_by("row", use_threads=False).aggregate([("weight", "sum")])
+    assert weights["row"].to_pylist() == found.rows["row"].to_pylist()
+    return weights["weight_sum"].to_numpy()
+
+
+def test_entries_sum_to_the_log_posterior_odds(mixed: pc.Model, penguins: pa.Table) -> None:
+    unseen = {
+        **{name: [None, 40.0, math.nan] for name in NUMBERS},
+        "island": ["Heard", None, "Dream"],
+        "sex": [None, "unknown", "MALE"],
+    }
+    for rows in (penguins, unseen):
+        for against in (None, "Gentoo"):
+            found = pc.explain(mixed, rows, against=against)
+            log_posterior = mixed.predict_log_proba(rows)
+            classes = mixed.classes.to_pylist()
+            odds = [
+                log_posterior[row, classes.index(one)] - log_posterior[row, classes.index(other)]
+                for row, (one, other) in enumerate(
+                    zip(
+                        found.rows["prediction"].to_pylist(),
+                        found.rows["against"].to_pylist(),
+                        strict=True,
+                    )
+                )
+            ]
+            np.testing.assert_allclose(sums(found), odds, atol=1e-9)
+            np.testing.assert_allclose(found.rows["log_odds"], odds, atol=1e-12)
+            assert found.rows["prediction"].combine_chunks() == mixed.predict(rows)
+
+
+def test_shares_of_features_are_their_own_densities(penguins: pa.Table) -> None:
+    model = fitted(
+        penguins, pc.Block("gaussian_diagonal", NUMBERS), pc.Block("categorical", CATEGORIES)
+    )
+    row = penguins.slice(200, 1).to_pylist()[0]
+    found = pc.explain(model, penguins, rows=[200], against="Adelie")
+    entries = ledger(found, 200)
+    one, other = found.rows["prediction"][0].as_py(), "Adelie"
+    normals = {
+        (cell["class"], cell["feature"]): norm(cell["mean"], math.sqrt(cell["variance"]))
+        for cell in model.parameters["gaussian_diagonal"].to_pylist()
+    }
+    for name in NUMBERS:
+        by_hand = [normals[label, name].logpdf(row[name]) for label in (one, other)]
+        logs = [entries[name]["log_for"], entries[name]["log_against"]]
+        assert logs == pytest.approx(by_hand, rel=1e-12)
+        assert entries[name]["weight"] == pytest.approx(by_hand[0] - by_hand[1], abs=1e-12)
+    cells = {
+        (cell["class"], cell["feature"], cell["value"]): cell["log_probability"]
+        for cell in model.parameters["categorical"].to_pylist()
+    }
+    for name in CATEGORIES:
+        by_hand = [cells[label, name, row[name]] for label in (one, other)]
+        assert entries[name]["log_for"] == pytest.approx(by_hand[0])
+        assert entries[name]["log_against"] == pytest.approx(by_hand[1])
+        assert entries[name]["value"] == row[name]
+    priors = dict(zip(model.class_names, model.log_prior, strict=True))
+    assert entries["prior"]["weight"] == pytest.approx(priors[one] - priors[other])
+
+
+def test_shares_of_whole_blocks_are_the_models_by_block(
+    mixed: pc.Model, penguins: pa.Table
+) -> None:
+    by_block = mixed.log_likelihood_by_block(penguins)
+    found = pc.explain(mixed, penguins, limit=None)
+    pairs = found.rows.select(["prediction", "against"]).to_pylist()
+    for row in (0, 3, 152, 343):
+        classes = [mixed.class_names.index(name) for name in pairs[row].values()]
+        shares = by_block[row, classes]
+        for number, block in enumerate(mixed.spec.blocks):
+            entries = [e for e in ledger(found, row).values() if e["block"] == block.name]
+            held = [sum(e[side] for e in entries) for side in ("log_for", "log_against")]
+            assert held == pytest.approx(shares[:, number], abs=1e-9)
+            assert len(entries) == (2 if block.estimator == "categorical" else 1)
+
+
+def test_what_an_entry_says(mixed: pc.Model, penguins: pa.Table) -> None:
+    entries = ledger(pc.explain(mixed, penguins, rows=[0]), 0)
+    kinds = {name: (entry["entry"], entry["value"]) for name, entry in entries.items()}
+    assert kinds == {
+        "prior": ("prior", None),
+        "gaussian_full": ("block", "bill_length_mm=39.1, bill_depth_mm=18.7"),
+        "flipper_length_mm": ("feature", "181"),
+        "body_mass_g": ("feature", "3750"),
+        "island": ("feature", "Torgersen"),
+        "sex": ("feature", "MALE"),
+    }
+    sizes = [abs(entry["weight"]) for entry in list(entries.values())[1:]]
+    assert sizes == sorted(sizes, reverse=True)
+    totals = np.cumsum([entry["weight"] for entry in entries.values()])
+    assert [entry["total"] for entry in entries.values()] == pytest.approx(list(totals))
+
+
+def test_what_is_missing_weighs_nothing(mixed: pc.Model, penguins: pa.Table) -> None:
+    entries = ledger(pc.explain(mixed, penguins, rows=[3]), 3)  # of it only the island is known
+    for name in ("gaussian_full", "flipper_length_mm", "body_mass_g", "sex"):
+        assert (entries[name]["weight"], entries[name]["value"]) == (0.0, None)
+
+
+def test_what_goes_beyond_the_limit_is_lumped(mixed: pc.Model, penguins: pa.Table) -> None:
+    whole, some = (pc.explain(mixed, penguins, limit=limit) for limit in (None, 2))
+    np.testing.assert_allclose(sums(some), sums(whole), atol=1e-9)
+    for row in (0, 152):
+        kept, every = ledger(some, row), ledger(whole, row)
+        assert list(kept) == [*list(every)[:3], "rest"]
+        assert kept["rest"]["value"] == "3 smaller"
+        rest = list(every.values())[3:]
+        assert kept["rest"]["log_for"] == pytest.approx(sum(entry["log_for"] for entry in rest))
+
+
+@pytest.mark.parametrize(("units", "nat"), [("bits", math.log2(math.e)), ("decibans", 4.342944819)])
+def test_units(mixed: pc.Model, penguins: pa.Table, units: str, nat: float) -> None:
+    nats, other = (pc.explain(mixed, penguins, rows=[5], units=each) for each in ("nats", units))
+    for name in ("log_for", "log_against", "weight", "total"):
+        np.testing.assert_allclose(other.table[name], nat * nats.table[name].to_numpy(), rtol=1e-9)
+    ratio = other.rows["log_odds"][0].as_py() / nats.rows["log_odds"][0].as_py()
+    assert ratio == pytest.approx(nat)
+
+
+def test_the_rival_is_the_runner_up_or_who_was_asked_for(
+    mixed: pc.Model, penguins: pa.Table
+) -> None:
+    second = np.argsort(-mixed.predict_proba(penguins), axis=1)[:, 1]
+    runner_up = [mixed.class_names[place] for place in second]
+    found = pc.explain(mixed, penguins).rows
+    assert found["against"].to_pylist() == runner_up
+    found = pc.explain(mixed, penguins, against="Adelie").rows
+    for row, prediction in enumerate(found["prediction"].to_pylist()):
+        rival = runner_up[row] if prediction == "Adelie" else "Adelie"
+        assert found["against"][row].as_py() == rival
+
+
+def test_rows_keep_their_numbers(mixed: pc.Model, penguins: pa.Table) -> None:
+    whole = pc.explain(mixed, penguins)
+    some = pc.explain(mixed, penguins, rows=[340, 7])
+    assert some.rows["row"].to_pylist() == [7, 340]
+    assert ledger(some, 340) == ledger(whole, 340)
+    dream = pc.explain(mixed, penguins, rows=[1], where=[("island", "=", "Dream")])
+    place = [row for row, island in enumerate(penguins["island"].to_pylist()) if island == "Dream"]
+    at = ledger(dream, 1)
+    assert {**at["sex"], "row": place[1]} == ledger(whole, place[1])["sex"]
+
+
+def test_classes_of_any_kind_keep_their_type() -> None:
+    table = {"x": [1.0, 2.0, 8.0, 9.0], "c": [3, 3, 12, 12]}
+    model = fitted(table, pc.Block("gaussian_diagonal", "x"), label="c")
+    found = pc.explain(model, table, against=3)
+    assert found.rows["prediction"].to_pylist() == [3, 3, 12, 12]
+    assert found.rows["against"].to_pylist() == [12, 12, 3, 3]
+
+
+def test_ties_go_to_the_first_and_weigh_nothing() -> None:
+    table = {"x": ["p", "q"] * 2, "y": ["r", "r", "s", "s"], "c": ["a", "a", "b", "b"]}
+    model = fitted(table, pc.Block("categorical", ["x"]), pc.Block("categorical", ["y"]), label="c")
+    found = pc.explain(model, {"x": ["p"], "y": [None]})
+    line = found.rows.to_pylist()[0]
+    assert (line["prediction"], line["against"], line["log_odds"]) == ("a", "b", 0.0)
+    assert [entry["weight"] for entry in found.table.to_pylist()] == [0.0, 0.0, 0.0]
+    assert found.table["item"].to_pylist() == [None, "x", "y"]  # the model's order
+
+
+def test_pushes_without_end() -> None:
+    """A value that one class never showed rules it out; two rule out both."""
+    table = {"x": ["p", "q", "p", "q"], "y": ["r", "s", "s", "s"], "c": ["a", "a", "b", "b"]}
+    block = pc.Block("categorical", ["x", "y"], pseudo_count=0)
+    model = fitted(table, block, label="c")
+    possible = pc.explain(model, {"x": ["p"], "y": ["r"]})
+    entries = ledger(possible, 0)
+    assert list(entries) == ["prior", "y", "x"]
+    assert (entries["y"]["weight"], entries["y"]["log_against"]) == (math.inf, -math.inf)
+    assert [entry["total"] for entry in entries.values()] == [0.0, math.inf, math.inf]
+    assert possible.rows["log_odds"].to_pylist() == [math.inf]
+    assert str(possible).count("+∞") == 4
+    impossible = pc.explain(model, {"x": ["never seen"], "y": ["r"]})
+    entries = ledger(impossible, 0)
+    assert (entries["x"]["weight"], entries["y"]["weight"]) == (None, math.inf)
+    assert entries["y"]["total"] is None
+    assert impossible.rows["log_odds"].to_pylist() == [0.0]  # the posterior is the prior
+    assert impossible.to_dict()["rows"][0]["ledger"][1]["weight"] is None
+    lumped = pc.explain(model, {"x": ["never seen"], "y": ["r"]}, limit=1)
+    assert ledger(lumped, 0)["rest"]["weight"] == math.inf
+
+
+@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+def test_calibration_is_an_entry(mixed: pc.Model, penguins: pa.Table, method: str) -> None:
+    model = pc.calibrate(mixed, penguins, method)
+    found = pc.explain(model, penguins)
+    log_posterior, raw = (each.predict_log_proba(penguins) for each in (model, mixed))
+    assert found.rows["prediction"].combine_chunks() == model.predict(penguins)
+    infinite = 0
+    for row in range(0, penguins.num_rows, 7):
+        entries = list(ledger(found, row).values())
+        line = found.rows.slice(row, 1).to_pylist()[0]
+        one, other = (model.class_names.index(line[side]) for side in ("prediction", "against"))
+        told, before = (each[row, one] - each[row, other] for each in (log_posterior, raw))
+        assert [entry["entry"] for entry in entries].index("calibration") == len(entries) - 1
+        totals = [entry["total"] for entry in entries[-2:]]
+        assert [*totals, line["log_odds"]] == pytest.approx([before, told, told], abs=1e-9)
+        if math.isinf(before):
+            infinite += 1
+            assert entries[-1]["weight"] is None  # no number leads from there
+        else:
+            assert sum(entry["weight"] for entry in entries) == pytest.approx(told, abs=1e-9)
+    assert 0 < infinite < 50
+
+
+def test_a_wide_block_is_taken_in_parts(
+    monkeypatch: pytest.MonkeyPatch, penguins: pa.Table
+) -> None:
+    model = fitted(penguins, pc.Block("gaussian_diagonal", NUMBERS))
+    whole = pc.explain(model, penguins)
+    monkeypatch.setattr("probclass_core.explanation._CELLS", 12)
+    assert pc.explain(model, penguins).table.equals(whole.table)
+
+
+def test_dictionaries_and_slices_say_the_same(mixed: pc.Model, penguins: pa.Table) -> None:
+    whole = pc.explain(mixed, penguins)
+    coded = penguins.set_column(1, "island", penguins["island"].dictionary_encode())
+    parts = pa.concat_tables([coded.slice(0, 100), coded.slice(100)])
+    assert pc.explain(mixed, parts).table.equals(whole.table)
+
+
+def test_no_rows_have_an_empty_explanation(mixed: pc.Model, penguins: pa.Table) -> None:
+    found = pc.explain(mixed, penguins.slice(0, 0))
+    assert (found.rows.num_rows, found.table.num_rows, str(found)) == (0, 0, "")
+
+
+def test_the_story_fits_a_terminal(mixed: pc.Model, penguins: pa.Table) -> None:
+    long = penguins.set_column(1, "island", pa.array(["an island of a long name " * 9] * 344))
+    for rows in (penguins, long):
+        text = str(pc.explain(mixed, rows, units="decibans"))
+        assert max(map(len, text.splitlines())) <= 80
+    assert text.count("rather than") == 344
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.one_of(st.none(), st.integers(-50, 50).map(float)),
+            st.one_of(st.none(), st.sampled_from("uvw")),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_entries_always_sum(rows: list[tuple[str, float | None, str | None]]) -> None:
+    start = [("a", 0.0, "u"), ("a", 1.0, "v"), ("b", 2.0, "u"), ("b", 5.0, "u")]
+    table = dict(zip("cxu", map(list, zip(*start, *rows, strict=True)), strict=True))
+    model = fitted(
+        table, pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u"), label="c"
+    )
+    found = pc.explain(model, table, rows=range(len(rows)))
+    np.testing.assert_allclose(sums(found), found.rows["log_odds"], atol=1e-9)
+
+
+def test_it_is_frozen(mixed: pc.Model, penguins: pa.Table) -> None:
+    found = pc.explain(mixed, penguins, rows=[0])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.units = "bits"  # type: ignore[misc]
+    assert found.model_id == mixed.id

@@ -1,0 +1,127 @@
+"""The same numbers as scikit-learn's own classifiers, and as one fit where theirs drift."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn import datasets
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.naive_bayes import CategoricalNB, GaussianNB
+from sklearn.preprocessing import OrdinalEncoder
+
+import probclass_core as pc
+from probclass_core.sklearn import ProbClassifier
+
+
+def same_logs(ours: Any, theirs: Any) -> None:
+    np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gaussian_diagonal_is_gaussian_nb(weighted: bool) -> None:
+    X, y = datasets.load_wine(return_X_y=True)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
+    peer = GaussianNB(var_smoothing=0.0).fit(X, y, sample_weight=weight)
+    ours = ProbClassifier("gaussian_diagonal", options={"variance_floor": 0}).fit(X, y, weight)
+    same_logs(ours.predict_joint_log_proba(X), peer.predict_joint_log_proba(X))
+    same_logs(ours.predict_log_proba(X), peer.predict_log_proba(X))
+    assert ours.predict(X).tolist() == peer.predict(X).tolist()
+    assert ours.score(X, y) == peer.score(X, y)
+
+
+def test_gaussian_full_is_quadratic_discriminant_analysis() -> None:
+    X, y = datasets.load_iris(return_X_y=True)
+    # Since scikit-learn 1.9 its own covariance divides by n.
+    peer = QuadraticDiscriminantAnalysis(tol=0.0).fit(X, y)
+    ours = ProbClassifier("gaussian_full").fit(X, y)
+    same_logs(ours.predict_log_proba(X), peer.predict_log_proba(X))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_categorical_is_categorical_nb_on_the_codes_of_an_encoder(
+    penguins: pa.Table, dtype: type
+) -> None:
+    table = penguins.drop_null().to_pandas()
+    codes = OrdinalEncoder(dtype=dtype).fit_transform(table[["island", "sex"]])
+    peer = CategoricalNB(alpha=0.3).fit(codes, table["species"])
+    ours = ProbClassifier("categorical", options={"pseudo_count": 0.3})
+    ours.fit(codes, table["species"])
+    same_logs(ours.predict_joint_log_proba(codes), peer.predict_joint_log_proba(codes))
+
+
+def test_text_says_the_same_as_its_codes(penguins: pa.Table) -> None:
+    table = penguins.drop_null().to_pandas()
+    columns = ["island", "sex"]
+    codes = OrdinalEncoder().fit_transform(table[columns])
+    on_text = ProbClassifier("categorical").fit(table[columns], table["species"])
+    on_codes = ProbClassifier("categorical").fit(codes, table["species"])
+    same_logs(on_text.predict_log_proba(table[columns]), on_codes.predict_log_proba(codes))
+
+
+def test_evidence_is_the_sum_over_classes_of_the_joint(penguins: pa.Table) -> None:
+    X, y = penguins.to_pandas().drop(columns="species"), penguins["species"]
+    ours = ProbClassifier().fit(X, y)
+    joint = ours.predict_joint_log_proba(X)
+    same_logs(ours.score_samples(X), np.logaddexp.reduce(joint, axis=1))
+    same_logs(ours.predict_log_proba(X), joint - ours.score_samples(X)[:, None])
+    np.testing.assert_allclose(ours.predict_proba(X).sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_the_model_is_that_of_fit_on_the_table(penguins: pa.Table) -> None:
+    """Not one like it: the same content id."""
+    frame = penguins.to_pandas()
+    ours = ProbClassifier().fit(frame.drop(columns="species"), frame["species"])
+    model = pc.fit(penguins, pc.ModelSpec.auto(penguins.schema, "species"))
+    assert ours.model_.id == model.id
+
+
+def days_of_a_growing_meter(days: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A counter that grows by a million a day, beside a feature that tells the classes."""
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(days), 50)
+    y = rng.integers(0, 2, len(day))
+    counter = 1e6 * day + rng.normal(0.0, 1.0, len(day))
+    return np.column_stack([counter, y + rng.normal(0.0, 0.3, len(day))]), y, day
+
+
+@pytest.mark.parametrize("estimator", ["gaussian_diagonal", "gaussian_full", "knn_density"])
+def test_a_hundred_partial_fits_are_one_fit(estimator: str) -> None:
+    X, y, day = days_of_a_growing_meter(100)
+    in_parts = ProbClassifier(estimator)
+    for part in range(100):
+        in_parts.partial_fit(X[day == part], y[day == part], classes=[0, 1])
+    at_once = ProbClassifier(estimator).fit(X, y)
+    np.testing.assert_allclose(
+        in_parts.predict_joint_log_proba(X), at_once.predict_joint_log_proba(X), rtol=1e-9
+    )
+    assert in_parts.predict(X).tolist() == at_once.predict(X).tolist()
+    assert at_once.score(X, y) > 0.95
+
+
+def test_where_the_partial_fits_of_gaussian_nb_are_another_model() -> None:
+    """Its smoothing goes by the widest feature of the last part, and into what it accumulates."""
+    X, y, day = days_of_a_growing_meter(100)
+    in_parts = GaussianNB()
+    for part in range(100):
+        in_parts.partial_fit(X[day == part], y[day == part], classes=[0, 1])
+    differ = in_parts.predict(X) != GaussianNB().fit(X, y).predict(X)
+    assert differ.mean() > 0.25
+
+
+def test_a_mixed_frame_in_parts_is_one_fit(penguins: pa.Table) -> None:
+    frame = penguins.to_pandas()
+    X, y = frame.drop(columns="species"), frame["species"]
+    weight = np.random.default_rng(2).integers(1, 4, len(frame))
+    in_parts = ProbClassifier()
+    for rows in np.array_split(np.random.default_rng(3).permutation(len(frame)), 20):
+        in_parts.partial_fit(
+            X.iloc[rows], y.iloc[rows], classes=y.unique(), sample_weight=weight[rows]
+        )
+    repeated = frame.loc[np.repeat(frame.index, weight)]
+    at_once = ProbClassifier().fit(repeated.drop(columns="species"), repeated["species"])
+    same_logs(in_parts.predict_log_proba(X), at_once.predict_log_proba(X))
+    assert in_parts.statistics_.rows == len(pd.unique(X.index))

@@ -1,0 +1,258 @@
+"""What X and y may be, what comes back, and what is refused in one clear line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import OrdinalEncoder
+
+import probclass_core as pc
+from probclass_core.sklearn import ProbClassifier
+
+BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
+
+
+@pytest.fixture(scope="module")
+def X(penguins: pa.Table) -> pd.DataFrame:
+    return penguins.drop_columns("species").to_pandas()
+
+
+@pytest.fixture(scope="module")
+def y(penguins: pa.Table) -> pd.Series:
+    return penguins["species"].to_pandas().rename("species")
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (SPECIES, SPECIES),
+        (np.array(SPECIES, dtype=object), SPECIES),
+        (pd.Series(SPECIES, dtype="category"), SPECIES),
+        (pd.Series(SPECIES, dtype="string"), SPECIES),
+        (pl.Series(SPECIES), SPECIES),
+        (pa.chunked_array([SPECIES[:1], SPECIES[1:]]), SPECIES),
+        ([-1, 3, 10], ["-1", "3", "10"]),
+        (np.array([0, 1, 2], dtype=np.uint8), ["0", "1", "2"]),
+        ([1.0, 2.0, 10.0], ["1", "2", "10"]),
+        ([True, False], ["false", "true"]),
+    ],
+)
+def test_labels_come_back_as_they_went_in(labels: Any, names: list[str]) -> None:
+    x = np.arange(len(labels), dtype=float)[:, None]
+    fitted = ProbClassifier("gaussian_diagonal").fit(x, labels)
+    assert fitted.classes_.tolist() == sorted(np.asarray(labels).tolist())
+    assert fitted.predict(x).tolist() == np.asarray(labels).tolist()
+    assert fitted.model_.class_names == names
+
+
+def test_labels_are_predicted_in_the_type_of_y(X: pd.DataFrame, y: pd.Series) -> None:
+    for labels in (y, y == "Gentoo", (y == "Gentoo").astype(float), pd.factorize(y)[0]):
+        fitted = ProbClassifier().fit(X, labels)
+        predicted = fitted.predict(X)
+        assert predicted.dtype == fitted.classes_.dtype
+        assert (predicted == np.asarray(labels)).mean() > 0.95
+
+
+def test_the_model_speaks_of_the_labels_and_columns_by_name(X: pd.DataFrame, y: pd.Series) -> None:
+    fitted = ProbClassifier().fit(X, y)
+    assert fitted.feature_names_in_.tolist() == X.columns.tolist()
+    assert fitted.model_.spec.label == "species"
+    assert set(fitted.model_.features.names) == set(X.columns)
+    assert fitted.model_.predict(X).to_pylist() == fitted.predict(X).tolist()
+    nameless = ProbClassifier().fit(X.rename(columns={"sex": "y"}), y.tolist())
+    assert nameless.model_.spec.label == "y_", "a feature has the name"
+
+
+def test_columns_go_by_place_as_everywhere_in_scikit_learn(X: pd.DataFrame, y: pd.Series) -> None:
+    fitted = ProbClassifier("gaussian_diagonal").fit(X[BODY], y)
+    expected = fitted.predict_log_proba(X[BODY])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        np.testing.assert_array_equal(fitted.predict_log_proba(X[BODY].to_numpy()), expected)
+    with pytest.raises(ValueError, match="feature names should match"):
+        fitted.predict(X[BODY[::-1]])
+    numbered = X[BODY].set_axis(range(4), axis=1).set_index(np.arange(len(X))[::-1])
+    unnamed = ProbClassifier("gaussian_diagonal").fit(numbered, y)
+    assert not hasattr(unnamed, "feature_names_in_")
+    assert unnamed.model_.features.names == ["x0", "x1", "x2", "x3"]
+    np.testing.assert_array_equal(unnamed.predict_log_proba(X[BODY].to_numpy()), expected)
+
+
+def test_a_block_names_the_columns_of_an_array(X: pd.DataFrame, y: pd.Series) -> None:
+    matrix = X.to_numpy()  # of objects: text and numbers
+    by_place = ProbClassifier({"gaussian_full": ["x1", "x2"], "categorical": "x5"}).fit(matrix, y)
+    by_name = ProbClassifier({"gaussian_full": BODY[:2], "categorical": "sex"}).fit(X, y)
+    expected = by_name.predict_log_proba(X)
+    np.testing.assert_array_equal(by_place.predict_log_proba(matrix), expected)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "longdouble", "Float64", "object"])
+def test_a_float_is_a_float(X: pd.DataFrame, y: pd.Series, kind: str) -> None:
+    whole = X[BODY].round()  # exact in half precision up to 2048
+    whole["body_mass_g"] //= 100.0
+    expected = ProbClassifier().fit(whole, y).predict_log_proba(whole)
+    other = whole.astype(kind)
+    rows = other if kind == "Float64" else other.to_numpy()
+    np.testing.assert_allclose(ProbClassifier().fit(rows, y).predict_log_proba(rows), expected)
+
+
+def test_a_nan_is_marginalised(X: pd.DataFrame, y: pd.Series) -> None:
+    fitted = ProbClassifier("gaussian_diagonal").fit(X[BODY], y)
+    without = ProbClassifier("gaussian_diagonal").fit(X[BODY[:3]], y)
+    rows = X[BODY].assign(body_mass_g=np.nan)
+    np.testing.assert_allclose(
+        fitted.predict_joint_log_proba(rows), without.predict_joint_log_proba(X[BODY[:3]])
+    )
+    nothing = np.full((1, 4), np.nan)
+    with pytest.warns(UserWarning, match="feature names"):
+        prior = fitted.predict_proba(nothing)[0]
+    np.testing.assert_allclose(prior, y.value_counts(normalize=True).sort_index())
+
+
+def test_codes_with_gaps_are_categories(X: pd.DataFrame, y: pd.Series) -> None:
+    """An encoder gives floats, NaN where nothing was known."""
+    codes = OrdinalEncoder().fit_transform(X[["island", "sex"]])
+    assert np.isnan(codes).any()
+    on_codes = ProbClassifier("categorical").fit(codes, y)
+    on_text = ProbClassifier("categorical").fit(X[["island", "sex"]], y)
+    np.testing.assert_allclose(
+        on_codes.predict_log_proba(codes), on_text.predict_log_proba(X[["island", "sex"]])
+    )
+
+
+def test_a_class_that_was_declared_and_never_came_has_probability_0(
+    X: pd.DataFrame, y: pd.Series
+) -> None:
+    two = (y != "Chinstrap").to_numpy()
+    fitted = ProbClassifier().partial_fit(X[two], y[two], classes=SPECIES)
+    assert fitted.classes_.tolist() == SPECIES
+    probability = fitted.predict_proba(X)
+    assert probability[:, 1].tolist() == [0.0] * len(X)
+    assert np.isneginf(fitted.predict_joint_log_proba(X)[:, 1]).all()
+    without = ProbClassifier().fit(X[two], y[two])
+    np.testing.assert_array_equal(probability[:, [0, 2]], without.predict_proba(X))
+    whole = fitted.partial_fit(X[~two], y[~two]).predict_log_proba(X)
+    np.testing.assert_allclose(whole, ProbClassifier().fit(X, y).predict_log_proba(X), rtol=1e-9)
+
+
+def test_a_class_whose_weights_are_0_has_probability_0(X: pd.DataFrame, y: pd.Series) -> None:
+    fitted = ProbClassifier().fit(X, y, sample_weight=(y != "Gentoo").astype(float))
+    assert fitted.classes_.tolist() == SPECIES
+    assert fitted.predict_proba(X)[:, 2].max() == 0.0
+
+
+def test_classes_that_were_not_declared_grow_with_the_rows(X: pd.DataFrame, y: pd.Series) -> None:
+    fitted = ProbClassifier()
+    for species in SPECIES:
+        fitted.partial_fit(X[y == species], y[y == species])
+    assert fitted.classes_.tolist() == SPECIES
+    expected = ProbClassifier().fit(X, y).predict_log_proba(X)
+    np.testing.assert_allclose(fitted.predict_log_proba(X), expected, rtol=1e-9)
+
+
+def test_rows_that_carry_no_model_yet_are_kept_for_later(X: pd.DataFrame, y: pd.Series) -> None:
+    fitted = ProbClassifier().partial_fit(X[:1], y[:1], classes=SPECIES)
+    with pytest.raises(pc.DataError, match="one class only, 'Adelie'"):
+        fitted.predict(X)
+    fitted.partial_fit(X[1:], y[1:])
+    assert fitted.score(X, y) > 0.95
+
+
+def test_rows_that_are_refused_leave_no_trace(X: pd.DataFrame, y: pd.Series) -> None:
+    fitted = ProbClassifier().fit(X, y)
+    before = fitted.predict_log_proba(X)
+    with pytest.raises(pc.DataError, match="infinite"):
+        fitted.partial_fit(X.assign(body_mass_g=np.inf), y)
+    with pytest.raises(pc.SpecError, match=r"'body_mass_g' is .*string, but it models numbers"):
+        fitted.partial_fit(X.assign(body_mass_g="heavy"), y)
+    np.testing.assert_array_equal(fitted.predict_log_proba(X), before)
+
+
+def test_before_fit_there_is_no_model(X: pd.DataFrame) -> None:
+    unfitted = ProbClassifier()
+    assert not hasattr(unfitted, "model_")
+    for ask in (unfitted.predict, unfitted.score_samples, unfitted.predict_joint_log_proba):
+        with pytest.raises(NotFittedError):
+            ask(X)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"estimator": "gausian_full"}, pc.PluginError, "Did you mean 'gaussian_full'"),
+        ({"estimator": "gaussian_full"}, pc.SpecError, "'island' is .*string"),
+        ({"estimator": {"categorical": "isle"}}, pc.DataError, "no column 'isle'; the table has"),
+        ({"estimator": 3}, pc.SpecError, "estimator must be 'auto', .* got 3"),
+        ({"estimator": ["auto"]}, pc.SpecError, "a block is a table of keys, got 'auto'"),
+        ({"options": 3}, pc.SpecError, "options must be a table, got 3"),
+        ({"options": {"categorical": 3}}, pc.SpecError, "'categorical' must be a table, got 3"),
+        ({"options": {"category": {}}}, pc.SpecError, "'category'; the model has 'categorical'"),
+        (
+            {"estimator": {"categorical": "sex"}, "options": {"categorical": 3}},
+            pc.SpecError,
+            "'categorical' must be a table, got 3",
+        ),
+        (
+            {"estimator": {"categorical": "sex"}, "options": {"alpha": 3}},
+            pc.SpecError,
+            "categorical has no option 'alpha'",
+        ),
+        ({"estimator": {"categorical": BODY}}, pc.SpecError, "it models categories"),
+        ({"prior": [0.2, 0.3, 0.5]}, pc.SpecError, "prior must be 'empirical', 'uniform'"),
+        ({"prior": {"Adelie": 1.0}}, pc.SpecError, "leaves out class 'Chinstrap'"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused_by_fit(
+    X: pd.DataFrame, y: pd.Series, parameters: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        ProbClassifier(**parameters).fit(X, y)
+
+
+def test_a_parameter_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="Invalid parameter 'pseudo_count'"):
+        ProbClassifier("categorical").set_params(pseudo_count=0.5)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", None] * 2, "y contains NaN or None in 2 rows"),
+        (pd.Series(["a", "b", None, "c"]), "y contains NaN or None in 1 rows"),
+        (["a"] * 4, "one class only, 'a'"),
+        (np.array([0, 1, 2, 2**63], dtype=np.uint64), "beyond int64"),
+        ([0.5, 1.5, 2.5, 3.5], "Unknown label type"),
+        (["a", "b", "a"], "inconsistent numbers of samples"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(labels: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ProbClassifier().fit([[1.0], [2.0], [3.0], [4.0]], labels)
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "message"),
+    [
+        (SPECIES, ["Emperor"], "label 'Emperor' is none of the classes 'Adelie'"),
+        (SPECIES, [1], "labels are int64, but classes string"),
+        (["Adelie", "Gentoo"], ["Adelie"], "were 'Adelie', 'Chinstrap', 'Gentoo' before"),
+    ],
+)
+def test_labels_beside_the_declared_classes_are_refused(
+    classes: list[str], labels: Any, message: str, X: pd.DataFrame, y: pd.Series
+) -> None:
+    fitted = ProbClassifier().partial_fit(X, y, classes=SPECIES)
+    with pytest.raises(pc.DataError, match=message):
+        fitted.partial_fit(X[:1], labels, classes=classes)
+
+
+def test_a_metric_without_volume_has_no_density(X: pd.DataFrame, y: pd.Series) -> None:
+    fitted = ProbClassifier("knn_density", options={"metric": "canberra"}).fit(X[BODY], y)
+    with pytest.raises(pc.NotSupportedError, match="Minkowski"):
+        fitted.score_samples(X[BODY])
