@@ -72,7 +72,9 @@ def test_scoring_a_value_that_is_refused() -> None:
 def test_no_row_has_all_the_features() -> None:
     table = {"c": ["a", "b"], "u": ["p", None], "v": [None, "s"]}
     spec = pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])])
-    with pytest.raises(pc.DataError, match=r"no training row has all of u, v; leave out .* declare"):
+    with pytest.raises(
+        pc.DataError, match=r"no training row has all of u, v; leave out .* declare"
+    ):
         pc.fit(table, spec)
 
 
