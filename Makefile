@@ -6,7 +6,7 @@ PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format check bench wheel constraints clean
+.PHONY: help setup demo test lint format check bench pictures wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ check: lint test ## lint and test
 
 bench: setup ## Measure speed and memory
 	$(PYTHON) -m benchmarks
+
+pictures: setup ## Draw the pictures of docs/plots.md anew
+	$(PYTHON) tests/docs/draw.py
 
 wheel: setup ## Build the wheel, and fit a model with it in an environment without extras
 	rm -rf dist

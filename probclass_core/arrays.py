@@ -75,7 +75,7 @@ def without_views(rows: Rows) -> Rows:
 
 
 def schema_without_views(schema: pa.Schema) -> pa.Schema:
-    """The schema, itself where there is no view in it; what is nested deeper stays."""
+    """The schema, itself where there is no view in it, in a list or a map."""
     for number, column in enumerate(schema):
         kind = _without_views(column.type)
         if kind is not column.type:
@@ -88,6 +88,13 @@ def _without_views(kind: pa.DataType) -> pa.DataType:
         values = _without_views(kind.value_type)
         unchanged = values is kind.value_type
         return kind if unchanged else pa.dictionary(kind.index_type, values, kind.ordered)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        values = _without_views(kind.value_type)
+        listed = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return kind if values == kind.value_type else listed(kind.value_field.with_type(values))
+    if pa.types.is_map(kind):
+        inner = _without_views(kind.key_type), _without_views(kind.item_type)
+        return kind if inner == (kind.key_type, kind.item_type) else pa.map_(*inner)
     if pa.types.is_string_view(kind):
         return pa.large_string()
     return pa.large_binary() if pa.types.is_binary_view(kind) else kind
@@ -138,7 +145,11 @@ def numeric_column(batch: pa.RecordBatch, name: str) -> FloatArray:
     Raises:
         DataError: the column is missing, not numeric, or holds an infinite value.
     """
-    column = batch.column(name)
+    return numeric_values(batch.column(name), name)
+
+
+def numeric_values(column: pa.Array, name: str) -> FloatArray:
+    """The same of an array, which messages call the column ``name``."""
     if not is_numeric_type(column.type):
         raise DataError(f"column {name!r} is {column.type}, not a number; cast it or re-train.")
     if pa.types.is_dictionary(column.type):

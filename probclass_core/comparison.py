@@ -115,8 +115,8 @@ def compare(
     log_joint = evidence + log_prior
     if np.isneginf(log_joint).all():
         raise DataError(
-            "the evidence of every model is 0: each rules out values that the rows have; "
-            "give their estimators a pseudo_count."
+            "every model gives the rows evidence 0: its prior rules out a class that they have; "
+            "give every class that can occur a prior above 0."
         )
     posterior = normalise(log_joint[None, :], log_prior)
     order = np.argsort(-log_joint, kind="stable")
@@ -144,13 +144,8 @@ def _log_evidence(name: str, statistics: Statistics) -> float:
     for block, estimator in bind(statistics.spec, statistics.features).items():
         try:
             total += float(estimator.log_evidence(statistics.blocks[block]))
-        except NotSupportedError as error:
-            raise NotSupportedError(
-                f"model {name!r} cannot be compared: block {block!r} is {estimator.name}, which "
-                "offers no log evidence; model its columns by another estimator."
-            ) from error
-        except DataError as error:
-            raise DataError(f"model {name!r}, block {block!r}: {error}") from error
+        except (DataError, NotSupportedError) as error:
+            raise type(error)(f"model {name!r}, block {block!r}: {error}") from error
     return total
 
 
@@ -178,6 +173,10 @@ def _named(
         if names is not None:
             raise SpecError("the mapping names its models; leave names= out.")
         named = {str(name): each for name, each in statistics.items()}
+    elif not isinstance(statistics, Sequence):
+        raise SpecError(
+            f"compare takes a list or mapping of Statistics, got {type(statistics).__name__}."
+        )
     else:
         given = list(statistics)
         listed = [f"M{number}" for number in range(1, len(given) + 1)] if names is None else names
@@ -186,7 +185,7 @@ def _named(
             raise SpecError(f"{len(given)} models need as many different names, got {listed!r}.")
     odd = [type(each).__name__ for each in named.values() if not isinstance(each, Statistics)]
     if odd:
-        raise SpecError(f"compare takes Statistics, as pc.summarize makes them, got a {odd[0]}.")
+        raise SpecError(f"compare takes statistics, as summarize makes them, got {odd[0]}.")
     if len(named) < 2:
         raise SpecError(f"a comparison needs two models or more, got {len(named)}.")
     return named
@@ -248,7 +247,7 @@ def _counts(statistics: Statistics) -> str:
 
 def _odds(one: float, other: float, prior: float, other_prior: float) -> ModelOdds:
     if math.isinf(one) and math.isinf(other):
-        raise DataError("both models rule out values that the rows have: no odds are defined.")
+        raise DataError("both models give the rows evidence 0: no odds are defined.")
     factor = float(one - other)
     prior_odds = float(prior / other_prior)
     log_odds = factor + math.log(prior_odds)

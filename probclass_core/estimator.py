@@ -141,7 +141,9 @@ class LikelihoodEstimator(ABC):
             NotSupportedError: unless the estimator overrides this.
             DataError: the statistics have no closed form, such as pairs of features with nulls.
         """
-        raise NotSupportedError(f"{self.name} offers no log evidence.")
+        raise NotSupportedError(
+            f"{self.name} offers no log evidence; model its columns by an estimator that does."
+        )
 
 
 EstimatorFactory = Callable[[pa.Schema, Mapping[str, Any]], LikelihoodEstimator]

@@ -11,7 +11,7 @@ Weighing of Evidence*, 1950). It is exact: nothing is sampled or approximated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -305,8 +305,9 @@ def _chosen(plan: Plan, rows: Sequence[int] | None) -> tuple[pa.RecordBatch, Seq
 
 
 def _checked_rows(rows: Sequence[int]) -> list[int]:
-    checked = sorted({row for row in rows if isinstance(row, (int, np.integer)) and row >= 0})
-    if len(checked) < len(rows) or not checked:
+    listed = list(rows) if isinstance(rows, Iterable) else []
+    checked = sorted({row for row in listed if isinstance(row, (int, np.integer)) and row >= 0})
+    if len(checked) < len(listed) or not checked:
         raise SpecError(f"rows must be different numbers, counted from 0, got {rows!r}.")
     if len(checked) > MOST_ROWS:
         raise SpecError(f"an explanation is of at most {MOST_ROWS:,} rows, got {len(checked):,}.")
@@ -324,9 +325,9 @@ def _class_of(model: Model, against: object) -> int:
 
 
 def _scale(units: object) -> float:
-    if units not in UNITS:
+    if not isinstance(units, str) or units not in UNITS:
         raise SpecError(f"units must be one of {one_of(UNITS)}, got {units!r}.")
-    return UNITS[str(units)]
+    return UNITS[units]
 
 
 def _difference(one: float, other: float) -> float | None:

@@ -35,6 +35,9 @@ BUILT_IN = (
     "probclass_core.estimators.categorical",
     "probclass_core.estimators.categorical_joint",
     "probclass_core.estimators.discretized",
+    "probclass_core.estimators.bernoulli",
+    "probclass_core.estimators.multinomial",
+    "probclass_core.estimators.poisson",
     "probclass_core.estimators.knn_density",
     "probclass_core.tables.formats",
 )

@@ -226,7 +226,10 @@ class ModelSpec:
         exclude: Iterable[str] = (),
         prior: Prior = "empirical",
     ) -> ModelSpec:
-        """A first model: numbers to ``gaussian_diagonal``, categories to ``categorical``.
+        """A first model: numbers, categories, and words each to the plain estimator of their kind.
+
+        Numbers go to ``gaussian_diagonal``, categories to ``categorical``, and each column of lists
+        of text, or of maps from text to numbers, to a ``multinomial`` of its own.
 
         Args:
             schema: of the table; a table or dataset with a ``schema`` will do.
@@ -237,7 +240,7 @@ class ModelSpec:
 
         Raises:
             SpecError: no such label, nothing left to model, or a column of a type that has no
-                default (a time, a list); name it in ``exclude``.
+                default (a time, a list of numbers); name it in ``exclude``.
         """
         schema = getattr(schema, "schema", schema)
         if not isinstance(schema, pa.Schema):
@@ -248,6 +251,7 @@ class ModelSpec:
                 raise SpecError(f"no column {name!r}; the table has {one_of(schema.names)}.")
         numeric: list[str] = []
         categorical: list[str] = []
+        terms: list[str] = []
         for column in schema:
             if column.name in left_out or column.name.startswith("__index_level_"):
                 continue
@@ -256,6 +260,8 @@ class ModelSpec:
                 categorical.append(column.name)
             elif _is_number(values):
                 numeric.append(column.name)
+            elif is_terms_type(column.type):
+                terms.append(column.name)
             else:
                 raise SpecError(
                     f"column {column.name!r} is {column.type}, which no default estimator models; "
@@ -266,6 +272,7 @@ class ModelSpec:
             blocks.append(Block("gaussian_diagonal", numeric))
         if categorical:
             blocks.append(Block("categorical", categorical))
+        blocks.extend(Block("multinomial", column) for column in terms)
         if not blocks:
             raise SpecError(f"no column is left to model beside the label {label!r}.")
         return cls(label=label, blocks=tuple(blocks), prior=prior, weight=weight)
@@ -275,13 +282,25 @@ def is_category_type(kind: pa.DataType) -> bool:
     """Types whose values are categories: text, bool, integers (a dictionary's values likewise)."""
     if pa.types.is_dictionary(kind):
         return is_category_type(kind.value_type)
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     return bool(
-        text
-        or pa.types.is_string_view(kind)
+        _is_text(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_integer(kind)
         or pa.types.is_null(kind)
+    )
+
+
+def is_terms_type(kind: pa.DataType) -> bool:
+    """Types whose values are counts of terms: lists of text, maps from text to numbers."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _is_text(kind.value_type) or pa.types.is_null(kind.value_type)
+    return bool(pa.types.is_map(kind)) and _is_text(kind.key_type) and _is_number(kind.item_type)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 
 

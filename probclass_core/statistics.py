@@ -200,7 +200,10 @@ def bind(spec: ModelSpec, features: pa.Schema) -> dict[str, LikelihoodEstimator]
 
 
 def canonical_schema(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    """Columns with the type they count as: float64, int64, bool, string, or their own."""
+    """Columns with the type they count as: float64, int64, bool, string, or their own.
+
+    Lists, and maps, are lists and maps of these.
+    """
     return pa.schema([pa.field(name, _canonical(schema.field(name).type)) for name in columns])
 
 
@@ -240,6 +243,10 @@ def _canonical(kind: pa.DataType) -> pa.DataType:
         return pa.float64()
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_canonical(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_canonical(kind.key_type), _canonical(kind.item_type))
     return kind
 
 
@@ -252,16 +259,29 @@ def _common_schema(one: pa.Schema, other: pa.Schema) -> pa.Schema:
     fields = []
     for name in one.names:
         left, right = one.field(name).type, other.field(name).type
-        kinds = {left, right} - {pa.null()}
-        if len(kinds) <= 1:
-            fields.append(pa.field(name, kinds.pop() if kinds else pa.null()))
-        elif kinds == {pa.int64(), pa.float64()}:
-            fields.append(pa.field(name, pa.float64()))
-        else:
+        kind = _common_type(left, right)
+        if kind is None:
             raise DataError(
                 f"column {name!r} is {left} in one part and {right} in another; cast it to one."
             )
+        fields.append(pa.field(name, kind))
     return pa.schema(fields)
+
+
+def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Of two canonical types; none where there is none."""
+    kinds = {left, right} - {pa.null()}
+    if len(kinds) <= 1:
+        return kinds.pop() if kinds else pa.null()
+    if kinds == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if pa.types.is_list(left) and pa.types.is_list(right):
+        values = _common_type(left.value_type, right.value_type)
+        return None if values is None else pa.list_(values)
+    if pa.types.is_map(left) and pa.types.is_map(right) and left.key_type == right.key_type:
+        items = _common_type(left.item_type, right.item_type)
+        return None if items is None else pa.map_(left.key_type, items)
+    return None
 
 
 def _labelled(

@@ -105,11 +105,15 @@ def inspect(
             help=f"Rows of each table; by default {_ROWS}, in JSON all; 0 shows none.",
         ),
     ] = None,
+    linear: Annotated[
+        bool,
+        typer.Option("--linear", help="The weights of a linear model, in place of the card."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show a model card: what it is, what it was trained on, and its parameters.
 
-    It needs none of the model's estimators installed.
+    It needs none of the model's estimators installed, unless --linear is asked for.
 
     Example: probclass inspect air@champion --block gaussian_full
     """
@@ -117,6 +121,11 @@ def inspect(
 
     shelf = ModelStore(store)
     version = shelf.resolve(ref)
+    if linear:
+        if block is not None:
+            raise SpecError("--linear tells of the whole model; leave out --block.")
+        _put_linear(shelf.load(version.ref).linear_form(), version, rows, as_json)
+        return
     bundle = shelf.read_bundle(version.ref)
     aliases = _naming(version, shelf.aliases(version.model))
     spec = bundle.content["spec"]
@@ -169,6 +178,16 @@ def inspect(
     }
     priors = table(bundle.tables["priors"], "Classes", limit=limit)
     put(facts(card), facts(told, "Training"), priors, *tables)
+
+
+def _put_linear(form: pa.Table, version: ModelVersion, rows: int | None, as_json: bool) -> None:
+    """The weights of `Model.linear_form`; the row without feature is the intercept."""
+    if as_json:
+        linear = _records(form, rows)
+        put_json({"model": version.ref, "model_id": version.id, "linear": linear})
+        return
+    limit = _ROWS if rows is None else rows
+    put(table(form, f"log p(x, class) of {version.model}, but for a common term", limit=limit))
 
 
 def _title(block: dict[str, Any]) -> str:

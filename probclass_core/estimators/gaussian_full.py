@@ -211,9 +211,11 @@ class GaussianFull(LikelihoodEstimator):
         """Refuse what gives no covariance: ``(d, d)`` counts and scatter about so many means."""
         names, rows = self.features.names, float(np.diagonal(count).max())
         if rows <= means and not np.diagonal(scatter).any():
+            held = f"{rows:g} row{'s' * (rows != 1)}"
+            size = f"{len(names)} feature{'s' * (len(names) != 1)}"
             raise DataError(
-                f"{owner} has {rows:g} row{'s' * (rows != 1)}, which gives no covariance of "
-                f"{len(names)} features; add rows, or use gaussian_diagonal."
+                f"{owner} has {held}, which gives no covariance of {size}; "
+                "add rows, or use gaussian_diagonal."
             )
         scarce = np.argwhere(count <= self.ddof * means)
         if len(scarce):

@@ -36,11 +36,19 @@ class GaussianSharedLikelihood(GaussianFullLikelihood):
 class GaussianShared(GaussianFull):
     """A multivariate normal per class, with one covariance pooled within the classes.
 
-    Σ = Σ_c scatter_c / (Σ_c count_c − ddof · k): a class of one row is fine, for it needs no
-    covariance of its own. Options, statistics and parameters are those of `GaussianFull`, the
-    covariance repeated for every class. Unless ``predictive``, the likelihood has a linear form.
+    Σ = Σ_c scatter_c / (Σ_c count_c − ddof · k), over the rows that have both features. A class of
+    one row is fine, for it needs no covariance of its own. Unless ``predictive``, the likelihood
+    has a linear form.
 
-    The conjugate prior is Σ ~ inverse Wishart, and given Σ a normal mean for each class.
+    Options:
+        ddof: taken off the count in the divisor, once for each class.
+        ridge: as `GaussianFull`, added to the one covariance.
+        on_singular: the same.
+        conjugate_prior: as `GaussianFull`: inverse Wishart for the one Σ, and given Σ a normal mean
+            for each class.
+        predictive: as `GaussianFull`; the degrees of freedom gather the rows of all classes.
+
+    Statistics and parameters are those of `GaussianFull`, the covariance repeated for every class.
 
     Raises:
         SpecError: a column is not numeric, or an option is out of range.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,9 @@ from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.estimators.normal_checks import feature_scale
 from probclass_core.evidence import NormalPrior
 from probclass_core.moments import Moments, pooled
+
+_LARGEST = 1e100
+"""Of larger numbers the squares, summed over many rows, may be beyond float64."""
 
 _KEYS = ("count", "degrees_of_freedom", "mean", "variance")
 
@@ -56,16 +58,16 @@ class ConjugatePrior:
                     + nearest(key, _KEYS)
                 )
 
-        def number(key: str, value: Any, above: float = -math.inf) -> float:
+        def number(key: str, value: Any, above: float = -_LARGEST) -> float:
             good = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not (good and above < value < math.inf):
-                kind = "number" if above == -math.inf else f"number above {above:g}"
+            if not (good and above < value <= _LARGEST):
                 raise SpecError(
-                    f"{estimator}: {key} of conjugate_prior must be a {kind}, got {value!r}."
+                    f"{estimator}: {key} of conjugate_prior must be a number above {above:g} and "
+                    f"up to {_LARGEST:g}, got {value!r}."
                 )
             return float(value)
 
-        def by_column(key: str, above: float = -math.inf) -> dict[str, float]:
+        def by_column(key: str, above: float = -_LARGEST) -> dict[str, float]:
             values = given.get(key, {})
             if not isinstance(values, Mapping):
                 return dict.fromkeys(features, number(key, values, above))

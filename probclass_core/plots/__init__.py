@@ -4,9 +4,11 @@ matplotlib is needed here and nowhere else: ``pip install 'probclass[plots]'``. 
 a picture is drawn, so importing this package is cheap. A map, in reading order:
 
 - `style`: colours, markers and lines that are told apart; axes that say their units.
-- `marginals`: a model seen in one or two of its columns, and where each class lives there.
+- `blocks`: the blocks that hold a column, every other column marginalised.
+- `cells`: a column as categories, bins or terms, with a probability each.
+- `marginals`: a model seen in one or two numbers, and where each class lives there.
 - `planes`: two columns: contours of the classes, the ball of the nearest neighbours.
-- `columns`: one column: densities of a number, probabilities of categories.
+- `columns`: one column: the density of a number, probabilities of categories.
 - `judgement`: an evaluation: reliability, confusion.
 - `over_time`: a scored table, day by day.
 """

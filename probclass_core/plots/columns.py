@@ -1,4 +1,4 @@
-"""One column of a model: densities of a number, probabilities of categories, class by class."""
+"""One column of a model, class by class: the density of a number, probabilities of categories."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ import numpy as np
 from probclass_core.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import SpecError
 from probclass_core.model import Model
-from probclass_core.plots.marginals import (
-    Marginal,
-    block_of,
-    category_domain,
-    category_log_masses,
-    lobe,
-    rows_by_class,
-)
+from probclass_core.plots.blocks import block_of
+from probclass_core.plots.cells import cell_masses
+from probclass_core.plots.marginals import Marginal, lobe, rows_by_class
 from probclass_core.plots.style import (
     GREY,
     axis_label,
@@ -58,9 +53,10 @@ def class_densities(
         A matplotlib figure.
 
     Raises:
-        SpecError: the model has no such column, or it holds categories.
+        SpecError: the model has no such column, or it has categories or bins.
         DataError: the data's column is missing, not numeric or infinite.
-        NotSupportedError: matplotlib is not installed.
+        NotSupportedError: matplotlib is not installed, or a density has no bounds: it falls off
+            nowhere.
     """
     figure = blank_figure(7.5, 4.2)
     marginal = Marginal(model, [column])
@@ -95,12 +91,15 @@ def class_densities(
 def category_masses(model: Model, column: str, *, most: int = 12) -> Figure:
     """P(value | class) of each category of a column, one bar per class.
 
+    Categories, the bins of a discretised number, the terms of a text and presence or absence will
+    all do: whatever has a probability in the block's parameters.
+
     Of a long domain the most telling categories are drawn, those that add most to the mutual
     information of the column and the class: Σ_c P(c) P(v | c) log(P(v | c) / P(v)); the most
     telling one stands first. The title says how many are left out.
 
     Args:
-        model: any whose `column` holds categories.
+        model: any whose `column` has cells with probabilities.
         column: which.
         most: categories to draw at most.
 
@@ -108,18 +107,19 @@ def category_masses(model: Model, column: str, *, most: int = 12) -> Figure:
         A matplotlib figure.
 
     Raises:
-        SpecError: the model has no such column, it holds numbers, or `most` is less than 1.
+        SpecError: the model has no such column, it has a density, or `most` is less than 1.
         NotSupportedError: matplotlib is not installed.
     """
-    domain = category_domain(model, column)
-    if domain is None:
+    cells = cell_masses(model, column)
+    if cells is None:
+        block = block_of(model, column)
         raise SpecError(
-            f"column {column!r} holds numbers in block {block_of(model, column).name!r}; "
-            "use class_densities."
+            f"column {column!r} has a density in block {block.name!r}, not categories; "
+            "use class_densities (probclass plot densities)."
         )
     if most < 1:
         raise SpecError(f"most must be at least 1, got {most!r}.")
-    masses = np.exp(category_log_masses(model, column, domain))
+    domain, masses = cells
     order = np.arange(len(domain))
     title = f"P({axis_label(column)} | class)"
     if len(domain) > most:

@@ -51,6 +51,8 @@ def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figur
         NotSupportedError: matplotlib is not installed.
     """
     figure = blank_figure(7.0, 5.6)
+    from matplotlib.ticker import LogLocator
+
     known = evaluation.per_class["class"].to_pylist()
     for name in classes:
         if name not in known:
@@ -58,14 +60,16 @@ def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figur
                 f"no class {name!r} was evaluated; there are {one_of(known)}."
                 + nearest(str(name), known)
             )
-    curve, strip = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
-    curve.plot([0.0, 1.0], [0.0, 1.0], color=GREY, lw=1.0, label="as often as it says")
-    _draw_bins(curve, strip, evaluation.reliability, None, (INK, "o", "-"), "predicted class")
+    curve, strip = figure.subplots(2, 1, sharex=True, height_ratios=[3.5, 1])
+    curve.plot([0.0, 1.0], [0.0, 1.0], color=GREY, lw=1.0, label="as often as predicted")
+    table = evaluation.reliability
+    few = _draw_bins(curve, strip, table, None, (INK, "o", "-"), "predicted class")
     for name in classes:
         look = class_style(known.index(name))
         drawn = look.colour, look.marker, look.dashes
-        _draw_bins(curve, strip, evaluation.reliability, name, drawn, short(name))
-    curve.plot([], [], "o", mfc="white", mec=GREY, ms=5, label=f"fewer than {_FEW} rows")
+        few |= _draw_bins(curve, strip, table, name, drawn, f"class {short(name)}")
+    if few:
+        curve.plot([], [], "o", mfc="white", mec=GREY, ms=5, label=f"fewer than {_FEW} rows")
     curve.plot([], [], "|", color=GREY, ms=12, label="95 % interval")
     curve.set_ylim(-0.03, 1.05)
     curve.set_ylabel("share that came true")
@@ -74,11 +78,12 @@ def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figur
     strip.set_xlabel("predicted probability")
     strip.set_ylabel("rows of the bin")
     strip.set_yscale("log")
+    strip.yaxis.set_major_locator(LogLocator(numticks=6))
     strip.set_ylim(bottom=0.5)
     strip.yaxis.set_major_formatter("{x:,.0f}")
     strip.minorticks_off()
     strip.spines[["top", "right"]].set_visible(False)
-    legend_beside(figure, curve, "probability of")
+    legend_beside(figure, curve)
     return figure
 
 
@@ -138,7 +143,8 @@ def _draw_bins(
     name: str | None,
     look: tuple[str, str, object],
     label: str,
-) -> None:
+) -> bool:
+    """One curve and its bars; whether a bin of it has few rows."""
     colour, marker, dashes = look
     own = pc.is_null(table["class"]) if name is None else pc.equal(table["class"], name)
     bins = table.filter(own).sort_by("lower")
@@ -155,6 +161,7 @@ def _draw_bins(
     for edges, count in zip(np.stack([lower, upper], axis=1), rows, strict=True):
         shade: dict[str, Any] = {"fill": filled, "color": colour, "alpha": 0.35 if filled else 1.0}
         strip.stairs([count], edges, baseline=0.5, **shade)
+    return bool(few.any())
 
 
 def _wilson(frequency: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -170,6 +177,6 @@ def _write_cells(axes: Axes, counts: FloatArray, shares: FloatArray, size: float
         share = shares[row, column]
         rounded = f"{share:.0%}" if share >= 0.005 else "<1%"
         text = f"{count:,}\n{rounded}" if count else "0"
-        colour = "white" if share > 0.55 else INK if count else GREY
+        colour = "white" if share > 0.7 else INK if count else GREY
         axes.text(column, row, text, ha="center", va="center", fontsize=size, color=colour,
                   linespacing=1.1)  # fmt: skip

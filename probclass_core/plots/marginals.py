@@ -7,7 +7,7 @@ a class lives is found by looking.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +26,11 @@ from probclass_core.arrays import (
     label_codes,
     numeric_column,
 )
-from probclass_core.errors import DataError, SpecError, nearest, one_of
+from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimators.knn_density import KnnDensityLikelihood
 from probclass_core.model import Model
-from probclass_core.spec import Block
+from probclass_core.plots.blocks import block_of, log_likelihood
+from probclass_core.plots.cells import cell_masses
 
 _SCAN = np.geomspace(1e-12, 1e15, 653)
 """Distances from 0 at which a class is looked for first, each a tenth more than the one before."""
@@ -55,12 +56,11 @@ class Marginal:
         self.columns = list(columns)
         for column in columns:
             block = block_of(model, column)
-            if category_domain(model, column) is not None or not is_numeric_type(
-                model.features.field(column).type
-            ):
+            numeric = is_numeric_type(model.features.field(column).type)
+            if not numeric or cell_masses(model, column) is not None:
                 raise SpecError(
-                    f"column {column!r} holds categories in block {block.name!r}; "
-                    "a density needs a number: use category_masses."
+                    f"column {column!r} has categories or bins in block {block.name!r}, "
+                    "not a density; use category_masses (probclass plot masses)."
                 )
         # Counts are whole and not negative; their estimators refuse anything else.
         self.whole = [not self._takes(column, 0.5) for column in columns]
@@ -68,7 +68,7 @@ class Marginal:
 
     def __call__(self, points: FloatArray) -> FloatArray:
         """``(n, d)`` to ``(n, k)``; a NaN marginalises, too."""
-        return _log_likelihood(self.model, dict(zip(self.columns, points.T, strict=True)))
+        return log_likelihood(self.model, dict(zip(self.columns, points.T, strict=True)))
 
     def means(self) -> FloatArray | None:
         """The class means ``(k, d)`` where the parameters hold them, or none."""
@@ -78,7 +78,7 @@ class Marginal:
 
     def _takes(self, column: str, value: float) -> bool:
         try:
-            _log_likelihood(self.model, {column: np.array([value])})
+            log_likelihood(self.model, {column: np.array([value])})
         except DataError:
             return False
         return True
@@ -162,61 +162,6 @@ def rows_by_class(
     return [each[kept] for each in values], codes[kept]
 
 
-def block_of(model: Model, column: str) -> Block:
-    """The block that models a column.
-
-    Raises:
-        SpecError: the model has no such column.
-    """
-    for block in model.spec.blocks:
-        if column in block.columns:
-            return block
-    known = model.features.names
-    raise SpecError(
-        f"the model has no column {column!r}; it has {one_of(known)}." + nearest(column, known)
-    )
-
-
-def category_domain(model: Model, column: str) -> list[str] | None:
-    """The categories of a column in the order of its parameters; none where it has no such."""
-    parameters = model.parameters[str(block_of(model, column).name)]
-    if {"feature", "value"} <= set(parameters.column_names):
-        cells = parameters.filter(pc.equal(parameters["feature"], column))
-        values = pc.unique(cells["value"])
-    elif column in parameters.column_names:
-        values = pc.unique(parameters[column])
-    else:
-        return None
-    texts = category_values(values.drop_null())
-    return [text for text in texts if text is not None]
-
-
-def category_log_masses(model: Model, column: str, domain: Sequence[str]) -> FloatArray:
-    """log P(value | c) of each category, ``(m, k)``."""
-    return _log_likelihood(model, {column: pa.array(domain, pa.string())})
-
-
-def _log_likelihood(model: Model, values: Mapping[str, FloatArray | pa.Array]) -> FloatArray:
-    """``(n, k)`` of the blocks that hold these columns; their other columns are null."""
-    rows = len(next(iter(values.values())))
-    total = np.zeros((rows, len(model.classes)))
-    for name in dict.fromkeys(block_of(model, column).name for column in values):
-        block = next(block for block in model.spec.blocks if block.name == name)
-        arrays = []
-        for column in block.columns:
-            kind = model.features.field(column).type
-            given = values.get(column)
-            if given is None:
-                arrays.append(pa.nulls(rows, kind))
-            elif isinstance(given, np.ndarray):
-                arrays.append(pa.array(given, from_pandas=True))  # NaN is null
-            else:
-                arrays.append(given.cast(kind))
-        batch = pa.record_batch(arrays, names=list(block.columns))
-        total += model.likelihoods[str(name)].log_likelihood(batch)
-    return total
-
-
 def _means(model: Model, column: str) -> FloatArray | None:
     """``(k,)``, from a tidy table, from a list per class, or from the points themselves."""
     block = block_of(model, column)
@@ -230,13 +175,14 @@ def _means(model: Model, column: str) -> FloatArray | None:
         held = np.bincount(likelihood.classes, weights, minlength=size)
         return np.asarray(sums / np.where(held > 0.0, held, np.nan))
     parameters = model.parameters[str(block.name)]
-    if "mean" not in parameters.column_names:
+    mean = "rate" if "rate" in parameters.column_names else "mean"
+    if mean not in parameters.column_names:
         return None
     if "feature" in parameters.column_names:
         parameters = parameters.filter(pc.equal(parameters["feature"], column))
-        means = parameters["mean"].to_numpy()
+        means = parameters[mean].to_numpy()
     else:
-        means = np.array(parameters["mean"].to_pylist())[:, position]
+        means = np.array(parameters[mean].to_pylist())[:, position]
     order: FloatArray = means[label_codes(model.classes, parameters["class"].combine_chunks())]
     return order
 
@@ -299,6 +245,11 @@ def _settle(marginal: Marginal, place: int, window: FloatArray, level: float) ->
             fitted[number, 1] = axis[hit[-1]] + (reach if high_open else cell)
             fitted[number] = np.maximum(fitted[number], marginal.lowest[number])
             grown |= bool(low_open or high_open)
+        if np.abs(fitted).max() > _SCAN[-1]:
+            raise NotSupportedError(
+                f"p({', '.join(marginal.columns)} | {marginal.model.class_names[place]}) falls off "
+                f"nowhere to {level:g} of its peak, so it has no bounds to be drawn within."
+            )
         settled = not grown and bool(np.all(np.ptp(fitted, axis=1) > _SETTLED * np.ptp(window, 1)))
         window = fitted
         if settled:

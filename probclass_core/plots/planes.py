@@ -16,7 +16,8 @@ from probclass_core.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import NotSupportedError, SpecError, one_of
 from probclass_core.estimators.knn_density import KnnDensityLikelihood
 from probclass_core.model import Model
-from probclass_core.plots.marginals import Marginal, block_of, lobe, rows_by_class
+from probclass_core.plots.blocks import block_of
+from probclass_core.plots.marginals import Marginal, lobe, rows_by_class
 from probclass_core.plots.style import (
     GREY,
     INK,
@@ -68,10 +69,11 @@ def class_contours(
         A matplotlib figure.
 
     Raises:
-        SpecError: the model has no such column, it holds categories, or `level` or `point` is out
-            of range.
+        SpecError: the model has no such column, it holds categories or bins, or `level` or `point`
+            is out of range.
         DataError: a column of the data is missing, not numeric or infinite.
-        NotSupportedError: matplotlib is not installed.
+        NotSupportedError: matplotlib is not installed, or a density has no bounds: it falls to
+            `level` nowhere.
     """
     figure = blank_figure(7.5, 5.0)
     if not 0.0 < level < 1.0:
@@ -219,7 +221,7 @@ def _draw_neighbours(
         look = class_style(place)
         far = outside[likelihood.classes[outside] == place]
         near = np.flatnonzero(within & (likelihood.classes == place))
-        label = f"{short(name)}: {inside[place]:g} of {inside.sum():g}"
+        label = f"{short(name)}, {inside[place]:g} of {inside.sum():g}"
         axes.plot(*(each[far] for each in points), look.marker, mfc="none", mec=look.colour,
                   ms=5, mew=0.8, label="_outside")  # fmt: skip
         axes.plot(*(each[near] for each in points), look.marker, color=look.colour, ms=7,

@@ -102,10 +102,12 @@ def plain_axes(axes: Axes, title: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def legend_beside(figure: Figure, axes: Axes, title: str) -> None:
+def legend_beside(figure: Figure, axes: Axes, title: str | None = None) -> None:
     """A legend of what the axes hold, at the right of them."""
     handles, names = axes.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside right upper", frameon=False, title=title)
+    figure.legend(
+        handles, names, loc="outside right upper", frameon=False, title=title, handlelength=3.0
+    )
 
 
 def axis_label(column: str) -> str:

@@ -59,13 +59,13 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
     estimator's.
 
     Args:
-        estimator: ``"auto"``, which is numbers to ``gaussian_diagonal`` and text, bool and
-            dictionaries to ``categorical``; the name of a registered estimator, for all columns
-            as one block; columns by estimator, ``{"gaussian_full": ["a", "b"], "categorical":
-            ["c"]}``; a list of `Block` or of what `Block.from_dict` takes; or a `ModelSpec`, whose
-            weight column is not read. Columns in no block are left out.
+        estimator: ``"auto"``, what `ModelSpec.auto` proposes: numbers to ``gaussian_diagonal``,
+            text, bool and dictionaries to ``categorical``; the name of a registered estimator, for
+            all columns as one block; columns by estimator, ``{"gaussian_full": ["a", "b"],
+            "categorical": ["c"]}``; a list of `Block` or of what `Block.from_dict` takes; or a
+            `ModelSpec`, whose weight column is not read. Columns in no block are left out.
         options: of the block if there is but one, else by block: ``{"categorical":
-            {"pseudo_count": 0.5}}``. They go before those that a `Block` brings.
+            {"pseudo_count": 0.5}}``. They override those that a `Block` brings.
         prior: ``"empirical"``, ``"uniform"``, or a probability for every class; none means the
             `ModelSpec`'s own, or else ``"empirical"``.
 
@@ -75,6 +75,11 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         feature_names_in_: their names, if they had names and these are text.
         statistics_: `Statistics` of all rows so far.
         model_: the fitted `Model`.
+
+    Example:
+        >>> sizes = [[3.9], [4.1], [6.0], [6.2]]
+        >>> ProbClassifier().fit(sizes, ["small", "small", "big", "big"]).predict([[5.9]])
+        array(['big'], dtype='<U5')
     """
 
     _model: Model | None
@@ -93,10 +98,9 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; if ``deep``, options that are set as ``<block>__<option>``, too."""
         params: dict[str, Any] = super().get_params(deep=deep)
-        options = self.options if deep and isinstance(self.options, Mapping) else {}
-        for block, chosen in options.items():
-            if isinstance(chosen, Mapping) and "__" not in block:
-                params |= {f"{block}__{option}": value for option, value in chosen.items()}
+        for block, chosen in _table(self.options).items():
+            if deep and "__" not in block:
+                params |= {f"{block}__{option}": value for option, value in _table(chosen).items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -109,8 +113,8 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         super().set_params(**{key: value for key, value in params.items() if key not in nested})
         for key, value in nested.items():
             block, _, option = key.partition("__")
-            options = dict(self.options or {})
-            self.options = {**options, block: {**options.get(block, {}), option: value}}
+            options = _table(self.options)
+            self.options = {**options, block: {**_table(options.get(block)), option: value}}
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -128,7 +132,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
             ValueError: X, y or the weights are not what scikit-learn takes.
         """
         labels = labels_of(y)
-        table = self._table(X, reset=True)
+        table = self._rows(X, reset=True)
         classes = np.unique(labels)
         spec = self._spec(table.schema, y)
         statistics = _summarize(spec, table, labels, classes, sample_weight)
@@ -155,7 +159,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         first = not hasattr(self, "statistics_")
         labels = labels_of(y)
         known, declared = self._known_classes(classes, labels, first)
-        table = self._table(X, reset=first)
+        table = self._rows(X, reset=first)
         spec = self._spec(table.schema, y) if first else self.statistics_.spec
         statistics = _summarize(spec, table, labels, known, sample_weight)
         if not first:
@@ -226,7 +230,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         self._classes_declared = declared
         return self
 
-    def _table(self, X: Any, *, reset: bool) -> pa.Table:
+    def _rows(self, X: Any, *, reset: bool) -> pa.Table:
         """X under the column names of `fit`, whatever its own: scikit-learn goes by place."""
         if is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -244,7 +248,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
 
     def _to_score(self, X: Any) -> pa.Table:
         check_is_fitted(self)
-        return _features(self._table(X, reset=False), self.statistics_.spec)
+        return _features(self._rows(X, reset=False), self.statistics_.spec)
 
     def _all_classes(self, values: FloatArray) -> FloatArray:
         """Logs in the order of ``classes_``, ``(n, k)``: −inf for a class without rows."""
@@ -277,6 +281,11 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         if declared and len(new):
             raise DataError(f"label {str(new[0])!r} is none of the classes {one_of(before)}.")
         return (np.union1d(before, new) if len(new) else before), declared
+
+
+def _table(options: Any) -> Mapping[str, Any]:
+    """Options as they were given, none where they are no table, which `fit` will say."""
+    return options if isinstance(options, Mapping) else {}
 
 
 def _features(table: pa.Table, spec: ModelSpec) -> pa.Table:

@@ -258,6 +258,13 @@ def test_a_reference_to_nothing_names_what_there_is(probclass: Any, trained: Pat
     assert "it has 'categorical', 'gaussian_full'. Did you mean 'gaussian_full'?" in line
 
 
+def test_weights_of_a_model_that_is_not_linear(probclass: Any, trained: Path) -> None:
+    line = probclass.refused("inspect", "air", "--linear")
+    assert "block 'gaussian_full' (gaussian_full) is not linear in its features" in line
+    line = probclass.refused("inspect", "air", "--linear", "--block", "categorical")
+    assert "--linear tells of the whole model; leave out --block" in line
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -129,6 +129,25 @@ def test_one_block_and_so_many_rows(probclass: Any, iris_model: pc.Model) -> Non
     assert covariance == pytest.approx(np.array([[0.121764, 0.098292], [0.098292, 0.142276]]))
 
 
+def test_the_weights_of_a_linear_model(probclass: Any, iris: pa.Table) -> None:
+    source = probclass.table("iris.parquet", iris)
+    spec = probclass.spec(
+        {"estimator": "gaussian_shared", "columns": ["petal_length", "petal_width"]},
+        label="species",
+    )
+    probclass.done("fit", source, "--spec", spec, "--name", "flat")
+    form = pc.fit(source, pc.ModelSpec.from_file(spec)).linear_form()
+    told = probclass("inspect", "flat", "--linear", "--json").json
+    assert told["linear"] == form.to_pylist()
+    assert [row["feature"] for row in told["linear"][:3]] == ["petal_length", "petal_width", None]
+    shown = lines(probclass.done("inspect", "flat", "--linear", "--rows", "2").out)
+    assert [line.split()[:2] for line in shown if line.startswith("iris-setosa")] == [
+        ["iris-setosa", "petal_length"],
+        ["iris-setosa", "petal_width"],
+    ]
+    assert shown[-1] == "… and 7 more rows"
+
+
 def test_large_matrices_are_cut_and_odd_cells_shown(capsys: pytest.CaptureFixture[str]) -> None:
     wide = pa.fixed_shape_tensor(pa.float64(), (10, 10))
     storage = pa.array([list(range(100))], pa.list_(pa.float64(), 100))

@@ -60,6 +60,54 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         refused({"x": X, "y": ["a", *"bbbbb"]}, pc.Block("gaussian_diagonal", ["x"], ddof=1)),
         "class 'a' has 1 values of column 'x' and needs more than 1 values with ddof=1",
     ),
+    "classes of one row, one covariance": (
+        refused({"x": X[:2], "y": ["a", "b"]}, pc.Block("gaussian_shared", ["x"])),
+        "the pooled sample has 2 rows, which gives no covariance of 1 feature;",
+    ),
+    "as many rows as means, divided by so many less": (
+        refused(
+            {"x": [1.0, 1.0, 2.0, 2.0], "z": [1.0, None, None, 2.0], "y": ["a", "a", "b", "b"]},
+            pc.Block("gaussian_shared", ["x", "z"], ddof=1),
+        ),
+        "the pooled sample has 2 rows with both 'x' and 'z' and needs more than 2 with ddof=1",
+    ),
+    "a constant pair, one covariance, refused": (
+        refused(
+            {"x": X, "z": X, "y": Y},
+            pc.Block("gaussian_shared", ["x", "z"], on_singular="error"),
+        ),
+        r"the pooled sample: the covariance of x, z is singular \(rank 1 of 2\)",
+    ),
+    "nulls in training, predictive": (
+        refused(
+            {"x": X, "z": [None, *X[1:]], "y": Y},
+            pc.Block("gaussian_full", ["x", "z"], predictive=True),
+        ),
+        "gaussian_full: class 'a' has 3 values of column 'x', 2 of 'z' and 2 rows .* use gaussian_",
+    ),
+    "nulls in training, predictive with one covariance": (
+        refused(
+            {"x": X, "z": [*X[:5], None], "y": Y},
+            pc.Block("gaussian_shared", ["x", "z"], predictive=True),
+        ),
+        "gaussian_shared: class 'b' has 3 values of column 'x', 2 of 'z' and 2 rows with both; ",
+    ),
+    "no value at all, predictive": (
+        refused({"x": [None] * 6, "y": Y}, pc.Block("gaussian_full", ["x"], predictive=True)),
+        "column 'x' has no value in any training row",
+    ),
+    "a prior variance that vanishes": (
+        refused(
+            {"x": X, "z": X, "y": Y},
+            pc.Block(
+                "gaussian_full",
+                ["x", "z"],
+                predictive=True,
+                conjugate_prior={"variance": 1e-30},
+            ),
+        ),
+        "singular to working precision.* give conjugate_prior a larger variance",
+    ),
     "a measurement for a label": (
         refused({"x": np.arange(3000.0), "y": np.linspace(0.0, 1.0, 3000)}),
         "label 'y' is double and has 3000 distinct values in 3000 rows",

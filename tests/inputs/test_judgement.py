@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import probclass_core as pc
@@ -56,3 +57,133 @@ def test_what_is_no_table_of_probabilities(
 def test_odds_of_an_unknown_hypothesis() -> None:
     with pytest.raises(pc.SpecError, match="no hypothesis 'c'; there are 'a', 'b'"):
         pc.bayes_rule(EVEN, EVEN).odds("a", "c")
+
+
+ROWS = pa.table({"x": [1.0, 2, 3, 4], "u": ["p", "q", "q", "p"], "c": ["a", "a", "b", "b"]})
+
+
+@pytest.fixture(scope="module")
+def model() -> pc.Model:
+    blocks = [pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u", unseen="error")]
+    return pc.fit(ROWS, pc.ModelSpec("c", blocks))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"against": "B"}, "the model has no class 'B'; it has 'a', 'b'"),
+        ({"units": "dB"}, "units must be one of 'bits', 'decibans', 'nats', got 'dB'"),
+        ({"units": []}, r"units must be one of .*, got \[\]"),
+        ({"limit": 0}, "limit must be a whole number of at least 1, or None, got 0"),
+        ({"limit": True}, "limit must be .*got True"),
+        ({"limit": 2.5}, "limit must be .*got 2.5"),
+        ({"rows": []}, r"rows must be different numbers, counted from 0, got \[\]"),
+        ({"rows": [0, -1]}, r"rows must be .*got \[0, -1\]"),
+        ({"rows": [1, 1]}, r"rows must be different numbers.*got \[1, 1\]"),
+        ({"rows": ["0"]}, "rows must be .*got "),
+        ({"rows": 3}, "rows must be .*got 3"),
+        ({"rows": range(1001)}, "an explanation is of at most 1,000 rows, got 1,001"),
+    ],
+)
+def test_an_explanation_of_nothing_that_there_is(
+    model: pc.Model, asked: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(pc.SpecError, match=says) as caught:
+        pc.explain(model, ROWS, **asked)
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_that_cannot_be_explained(model: pc.Model) -> None:
+    with pytest.raises(pc.DataError, match="there is no row 4: there are 4, counted from 0"):
+        pc.explain(model, ROWS, rows=[0, 4])
+    many = pa.concat_tables([ROWS] * 251)
+    with pytest.raises(
+        pc.DataError, match=r"of at most 1,000 rows, .* with rows \(--row\) or where"
+    ):
+        pc.explain(model, many)
+    assert pc.explain(model, many, rows=[1003]).rows["row"].to_pylist() == [1003]
+    assert pc.explain(model, many[:1000]).rows.num_rows == 1000
+    with pytest.raises(pc.DataError, match="no column 'u'; the table has 'c', 'x'"):
+        pc.explain(model, ROWS.drop_columns(["u"]))
+    with pytest.raises(pc.DataError, match="column 'x' holds 1 infinite value"):
+        pc.explain(model, {"x": [float("inf")], "u": ["p"]})
+    with pytest.raises(pc.DataError, match="column 'u': rows outside its domain: 1"):
+        pc.explain(model, {"x": [1.0], "u": ["r"]})
+    with pytest.raises(pc.TableError, match="no row meets"):
+        pc.explain(model, ROWS, where=[("x", ">", 9)])
+
+
+def summarized(rows: pa.Table, *blocks: pc.Block, **more: Any) -> pc.Statistics:
+    return pc.summarize(rows, pc.ModelSpec(**{"label": "c", "blocks": blocks, **more}))
+
+
+NAIVE = summarized(ROWS, pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u"))
+HALF = summarized(ROWS, pc.Block("gaussian_diagonal", "x"))
+EMPTY = summarized(ROWS[:0], pc.Block("gaussian_diagonal", "x"))
+
+
+@pytest.mark.parametrize(
+    ("statistics", "asked", "error", "says"),
+    [
+        ([NAIVE], {}, pc.SpecError, "a comparison needs two models or more, got 1"),
+        ({}, {}, pc.SpecError, "a comparison needs two models or more, got 0"),
+        (NAIVE, {}, pc.SpecError, "compare takes a list or mapping of Statistics, got Statistics"),
+        (["one", "two"], {}, pc.SpecError, "compare takes .*got str"),
+        ([NAIVE, HALF], {}, pc.SpecError, "'M1' and 'M2' do not model the same columns.*has 'u'"),
+        ([NAIVE] * 2, {"names": ["a"]}, pc.SpecError, "2 models need as many different names"),
+        ([NAIVE] * 2, {"names": ["a", "a"]}, pc.SpecError, "2 models need as many different names"),
+        ({"a": NAIVE, "b": NAIVE}, {"names": "ab"}, pc.SpecError, "names its models; leave names="),
+        ([NAIVE] * 2, {"prior": {"M1": 1}}, pc.SpecError, "for each of 'M1', 'M2', got {'M1': 1}"),
+        ([NAIVE] * 2, {"prior": 2}, pc.SpecError, "prior must give a number for each of"),
+        ([NAIVE] * 2, {"prior": {"M1": 1, "M2": 0}}, pc.SpecError, "'M2' must be .*above 0, got 0"),
+        ([NAIVE] * 2, {"prior": {"M1": 1, "M2": "2"}}, pc.SpecError, "'M2' must be .*got '2'"),
+        ([NAIVE] * 2, {"prior": {"M1": 1e300, "M2": 1}}, pc.SpecError, "more than e.600 leave no"),
+        ([EMPTY] * 2, {}, pc.DataError, "nothing to compare: the statistics hold no labelled rows"),
+    ],
+)
+def test_what_cannot_be_compared(
+    statistics: Any, asked: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says) as caught:
+        pc.compare(statistics, **asked)
+    assert "\n" not in str(caught.value)
+
+
+def test_models_of_other_rows() -> None:
+    naive = pc.Block("gaussian_diagonal", "x")
+    fewer = summarized(ROWS[:3], naive)
+    with pytest.raises(pc.DataError, match=r"of other rows.*\(a 2, b 2\) and \(a 2, b 1\)"):
+        pc.compare([HALF, fewer])
+    other_label = pc.summarize(ROWS, pc.ModelSpec("u", [naive]))
+    with pytest.raises(pc.SpecError, match="'M2' has label 'u' and 'M1' has 'c'"):
+        pc.compare([HALF, other_label])
+    weighted = ROWS.append_column("w", pa.array([1, 1, 1, 1]))
+    with pytest.raises(pc.SpecError, match="'M2' has weight 'w' and 'M1' has None"):
+        pc.compare([HALF, summarized(weighted, naive, weight="w")])
+
+
+def test_models_without_evidence() -> None:
+    neighbours = summarized(ROWS, pc.Block("knn_density", "x", name="near"))
+    says = "model 'knn', block 'near': knn_density offers no log evidence; model its columns by"
+    with pytest.raises(pc.NotSupportedError, match=says):
+        pc.compare({"normal": HALF, "knn": neighbours})
+    sure = summarized(
+        ROWS, pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u", pseudo_count=0)
+    )
+    with pytest.raises(pc.NotSupportedError, match=r"block 'categorical': .*pseudo_count above 0"):
+        pc.compare({"naive": NAIVE, "sure": sure})
+    holes = pa.table({"x": [1.0, None, 3, 4], "y": [1.0, 2, 3, 5], "c": ["a", "a", "b", "b"]})
+    kinds = ("gaussian_diagonal", "gaussian_full")
+    with pytest.raises(pc.DataError, match=r"model 'M2', block 'gaussian_full': .*null"):
+        pc.compare([summarized(holes, pc.Block(kind, ["x", "y"])) for kind in kinds])
+
+
+def test_odds_of_a_model_that_was_not_compared() -> None:
+    with pytest.raises(pc.SpecError, match="no model 'M3' was compared; there are 'M1', 'M2'"):
+        pc.compare([NAIVE, NAIVE]).odds("M1", "M3")
+
+
+def test_a_prior_that_leaves_out_a_class() -> None:
+    given = summarized(ROWS, pc.Block("gaussian_diagonal", "x"), prior={"a": 1.0})
+    with pytest.raises(pc.SpecError, match="the prior leaves out class 'b'; it has 'a'"):
+        pc.compare([HALF, given])

@@ -31,6 +31,55 @@ OPTIONS: list[tuple[pc.Block, str]] = [
         "on_singular must be one of 'error', 'ridge', got 'drop'",
     ),
     (
+        pc.Block("gaussian_shared", ["x"], rigde=1),
+        r"gaussian_shared has no option 'rigde'.* Did you mean 'ridge'\?",
+    ),
+    (pc.Block("gaussian_full", ["x"], predictive=1), "predictive must be true or false, got 1"),
+    (
+        pc.Block("gaussian_full", ["x"], predictive=True, ridge=0.1),
+        "ridge has no effect with predictive=true, .* it is 0.1; leave it out",
+    ),
+    (
+        pc.Block("gaussian_shared", ["x"], predictive=True, ddof=1),
+        "ddof has no effect with predictive=true",
+    ),
+    (
+        pc.Block("gaussian_diagonal", ["x"], predictive=True, variance_floor=0.1),
+        "variance_floor has no effect with predictive=true",
+    ),
+    (
+        pc.Block("gaussian_full", ["x"], conjugate_prior=3),
+        "conjugate_prior must be a table of 'count', 'degrees_of_freedom', 'mean', 'variance', got",
+    ),
+    (
+        pc.Block("gaussian_full", ["x"], conjugate_prior={"counts": 3}),
+        r"conjugate_prior has no key 'counts'; .* Did you mean 'count'\?",
+    ),
+    (
+        pc.Block("gaussian_full", ["x"], conjugate_prior={"count": 0}),
+        r"count of conjugate_prior must be a number above 0 and up to 1e\+100, got 0",
+    ),
+    (
+        pc.Block("gaussian_diagonal", ["x"], conjugate_prior={"degrees_of_freedom": 2}),
+        "degrees_of_freedom of conjugate_prior must be a number above 2 and .*, got 2",
+    ),
+    (
+        pc.Block("gaussian_shared", ["x"], conjugate_prior={"mean": "high"}),
+        "mean of conjugate_prior must be a number above .*, got 'high'",
+    ),
+    (
+        pc.Block("gaussian_full", ["x"], conjugate_prior={"mean": 1e200}),
+        r"mean of conjugate_prior must be .* up to 1e\+100, got 1e\+200",
+    ),
+    (
+        pc.Block("gaussian_diagonal", ["x"], conjugate_prior={"mean": {"u": 1}}),
+        "mean of conjugate_prior names column 'u', which is not in the block; it has 'x'",
+    ),
+    (
+        pc.Block("gaussian_full", ["x"], conjugate_prior={"variance": {"x": -1}}),
+        r"variance \('x'\) of conjugate_prior must be a number above 0 and .*, got -1",
+    ),
+    (
         pc.Block("categorical", ["u"], pseudo=1),
         r"no option 'pseudo'.* Did you mean 'pseudo_count'\?",
     ),

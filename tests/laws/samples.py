@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import probclass_core as pc
 
 LABEL, WEIGHT = "label", "weight"
-NUMBERS, CATEGORIES = ("x", "y"), ("u", "v")
+NUMBERS, CATEGORIES, COUNTS, TERMS = ("x", "y"), ("u", "v"), ("i", "j"), ("words",)
 BLOCKS = {
     "gaussian_diagonal": pc.Block("gaussian_diagonal", NUMBERS),
     "gaussian_full": pc.Block("gaussian_full", NUMBERS),
@@ -24,8 +24,18 @@ BLOCKS = {
     "categorical": pc.Block("categorical", CATEGORIES),
     "categorical_joint": pc.Block("categorical_joint", CATEGORIES),
     "discretized": pc.Block("discretized", NUMBERS, cells=4),
+    "bernoulli": pc.Block("bernoulli", COUNTS),
+    "bernoulli_of_terms": pc.Block("bernoulli", TERMS),
+    "multinomial": pc.Block("multinomial", COUNTS),
+    "multinomial_of_terms": pc.Block("multinomial", TERMS),
+    "poisson": pc.Block("poisson", COUNTS),
     "knn_density": pc.Block("knn_density", NUMBERS, k=2),
 }
+_OF_TERMS: list[dict[str, Any]] = [
+    {},
+    {"pseudo_count": 0},
+    {"vocabulary": ["b", "never seen", ""]},
+]
 OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
     "gaussian_diagonal": [
         {},
@@ -62,6 +72,17 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"method": "frequency", "bins": 2, "cells": 4096},
         {"method": "width", "bins": 7, "cells": 4096, "pseudo_count": 0},
     ],
+    "bernoulli": [{}, {"pseudo_count": 0}, {"pseudo_count": 0.1}],
+    "bernoulli_of_terms": _OF_TERMS,
+    "multinomial": [{}, {"pseudo_count": 0}, {"predictive": True}],
+    "multinomial_of_terms": [*_OF_TERMS, *({**some, "predictive": True} for some in _OF_TERMS)],
+    "poisson": [
+        {},
+        {"pseudo_count": 0},
+        {"pseudo_count": 0, "pseudo_rows": 0},
+        {"predictive": True},
+        {"predictive": True, "pseudo_count": 0, "pseudo_rows": 0},
+    ],
     "knn_density": [
         {"k": 1},
         {"k": 3, "metric": "manhattan"},
@@ -74,9 +95,9 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
 
 
 def spec_of(estimator: str, *, weight: str | None = None, **options: Any) -> pc.ModelSpec:
-    """A model of one block, its columns as in `BLOCKS`."""
+    """A model of one block, as in `BLOCKS` and so named."""
     block = BLOCKS[estimator]
-    block = pc.Block(estimator, block.columns, **{**block.options, **options})
+    block = pc.Block(block.estimator, block.columns, estimator, **{**block.options, **options})
     return pc.ModelSpec(LABEL, [block], weight=weight)
 
 
@@ -106,6 +127,22 @@ def categories(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
 
 
 @st.composite
+def counts(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
+    """Whole numbers, all 0, small, or as large as they may be, with gaps at the end."""
+    value = st.sampled_from(draw(st.sampled_from([[0], [0, 0, 1, 2, 7], [0, 3, 2**53]])))
+    cells = [draw(value if row < complete else value | st.none()) for row in range(size)]
+    return pa.array(cells, pa.float64() if draw(st.booleans()) else pa.int64())
+
+
+@st.composite
+def documents(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
+    """Lists of words, empty ones and null ones, and null words in them."""
+    document = st.lists(st.sampled_from(["", "b", "b", "3", "ß", None]), max_size=5)
+    cells = [draw(document if row < complete else document | st.none()) for row in range(size)]
+    return pa.array(cells, pa.list_(pa.string()))
+
+
+@st.composite
 def tables(draw: st.DrawFn, start: Sequence[str] = ()) -> pa.Table:
     """A table of every column, in which classes may have one row, or none of a feature.
 
@@ -122,6 +159,8 @@ def tables(draw: st.DrawFn, start: Sequence[str] = ()) -> pa.Table:
             WEIGHT: pa.array(weights, pa.int64()),
             **{name: draw(numbers(size, len(start))) for name in NUMBERS},
             **{name: draw(categories(size, len(start))) for name in CATEGORIES},
+            **{name: draw(counts(size, len(start))) for name in COUNTS},
+            **{name: draw(documents(size, len(start))) for name in TERMS},
         }
     )
 
@@ -146,6 +185,8 @@ def queries(draw: st.DrawFn) -> pa.Table:
     edge = [0.0, -0.0, 5e-324, -1e-160, 1.0, -7e3, 1e6, -1e6, 1e100, -1e154, 1e200]
     number = st.sampled_from([*edge, 1.7e308, -1.7e308, math.nan, None]) | st.floats(-100, 100)
     category = st.sampled_from(["", "b", "3", "ß", "never seen", None])
+    count = st.sampled_from([0.0, 1.0, 2.0, 170.0, 1e6, 2.0**53, None])
+    words = st.lists(category, max_size=9) | st.none()
     size = draw(st.integers(0, 8))
 
     def column(cell: st.SearchStrategy[Any], kind: pa.DataType) -> pa.Array:
@@ -155,6 +196,8 @@ def queries(draw: st.DrawFn) -> pa.Table:
         {
             **{name: column(number, pa.float64()) for name in NUMBERS},
             **{name: column(category, pa.string()) for name in CATEGORIES},
+            **{name: column(count, pa.float64()) for name in COUNTS},
+            **{name: column(words, pa.list_(pa.string())) for name in TERMS},
         }
     )
 
@@ -226,6 +269,14 @@ class Same:
     def _discretized(self, one: pa.Table, other: pa.Table) -> None:
         keys = ("class", "feature", "value")
         assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
+
+    def _bernoulli(self, one: pa.Table, other: pa.Table) -> None:
+        one, other = _sorted(one, "class", "feature"), _sorted(other, "class", "feature")
+        assert one.select(["class", "feature"]).equals(other.select(["class", "feature"]))
+        for field in one.column_names[2:]:
+            np.testing.assert_allclose(one[field], other[field], rtol=1e-12)
+
+    _multinomial = _poisson = _bernoulli_of_terms = _multinomial_of_terms = _bernoulli
 
     def _knn_density(self, one: pa.Table, other: pa.Table) -> None:
         assert str(one.to_pydict()) == str(other.to_pydict())  # as text, NaN equals NaN

@@ -7,7 +7,10 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from probclass_core.sklearn import ProbClassifier
 
-NUMBERS = ["auto", "gaussian_diagonal", "gaussian_full", "gaussian_shared", "knn_density"]
+NUMBERS = [
+    *("auto", "discretized", "gaussian_diagonal", "gaussian_full", "gaussian_shared"),
+    "knn_density",
+]
 CATEGORIES = ["categorical", "categorical_joint"]
 
 # It asks whether NumPy's array API does, and is run only in a process that sets SCIPY_ARRAY_API.

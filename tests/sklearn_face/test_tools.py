@@ -139,6 +139,11 @@ def test_options_that_are_set_are_parameters_and_leave_the_original_alone() -> N
     assert again.get_params() == changed.get_params()
 
 
+def test_a_block_that_there_is_not_is_said_by_fit(X: pd.DataFrame, y: pd.Series) -> None:
+    with pytest.raises(pc.SpecError, match=r"options name the block 'categoric'.*Did you mean"):
+        ProbClassifier().set_params(categoric__pseudo_count=0.5).fit(X, y)
+
+
 def test_rows_with_nulls_and_text_go_through_cross_validation(
     X: pd.DataFrame, y: pd.Series
 ) -> None:

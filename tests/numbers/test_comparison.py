@@ -1,0 +1,240 @@
+"""Evidence, Bayes factors and odds of whole models: by hand, in exact fractions, on known data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import probclass_core as pc
+
+COLUMNS = ("model", "log_evidence", "log_bayes_factor", "bayes_factor")
+
+
+def summarized(table: Any, *blocks: pc.Block, label: str = "c", **more: Any) -> pc.Statistics:
+    return pc.summarize(table, pc.ModelSpec(label=label, blocks=blocks, **more))
+
+
+def log(fraction: Fraction) -> float:
+    return math.log(fraction.numerator) - math.log(fraction.denominator)
+
+
+def dirichlet(counts: list[int], alpha: int = 1) -> Fraction:
+    """∫ ∏ θ_v^n_v Dir(θ | α) dθ for whole numbers: rising factorials."""
+
+    def rising(start: int, by: int) -> Fraction:
+        return Fraction(math.factorial(start + by - 1), math.factorial(start - 1))
+
+    parts = math.prod(rising(alpha, count) for count in counts)
+    return Fraction(parts) / rising(alpha * len(counts), sum(counts))
+
+
+def tosses(heads: int, tails: int, name: str = "a") -> dict[str, list[str]]:
+    return {"toss": ["heads"] * heads + ["tails"] * tails, "c": [name] * (heads + tails)}
+
+
+def test_a_coin_of_unknown_bias_against_one_that_is_surely_fair() -> None:
+    """h! t! / (h + t + 1)! against 2^−n: the classic of the textbooks."""
+    table = tosses(9, 3)
+    surely = pc.Block("categorical", "toss", pseudo_count=1e12)
+    found = pc.compare(
+        {
+            "any bias": summarized(table, pc.Block("categorical", "toss")),
+            "fair": summarized(table, surely),
+        }
+    )
+    exact = Fraction(math.factorial(9) * math.factorial(3), math.factorial(13)) * 2**12
+    assert found.odds("any bias", "fair").bayes_factor == pytest.approx(float(exact), rel=1e-4)
+    assert float(exact) == pytest.approx(1.432, abs=1e-3)  # nine of twelve heads: hardly anything
+    assert found.odds("any bias", "fair").reading == "not strong"
+
+
+def test_two_coins_or_one() -> None:
+    """A bias for each class: the evidence of a coin is a Beta integral, and they multiply."""
+    table = pa.concat_tables([pa.table(tosses(7, 1, "a")), pa.table(tosses(2, 6, "b"))])
+    one, twice = (
+        summarized(table, pc.Block("categorical", "toss", pseudo_count=alpha)) for alpha in (1, 2)
+    )
+    found = pc.compare([one, twice])
+    labels = dirichlet([8, 8])
+    for name, alpha in (("M1", 1), ("M2", 2)):
+        exact = dirichlet([7, 1], alpha) * dirichlet([2, 6], alpha) * labels
+        row = next(row for row in found.table.to_pylist() if row["model"] == name)
+        assert row["log_evidence"] == pytest.approx(log(exact), rel=1e-12)
+
+
+def test_naive_against_joint_categories_in_exact_fractions() -> None:
+    dependent = {"u": ["p", "q"] * 8, "v": ["r", "s"] * 8, "c": ["a", "a", "b", "b"] * 4}
+    independent = {**dependent, "v": ["r", "r", "s", "s", "s", "s", "r", "r"] * 2}
+    for table, better in ((dependent, "joint"), (independent, "naive")):
+        found = pc.compare(
+            {
+                "naive": summarized(table, pc.Block("categorical", ["u", "v"])),
+                "joint": summarized(table, pc.Block("categorical_joint", ["u", "v"])),
+            }
+        )
+        rows = list(zip(*table.values(), strict=True))
+        naive, joint = Fraction(1), Fraction(1)
+        for label in "ab":
+            of_class = [(u, v) for u, v, c in rows if c == label]
+            naive *= dirichlet([sum(u == x for u, _ in of_class) for x in "pq"])
+            naive *= dirichlet([sum(v == x for _, v in of_class) for x in "rs"])
+            joint *= dirichlet([of_class.count((x, y)) for x in "pq" for y in "rs"])
+        odds = found.odds("joint", "naive")
+        assert found.best == better
+        assert odds.log_bayes_factor == pytest.approx(log(joint / naive), rel=1e-10)
+        assert odds.bayes_factor == pytest.approx(float(joint / naive), rel=1e-10)
+    assert found.odds("naive", "joint").odds == pytest.approx(1 / odds.odds)
+
+
+@pytest.mark.parametrize(("correlation", "better"), [(0.0, "naive"), (0.6, "full")])
+def test_the_covariance_is_wanted_where_there_is_one(correlation: float, better: str) -> None:
+    random = np.random.default_rng(1)
+    spread = [[1.0, correlation], [correlation, 1.0]]
+    x, y = random.multivariate_normal([0, 0], spread, size=600).T
+    table = {"x": x, "y": y, "c": np.repeat(["a", "b"], 300)}
+    found = pc.compare(
+        {
+            "full": summarized(table, pc.Block("gaussian_full", ["x", "y"])),
+            "naive": summarized(table, pc.Block("gaussian_diagonal", ["x", "y"])),
+        }
+    )
+    worse = found.table["model"][1].as_py()
+    assert found.best == better
+    assert found.odds(better, worse).reading in ("strong", "decisive")
+    assert found.table["reading"].to_pylist()[1] in ("strong against", "decisive against")
+
+
+def test_iris_wants_its_covariances(iris: pa.Table) -> None:
+    sepals = ["sepal_length", "sepal_width"]
+    kinds = ("gaussian_full", "gaussian_diagonal")
+    statistics = {kind: summarized(iris, pc.Block(kind, sepals), label="species") for kind in kinds}
+    found = pc.compare(statistics)
+    assert found.best == "gaussian_full"
+    assert found.odds(*kinds).reading == "decisive"
+    # The columns are the same whatever block or order they stand in.
+    halves = [pc.Block("gaussian_diagonal", name) for name in reversed(sepals)]
+    apart = summarized(iris, *halves, label="species")
+    alike = pc.compare({"one": statistics["gaussian_diagonal"], "two": apart})
+    assert alike.odds("one", "two").log_bayes_factor == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_evidence_of_labels() -> None:
+    table = {"x": ["p", "q"] * 6, "c": ["a"] * 8 + ["b"] * 3 + ["d"]}
+    priors: dict[str, Any] = {
+        "empirical": "empirical",
+        "uniform": "uniform",
+        "given": {"a": 0.5, "b": 0.25, "d": 0.125, "e": 0.125},
+    }
+    block = pc.Block("categorical", "x")
+    found = pc.compare({name: summarized(table, block, prior=p) for name, p in priors.items()})
+    exact = {
+        "empirical": dirichlet([8, 3, 1]),
+        "uniform": Fraction(1, 3**12),
+        "given": Fraction(1, 2**8 * 4**3 * 8),
+    }
+    for one in priors:
+        for other in priors:
+            factor = found.odds(one, other).log_bayes_factor
+            assert factor == pytest.approx(log(exact[one] / exact[other]), abs=1e-10)
+
+
+def test_a_prior_that_rules_out_the_rows() -> None:
+    table = {"x": ["p", "q"] * 2, "c": ["a", "a", "b", "b"]}
+    block = pc.Block("categorical", "x")
+    never = summarized(table, block, prior={"a": 1.0, "b": 0.0})
+    found = pc.compare({"never": never, "open": summarized(table, block), "not": never})
+    assert found.table["model"].to_pylist() == ["open", "never", "not"]
+    assert found.table["posterior"].to_pylist() == [1.0, 0.0, 0.0]
+    assert found.table["log_evidence"].to_pylist()[1:] == [-math.inf] * 2
+    assert found.odds("open", "never").odds == math.inf
+    with pytest.raises(pc.DataError, match="both models give the rows evidence 0"):
+        found.odds("never", "not")
+    with pytest.raises(pc.DataError, match="every model gives the rows evidence 0"):
+        pc.compare([never, never])
+
+
+@pytest.mark.parametrize(
+    ("odds", "reading", "other_way"),
+    [
+        (1.0, "not strong", "not strong"),
+        (9.999, "not strong", "not strong"),
+        (10.001, "strong", "strong against"),
+        (99.99, "strong", "strong against"),
+        (100.01, "decisive", "decisive against"),
+    ],
+)
+def test_odds_are_read_as_the_textbook_reads_them(
+    odds: float, reading: str, other_way: str
+) -> None:
+    """ "Bayes Classifiers": above 10 strong, above 100 decisive; equal models, prior odds alone."""
+    same = summarized({"x": ["p", "q"], "c": ["a", "b"]}, pc.Block("categorical", "x"))
+    found = pc.compare({"one": same, "two": same}, prior={"one": odds, "two": 1})
+    assert found.odds("one", "two").reading == reading
+    assert found.odds("two", "one").reading == other_way
+    assert found.odds("one", "two").prior_odds == pytest.approx(odds)
+    assert found.table["reading"].to_pylist() == ["best", other_way]
+    assert found.table["posterior"][0].as_py() == pytest.approx(odds / (1 + odds))
+
+
+@settings(max_examples=25)
+@given(st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=3), st.integers(0, 12))
+def test_the_table_is_bayes_rule_over_models(prior: list[float], cut: int) -> None:
+    table = {"u": ["p", "q", "q"] * 4, "v": ["r", "s", "r"] * 4, "c": ["a", "b"] * 6}
+    specs = {
+        "naive": [pc.Block("categorical", ["u", "v"])],
+        "joint": [pc.Block("categorical_joint", ["u", "v"])],
+        "half": [pc.Block("categorical", ["u", "v"], pseudo_count=0.5)],
+    }
+    whole = {name: summarized(table, *blocks) for name, blocks in specs.items()}
+    beforehand = dict(zip(specs, prior, strict=True))
+    found = pc.compare(whole, prior=beforehand)
+    rows = {row["model"]: row for row in found.table.to_pylist()}
+    evidence = {name: math.exp(row["log_evidence"]) for name, row in rows.items()}
+    believed = {name: value / sum(prior) for name, value in beforehand.items()}
+    seen = pc.bayes_rule(believed, evidence)
+    assert found.best == seen.maximum_a_posteriori
+    for name, row in rows.items():
+        assert row["prior"] == pytest.approx(believed[name])
+        assert row["posterior"] == pytest.approx(seen.posterior[name])
+        assert row["odds"] == pytest.approx(seen.odds(name, found.best))
+        pair = dataclasses.asdict(found.odds(name, found.best))
+        assert {key: row[key] for key in ("bayes_factor", "odds")}.items() <= pair.items()
+    # Statistics that were merged compare as those of the whole.
+    rows_of = pa.table(table)
+    parts = {
+        name: pc.merge([summarized(part, *blocks) for part in (rows_of[:cut], rows_of[cut:])])
+        for name, blocks in specs.items()
+    }
+    merged = pc.compare(parts, prior=beforehand)
+    assert merged.table["model"].equals(found.table["model"])
+    np.testing.assert_allclose(
+        merged.table["log_evidence"], found.table["log_evidence"], rtol=1e-12
+    )
+
+
+def test_a_weight_is_a_number_of_rows() -> None:
+    once = {"u": ["p", "q", "q"], "v": ["r", "s", "r"], "c": ["a", "b", "a"], "w": [1, 3, 2]}
+    often = {name: np.repeat(once[name], once["w"]) for name in "uvc"}
+    blocks = pc.Block("categorical", ["u", "v"]), pc.Block("categorical_joint", ["u", "v"])
+    weighted = pc.compare([summarized(once, block, weight="w") for block in blocks])
+    repeated = pc.compare([summarized(often, block) for block in blocks])
+    for name in COLUMNS[1:]:
+        np.testing.assert_allclose(weighted.table[name], repeated.table[name], rtol=1e-12)
+
+
+def test_models_are_named_by_the_caller_or_in_order() -> None:
+    table = {"x": ["p", "q"], "c": ["a", "b"]}
+    pair = [summarized(table, pc.Block("categorical", "x", pseudo_count=n)) for n in (1, 9)]
+    assert sorted(pc.compare(pair).table["model"].to_pylist()) == ["M1", "M2"]
+    assert sorted(pc.compare(pair, names=["b", "a"]).table["model"].to_pylist()) == ["a", "b"]
+    by_name = pc.compare(dict(zip("ba", pair, strict=True)))
+    assert by_name.table.equals(pc.compare(pair, names="ba").table)
+    assert by_name.table.column_names[:4] == list(COLUMNS)

@@ -1,0 +1,137 @@
+"""Scored tables of a decision rule: what stands in them, and when they are written anew."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from lakes import contents, model, rows_of, write_lake
+
+import probclass_core as pc
+
+RULE = pc.DecisionRule(
+    costs={"bad": {"good": 4.0}, "good": {"good": 0.5}},
+    min_probability=0.75,
+    min_density_quantile=0.05,
+)
+
+
+@functools.cache
+def measured() -> pc.Model:
+    """The model of the lake, with the quantiles of its density."""
+    return pc.with_density_quantiles(model(), rows_of(50, rows=200))
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return write_lake(tmp_path / "lake", "2014-01", "2014-02")
+
+
+def test_rejected_rows_and_expected_costs_stand_in_the_table(lake: Path, tmp_path: Path) -> None:
+    sink = tmp_path / "scored"
+    pc.score(measured(), lake, sink, columns=["id"], decision=RULE)
+    table = ds.dataset(sink, partitioning="hive").to_table()
+    assert table.column_names == [
+        *("id", "prediction", "probability", "rejected", "expected_cost"),
+        *("p_bad", "p_good", "log_density", "model_id", "month"),
+    ]
+    source = ds.dataset(lake, partitioning="hive").to_table()
+    assert table["prediction"].combine_chunks() == measured().predict(source, RULE)
+    bad, good = table["p_bad"].to_numpy(), table["p_good"].to_numpy()
+    expected = np.column_stack([good, 4.0 * bad + 0.5 * good])
+    choice = expected.argmin(axis=1)
+    np.testing.assert_allclose(table["expected_cost"], expected.min(axis=1), rtol=1e-12)
+    np.testing.assert_array_equal(table["probability"], np.where(choice == 0, bad, good))
+    quantiles = measured().density_quantiles
+    assert quantiles is not None
+    least = quantiles["log_density"][49].as_py()
+    rare = table["log_density"].to_numpy() < least
+    unsure = table["probability"].to_numpy() < 0.75
+    reasons = np.where(rare, "density", np.where(unsure, "probability", None))
+    assert table["rejected"].to_pylist() == reasons.tolist()
+    assert set(reasons) == {"density", "probability", None}
+    schema = pq.read_schema(sink / "month=2014-01" / "part-0.parquet")
+    assert json.loads(schema.metadata[b"probclass.decision"]) == RULE.to_dict()
+
+
+def test_duckdb_and_pandas_read_it(lake: Path, tmp_path: Path) -> None:
+    sink = tmp_path / "scored"
+    report = pc.score(measured(), lake, sink, columns=["id"], decision=RULE)
+    files = f"read_parquet('{sink}/*/*.parquet')"
+    wrong = f"""select count(*) from {files} where (prediction is null) <> (rejected is not null)
+        or (rejected = 'probability') and probability >= 0.75
+        or rejected is null and probability < 0.75"""
+    assert duckdb.sql(wrong).fetchall() == [(0,)]
+    found = duckdb.sql(f"select rejected, count(*) from {files} group by all").fetchall()
+    rejected = pd.read_parquet(sink)["rejected"]
+    counts = {**rejected.value_counts().to_dict(), None: int(rejected.isna().sum())}
+    assert dict(found) == counts
+    assert sum(count for _, count in found) == report.rows
+
+
+def test_a_rule_that_cannot_reject_adds_no_column(lake: Path, tmp_path: Path) -> None:
+    kinds = {"plain": {}, "ml": {"decision": "ml"}, "costs": {"decision": {"costs": {}}}}
+    names = {}
+    for kind, rule in kinds.items():
+        pc.score(model(), lake, tmp_path / kind, columns=[], **rule)  # type: ignore[arg-type]
+        schema = pq.read_schema(tmp_path / kind / "month=2014-01" / "part-0.parquet")
+        names[kind] = schema.names
+        assert json.loads(schema.metadata[b"probclass.decision"])["by"] in ("map", "ml")
+    assert names["plain"] == names["ml"]
+    assert set(names["costs"]) - set(names["plain"]) == {"expected_cost"}
+
+
+def test_another_rule_writes_anew_and_an_equal_one_changes_nothing(
+    lake: Path, tmp_path: Path
+) -> None:
+    sink = tmp_path / "scored"
+    commits = set()
+    for rule in ("map", "ml", {"min_probability": 0.8}, {"min_probability": 0.9}, RULE, "map"):
+        report = pc.score(measured(), lake, sink, decision=rule)
+        assert report.skipped == 0
+        commits.add(report.commit_id)
+        before = contents(sink)
+        equal = pc.DecisionRule.from_dict(pc.DecisionRule.of(rule).to_dict())
+        again = pc.score(measured(), lake, sink, decision=equal)
+        assert (again.skipped, again.commit_id) == (2, report.commit_id)
+        assert contents(sink) == before
+    assert len(commits) == 5
+    assert pc.score(measured(), lake, sink).skipped == 2, "the default is 'map'"
+    with pytest.raises(pc.TableError, match="came of other inputs"):
+        pc.score(measured(), lake, sink, decision="ml", overwrite="never")
+
+
+def test_a_kept_column_cannot_be_called_rejected(lake: Path, tmp_path: Path) -> None:
+    table = rows_of(1).append_column("rejected", pa.array(["?"] * 40))
+    pc.score(model(), table, tmp_path / "fine")
+    with pytest.raises(pc.SpecError, match="column 'rejected' would stand twice"):
+        pc.score(model(), table, tmp_path / "scored", decision={"min_probability": 0.9})
+
+
+def test_a_rule_that_does_not_fit_writes_nothing(lake: Path, tmp_path: Path) -> None:
+    for rule, message in (
+        ({"min_density_quantile": 0.1}, "with_density_quantiles"),
+        ({"costs": {"ugly": {"bad": 1}}}, "the costs name class 'ugly'; .* 'bad', 'good'"),
+    ):
+        with pytest.raises(pc.SpecError, match=message):
+            pc.score(model(), lake, tmp_path / "scored", decision=rule)
+    assert not (tmp_path / "scored").exists()
+
+
+def test_a_calibrated_model_scores_its_calibrated_posterior(lake: Path, tmp_path: Path) -> None:
+    calibrated = pc.calibrate(measured(), rows_of(60, rows=300), "isotonic")
+    pc.score(calibrated, lake, tmp_path / "scored", decision=RULE)
+    table = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
+    source = ds.dataset(lake, partitioning="hive").to_table()
+    probability = calibrated.predict_proba(source)
+    np.testing.assert_array_equal(table["p_bad"], probability[:, 0])
+    assert probability.tolist() != measured().predict_proba(source).tolist()
+    np.testing.assert_array_equal(table["log_density"], measured().score_samples(source))
