@@ -8,6 +8,7 @@ The public face. To read the code as a story, follow the road::
     estimator       the contract of a likelihood estimator: four verbs and their laws
     moments         count, mean, scatter, and the only merge of moments
     estimators/     the families, one file each
+    table_format    the address of a table, and what a plugin registers for a format
     hookspecs, plugins   how estimators are found, built-in or not
     statistics      what training knows of some rows: a monoid
     model           prior + parameters -> log-likelihoods
@@ -58,6 +59,8 @@ from probclass_core.plugins import estimators
 from probclass_core.spec import Block, ModelSpec
 from probclass_core.statistics import Statistics, merge
 from probclass_core.store import Alias, ModelStore, ModelVersion
+from probclass_core.table_format import TableFormat, TableRef
+from probclass_core.tables import open_table
 
 __version__ = "0.1.0"
 
@@ -88,6 +91,8 @@ __all__ = [
     "Statistics",
     "StoreError",
     "TableError",
+    "TableFormat",
+    "TableRef",
     "Traits",
     "bayes_rule",
     "calibrate",
@@ -99,6 +104,7 @@ __all__ = [
     "fit",
     "hookimpl",
     "merge",
+    "open_table",
     "score",
     "summarize",
     "with_density_quantiles",

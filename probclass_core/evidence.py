@@ -253,9 +253,7 @@ def _stirling_rest(value: FloatArray) -> FloatArray:
     """log Γ(z) − (z − ½) log z + z − ½ log 2π, for z of at least 20."""
     inverse = 1.0 / value
     square = inverse * inverse
-    rest: FloatArray = inverse * (
-        1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680))
-    )
+    rest: FloatArray = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680)))
     return rest
 
 

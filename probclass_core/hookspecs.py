@@ -1,4 +1,4 @@
-"""The hooks of probclass: what a plugin may offer. Built-in estimators come in through them too.
+"""The hooks of probclass: what a plugin may offer. The built-in ones come in through them too.
 
 A plugin is a module (or object) that names the contract it was written for and implements hooks::
 
@@ -20,6 +20,7 @@ from collections.abc import Iterable
 import pluggy
 
 from probclass_core.estimator import EstimatorPlugin
+from probclass_core.table_format import TableFormat
 
 PROJECT = "probclass"
 
@@ -43,5 +44,30 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         ...     yield pc.EstimatorPlugin("narrow", Narrow, "a normal by another name")
         >>> [plugin.name for plugin in probclass_estimators()]
         ['narrow']
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def probclass_table_formats() -> Iterable[TableFormat]:
+    """Formats of tables, as one frozen descriptor each.
+
+    Called once, when the plugin manager is built; it must be cheap and open no table.
+
+    Example:
+        >>> import probclass_core as pc
+        >>> def open_csv(ref):
+        ...     import pyarrow.csv
+        ...     return pc.open_table(pyarrow.csv.read_csv(ref.uri))
+        >>> @pc.hookimpl
+        ... def probclass_table_formats():
+        ...     yield pc.TableFormat(
+        ...         name="csv",
+        ...         summary="comma-separated text, read whole",
+        ...         recognises=lambda ref: ref.uri.endswith(".csv"),
+        ...         open=open_csv,
+        ...     )
+        >>> [table_format.name for table_format in probclass_table_formats()]
+        ['csv']
     """
     raise AssertionError("a specification is never called")

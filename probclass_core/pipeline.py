@@ -24,6 +24,7 @@ from probclass_core.scored_table import ScoredPartition, digest, plain
 from probclass_core.scoring import PosteriorFormat
 from probclass_core.spec import ModelSpec
 from probclass_core.statistics import Statistics, merge, summarize_batches
+from probclass_core.table_format import TableRef
 from probclass_core.tables import open_table
 from probclass_core.tables.filters import Where
 from probclass_core.tables.table import Fragment, Plan, Table
@@ -75,6 +76,7 @@ def origin(
     values = {
         "source": table.uri,
         "snapshot": plan.snapshot,
+        "version": plan.version,
         "partition": plain(partition),
         "where": plain(where),
     }
@@ -174,7 +176,7 @@ class ScoreReport:
 def score(
     model: Model,
     source: Any,
-    sink: str | Path,
+    sink: str | Path | TableRef,
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
@@ -194,7 +196,8 @@ def score(
     Args:
         model: what scores.
         source: as for `fit`.
-        sink: directory of the scored table, or one ``.parquet`` file.
+        sink: directory or URI of the scored table, or one ``.parquet`` file; a `TableRef` where
+            its format or storage needs more words.
         partition: score these rows only and write them as this partition of the sink; by default,
             each partition of the source in turn, or the whole of an unpartitioned one.
         where: score these rows only; partitions without any are left alone.
@@ -213,14 +216,12 @@ def score(
         DataError: a column is missing or holds what it must not.
         TableError: source or sink cannot be read or written, or the source has no rows.
     """
-    from probclass_core.tables.parquet import local_path  # pyarrow.dataset is slow to import
-
     began = time.monotonic()
     if overwrite not in ("partition", "never"):
         raise SpecError(f"overwrite must be 'partition' or 'never', got {overwrite!r}.")
-    table, root = open_table(source), local_path(sink)
+    table, place = open_table(source), TableRef.of(sink)
     if table.uri is not None:
-        _refuse_overlap(Path(table.uri).resolve(), root.resolve())
+        _refuse_overlap(Path(table.uri).resolve(), Path(place.uri).resolve())
     wanted: Sequence[Mapping[str, Any]] = [partition or {}]
     if not partition and table.partition_columns:
         wanted = table.partitions(where)
@@ -228,7 +229,7 @@ def score(
         ScoredPartition.of(
             model,
             table,
-            root,
+            place,
             one,
             where=where,
             columns=columns,
@@ -261,7 +262,7 @@ def score(
         partitions=[part.sink.partition for part in done if part.sink.partition],
         skipped=skipped,
         model_id=model.id,
-        uri=str(root),
+        uri=place.uri,
         commit_id=commits[0] if len(commits) == 1 else digest(commits),
         seconds=time.monotonic() - began,
     )

@@ -1,8 +1,9 @@
 """Finding plugins: built-ins in one tuple, third parties by entry point, failures named.
 
 A broken plugin is never passed over in silence. `estimators`, which lists all, raises. Asking for
-one estimator that does load works and logs the broken plugin as an error; asking for one that
-does not load raises with the cause, so one bad distribution cannot stop models that do not need it.
+one estimator or table format that does load works and logs the broken plugin as an error; asking
+for one that does not load raises with the cause, so one bad distribution cannot stop models that do
+not need it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import importlib.metadata
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from typing import TypeVar
 
 import pluggy
 
 from probclass_core import hookspecs
 from probclass_core.errors import PluginError, nearest, one_of
 from probclass_core.estimator import PROBCLASS_API, EstimatorFactory, EstimatorPlugin
+from probclass_core.table_format import TableFormat
 
 log = logging.getLogger(__name__)
+
+_Offer = TypeVar("_Offer", EstimatorPlugin, TableFormat)
 
 ENTRY_POINT_GROUP = "probclass"
 BUILT_IN = (
@@ -35,7 +39,16 @@ BUILT_IN = (
     "probclass_core.estimators.multinomial",
     "probclass_core.estimators.poisson",
     "probclass_core.estimators.knn_density",
+    "probclass_core.tables.formats",
 )
+
+Descriptor = EstimatorPlugin | TableFormat
+
+_KINDS: Mapping[str, type[Descriptor]] = {
+    "probclass_estimators": EstimatorPlugin,
+    "probclass_table_formats": TableFormat,
+}
+"""Hook to what it yields."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +56,13 @@ class Registry:
     """What was found.
 
     Attributes:
-        manager: pluggy's manager, for hooks to come.
-        plugins: estimator name to descriptor.
+        estimators: name to descriptor.
+        table_formats: name to descriptor, the built-in ones first.
         failures: what could not be loaded, one error per plugin or clash.
     """
 
-    manager: pluggy.PluginManager
-    plugins: Mapping[str, EstimatorPlugin]
+    estimators: Mapping[str, EstimatorPlugin]
+    table_formats: Mapping[str, TableFormat]
     failures: Sequence[PluginError] = field(default_factory=tuple)
 
 
@@ -68,7 +81,7 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     failures: list[PluginError] = []
-    origin: dict[str, list[tuple[str, EstimatorPlugin]]] = {}
+    origin: dict[tuple[type, str], list[tuple[str, Descriptor]]] = {}
 
     def admit(plugin: object, source: str) -> None:
         _check_version(plugin, source)
@@ -81,7 +94,8 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
             reason = " ".join(str(error).split())
             raise PluginError(f"plugin {source}: {reason}") from error
         for descriptor in offered:
-            origin.setdefault(descriptor.name, []).append((source, descriptor))
+            key = type(descriptor), descriptor.name
+            origin.setdefault(key, []).append((source, descriptor))
 
     for module in BUILT_IN:
         admit(importlib.import_module(module), f"{module} (built in)")
@@ -98,9 +112,13 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
             )
             failure.__cause__ = error
             failures.append(failure)
-    failures.extend(_clash(name, offers) for name, offers in origin.items() if len(offers) > 1)
-    plugins = {name: offers[0][1] for name, offers in origin.items() if len(offers) == 1}
-    return Registry(manager, MappingProxyType(plugins), tuple(failures))
+    failures.extend(_clash(key[1], offers) for key, offers in origin.items() if len(offers) > 1)
+    found = [offers[0][1] for offers in origin.values() if len(offers) == 1]
+    return Registry(
+        {one.name: one for one in found if isinstance(one, EstimatorPlugin)},
+        {one.name: one for one in found if isinstance(one, TableFormat)},
+        tuple(failures),
+    )
 
 
 def find_estimator(name: str, found: Registry | None = None) -> EstimatorPlugin:
@@ -111,14 +129,24 @@ def find_estimator(name: str, found: Registry | None = None) -> EstimatorPlugin:
             to load, since it may have been theirs.
     """
     found = registry() if found is None else found
-    if name in found.plugins:
-        return found.plugins[name]
-    broken = "".join(f" Not loaded: {failure}" for failure in found.failures)
+    return _named(name, "estimator", found.estimators, found.failures)
+
+
+def find_table_format(name: str) -> TableFormat:
+    """The descriptor of one table format; raises as `find_estimator`."""
+    return _named(name, "table format", registry().table_formats, registry().failures)
+
+
+def _named(
+    name: str, kind: str, offers: Mapping[str, _Offer], failures: Sequence[PluginError]
+) -> _Offer:
+    if name in offers:
+        return offers[name]
+    broken = "".join(f" Not loaded: {failure}" for failure in failures)
     error = PluginError(
-        f"unknown estimator {name!r}; registered: {one_of(found.plugins)}."
-        f"{nearest(name, found.plugins)}{broken}"
+        f"unknown {kind} {name!r}; registered: {one_of(offers)}.{nearest(name, offers)}{broken}"
     )
-    error.__cause__ = found.failures[0] if found.failures else None
+    error.__cause__ = failures[0] if failures else None
     raise error
 
 
@@ -131,7 +159,7 @@ def estimator_plugins(found: Registry | None = None) -> dict[str, EstimatorPlugi
     found = registry() if found is None else found
     if found.failures:
         raise found.failures[0]
-    return dict(sorted(found.plugins.items()))
+    return dict(sorted(found.estimators.items()))
 
 
 def estimators() -> dict[str, EstimatorFactory]:
@@ -157,35 +185,36 @@ def _check_version(plugin: object, source: str) -> None:
         )
 
 
-def _offered(manager: pluggy.PluginManager, plugin: object) -> Iterable[EstimatorPlugin]:
-    if not manager.get_hookcallers(plugin):
+def _offered(manager: pluggy.PluginManager, plugin: object) -> Iterable[Descriptor]:
+    hooks = [caller.name for caller in manager.get_hookcallers(plugin) or ()]
+    if not hooks:
         raise PluginError(
-            "it implements no hook; write probclass_estimators and decorate it with "
+            f"it implements no hook; write {' or '.join(_KINDS)} and decorate it with "
             "probclass_core.hookimpl."
         )
     others = [other for other in manager.get_plugins() if other is not plugin]
-    caller = manager.subset_hook_caller("probclass_estimators", others)
-    try:
-        returned = caller()
-        offers = [descriptor for offer in returned for descriptor in offer]
-    except Exception as error:
-        raise PluginError(
-            f"probclass_estimators failed: {type(error).__name__}: {error}."
-        ) from error
-    if not returned:
-        raise PluginError("probclass_estimators gave None; it must yield EstimatorPlugin values.")
-    for descriptor in offers:
-        if not isinstance(descriptor, EstimatorPlugin):
-            raise PluginError(
-                f"probclass_estimators gave {descriptor!r}; it must yield EstimatorPlugin values."
-            )
-        yield descriptor
+    for hook in hooks:
+        kind = _KINDS[hook]
+        try:
+            returned = manager.subset_hook_caller(hook, others)()
+            offers = [descriptor for offer in returned for descriptor in offer]
+        except Exception as error:
+            raise PluginError(f"{hook} failed: {type(error).__name__}: {error}.") from error
+        if not returned:
+            raise PluginError(f"{hook} gave None; it must yield {kind.__name__} values.")
+        for descriptor in offers:
+            if not isinstance(descriptor, kind):
+                raise PluginError(
+                    f"{hook} gave {descriptor!r}; it must yield {kind.__name__} values."
+                )
+            yield descriptor
 
 
-def _clash(name: str, offers: Sequence[tuple[str, EstimatorPlugin]]) -> PluginError:
+def _clash(name: str, offers: Sequence[tuple[str, Descriptor]]) -> PluginError:
+    kind = "estimator" if isinstance(offers[0][1], EstimatorPlugin) else "table format"
     sources = "; ".join(source for source, _ in offers)
     return PluginError(
-        f"estimator {name!r} is offered by {len(offers)} plugins: {sources}. "
+        f"{kind} {name!r} is offered by {len(offers)} plugins: {sources}. "
         "Uninstall all but one, or have them renamed."
     )
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,9 +15,10 @@ from probclass_core.engines.local import ordered_map
 from probclass_core.errors import TableError
 from probclass_core.model import Model
 from probclass_core.scoring import PosteriorFormat, Scorer
+from probclass_core.table_format import TableRef
+from probclass_core.tables import open_sink
 from probclass_core.tables.filters import Where, typed_partition
-from probclass_core.tables.staging import ParquetSink
-from probclass_core.tables.table import Plan, Table
+from probclass_core.tables.table import Plan, Sink, Table
 
 Counted = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -36,7 +36,7 @@ class ScoredPartition:
 
     plan: Plan
     scorer: Scorer
-    sink: ParquetSink
+    sink: Sink
     commit: Mapping[str, Any]
 
     @classmethod
@@ -44,7 +44,7 @@ class ScoredPartition:
         cls,
         model: Model,
         table: Table,
-        root: Path,
+        place: TableRef,
         partition: Mapping[str, Any],
         *,
         where: Where,
@@ -77,8 +77,8 @@ class ScoredPartition:
             "schema": [[field.name, str(field.type)] for field in scorer.schema],
             **({} if scorer.rule == DecisionRule() else {"decision": scorer.rule.to_dict()}),
         }
-        commit = {"commit_id": digest(identity), **identity}
-        return cls(plan, scorer, ParquetSink(root, partition), commit)
+        commit = {"commit_id": digest(identity), **identity, "input_version": plan.version}
+        return cls(plan, scorer, open_sink(place, partition), commit)
 
     @property
     def commit_id(self) -> str:
@@ -86,7 +86,7 @@ class ScoredPartition:
         return str(self.commit["commit_id"])
 
     @property
-    def standing(self) -> dict[str, Any] | None:
+    def standing(self) -> Mapping[str, Any] | None:
         """The record of what stands there, where it came of the very same; else none."""
         record = self.sink.commit
         same = record is not None and record.get("commit_id") == self.commit_id
@@ -119,9 +119,9 @@ class ScoredPartition:
         Raises:
             TableError: something stands there that came of other inputs.
         """
-        if self.sink.target.exists():
+        if self.sink.occupied:
             raise TableError(
-                f"{self.sink.target} is there already and came of other inputs; remove it, or "
+                f"{self.sink.place} is there already and came of other inputs; remove it, or "
                 "score with overwrite='partition'."
             )
 

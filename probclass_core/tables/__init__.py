@@ -1,47 +1,90 @@
 """Tables: where rows come from and where scored rows go.
 
-table       the interface: a Table plans fragments, a Fragment reads record batches
-filters     partition and row filters, from plain values to Arrow expressions
-memory      tables, frames and readers in memory
-parquet     Parquet files and Hive-partitioned directories, read
-staging     a partition written aside, checked, and put in place at once
-swap        the one atomic step of a commit
+table         the interface: a Table plans fragments, a Fragment reads record batches; a Sink stages
+filters       partition and row filters, from plain values to Arrow expressions
+memory        tables, frames and readers in memory
+formats       the built-in formats: what a path or URI can hold
+dataset       Parquet files of any format, planned and read
+parquet       Parquet files and Hive-partitioned directories, found
+parquet_file  one Parquet file, written
+staging       a directory of Parquet written aside, checked, and put in place at once
+swap          the one atomic step of that commit
+delta         Delta Lake: a version read
+delta_sink    Delta Lake: a partition replaced by one entry of the log
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from probclass_core.errors import TableError
+from probclass_core.plugins import find_table_format, registry
+from probclass_core.table_format import TableFormat, TableRef
 from probclass_core.tables.memory import MemoryTable, ReaderTable
-from probclass_core.tables.table import Table
+from probclass_core.tables.table import Sink, Table
 
-__all__ = ["open_table"]
+__all__ = ["open_sink", "open_table"]
+
+_DEFAULT_FORMAT = "parquet"
 
 
 def open_table(source: Any) -> Table:
     """The table behind a source.
 
     Args:
-        source: a path or URI of Parquet files; a pyarrow Table, RecordBatch, Dataset or
+        source: a path, URI or `TableRef`; a pyarrow Table, RecordBatch, Dataset or
             RecordBatchReader (read once); a pandas or polars DataFrame; a mapping of columns; a
             `Table`.
 
     Raises:
-        TableError: the path holds no Parquet table.
+        TableError: the path holds no table.
         DataError: the object is none of these.
+        PluginError: no such format.
     """
     if isinstance(source, Table):
         return source
     if isinstance(source, pa.RecordBatchReader):
         return ReaderTable(source)
-    if isinstance(source, (str, Path)) or _is_dataset(source):
-        from probclass_core.tables.parquet import ParquetTable
+    if isinstance(source, (str, Path, TableRef)):
+        ref = TableRef.of(source)
+        return _format_of(ref).open(ref)
+    if _is_dataset(source):
+        from probclass_core.tables.dataset import DatasetTable
 
-        return ParquetTable(source)
+        return DatasetTable(source)
     return MemoryTable(source)
+
+
+def open_sink(sink: str | Path | TableRef, partition: Mapping[str, Any]) -> Sink:
+    """Where a partition of a table is to stand.
+
+    Args:
+        sink: path, URI or `TableRef`.
+        partition: values of the partition columns, outermost first; none for the whole table.
+
+    Raises:
+        TableError: the place cannot hold such a table, or its format is only read.
+        PluginError: no such format.
+    """
+    ref = TableRef.of(sink)
+    found = _format_of(ref)
+    if found.sink is None:
+        raise TableError(f"{ref.uri}: tables of format {found.name!r} are read, not written.")
+    if not ref.newest:
+        raise TableError(f"{ref.uri}: an earlier version is read, not written; leave it out.")
+    return found.sink(ref, partition)
+
+
+def _format_of(ref: TableRef) -> TableFormat:
+    if ref.format is not None:
+        return find_table_format(ref.format)
+    formats = registry().table_formats
+    claims = (found for found in formats.values() if found.recognises(ref))
+    return next(claims, formats[_DEFAULT_FORMAT])
 
 
 def _is_dataset(source: Any) -> bool:

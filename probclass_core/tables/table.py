@@ -1,8 +1,9 @@
-"""The interface of a table: plan fragments, read record batches."""
+"""The interface of a table: plan fragments, read record batches; stage rows, publish them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -30,12 +31,14 @@ class Plan:
         fragments: in a fixed order, the same for the same input.
         rows: how many rows they hold before any row filter; none where nobody knows.
         snapshot: digest of the input's state; none where it has no identity to speak of.
+        version: of the table, where its format counts them.
     """
 
     schema: pa.Schema
     fragments: Sequence[Fragment]
     rows: int | None
     snapshot: str | None
+    version: int | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, fragment by fragment."""
@@ -85,6 +88,68 @@ class Table(Protocol):
         Raises:
             DataError: a column is not there, or of types that do not go together.
             TableError: the partition is not there, or files cannot be read.
+        """
+        ...
+
+
+class Staged(Protocol):
+    """A partition in the making, which no reader sees."""
+
+    @property
+    def rows(self) -> int:
+        """How many were written so far."""
+        ...
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows.
+
+        Raises:
+            TableError: the disk is full or the like; it may be told of at a later call.
+        """
+        ...
+
+    def publish(self) -> None:
+        """Check what was written and put it in place in one step: the commit.
+
+        Raises:
+            TableError: it is not what was written, the place cannot be taken, or another writer
+                has taken it meanwhile.
+        """
+        ...
+
+
+class Sink(Protocol):
+    """Where one partition (or one whole unpartitioned table) is to stand."""
+
+    @property
+    def place(self) -> str:
+        """Of the partition, for messages."""
+        ...
+
+    @property
+    def partition(self) -> Mapping[str, Any]:
+        """Values of the partition columns, outermost first."""
+        ...
+
+    @property
+    def occupied(self) -> bool:
+        """Whether something stands there."""
+        ...
+
+    @property
+    def commit(self) -> Mapping[str, Any] | None:
+        """The record of what stands there, with its ``rows``; none where others made it."""
+        ...
+
+    def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> AbstractContextManager[Staged]:
+        """Write aside; leaving the block without `Staged.publish` leaves everything as it was.
+
+        Args:
+            schema: of the rows, without the partition columns.
+            commit: the record to keep with them.
+
+        Raises:
+            TableError: the place cannot be written.
         """
         ...
 

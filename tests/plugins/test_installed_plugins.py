@@ -213,3 +213,48 @@ except pk.PluginError as error:
     assert "no licence found" in refused
     assert refused.endswith("PluginError")
     assert done.stderr.count("ERROR plugin 'expo' (expo) of expo 1.2 cannot be loaded") == 1
+
+
+def test_a_table_format_of_another_distribution_is_read_and_only_read(tmp_path: Path) -> None:
+    """The format of the page on plugins, once installed."""
+    page = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+    source = page.split("## Table formats")[1].split("```py\n")[1].split("```")[0]
+    install(tmp_path, "tables-of-text", source)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("x,y\n1.0,a\n2.0,a\n3.0,a\n10.0,b\n20.0,b\n30.0,b\n")
+    script = f"""
+spec = pk.ModelSpec("y", [pk.Block("gaussian_diagonal", ["x"])])
+named = pk.TableRef({str(rows)!r}, format="csv")
+prefixed = "csv+file://" + {str(rows)!r}
+print(*{{pk.fit(one, spec).id == pk.fit(table, spec).id for one in (named, prefixed, named.uri)}})
+for source, sink in [
+    (table, prefixed), (table, "tsv+file:///nowhere"), ({str(tmp_path / "none.csv")!r}, "scored")
+]:
+    try:
+        pk.score(pk.fit(table, spec), source, sink)
+    except pk.ProbClassError as error:
+        print(type(error).__name__, error)
+"""
+    done = run(tmp_path, script)
+    assert done.returncode == 0, done.stderr
+    same, only_read, unknown, missing = done.stdout.splitlines()
+    assert same == "True"
+    assert only_read.endswith("tables of format 'csv' are read, not written.")
+    assert (
+        "PluginError unknown table format 'tsv'; registered: 'csv', 'delta', 'parquet'" in unknown
+    )
+    assert missing.startswith("TableError cannot read")
+
+
+def test_a_hook_that_yields_something_else_is_named(tmp_path: Path) -> None:
+    source = """
+import probclass_core as pk
+PROBCLASS_API = 1
+@pk.hookimpl
+def probclass_table_formats():
+    yield "csv"
+"""
+    install(tmp_path, "tables-of-text", source)
+    said = refusal(tmp_path)
+    assert "probclass_table_formats gave 'csv'; it must yield TableFormat values" in said
+    assert "tables-of-text 1.2" in said

@@ -1,0 +1,91 @@
+"""Which table, and in which format: what a plugin registers so that its tables are found.
+
+A format is a descriptor with a name and two functions: one opens a table to read, one opens the
+place of a partition to write. The built-in formats are registered in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probclass_core.errors import TableError
+
+if TYPE_CHECKING:
+    from probclass_core.tables.table import Sink, Table
+
+
+@dataclass(frozen=True)
+class TableRef:
+    """The address of a table, where a path alone does not say enough.
+
+    Attributes:
+        uri: path or URI; a prefix names the format, as in ``delta+s3://bucket/table``.
+        format: name of a registered format; by default what the prefix or a look at the place says.
+        version: version or snapshot to read; by default the newest.
+        timestamp: read the version that was the newest at this time; not together with `version`.
+        options: storage or catalog options, as the format's own library takes them.
+
+    Raises:
+        TableError: version and timestamp are both given, or the prefix and `format` differ.
+    """
+
+    uri: str
+    format: str | None = None
+    version: int | None = None
+    timestamp: datetime | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.version is not None and self.timestamp is not None:
+            raise TableError(f"{self.uri}: give a version or a timestamp to read, not both.")
+        prefix, plus, rest = self.uri.partition("+")
+        if plus and "://" in rest and prefix.isidentifier():
+            if self.format not in (None, prefix):
+                raise TableError(f"{self.uri} is of format {prefix!r}, not {self.format!r}.")
+            object.__setattr__(self, "format", prefix)
+            object.__setattr__(self, "uri", rest)
+        object.__setattr__(self, "uri", self.uri.removeprefix("file://"))
+
+    @classmethod
+    def of(cls, place: object) -> TableRef:
+        """The reference itself, or one to a path or URI.
+
+        Raises:
+            TableError: it is neither.
+        """
+        if isinstance(place, cls):
+            return place
+        if not isinstance(place, (str, Path)):
+            raise TableError(
+                f"{place!r} is no path; a table is named by its path or URI, as text or Path."
+            )
+        return cls(str(place))
+
+    @property
+    def newest(self) -> bool:
+        """Whether no earlier version is asked for."""
+        return self.version is None and self.timestamp is None
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """What a plugin registers: a format of tables.
+
+    Attributes:
+        name: as in `TableRef.format` and before the ``+`` of a URI.
+        summary: one line for ``probclass table formats``.
+        recognises: whether a place without a named format holds such a table; cheap, and false
+            where it does not know.
+        open: the table at a place.
+        sink: where a partition of the table is to stand; none for a format that is only read.
+    """
+
+    name: str
+    summary: str
+    recognises: Callable[[TableRef], bool]
+    open: Callable[[TableRef], Table]
+    sink: Callable[[TableRef, Mapping[str, Any]], Sink] | None = None

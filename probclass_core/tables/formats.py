@@ -1,0 +1,77 @@
+"""The built-in formats of tables. Their modules are imported when a table of theirs is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probclass_core.errors import TableError
+from probclass_core.estimator import PROBCLASS_API
+from probclass_core.hookspecs import hookimpl
+from probclass_core.table_format import TableFormat, TableRef
+
+if TYPE_CHECKING:
+    from probclass_core.tables.table import Sink, Table
+
+__all__ = ["PROBCLASS_API", "probclass_table_formats"]
+
+
+def _open_parquet(ref: TableRef) -> Table:
+    from probclass_core.tables.parquet import parquet_table
+
+    _refuse_options(ref)
+    return parquet_table(ref.uri)
+
+
+def _parquet_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
+    from probclass_core.tables.parquet import local_path
+    from probclass_core.tables.staging import ParquetSink
+
+    _refuse_options(ref)
+    return ParquetSink(local_path(ref.uri), partition)
+
+
+def _refuse_options(ref: TableRef) -> None:
+    if not ref.newest:
+        raise TableError(
+            f"{ref.uri} is a directory of Parquet files, which keeps no versions; "
+            "leave version and timestamp out."
+        )
+    if ref.options:
+        raise TableError(f"{ref.uri}: Parquet files on a local disk take no options.")
+
+
+def _is_delta(ref: TableRef) -> bool:
+    return (Path(ref.uri) / "_delta_log").is_dir()
+
+
+def _open_delta(ref: TableRef) -> Table:
+    from probclass_core.tables.delta import delta_table
+
+    return delta_table(ref)
+
+
+def _delta_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
+    from probclass_core.tables.delta_sink import DeltaSink
+
+    return DeltaSink(ref, partition)
+
+
+@hookimpl
+def probclass_table_formats() -> Iterable[TableFormat]:
+    """Registers Delta and Parquet."""
+    yield TableFormat(
+        name="delta",
+        summary="Delta Lake: versions, and commits by the log",
+        recognises=_is_delta,
+        open=_open_delta,
+        sink=_delta_sink,
+    )
+    yield TableFormat(
+        name="parquet",
+        summary="Parquet files and Hive-partitioned directories on a local disk",
+        recognises=lambda ref: False,  # what no other format claims is taken for Parquet
+        open=_open_parquet,
+        sink=_parquet_sink,
+    )

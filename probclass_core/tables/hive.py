@@ -1,0 +1,25 @@
+"""Directories that spell out the values of partition columns, as Hive names them."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from probclass_core.errors import TableError
+from probclass_core.spec import category_text
+
+
+def hive_segment(name: str, value: Any) -> str:
+    """The directory of a partition value, escaped as Hive does.
+
+    Raises:
+        TableError: a column whose name would hide the directory from readers, or split it.
+    """
+    if name.startswith(("_", ".")) or set(name) & set("/="):
+        raise TableError(
+            f"column {name!r} cannot name a partition: readers pass over names that begin with '_' "
+            "or '.', and '/' or '=' would be misread; rename it."
+        )
+    if value is None:
+        return f"{name}=__HIVE_DEFAULT_PARTITION__"
+    return f"{name}={quote(category_text(value), safe=' -_.~')}"

@@ -1,0 +1,133 @@
+"""Rows on their way into one Parquet file, whatever table it is to be part of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
+
+from probclass_core.arrays import BATCH_ROWS
+from probclass_core.errors import TableError
+
+_COMMIT_KEY = b"probclass.commit"
+_ROW_GROUP = 4 * BATCH_ROWS
+
+
+@contextmanager
+def cannot_write(place: str) -> Iterator[None]:
+    """Turns what a storage says into an error of ours that names the place."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise TableError(
+            f"cannot write {place}: {reason}; what stood there is unchanged."
+        ) from error
+
+
+def commit_record(path: str | Path, filesystem: FileSystem | None = None) -> dict[str, Any]:
+    """The commit record in a file's footer, with its ``rows``.
+
+    Raises:
+        KeyError: it has none.
+        OSError, ArrowException, ValueError: it cannot be read.
+    """
+    footer = pq.read_metadata(path, filesystem=filesystem)
+    return {**json.loads((footer.metadata or {})[_COMMIT_KEY]), "rows": footer.num_rows}
+
+
+class RowsToParquet:
+    """One Parquet file, written row group by row group; one is written while the next is made.
+
+    Args:
+        path: of the new file.
+        schema: of the rows.
+        commit: a record of plain values for the file's footer.
+        place: where the rows are to stand in the end, for messages.
+        filesystem: that the path is of; the local one by default.
+
+    Raises:
+        TableError: the file cannot be made.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        schema: pa.Schema,
+        commit: Mapping[str, Any],
+        *,
+        place: str,
+        filesystem: FileSystem | None = None,
+    ) -> None:
+        self.rows = 0
+        self._path = path
+        self._place = place
+        self._filesystem = filesystem
+        record = json.dumps(dict(commit), sort_keys=True).encode()
+        self._schema = schema.with_metadata({**(schema.metadata or {}), _COMMIT_KEY: record})
+        self._pending: list[pa.RecordBatch] = []
+        # Dictionary pages pay for text and cost time for floats that never repeat.
+        text = [column.name for column in schema if not pa.types.is_floating(column.type)]
+        with cannot_write(self._place):
+            self._writer = pq.ParquetWriter(
+                path, self._schema, use_dictionary=text, filesystem=filesystem
+            )
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="probclass-write")
+        self._under_way: Future[None] | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows.
+
+        Raises:
+            TableError: the disk is full or the like; it may be told of at the next row group.
+        """
+        self.rows += batch.num_rows
+        self._pending.append(batch)
+        if sum(part.num_rows for part in self._pending) >= _ROW_GROUP:
+            self._flush()
+
+    def finish(self) -> None:
+        """Write what is left, close the file and read its footer back.
+
+        Raises:
+            TableError: it could not be written, or does not hold what was written.
+        """
+        self._flush()
+        self._settle()
+        with cannot_write(self._place):
+            self._writer.close()
+            held = pq.read_metadata(self._path, filesystem=self._filesystem).num_rows
+        if held != self.rows:
+            raise TableError(f"{self._path} holds {held} rows of {self.rows} written.")
+
+    def close(self) -> None:
+        """Let go of the file, whatever has become of it."""
+        self._pending.clear()
+        self._thread.shutdown()
+        with suppress(OSError, pa.ArrowException):  # a finished file is closed already
+            self._writer.close()
+
+    def _flush(self) -> None:
+        if self._pending:
+            table = pa.Table.from_batches(self._pending).replace_schema_metadata(
+                self._schema.metadata
+            )
+            self._pending.clear()
+            self._settle()
+            self._under_way = self._thread.submit(
+                self._writer.write_table, table, row_group_size=_ROW_GROUP
+            )
+
+    def _settle(self) -> None:
+        """Wait for the row group that is being written."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            with cannot_write(self._place):
+                under_way.result()

@@ -1,0 +1,76 @@
+"""Bins that make no sense, or columns that cannot be cut."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import probclass_core as pc
+
+ROWS = pa.table({"c": ["a", "b"] * 3, "x": [1.0, 2, 3, 4, 5, 6], "u": ["p", "q"] * 3})
+
+OPTIONS: list[tuple[pc.Block, str]] = [
+    (
+        pc.Block("discretized", ["x"], method="quantile"),
+        "method must be one of 'frequency', 'mdl', 'width', got 'quantile'",
+    ),
+    (pc.Block("discretized", ["x"], bin=5), r"no option 'bin'; it has .* Did you mean 'bins'\?"),
+    (pc.Block("discretized", ["x"], bins=1), "bins must be a whole number of at least 2, got 1"),
+    (pc.Block("discretized", ["x"], bins=2.5), "bins must be a whole number of .*got 2.5"),
+    (pc.Block("discretized", ["x"], cells=3), "cells must be a whole number of at least 4, got 3"),
+    (
+        pc.Block("discretized", ["x"], pseudo_count=-1),
+        "pseudo_count must be a number of at least 0, got -1",
+    ),
+    (
+        pc.Block("discretized", ["x"], pseudo_count={"x": 1}),
+        "pseudo_count must be a number of at least 0, got {'x': 1}",
+    ),
+    (pc.Block("discretized", ["x", "u"]), "column 'u' is string, but it models numbers"),
+]
+
+
+@pytest.mark.parametrize(("block", "message"), OPTIONS)
+def test_an_option_that_makes_no_sense(block: pc.Block, message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message) as caught:
+        pc.fit(ROWS, pc.ModelSpec("c", [block]))
+    assert str(caught.value).startswith("discretized")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", [None, math.nan])
+def test_a_column_without_any_value(missing: float | None) -> None:
+    table = {"c": ["a", "b"], "x": pa.array([missing, None], pa.float64())}
+    spec = pc.ModelSpec("c", [pc.Block("discretized", ["x"])])
+    with pytest.raises(pc.DataError, match="column 'x' has no value in any training row; leave it"):
+        pc.fit(table, spec)
+
+
+def test_a_class_without_any_value() -> None:
+    table = {"c": ["a", "a", "b"], "x": [1.0, 2.0, None]}
+    bare = pc.Block("discretized", ["x"], method="width", bins=2, pseudo_count=0)
+    with pytest.raises(pc.DataError, match="class 'b' has no value of column 'x' and the pseudo_c"):
+        pc.fit(table, pc.ModelSpec("c", [bare]))
+    even = pc.fit(
+        table, pc.ModelSpec("c", [pc.Block("discretized", ["x"], method="width", bins=2)])
+    )
+    masses = np.exp(even.log_likelihood_by_block({"x": [-9.0, 9.0]})[:, 1, 0])
+    assert masses == pytest.approx([1 / 2, 1 / 2])
+
+
+def test_infinities_are_refused_in_training_and_in_scoring() -> None:
+    spec = pc.ModelSpec("c", [pc.Block("discretized", ["x"])])
+    with pytest.raises(pc.DataError, match="column 'x' holds 1 infinite value; make them null"):
+        pc.fit({"c": ["a", "b"], "x": [1.0, math.inf]}, spec)
+    with pytest.raises(pc.DataError, match="column 'x' holds 2 infinite values"):
+        pc.fit(ROWS, spec).predict({"x": [math.inf, -math.inf]})
+
+
+def test_bins_have_no_evidence() -> None:
+    estimator = pc.estimators()["discretized"](pa.schema([("x", pa.float64())]), {})
+    statistics = pc.summarize(ROWS, pc.ModelSpec("c", [pc.Block("discretized", ["x"])]))
+    with pytest.raises(pc.NotSupportedError, match="discretized offers no log evidence"):
+        estimator.log_evidence(statistics.blocks["discretized"])
