@@ -36,6 +36,9 @@ _ENCODED = "arrow-schema:"
 _MERGE_EVERY = 64
 """Batches after which partial statistics are merged, so that memory does not grow with rows."""
 
+_MERGE_ROWS = 500_000
+"""Rows of partial statistics after which they are merged sooner: bins and cells have many."""
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -133,7 +136,7 @@ def summarize_batches(
             for block in spec.blocks:
                 parts, estimator = block_parts[str(block.name)], estimators[str(block.name)]
                 parts.append(estimator.summarize(select(batch, block.columns), labels, weights))
-                if len(parts) >= _MERGE_EVERY and not _state_grows(block.estimator):
+                if _merge_now(parts) and not _state_grows(block.estimator):
                     parts[:] = [estimator.merge(parts)]
         on_rows(read)
     classes = _merged_classes(class_parts, kind)
@@ -333,6 +336,12 @@ def _few(classes: pa.Table) -> pa.Table:
             "a class is one of a few: cut it into classes first."
         )
     return classes
+
+
+def _merge_now(parts: Sequence[pa.Table]) -> bool:
+    """Whether there are many parts, or they are large beside the first, the last merge's result."""
+    recent = sum(part.num_rows for part in parts[1:])
+    return len(parts) >= _MERGE_EVERY or recent >= max(_MERGE_ROWS, parts[0].num_rows)
 
 
 def _state_grows(estimator: str) -> bool:

@@ -110,7 +110,7 @@ class Discretized(LikelihoodEstimator):
             bins = len(cuts) + 1
             bin_of = np.searchsorted(cuts, cells.values, side="right")
             counts = np.zeros((len(classes), bins))
-            np.add.at(counts, (slice(None), bin_of), cells.counts)
+            np.add.at(counts.T, bin_of, cells.counts.T)
             repeat = pa.array(np.repeat(np.arange(len(classes)), bins))
             parts.append(
                 pa.table(

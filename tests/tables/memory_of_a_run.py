@@ -1,6 +1,6 @@
 """Fits or scores so many rows, made on the fly, and tells the peak memory of the process in MiB.
 
-Run as ``python memory_of_a_run.py fit|score <rows> <folder>``.
+Run as ``python memory_of_a_run.py fit|bins|score <rows> <folder>``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def batch() -> pa.RecordBatch:
     noise = np.random.default_rng(0)
     numbers = {name: noise.normal(size=BATCH) for name in "abcdef"}
     labels = {"label": noise.choice(["p", "q", "r"], BATCH), "u": noise.choice(["N", "S"], BATCH)}
-    return pa.record_batch({**numbers, **labels})
+    return pa.record_batch({**numbers, **labels, "g": noise.integers(0, BATCH // 2, BATCH)})
 
 
 def stream(rows: int) -> pa.RecordBatchReader:
@@ -49,6 +49,16 @@ def fit(rows: int, folder: Path) -> None:
     assert pc.fit(stream(rows), SPEC, workers=1).training["rows"] == rows
 
 
+def bins(rows: int, folder: Path) -> None:
+    """Fit estimators whose statistics of a batch are as long as the batch, or nearly."""
+    blocks = [
+        pc.Block("discretized", list("abcdef")),
+        pc.Block("categorical_joint", ["g"], domain={"g": list(range(BATCH // 2))}),
+    ]
+    spec = pc.ModelSpec("label", blocks)
+    assert pc.fit(stream(rows), spec, workers=1).training["rows"] == rows
+
+
 def score(rows: int, folder: Path) -> None:
     """Score, and read the scored table back."""
     model = pc.fit(stream(BATCH), SPEC)
@@ -58,5 +68,5 @@ def score(rows: int, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"fit": fit, "score": score}[sys.argv[1]](int(sys.argv[2]), Path(sys.argv[3]))
+    {"fit": fit, "bins": bins, "score": score}[sys.argv[1]](int(sys.argv[2]), Path(sys.argv[3]))
     sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}\n")

@@ -14,7 +14,10 @@ FILLED = 500_000
 """Rows from which a scoring has filled its first row group; below, its memory depends on them."""
 
 
-@pytest.mark.parametrize(("what", "rows", "times"), [("fit", 200_000, 10), ("score", FILLED, 5)])
+@pytest.mark.parametrize(
+    ("what", "rows", "times"),
+    [("fit", 200_000, 10), ("bins", 750_000, 4), ("score", FILLED, 5)],
+)
 def test_peak_memory_does_not_grow_with_the_rows(
     tmp_path: Path, what: str, rows: int, times: int
 ) -> None:
