@@ -239,12 +239,15 @@ def _shares(
     likelihood, batch = model.likelihoods[name], select(batch, block.columns)
     values = [[_text(value) for value in column.to_pylist()] for column in batch.columns]
     if isinstance(likelihood, ItemisedLikelihood):
+        terms = any(pa.types.is_nested(column.type) for column in batch.columns)
         for row, two in enumerate(pair):
             cells = {column: values[j][row] for j, column in enumerate(block.columns)}
-            items = likelihood.itemise(batch.slice(row, 1)).items()
+            if all(value is None for value in cells.values()):
+                yield [_Push("block", name, None, None, 0.0, 0.0)]
+                continue
             yield [
-                _Push("item", name, item, cells.get(item), *share[two].tolist())
-                for item, share in items
+                _Push("item", name, item, None if terms else cells.get(item), *share[two].tolist())
+                for item, share in likelihood.itemise(batch.slice(row, 1)).items()
             ]
     elif find_estimator(block.estimator).traits.factorises or len(block.columns) == 1:
         shares = _by_feature(likelihood, batch, pair)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _LABEL, _VALUE, _NUMBER, _HALF_BAR = 18, 24, 9, 7
+_WITHOUT_VALUE = {"feature": "missing", "block": "missing", "item": "in {block}"}
 _LONGEST_VALUE = 120
 """Characters of a value to show, which may be a whole text."""
 
@@ -36,7 +37,7 @@ def _lines(entry: Mapping[str, Any], largest: float) -> Iterator[str]:
     label = entry["item"] or entry["block"] or entry["entry"]
     value = entry["value"]
     if value is None:
-        value = "missing" if entry["entry"] in ("feature", "block") else ""
+        value = _WITHOUT_VALUE.get(entry["entry"], "").format(**entry)
     value = value if len(value) <= _LONGEST_VALUE else value[: _LONGEST_VALUE - 2] + " …"
     # The features of a whole block stand one below the other.
     parts = value.split(", ") if entry["entry"] == "block" else [value]

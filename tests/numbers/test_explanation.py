@@ -226,6 +226,57 @@ def test_pushes_without_end() -> None:
     assert ledger(lumped, 0)["rest"]["weight"] == math.inf
 
 
+MAILS = pa.table(
+    {
+        "words": [
+            ["free", "win", "now", "free"],
+            ["meeting", "now"],
+            ["free", "free", "cash"],
+            ["lunch", "meeting", "words"],
+            None,
+            [],
+        ],
+        "hour": [3.0, 9.0, 4.0, 12.0, 5.0, 10.0],
+        "c": ["spam", "ham"] * 3,
+    }
+)
+MULTINOMIAL = pc.Block("multinomial", "words", name="text")
+BERNOULLI = pc.Block("bernoulli", "words", name="text")
+
+
+@pytest.mark.parametrize("block", [MULTINOMIAL, BERNOULLI], ids=lambda block: block.estimator)
+def test_a_text_is_told_word_by_word(block: pc.Block) -> None:
+    model = fitted(MAILS, block, pc.Block("gaussian_diagonal", "hour"), label="c")
+    found = pc.explain(model, MAILS)
+    np.testing.assert_allclose(sums(found), found.rows["log_odds"], atol=1e-9)
+    cells = {
+        (cell["class"], cell["feature"]): cell["log_probability"]
+        for cell in model.parameters["text"].to_pylist()
+    }
+    entries = ledger(found, 0)
+    for word, times in (("free", 2), ("win", 1), ("now", 1)):
+        times = times if block is MULTINOMIAL else 1
+        by_hand = times * (cells["spam", word] - cells["ham", word])
+        assert entries[word]["weight"] == pytest.approx(by_hand)
+        assert (entries[word]["entry"], entries[word]["block"]) == ("item", "text")
+    assert ledger(found, 3)["words"]["value"] is None  # the word, not the column
+    missing = ledger(found, 4)["text"]
+    assert (missing["entry"], missing["value"], missing["weight"]) == ("block", None, 0.0)
+    some = pc.explain(model, MAILS, limit=1)
+    np.testing.assert_allclose(sums(some), sums(found), atol=1e-9)
+    assert list(ledger(some, 0)) == ["prior", "hour", "rest"]
+    assert "in text" in str(found)
+
+
+def test_counts_in_columns_are_told_column_by_column() -> None:
+    table = {"a": [1, 0, 2, 0], "b": [0, 3, 0, 1], "c": ["x", "y", "x", "y"]}
+    for kind in ("bernoulli", "multinomial", "poisson", "discretized"):
+        model = fitted(table, pc.Block(kind, ["a", "b"]), label="c")
+        found = pc.explain(model, table)
+        np.testing.assert_allclose(sums(found), found.rows["log_odds"], atol=1e-9)
+        assert ledger(found, 2)["a"]["value"] == "2"
+
+
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
 def test_calibration_is_an_entry(mixed: pc.Model, penguins: pa.Table, method: str) -> None:
     model = pc.calibrate(mixed, penguins, method)
