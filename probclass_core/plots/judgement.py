@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FEW = 30
+_LETTER, _TITLE = 0.085, 3.2
+"""Widths in inches: a letter of a label, the title of a matrix."""
 _Z = 1.959964
 """Of a standard normal, 95 % lie within ± this."""
 
@@ -107,23 +109,22 @@ def confusion(evaluation: Evaluation) -> Figure:
     counts = np.stack([column.to_numpy() for column in columns], axis=1)
     support = counts.sum(axis=1, keepdims=True)
     shares = counts / np.maximum(support, 1)
-    cell = 0.95 if len(names) <= 6 else 0.62
-    digits = len(f"{counts.max():,}")
-    cell = max(cell, 0.1 * digits + 0.15)
-    figure = blank_figure(2.8 + cell * len(names), 1.8 + 0.8 * cell * len(names))
+    labels = [short(name) for name in names]
+    with_rows = [f"{label} ({rows:,})" for label, rows in zip(labels, support[:, 0], strict=True)]
+    cell = max(0.95 if len(names) <= 6 else 0.62, 0.1 * len(f"{counts.max():,}") + 0.15)
+    across = max(cell * len(names), _TITLE)
+    longest = _LETTER * max(map(len, labels))
+    crowded = longest > across / len(names)
+    figure = blank_figure(
+        across + 0.6 + _LETTER * max(map(len, with_rows)),
+        0.8 * cell * len(names) + 0.9 + (0.75 * longest if crowded else 0.0),
+    )
     axes = figure.subplots()
     axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     _write_cells(axes, counts, shares, 10.0 if len(names) <= 6 else 8.0)
-    labels = [short(name) for name in names]
-    crowded = max(map(len, labels)) * 0.085 > cell
-    turned: dict[str, Any] = (
-        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-    )
-    axes.set_xticks(range(len(names)), labels, **turned)
-    axes.set_yticks(
-        range(len(names)),
-        [f"{label} ({rows:,})" for label, rows in zip(labels, support[:, 0], strict=True)],
-    )
+    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(names)), labels, **(turned if crowded else {}))
+    axes.set_yticks(range(len(names)), with_rows)
     axes.set_xlabel("predicted class")
     axes.set_ylabel("true class (rows)")
     axes.set_title("Rows, and their share of the true class", loc="left", fontsize=10)
@@ -177,6 +178,6 @@ def _write_cells(axes: Axes, counts: FloatArray, shares: FloatArray, size: float
         share = shares[row, column]
         rounded = f"{share:.0%}" if share >= 0.005 else "<1%"
         text = f"{count:,}\n{rounded}" if count else "0"
-        colour = "white" if share > 0.7 else INK if count else GREY
+        colour = "white" if share > 0.65 else INK if count else GREY
         axes.text(column, row, text, ha="center", va="center", fontsize=size, color=colour,
                   linespacing=1.1)  # fmt: skip

@@ -20,7 +20,7 @@ from probclass_core.arrays import (
     FloatArray,
     IntArray,
     as_table,
-    category_values,
+    category_codes,
     check_columns,
     is_numeric_type,
     label_codes,
@@ -153,9 +153,9 @@ def rows_by_class(
     codes = np.full(table.num_rows, MISSING, dtype=np.intp)
     if label in table.schema.names:
         check_columns(table.schema, [label])
-        names = pa.array(model.class_names)
-        texts = category_values(_array(table, label))
-        codes = label_codes(pa.array(texts, pa.string()), names)
+        own, labels = category_codes(table[label])
+        known = label_codes(pa.array(labels, pa.string()), pa.array(model.class_names))
+        codes = np.append(known, MISSING)[own]
     kept = ~np.any([np.isnan(each) for each in values], axis=0)
     if not kept.any():
         raise DataError(f"no row of the data has a value in {' and '.join(map(repr, columns))}.")
@@ -293,10 +293,8 @@ def _on_grid(marginal: Marginal, place: int, axes: tuple[FloatArray, ...]) -> Fl
     return values
 
 
-def _array(table: pa.Table, name: str) -> pa.Array:
-    column = table[name]
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
-
-
 def _column(table: pa.Table, name: str) -> FloatArray:
-    return numeric_column(pa.record_batch([_array(table, name)], names=[name]), name)
+    """One column of a table that is one chunk at most."""
+    column = table[name]
+    array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    return numeric_column(pa.record_batch([array], names=[name]), name)

@@ -125,8 +125,11 @@ def axis_label(column: str) -> str:
 
 
 def short(name: str) -> str:
-    """A name, its end cut off where it is very long."""
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    """A name, without its middle where it is very long: long names often differ at their ends."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    half = _LONGEST_NAME // 2
+    return f"{name[: half - 1]}…{name[-half:]}"
 
 
 def by_lot(rows: IntArray, most: int = MOST_POINTS) -> IntArray:

@@ -1,0 +1,193 @@
+"""One column, class by class: curves are the densities, bars the probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from artists import fits, labelled, legend, lines
+from matplotlib.axes import Axes
+from matplotlib.patches import StepPatch
+from scipy.stats import norm, poisson
+from sklearn.metrics import mutual_info_score
+
+import probclass_core as pc
+from probclass_core.plots import category_masses, class_densities
+
+SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
+
+
+@pytest.fixture(scope="module")
+def birds(penguins: pa.Table) -> pc.Model:
+    return pc.fit(penguins, pc.ModelSpec.auto(penguins, label="species"))
+
+
+def fit(rows: dict[str, Any], estimator: str, column: str, **options: Any) -> pc.Model:
+    return pc.fit(rows, pc.ModelSpec("c", [pc.Block(estimator, [column], **options)]))
+
+
+def bars(axes: Axes) -> dict[str, dict[str, float]]:
+    """Class to the length of its bar at each name of the axis."""
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    found = {}
+    for group in axes.containers:
+        places = [round(bar.get_y() + bar.get_height() / 2.0) for bar in group]
+        lengths = [bar.get_width() for bar in group]
+        found[str(group.get_label())] = {
+            names[place]: length for place, length in zip(places, lengths, strict=True)
+        }
+    return found
+
+
+def test_a_curve_is_the_density_of_its_class(birds: pc.Model, penguins: pa.Table) -> None:
+    figure = class_densities(birds, "flipper_length_mm")
+    (axes,) = figure.axes
+    assert legend(figure) == SPECIES
+    for name, curve in labelled(axes).items():
+        rows = penguins.filter(pa.compute.equal(penguins["species"], name))
+        values = rows["flipper_length_mm"].drop_null().to_numpy()
+        expected = norm(values.mean(), values.std()).pdf(curve[:, 0])
+        assert curve[:, 1] == pytest.approx(expected, rel=1e-6)
+        assert np.trapezoid(curve[:, 1], curve[:, 0]) == pytest.approx(1.0, abs=1e-3)
+    assert axes.get_xlabel() == "flipper length (mm)"
+    assert fits(figure)
+
+
+def test_weighted_by_the_prior_the_curves_hold_its_mass(birds: pc.Model) -> None:
+    (axes,) = class_densities(birds, "flipper_length_mm", prior_weighted=True).axes
+    masses = [np.trapezoid(curve[:, 1], curve[:, 0]) for curve in labelled(axes).values()]
+    assert masses == pytest.approx(birds.priors["prior"].to_pylist(), abs=1e-3)
+
+
+@pytest.mark.parametrize("prior_weighted", [False, True])
+def test_histograms_stand_on_the_scale_of_the_curves(
+    birds: pc.Model, penguins: pa.Table, prior_weighted: bool
+) -> None:
+    figure = class_densities(
+        birds, "flipper_length_mm", data=penguins, prior_weighted=prior_weighted
+    )
+    steps = [each for each in figure.axes[0].patches if isinstance(each, StepPatch)]
+    areas = [float(np.diff(step.get_data().edges) @ step.get_data().values) for step in steps]
+    known = penguins.filter(pa.compute.is_valid(penguins["flipper_length_mm"]))
+    counts = [known["species"].to_pylist().count(name) for name in SPECIES]
+    expected = np.array(counts) / sum(counts) if prior_weighted else np.ones(3)
+    assert areas == pytest.approx(expected)
+
+
+def test_rows_without_a_label_make_one_grey_histogram(birds: pc.Model) -> None:
+    figure = class_densities(birds, "body_mass_g", data={"body_mass_g": [4000.5, None, 5000.0]})
+    assert legend(figure) == [*SPECIES, "all rows"] or legend(figure) == ["all rows", *SPECIES]
+
+
+def test_counts_have_probabilities_at_whole_numbers() -> None:
+    rows = {"n": [0, 1, 1, 2, 7, 9, 8, 12], "c": [*"aaaabbbb"]}
+    model = fit(rows, "poisson", "n")
+    rates = model.parameters["poisson"]["rate"].to_pylist()
+    (axes,) = class_densities(model, "n").axes
+    for rate, curve in zip(rates, labelled(axes).values(), strict=True):
+        assert curve[:, 0].tolist() == list(np.arange(curve[0, 0], curve[-1, 0] + 1))
+        assert curve[:, 1] == pytest.approx(poisson(rate).pmf(curve[:, 0]))
+        assert curve[:, 1].sum() == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_point_mass_is_a_vertical_line() -> None:
+    rows = {"age": [25, 25, 20, 45], "c": [*"LLHH"]}
+    (axes,) = class_densities(fit(rows, "gaussian_diagonal", "age", variance_floor=0), "age").axes
+    assert labelled(axes)["L"][:, 0].tolist() == [25.0, 25.0]
+
+
+def test_a_density_without_bound_is_a_gap() -> None:
+    rows = {"x": [0.0, 1.0, 1.0, 1.0, 2.0, 3.0], "c": [*"aaaabb"]}
+    (axes,) = class_densities(fit(rows, "knn_density", "x", k=2), "x").axes
+    heights = np.concatenate(lines(axes))[:, 1]
+    assert np.nanmax(heights) < 1e6
+    assert axes.get_ylim()[1] < 1e6
+
+
+def test_a_bar_is_the_probability_of_its_category(birds: pc.Model) -> None:
+    figure = category_masses(birds, "island")
+    drawn = bars(figure.axes[0])
+    cells = birds.parameters["categorical"].to_pylist()
+    for cell in (cell for cell in cells if cell["feature"] == "island"):
+        expected = np.exp(cell["log_probability"])
+        assert drawn[cell["class"]][cell["value"]] == pytest.approx(expected)
+    assert list(drawn["Adelie"]) == ["Biscoe", "Dream", "Torgersen"]
+    assert list(drawn) == legend(figure) == SPECIES
+    assert fits(figure)
+
+
+def test_of_a_joint_table_the_other_columns_are_summed_out() -> None:
+    rows = {"u": [*"xxyyxy"], "v": [*"ppqqqp"], "c": [*"aaaabb"]}
+    block = pc.Block("categorical_joint", ["u", "v"], pseudo_count=0)
+    drawn = bars(category_masses(pc.fit(rows, pc.ModelSpec("c", [block])), "u").axes[0])
+    assert drawn["a"] == pytest.approx({"x": 0.5, "y": 0.5})
+    assert drawn["b"] == pytest.approx({"x": 0.5, "y": 0.5})
+
+
+def test_of_a_long_domain_the_most_telling_are_drawn(adult: tuple[pa.Table, pa.Table]) -> None:
+    rows, _ = adult
+    spec = pc.ModelSpec("income", [pc.Block("categorical", ["education"], pseudo_count=0)])
+    figure = category_masses(pc.fit(rows, spec), "education", most=5)
+    (axes,) = figure.axes
+    assert axes.get_title(loc="left").endswith("5 most telling of 16 values, 11 left out")
+    table = rows.select(["education", "income"]).to_pandas()
+    whole = mutual_info_score(table["education"], table["income"])
+
+    # What remains of the information when all but one value and its complement are merged away
+    # is no sum of parts; so take each value's term from the definition.
+    def term(value: str) -> float:
+        own = table["education"] == value
+        joint = [(own & (table["income"] == c)).mean() for c in table["income"].unique()]
+        prior = [(table["income"] == c).mean() for c in table["income"].unique()]
+        return sum(p * np.log(p / (own.mean() * q)) for p, q in zip(joint, prior, strict=True) if p)
+
+    terms = {value: term(value) for value in table["education"].unique()}
+    assert sum(terms.values()) == pytest.approx(whole)
+    ranked = sorted(terms, key=lambda value: -terms[value])
+    assert [text.get_text() for text in axes.get_yticklabels()] == ranked[:5]
+
+
+def test_bins_terms_and_presence_are_categories_too() -> None:
+    rows = {"x": [1.0, 2.0, 3.0, 7.0, 8.0, 9.0], "c": [*"aaabbb"]}
+    binned = fit(rows, "discretized", "x", method="width", bins=2, pseudo_count=0)
+    drawn = bars(category_masses(binned, "x").axes[0])
+    assert drawn["a"] == pytest.approx({"below 5": 1.0, "from 5": 0.0})
+
+    seen = fit({"n": [0, 1, 2, 1], "c": [*"aabb"]}, "bernoulli", "n", pseudo_count=0)
+    drawn = bars(category_masses(seen, "n").axes[0])
+    assert drawn["a"] == pytest.approx({"present": 0.5, "absent": 0.5})
+    assert drawn["b"] == pytest.approx({"present": 1.0, "absent": 0.0})
+
+    texts = {"w": [["no", "no"], ["yes", "no"], ["yes"], ["yes"]], "c": [*"aabb"]}
+    drawn = bars(category_masses(fit(texts, "multinomial", "w", pseudo_count=0), "w").axes[0])
+    assert drawn["a"] == pytest.approx({"no": 0.75, "yes": 0.25})
+
+
+def test_long_names_and_many_classes_stay_within_the_picture() -> None:
+    names = [f"a category of a rather long name, {number}" for number in range(14)]
+    rows = {"u": names * 10, "c": [f"class of a long name {place % 10}" for place in range(140)]}
+    figure = category_masses(fit(rows, "categorical", "u"), "u")
+    assert len(legend(figure)) == 10
+    assert fits(figure)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: class_densities(m, "iland"), "no column 'iland'.*Did you mean 'island'"),
+        (lambda m: class_densities(m, "island"), "'island' has categories.*use category_masses"),
+        (lambda m: category_masses(m, "body_mass_g"), "has a density.*use class_densities"),
+        (lambda m: category_masses(m, "iland"), "Did you mean 'island'"),
+        (lambda m: category_masses(m, "island", most=0), "most must be at least 1"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(birds: pc.Model, call: Any, message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message):
+        call(birds)
+
+
+def test_a_table_without_the_column_is_refused(birds: pc.Model) -> None:
+    with pytest.raises(pc.DataError, match="no column 'body_mass_g'"):
+        class_densities(birds, "body_mass_g", data={"species": ["Adelie"]})

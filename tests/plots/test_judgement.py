@@ -1,0 +1,187 @@
+"""Reliability and confusion: the points, bars and words are those of the evaluation."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pac
+import pytest
+from artists import fits, labelled, legend, lines
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import StepPatch
+from scipy.stats import binomtest
+
+import probclass_core as pc
+from probclass_core.plots import confusion, reliability
+
+
+@pytest.fixture(scope="module")
+def adult_quality(adult: tuple[pa.Table, pa.Table]) -> pc.Evaluation:
+    train, test = adult
+    return pc.evaluate(pc.fit(train, pc.ModelSpec.auto(train, label="income")), test)
+
+
+def many_classes(size: int, name: str) -> pc.Evaluation:
+    """Of a model that takes some classes for their neighbours."""
+    rng = np.random.default_rng(size)
+    labels = np.repeat(np.arange(size), 40)
+    rows = {
+        "x": labels + rng.normal(0.0, 0.4, len(labels)),
+        "c": [f"{name} {n:02}" for n in labels],
+    }
+    model = pc.fit(rows, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))
+    return pc.evaluate(model, rows)
+
+
+def cells(axes: Axes, size: int) -> list[list[str]]:
+    """The words in each cell of the matrix, row by row."""
+    found = {tuple(text.get_position()): text.get_text() for text in axes.texts}
+    return [[found[column, row] for column in range(size)] for row in range(size)]
+
+
+def bins_of(evaluation: pc.Evaluation, name: str | None) -> pa.Table:
+    table = evaluation.reliability
+    own = pac.is_null(table["class"]) if name is None else pac.equal(table["class"], name)
+    return table.filter(own)
+
+
+@pytest.mark.parametrize("classes", [(), (">50K",), ("<=50K", ">50K")])
+def test_points_are_the_bins_of_the_table(
+    adult_quality: pc.Evaluation, classes: tuple[str, ...]
+) -> None:
+    figure = reliability(adult_quality, classes=classes)
+    curve, strip = figure.axes
+    drawn = labelled(curve)
+    steps = [step for step in strip.patches if isinstance(step, StepPatch)]
+    intervals = [each for each in curve.collections if isinstance(each, LineCollection)]
+    for place, name in enumerate((None, *classes)):
+        table = bins_of(adult_quality, name)
+        points = drawn["predicted class" if name is None else f"class {name}"]
+        assert points[:, 0].tolist() == table["probability"].to_pylist()
+        assert points[:, 1].tolist() == table["frequency"].to_pylist()
+        own, steps = steps[: table.num_rows], steps[table.num_rows :]
+        assert [step.get_data().values[0] for step in own] == table["rows"].to_pylist()
+        assert [step.get_data().edges[0] for step in own] == table["lower"].to_pylist()
+        for bin_, segment in zip(table.to_pylist(), intervals[place].get_segments(), strict=True):
+            right = round(bin_["frequency"] * bin_["rows"])
+            expected = binomtest(right, bin_["rows"]).proportion_ci(method="wilson")
+            assert segment[:, 1] == pytest.approx([expected.low, expected.high], abs=1e-6)
+    assert not steps
+    assert drawn["as often as predicted"].tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    assert f"{adult_quality.ece:.3f}" in curve.get_title(loc="left")
+    assert fits(figure)
+
+
+def test_a_bin_of_few_rows_is_hollow(penguins: pa.Table) -> None:
+    model = pc.fit(penguins, pc.ModelSpec.auto(penguins, label="species"))
+    quality = pc.evaluate(model, penguins)
+    figure = reliability(quality)
+    table = bins_of(quality, None)
+    few = table.filter(pac.less(table["rows"], 30))
+    assert 0 < few.num_rows < table.num_rows
+    (hollow,) = lines(figure.axes[0], markerfacecolor="white")
+    assert hollow[:, 0].tolist() == few["probability"].to_pylist()
+    assert "fewer than 30 rows" in legend(figure)
+
+
+def test_where_rows_are_many_no_marker_is_hollow(adult_quality: pc.Evaluation) -> None:
+    assert "fewer than 30 rows" not in legend(reliability(adult_quality))
+
+
+def test_an_unknown_class_is_refused(adult_quality: pc.Evaluation) -> None:
+    with pytest.raises(pc.SpecError, match=r"no class '>50k'.*Did you mean '>50K'"):
+        reliability(adult_quality, classes=[">50k"])
+
+
+def test_cells_hold_counts_and_shares(adult_quality: pc.Evaluation) -> None:
+    figure = confusion(adult_quality)
+    (axes,) = figure.axes
+    counts = [list(row.values())[1:] for row in adult_quality.confusion.to_pylist()]
+    expected = [[f"{n:,}\n{n / sum(row):.0%}" for n in row] for row in counts]
+    assert cells(axes, 2) == expected
+    (image,) = axes.images
+    shares = np.array(counts) / np.sum(counts, axis=1, keepdims=True)
+    assert np.asarray(image.get_array()) == pytest.approx(shares)
+    names = adult_quality.confusion["class"].to_pylist()
+    assert [text.get_text() for text in axes.get_xticklabels()] == names
+    support = [f"{name} ({sum(row):,})" for name, row in zip(names, counts, strict=True)]
+    assert [text.get_text() for text in axes.get_yticklabels()] == support
+    assert fits(figure)
+
+
+def test_a_class_without_rows_has_no_share_and_a_small_one_no_zero(iris: pa.Table) -> None:
+    model = pc.fit(iris, pc.ModelSpec.auto(iris, label="species"))
+    two = iris.slice(0, 100)
+    (axes,) = confusion(pc.evaluate(model, two)).axes
+    assert cells(axes, 3)[2] == ["0", "0", "0"]
+    rare = {"x": [0.0] * 299 + [9.0, 9.0, 9.1, 9.2], "c": ["a"] * 300 + ["b"] * 3}
+    rows = {"x": [0.0, 9.0, 0.1, 9.1], "c": [*"abab"]}
+    model = pc.fit(rows, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])], prior="uniform"))
+    (axes,) = confusion(pc.evaluate(model, rare)).axes
+    assert cells(axes, 2)[0] == ["299\n100%", "1\n<1%"]
+
+
+@pytest.mark.parametrize("size", [2, 7, 20])
+@pytest.mark.parametrize("name", ["c", "a class of a remarkably long name"])
+def test_two_to_twenty_classes_are_legible(size: int, name: str) -> None:
+    quality = many_classes(size, name)
+    figure = confusion(quality)
+    assert fits(figure)
+    (axes,) = figure.axes
+    # The words of a cell stay in it.
+    width, height = np.ptp(axes.transData.transform([[0, 0], [1, 1]]), axis=0)
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert box.width <= width
+        assert box.height <= height
+    # Names below stand apart: level ones side by side, turned ones a line's height away.
+    labels = axes.get_xticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    if labels[0].get_rotation() == 0:
+        assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+    else:
+        assert width * np.sin(np.pi / 4) > labels[0].get_fontsize() * figure.dpi / 72
+
+
+def test_without_matplotlib_every_picture_names_the_extra() -> None:
+    script = """
+import sys
+sys.modules["matplotlib"] = None
+import probclass_core as pc
+from probclass_core import plots
+rows = {"x": [1.0, 2.0, 3.0, 5.0], "y": [1.0, 3.0, 4.0, 4.0], "u": [*"pqpq"], "c": [*"aabb"]}
+blocks = [pc.Block("knn_density", ["x", "y"], k=2), pc.Block("categorical", ["u"])]
+model = pc.fit(rows, pc.ModelSpec("c", blocks))
+quality = pc.evaluate(model, rows)
+for draw in (
+    lambda: plots.class_contours(model, "x", "y"),
+    lambda: plots.neighbour_ball(model, "x", "y", (0, 0)),
+    lambda: plots.class_densities(model, "x"),
+    lambda: plots.category_masses(model, "u"),
+    lambda: plots.reliability(quality),
+    lambda: plots.confusion(quality),
+):
+    try:
+        draw()
+    except pc.NotSupportedError as error:
+        print(error)
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert (
+        said.stdout.splitlines() == ["plots need matplotlib: pip install 'probclass[plots]'."] * 6
+    )
+
+
+def test_importing_the_pictures_imports_no_matplotlib() -> None:
+    script = "import sys, probclass_core.plots; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert not {"matplotlib", "scipy"} & set(loaded.stdout.split())

@@ -1,0 +1,253 @@
+"""Contours of the classes and the ball of the neighbours: the textbook's figures, and refusals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pac
+import pytest
+from artists import fits, labelled, legend, lines, outlines
+from scipy.spatial.distance import cdist
+
+import probclass_core as pc
+from probclass_core.plots import class_contours, neighbour_ball
+
+L, W = "sepal_length", "sepal_width"
+X = (6.75, 4.25)
+
+
+@pytest.fixture(scope="module")
+def sepals(iris: pa.Table) -> pa.Table:
+    """c1: iris-setosa, c2: the rest."""
+    c = pac.if_else(pac.equal(iris["species"], "iris-setosa"), "c1", "c2")
+    return iris.select([L, W, "petal_length"]).append_column("c", c)
+
+
+def fit(table: pa.Table, estimator: str, columns: Sequence[str] = (L, W), **options: Any) -> Any:
+    return pc.fit(table, pc.ModelSpec("c", [pc.Block(estimator, columns, **options)]))
+
+
+def values_of(table: pa.Table, label: str, columns: Sequence[str] = (L, W)) -> np.ndarray:
+    """Rows of a class, ``(n, d)``."""
+    rows = table.filter(pac.equal(table["c"], label))
+    return np.stack([rows[name].to_numpy() for name in columns], axis=1)
+
+
+def mahalanobis(points: np.ndarray, rows: np.ndarray, *, diagonal: bool = False) -> np.ndarray:
+    covariance = np.cov(rows.T, bias=True)
+    if diagonal:
+        covariance = np.diag(np.diag(covariance))
+    inverse = np.linalg.inv(covariance)
+    return cdist(points, rows.mean(axis=0)[None], "mahalanobis", VI=inverse)[:, 0]
+
+
+@pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_diagonal"])
+@pytest.mark.parametrize("level", [0.01, 0.5])
+def test_a_contour_of_a_normal_lies_at_its_mahalanobis_distance(
+    sepals: pa.Table, estimator: str, level: float
+) -> None:
+    model = fit(sepals, estimator)
+    drawn = outlines(class_contours(model, L, W, level=level))
+    assert len(drawn) == 2
+    for label, points in zip(("c1", "c2"), drawn, strict=True):
+        diagonal = estimator == "gaussian_diagonal"
+        distance = mahalanobis(points, values_of(sepals, label), diagonal=diagonal)
+        assert distance == pytest.approx(math.sqrt(-2.0 * math.log(level)), rel=1e-3)
+        # All the way around, and closed.
+        assert np.ptp(points, axis=0) == pytest.approx(
+            2.0 * distance.mean() * values_of(sepals, label).std(axis=0), rel=1e-3
+        )
+        assert points[0] == pytest.approx(points[-1])
+
+
+def test_class_means_are_black_and_the_test_point_is_a_square(sepals: pa.Table) -> None:
+    figure = class_contours(fit(sepals, "gaussian_full"), L, W, data=sepals, point=X)
+    (axes,) = figure.axes
+    means = np.concatenate(lines(axes, color="black"))
+    expected = [values_of(sepals, label).mean(axis=0) for label in ("c1", "c2")]
+    assert means == pytest.approx(np.stack(expected))
+    assert legend(figure) == ["c1", "c2", "x = (6.75, 4.25)"]
+    assert labelled(axes)["x = (6.75, 4.25)"].tolist() == [list(X)]
+    assert axes.get_xlim()[1] > X[0]
+    assert axes.get_ylim()[1] > X[1]
+    assert fits(figure)
+
+
+def test_rows_are_drawn_in_the_colour_of_their_class(sepals: pa.Table) -> None:
+    (axes,) = class_contours(fit(sepals, "gaussian_full"), L, W, data=sepals).axes
+    clouds = [line for line in axes.lines if line.get_alpha()]
+    assert [len(cloud.get_xydata()) for cloud in clouds] == [50, 100]
+    assert np.sort(clouds[0].get_xydata(), axis=0) == pytest.approx(
+        np.sort(values_of(sepals, "c1"), axis=0)
+    )
+    outline = [each.get_edgecolor().tolist() for each in axes.collections]
+    from matplotlib.colors import to_rgba
+
+    assert [[list(to_rgba(cloud.get_color()))] for cloud in clouds] == outline
+
+
+def test_other_columns_are_marginalised(sepals: pa.Table) -> None:
+    model = fit(sepals, "gaussian_full", [W, "petal_length", L])
+    for label, points in zip(("c1", "c2"), outlines(class_contours(model, L, W)), strict=True):
+        distance = mahalanobis(points, values_of(sepals, label))
+        assert distance == pytest.approx(math.sqrt(2.0 * math.log(100.0)), rel=1e-3)
+
+
+def test_columns_may_stand_in_blocks_of_their_own(sepals: pa.Table) -> None:
+    blocks = [pc.Block("gaussian_diagonal", [W]), pc.Block("gaussian_full", ["petal_length", L])]
+    model = pc.fit(sepals, pc.ModelSpec("c", blocks))
+    points = outlines(class_contours(model, L, W))[0]
+    distance = mahalanobis(points, values_of(sepals, "c1"), diagonal=True)
+    assert distance == pytest.approx(math.sqrt(2.0 * math.log(100.0)), rel=1e-3)
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e-9, 0.0), (1e6, 0.0), (1.0, 1e6), (1e-3, -7.0)])
+def test_wherever_and_however_large_a_class_is(
+    sepals: pa.Table, scale: float, offset: float
+) -> None:
+    moved = sepals.set_column(0, L, pac.add(pac.multiply(sepals[L], scale), offset))
+    for label, points in zip(
+        ("c1", "c2"), outlines(class_contours(fit(moved, "gaussian_full"), L, W)), strict=True
+    ):
+        back = (points - [offset, 0.0]) / [scale, 1.0]
+        distance = mahalanobis(back, values_of(sepals, label))
+        assert distance == pytest.approx(math.sqrt(2.0 * math.log(100.0)), rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options"),
+    [("gaussian_full", {"predictive": True}), ("gaussian_shared", {}), ("gaussian_diagonal", {})],
+)
+def test_on_a_contour_the_density_is_the_level_of_the_peak(
+    sepals: pa.Table, estimator: str, options: dict[str, Any]
+) -> None:
+    model = fit(sepals, estimator, **options)
+    figure = class_contours(model, L, W, level=0.05)
+    means = np.concatenate(lines(figure.axes[0], color="black"))
+    for place, points in enumerate(outlines(figure)):
+        rows = np.concatenate([points, means[place : place + 1]])
+        found = model.log_likelihood_by_block({L: rows[:, 0], W: rows[:, 1]})[:, place, 0]
+        assert np.exp(found[:-1] - found[-1]) == pytest.approx(0.05, rel=0.02)
+
+
+def test_neighbours_have_contours_too(sepals: pa.Table) -> None:
+    model = fit(sepals, "knn_density", k=5)
+    figure = class_contours(model, L, W, data=sepals)
+    for label, points in zip(("c1", "c2"), outlines(figure), strict=True):
+        rows = values_of(sepals, label)
+        within = (rows >= points.min(axis=0)) & (rows <= points.max(axis=0))
+        assert within.all(axis=1).mean() > 0.9
+    means = np.concatenate(lines(figure.axes[0], color="black"))
+    assert means[0] == pytest.approx(values_of(sepals, "c1").mean(axis=0))
+
+
+def test_rows_without_a_class_are_grey_and_nulls_left_out(sepals: pa.Table) -> None:
+    model = fit(sepals, "gaussian_full")
+    rows = {L: [5.0, 6.0, None, 7.0], W: [3.0, 3.0, 3.0, None]}
+    figure = class_contours(model, L, W, data=rows)
+    assert labelled(figure.axes[0])["no known class"].tolist() == [[5.0, 3.0], [6.0, 3.0]]
+    rows["c"] = ["c1", "c9", "c1", "c1"]
+    figure = class_contours(model, L, W, data=rows)
+    assert labelled(figure.axes[0])["no known class"].tolist() == [[6.0, 3.0]]
+
+
+def test_of_many_rows_some_are_drawn_by_lot_and_it_says_so(sepals: pa.Table) -> None:
+    many = pa.concat_tables([sepals] * 40)
+    figure = class_contours(fit(sepals, "gaussian_full"), L, W, data=many)
+    clouds = [line for line in figure.axes[0].lines if line.get_alpha()]
+    assert sum(len(cloud.get_xydata()) for cloud in clouds) == 5_000
+    assert legend(figure)[-1] == "5,000 of 6,000 rows drawn"
+
+
+def test_the_ball_of_the_textbook(sepals: pa.Table) -> None:
+    figure = neighbour_ball(fit(sepals, "knn_density", k=5), L, W, X)
+    (axes,) = figure.axes
+    rows = np.stack([sepals[L].to_numpy(), sepals[W].to_numpy()], axis=1)
+    fifth = np.sort(np.linalg.norm(rows - X, axis=1))[4]
+    (circle,) = lines(axes, label="_ball")
+    radius = np.linalg.norm(circle - X, axis=1)
+    assert radius == pytest.approx(fifth)
+    assert radius[0] == pytest.approx(0.982, abs=5e-4)
+    assert legend(figure) == ["c1, 1 of 5", "c2, 4 of 5", "outside the ball", "x = (6.75, 4.25)"]
+    within = labelled(axes)
+    assert within["c1, 1 of 5"].tolist() == [[5.8, 4.0]]
+    assert {tuple(point) for point in within["c2, 4 of 5"]} == {(6.3, 3.4), (6.7, 3.3), (7.2, 3.6)}
+    assert [text.get_text() for text in axes.texts] == ["×2"]
+    assert axes.get_aspect() == 1.0
+    assert fits(figure)
+
+
+@pytest.mark.parametrize(
+    ("metric", "options", "norm"),
+    [
+        ("manhattan", {}, 1.0),
+        ("chebyshev", {}, math.inf),
+        ("minkowski", {"p": 3}, 3.0),
+    ],
+)
+def test_the_ball_has_the_shape_of_its_norm(
+    sepals: pa.Table, metric: str, options: dict[str, Any], norm: float
+) -> None:
+    model = fit(sepals, "knn_density", k=7, metric=metric, **options)
+    (axes,) = neighbour_ball(model, L, W, X).axes
+    rows = np.stack([sepals[L].to_numpy(), sepals[W].to_numpy()], axis=1)
+    seventh = np.sort(np.linalg.norm(rows - X, ord=norm, axis=1))[6]
+    (outline,) = lines(axes, label="_ball")
+    assert np.linalg.norm(outline - X, ord=norm, axis=1) == pytest.approx(seventh)
+
+
+def test_equally_far_points_are_all_within() -> None:
+    corners = {
+        "x": [1.0, 1.0, -1.0, -1.0, 9.0],
+        "y": [1.0, -1.0, 1.0, -1.0, 9.0],
+        "z": [0.0, 5.0, 9.0, 1.0, None],
+        "c": ["c1", "c1", "c1", "c2", "c2"],
+    }
+    model = fit(pa.table(corners), "knn_density", ["z", "x", "y"], k=2)
+    figure = neighbour_ball(model, "x", "y", (0.0, 0.0))
+    assert legend(figure)[:2] == ["c1, 3 of 4", "c2, 1 of 4"]
+    (circle,) = lines(figure.axes[0], label="_ball")
+    assert np.linalg.norm(circle, axis=1) == pytest.approx(math.sqrt(2.0))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda m: class_contours(m, L, "sepal_widht"), pc.SpecError, "Did you mean 'sepal_width'"),
+        (lambda m: class_contours(m, L, L), pc.SpecError, "name two columns"),
+        (lambda m: class_contours(m, L, "kind"), pc.SpecError, "'kind' has categories"),
+        (lambda m: class_contours(m, L, W, level=1.0), pc.SpecError, "between 0 and 1"),
+        (lambda m: class_contours(m, L, W, point=(1.0,)), pc.SpecError, "two finite numbers"),
+        (lambda m: class_contours(m, L, W, point="x"), pc.SpecError, "two finite numbers"),
+        (lambda m: class_contours(m, L, W, data={L: [1.0]}), pc.DataError, "no column 'sepal_wid"),
+        (lambda m: class_contours(m, L, W, data={L: ["a"], W: [1.0]}), pc.DataError, "string"),
+        (lambda m: class_contours(m, L, W, data={L: [None], W: [1.0]}), pc.DataError, "no row"),
+        (lambda m: neighbour_ball(m, L, W, X), pc.SpecError, "no knn_density block holds both"),
+        (lambda m: neighbour_ball(m, L, "x", X), pc.SpecError, "no column 'x'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(
+    sepals: pa.Table, call: Any, error: type[Exception], message: str
+) -> None:
+    kinds = sepals.append_column("kind", pa.array(["a", "b"] * 75))
+    blocks = [pc.Block("gaussian_full", [L, W]), pc.Block("categorical", ["kind"])]
+    with pytest.raises(error, match=message):
+        call(pc.fit(kinds, pc.ModelSpec("c", blocks)))
+
+
+def test_a_ball_without_a_shape_is_refused(sepals: pa.Table) -> None:
+    model = fit(sepals, "knn_density", metric="canberra")
+    with pytest.raises(pc.NotSupportedError, match="'canberra' has no known shape"):
+        neighbour_ball(model, L, W, X)
+
+
+def test_a_class_at_one_point_has_a_mean_and_no_contour() -> None:
+    rows = {"x": [1.0, 2.0, 3.0, 9.0, 9.0], "y": [1.0, 3.0, 1.0, 5.0, 5.0], "c": [*"aaabb"]}
+    model = fit(pa.table(rows), "gaussian_diagonal", ["x", "y"], variance_floor=0)
+    figure = class_contours(model, "x", "y")
+    assert len(outlines(figure)) == 1
+    assert np.concatenate(lines(figure.axes[0], color="black"))[1].tolist() == [9.0, 5.0]
