@@ -112,6 +112,20 @@ def test_the_covariance_is_wanted_where_there_is_one(correlation: float, better:
     assert found.table["reading"].to_pylist()[1] in ("strong against", "decisive against")
 
 
+@pytest.mark.parametrize("better", ["poisson", "gaussian_diagonal"])
+def test_a_normal_or_a_poisson_distribution(better: str) -> None:
+    """The question of "Bayes Classifiers", of data drawn from one and from the other."""
+    random = np.random.default_rng(5)
+    drawn = {
+        "poisson": random.poisson(2.0, 300),
+        "gaussian_diagonal": np.round(random.normal(30.0, 2.0, 300)).astype(int),
+    }
+    table = {"x": drawn[better], "c": ["a", "b", "b"] * 100}
+    found = pc.compare({kind: summarized(table, pc.Block(kind, "x")) for kind in drawn})
+    assert found.best == better
+    assert found.odds(*found.table["model"].to_pylist()).reading == "decisive"
+
+
 def test_iris_wants_its_covariances(iris: pa.Table) -> None:
     sepals = ["sepal_length", "sepal_width"]
     kinds = ("gaussian_full", "gaussian_diagonal")
