@@ -176,10 +176,11 @@ class CountReader:
         return Counts(terms, matrix, known)
 
     def _refuse_unknown(self, tokens: pa.Array) -> None:
-        if len(tokens):
+        number = len(tokens)
+        if number:
             raise DataError(
-                f"column {self.columns[0]!r} holds {len(tokens)} terms outside the vocabulary, "
-                f"such as {tokens[0].as_py()!r}; set unseen='ignore' to pass over them."
+                f"column {self.columns[0]!r} holds {number} term{'s' * (number > 1)} outside the "
+                f"vocabulary, such as {tokens[0].as_py()!r}; set unseen='ignore' to pass over them."
             )
 
 
@@ -207,14 +208,16 @@ def _occurrences(column: pa.Array, name: str) -> tuple[IntArray, pa.Array, Float
         tokens = tokens.cast(pa.string())
     known = tokens.is_valid().to_numpy(zero_copy_only=False) & ~np.isnan(counts)
     counts = np.where(known, counts, 0.0)
-    rows: IntArray = pc.list_parent_indices(column).to_numpy(zero_copy_only=False)
-    return rows, tokens, counts
+    # A null list may hide items, which it has no length of and `flatten` leaves out.
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    return np.repeat(np.arange(len(column)), lengths), tokens, counts
 
 
 def _refuse_other_than_counts(name: str, values: FloatArray) -> None:
-    for bad, what in ((values < 0.0, "negative"), (values > LARGEST_COUNT, "above 2⁵³")):
-        if bad.any():
+    for bad, what in ((values < 0.0, "below 0"), (values > LARGEST_COUNT, "above 2⁵³")):
+        number = int(bad.sum())
+        if number:
             raise DataError(
-                f"column {name!r} holds {int(bad.sum())} counts that are {what}, such as "
-                f"{values[bad][0]:g}; mend them, make them null, or choose another estimator."
+                f"column {name!r} holds {number} count{'s' * (number > 1)} {what}, such as "
+                f"{values[bad][0]:g}; make them null, or choose another estimator."
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -100,21 +101,25 @@ class CountEstimator(LikelihoodEstimator):
             models = "numbers" + self.takes_terms * (
                 ", or one column of lists of text or of maps from text to numbers"
             )
+            mend = "choose another estimator for it, or cast it"
+            if pa.types.is_struct(other[0].type):
+                mend = "give its dicts the type pa.map_(pa.string(), pa.float64())"
             raise SpecError(
                 f"{self.name}: column {other[0].name!r} is {other[0].type}, but it models counts: "
-                f"{models}; choose another estimator for it, or cast it."
+                f"{models}; {mend}."
             )
         # A column of nulls is of any type; only one of terms has a vocabulary.
         return has_vocabulary and self.features.types == [pa.null()]
 
     def _read_vocabulary(self, given: Any) -> pa.Array | None:
-        if not isinstance(given, Sequence) or not all(isinstance(term, str) for term in given):
-            raise SpecError(f"{self.name}: vocabulary must be a list of text.")
-        if isinstance(given, str):
+        if isinstance(given, str) or not isinstance(given, Sequence):
             raise SpecError(f"{self.name}: vocabulary must be a list of text, got {given!r}.")
-        twice = len(given) - len(set(given))
-        if twice:
-            raise SpecError(f"{self.name}: vocabulary lists {twice} terms twice; list each once.")
+        for term in given:
+            if not isinstance(term, str):
+                raise SpecError(f"{self.name}: vocabulary must be a list of text, not of {term!r}.")
+        for term, times in Counter(given).items():
+            if times > 1:
+                raise SpecError(f"{self.name}: vocabulary has {term!r} twice; list each term once.")
         return pa.array(given, pa.string()) if given else None
 
     def count_of(self, counts: Counts) -> csr_array:

@@ -106,6 +106,9 @@ NUMERIC_BLOCKS = [
     pc.Block("gaussian_diagonal", ["x", "y"]),
     pc.Block("gaussian_full", ["x", "y"], ridge=0.01),
     pc.Block("gaussian_shared", ["x", "y"]),
+    pc.Block("bernoulli", ["x", "y"]),
+    pc.Block("multinomial", ["x", "y"]),
+    pc.Block("poisson", ["x", "y"]),
     pc.Block("knn_density", ["x", "y"], k=2),
     pc.Block("discretized", ["x", "y"], method="width", bins=3),
 ]

@@ -1,0 +1,192 @@
+"""Words and counts in any type, frame, chunking and file: the same model and the same scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+
+WORDS = [["p", "q", "p"], ["q"], [], None, ["r", None, "ß", ""], ["p"], ["r", "q"], ["q", "q"]]
+TALLIES = [{"p": 2, "q": 1}, {"q": 1}, {}, None, {"r": 1, "ß": 3}, {"p": 1}, {"r": 7}, {"q": 2}]
+LABELS = ["a", "b", "a", "b", None, "b", "a", "b"]
+PLAIN, TALLY = pa.list_(pa.string()), pa.map_(pa.string(), pa.int64())
+
+Cast = Callable[[list[Any]], Any]
+
+
+def of_dictionary(listed: Callable[..., pa.DataType], values: pa.DataType) -> Cast:
+    """Lists of codes into a dictionary that has a word twice and one that is in no list."""
+
+    def cast(cells: list[Any]) -> pa.Array:
+        plain = pa.array(cells, PLAIN)
+        words = ["unused", "p", "ß", "q", "r", "", "p"]
+        flat = plain.flatten().to_pylist()
+        codes = [None if word is None else words.index(word) for word in flat]
+        codes[0] = 6
+        items = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(words, values))
+        kind = listed(items.type)
+        maker = pa.ListArray if pa.types.is_list(kind) else pa.LargeListArray
+        offsets = plain.offsets.cast(pa.int32() if maker is pa.ListArray else pa.int64())
+        return maker.from_arrays(offsets, items, type=kind, mask=plain.is_null())
+
+    return cast
+
+
+def sliced(cells: list[Any]) -> pa.Array:
+    """With other rows before and behind, whose words must not leak in."""
+    return pa.array([["leak"], *cells, None, ["leak"]], PLAIN).slice(1, len(cells))
+
+
+def hiding(cells: list[Any]) -> pa.Array:
+    """The null list has words of its own below its null."""
+    shown = [["hidden", "q"] if words is None else words for words in cells]
+    plain = pa.array(shown, PLAIN)
+    null = pa.array([words is None for words in cells])
+    return pa.ListArray.from_arrays(plain.offsets, plain.values, mask=null)
+
+
+def chunked(kind: pa.DataType) -> Cast:
+    return lambda cells: pa.chunked_array([cells[:1], [], cells[1:5], cells[5:]], kind)
+
+
+LISTS: Mapping[str, Cast] = {
+    "large list": lambda cells: pa.array(cells, pa.large_list(pa.string())),
+    "large text": lambda cells: pa.array(cells, pa.list_(pa.large_string())),
+    "views": lambda cells: pa.array(cells, pa.list_(pa.string_view())),
+    "dictionary": of_dictionary(pa.list_, pa.string()),
+    "large list of dictionary": of_dictionary(pa.large_list, pa.large_string()),
+    "sliced": sliced,
+    "a null that hides words": hiding,
+    "chunked": chunked(PLAIN),
+    "polars": lambda cells: pl.Series(cells, dtype=pl.List(pl.String)).to_arrow(),
+    "polars categories": lambda cells: pl.Series(cells, dtype=pl.List(pl.Categorical())).to_arrow(),
+}
+MAPS: Mapping[str, Cast] = {
+    "doubles": lambda cells: pa.array(cells, pa.map_(pa.string(), pa.float64())),
+    "small numbers of large text": lambda cells: pa.array(
+        cells, pa.map_(pa.large_string(), pa.int8())
+    ),
+    "views": lambda cells: pa.array(cells, pa.map_(pa.string_view(), pa.float32())),
+    "sliced": lambda cells: pa.array([{"leak": 1}, *cells, {"leak": 2}], TALLY).slice(1, 8),
+    "chunked": chunked(TALLY),
+    "pairs": lambda cells: pa.array(
+        [None if cell is None else list(cell.items()) for cell in cells], TALLY
+    ),
+}
+BLOCKS = [
+    pc.Block("bernoulli", ["words"]),
+    pc.Block("multinomial", ["words"]),
+    pc.Block("multinomial", ["words"], vocabulary=["q", "p"], pseudo_count=0.5),
+]
+
+
+def table_of(column: Any) -> pa.Table:
+    return pa.table({"label": LABELS, "words": column})
+
+
+def assert_same(reference: pa.Table, other: Any, *, same_id: bool) -> None:
+    """Fitted on either and scoring either, all four say the same."""
+    for block in BLOCKS:
+        spec = pc.ModelSpec("label", [block])
+        models = [pc.fit(data, spec) for data in (reference, other)]
+        expected = models[0].joint_log_likelihood(reference)
+        for model in models:
+            for data in (reference, other):
+                np.testing.assert_array_equal(model.joint_log_likelihood(data), expected)
+        parameters = [model.parameters[block.estimator].to_pydict() for model in models]
+        assert parameters[0] == parameters[1]
+        assert (models[0].id == models[1].id) is same_id
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_lists_of_any_type(kind: str) -> None:
+    assert_same(table_of(pa.array(WORDS, PLAIN)), table_of(LISTS[kind](WORDS)), same_id=True)
+
+
+@pytest.mark.parametrize("kind", MAPS)
+def test_maps_of_any_type(kind: str) -> None:
+    """A number's type, whole or not, is what it is in the model's list of features."""
+    floats = kind in ("doubles", "views")
+    reference, other = table_of(pa.array(TALLIES, TALLY)), table_of(MAPS[kind](TALLIES))
+    assert_same(reference, other, same_id=not floats)
+
+
+def test_frames_of_lists() -> None:
+    reference = table_of(pa.array(WORDS, PLAIN))
+    pandas = pd.DataFrame({"label": LABELS, "words": pd.Series(WORDS, dtype=object)})
+    polars = pl.DataFrame({"label": LABELS, "words": WORDS})
+    for other in (pandas, polars, {"label": LABELS, "words": WORDS}):
+        assert_same(reference, other, same_id=True)
+
+
+def test_parts_without_words_merge_with_those_that_have_some() -> None:
+    """A list without any word, and a column without any list, have no type of their own."""
+    spec = pc.ModelSpec("label", [BLOCKS[1]])
+    whole = pc.fit(table_of(pa.array(WORDS, PLAIN)), spec)
+    parts = [
+        pc.summarize({"label": labels, "words": words}, spec)
+        for labels, words in (
+            (["a"], [[]]),
+            (["b"], [None]),
+            (LABELS[:2], WORDS[:2]),
+            (LABELS[4:], WORDS[4:]),
+        )
+    ]
+    for order in (parts, parts[::-1]):
+        merged = pc.finalize(pc.merge(order))
+        assert merged.id == whole.id
+    tallies = [pa.array([{"p": 1}], kind) for kind in (TALLY, pa.map_(pa.string(), pa.float64()))]
+    mixed = [pc.summarize({"label": ["a"], "words": column}, spec) for column in tallies]
+    merged_types = [pc.merge(order).features.types for order in (mixed, mixed[::-1])]
+    assert merged_types == [[pa.map_(pa.string(), pa.float64())]] * 2
+    with pytest.raises(
+        pc.DataError, match="column 'words' is list<item: string> in one part and m"
+    ):
+        pc.merge([parts[2], mixed[0]])
+
+
+@pytest.mark.parametrize("kind", ["lists", "maps", "polars"])
+def test_words_stream_through_partitions_of_parquet(tmp_path: Path, kind: str) -> None:
+    """Fitted, scored with the words passed through, read back and evaluated, month by month."""
+    column = pa.array(TALLIES, TALLY) if kind == "maps" else pa.array(WORDS, PLAIN)
+    table = pa.concat_tables([table_of(column)] * 3)
+    lake = tmp_path / "lake"
+    for month in range(3):
+        folder = lake / f"month={month}"
+        folder.mkdir(parents=True)
+        rows = table.slice(8 * month, 8)
+        if kind == "polars":
+            pl.DataFrame(pl.from_arrow(rows)).write_parquet(folder / "rows.parquet")
+        else:
+            pq.write_table(rows, folder / "rows.parquet", row_group_size=3)
+    spec = pc.ModelSpec.auto(table.schema, "label")
+    model = pc.fit(lake, spec)
+    assert [block.estimator for block in spec.blocks] == ["multinomial"]
+    assert model.id == pc.fit(table, spec).id
+    report = pc.score(model, lake, tmp_path / "scored")
+    assert (report.rows, len(report.partitions)) == (24, 3)
+    scored = pq.read_table(tmp_path / "scored")
+    assert scored["words"].to_pylist() == table["words"].to_pylist()
+    assert scored["prediction"].combine_chunks().equals(model.predict(table))
+    np.testing.assert_array_equal(scored["log_density"], model.score_samples(table))
+    quality = [pc.evaluate(model, rows) for rows in (lake, tmp_path / "scored", table)]
+    losses = [measured.log_loss for measured in quality]
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-12)
+    assert pc.score(model, lake, tmp_path / "scored").skipped == 3
+
+
+def test_rows_with_views_in_lists_can_be_left_out() -> None:
+    """polars gives lists of views, which Arrow cannot filter."""
+    frame = pl.DataFrame({"label": LABELS, "words": WORDS, "w": [1, 2, 0, 1, 1, 3, 1, 1]})
+    plain = pa.table({name: frame[name].to_list() for name in frame.columns})
+    spec = pc.ModelSpec("label", [BLOCKS[0]], weight="w")
+    assert pc.fit(frame, spec).id == pc.fit(plain, spec).id
