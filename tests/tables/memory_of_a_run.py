@@ -30,7 +30,7 @@ def batch() -> pa.RecordBatch:
     noise = np.random.default_rng(0)
     numbers = {name: noise.normal(size=BATCH) for name in "abcdef"}
     labels = {"label": noise.choice(["p", "q", "r"], BATCH), "u": noise.choice(["N", "S"], BATCH)}
-    return pa.record_batch({**numbers, **labels, "g": noise.integers(0, BATCH // 2, BATCH)})
+    return pa.record_batch({**numbers, **labels})
 
 
 def stream(rows: int) -> pa.RecordBatchReader:
@@ -50,12 +50,8 @@ def fit(rows: int, folder: Path) -> None:
 
 
 def bins(rows: int, folder: Path) -> None:
-    """Fit estimators whose statistics of a batch are as long as the batch, or nearly."""
-    blocks = [
-        pc.Block("discretized", list("abcdef")),
-        pc.Block("categorical_joint", ["g"], domain={"g": list(range(BATCH // 2))}),
-    ]
-    spec = pc.ModelSpec("label", blocks)
+    """Fit an estimator whose statistics of a batch are as long as the batch, or nearly."""
+    spec = pc.ModelSpec("label", [pc.Block("discretized", list("abcdef"))])
     assert pc.fit(stream(rows), spec, workers=1).training["rows"] == rows
 
 

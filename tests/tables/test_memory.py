@@ -16,7 +16,7 @@ FILLED = 500_000
 
 @pytest.mark.parametrize(
     ("what", "rows", "times"),
-    [("fit", 200_000, 10), ("bins", 750_000, 4), ("score", FILLED, 5)],
+    [("fit", 200_000, 10), ("bins", 1_000_000, 4), ("score", FILLED, 5)],
 )
 def test_peak_memory_does_not_grow_with_the_rows(
     tmp_path: Path, what: str, rows: int, times: int
