@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,8 +32,11 @@ def ordered_map(
         workers: threads; by default, the processors this process may use. 1 means this thread.
     """
     workers = available_processors() if workers is None else workers
-    with threadpool_limits(limits=1, user_api="blas"):
-        if workers <= 1:
+    items = iter(items)
+    first = list(islice(items, 2))
+    items = chain(first, items)
+    with _linear_algebra("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
+        if workers <= 1 or len(first) < 2:
             yield from map(work, items)
             return
         pool = ThreadPoolExecutor(workers, thread_name_prefix="probclass")
@@ -53,3 +59,12 @@ def available_processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@functools.cache
+def _linear_algebra(with_scipy: bool) -> ThreadpoolController:
+    """The libraries loaded so far; looked up again once SciPy has brought its own.
+
+    A look takes milliseconds, as long as a whole fit of a small table.
+    """
+    return ThreadpoolController()
