@@ -1,14 +1,14 @@
 """What is measured on a table once a model is fitted, and kept with the model.
 
 Each function streams a table, measures, and gives back a new model: it holds one table more, and so
-has another content id. Something is kept of every row until the end: 16 bytes for the quantiles of
-the density, 8 (k + 3) for a calibration of ``k`` classes.
+has another content id. The quantiles of the density are measured in bounded memory; a calibration
+keeps 8 (k + 3) bytes of every row until the end, of ``k`` classes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from probclass_core.arrays import MISSING, FloatArray, weight_vector
 from probclass_core.calibration import METHODS, HeldOut, fit_calibration
-from probclass_core.density_quantiles import quantile_table
+from probclass_core.density_quantiles import LogDensities
 from probclass_core.engines.local import ordered_map
 from probclass_core.errors import DataError, SpecError, one_of
 from probclass_core.evaluation import true_classes
@@ -61,14 +61,14 @@ def with_density_quantiles(
 
     columns = (*model.spec.features, *_weight_columns(model))
     parts, read = _map(measure, source, columns, partition, where, workers, progress)
-    weights = np.concatenate([np.empty(0), *(weights for _, weights in parts)])
-    if not weights.sum() > 0.0:
-        raise DataError("there are no rows to take the quantiles of the density from.")
-    log_density = np.concatenate([log_density for log_density, _ in parts])
+    found, rows = LogDensities(), 0
+    for log_density, weights in parts:
+        found.add(log_density, weights)
+        rows += len(weights)
     return dataclasses.replace(
         model,
-        density_quantiles=quantile_table(log_density, weights),
-        training={**model.training, "density_quantiles": {"rows": len(weights), **read}},
+        density_quantiles=found.table(),
+        training={**model.training, "density_quantiles": {"rows": rows, **read}},
     )
 
 
@@ -116,7 +116,8 @@ def calibrate(
         return HeldOut(posterior, truth[known], _weights(raw, batch)[known])
 
     columns = (raw.spec.label, *raw.spec.features, *_weight_columns(raw))
-    parts, read = _map(measure, source, columns, partition, where, workers, progress)
+    found, read = _map(measure, source, columns, partition, where, workers, progress)
+    parts = list(found)
     rows = sum(len(part.truth) for part in parts)
     if not any((part.weights > 0.0).any() for part in parts):
         raise DataError(
@@ -138,12 +139,12 @@ def _map(
     where: Where,
     workers: int | None,
     progress: Progress | None,
-) -> tuple[list[Result], dict[str, Any]]:
-    """What was measured of each batch, in order, and where the batches come from."""
+) -> tuple[Iterator[Result], dict[str, Any]]:
+    """What is measured of each batch, in order, and where the batches come from."""
     table = open_table(source)
     plan = table.plan(columns, partition=partition, where=where, coded=True)
     counter = RowCounter(progress, plan.rows)
-    parts = list(ordered_map(measure, counter.counted(plan.batches()), workers))
+    parts = ordered_map(measure, counter.counted(plan.batches()), workers)
     return parts, origin(table, plan, partition, where)
 
 

@@ -15,6 +15,7 @@ from readings import fitted, rows
 from test_lectures import CANCER
 
 import probclass_core as pc
+from probclass_core.density_quantiles import LogDensities
 
 POSITIVE = pa.table({"test": ["+"]})
 SEPALS = ["sepal_length", "sepal_width"]
@@ -155,6 +156,29 @@ def test_a_weight_of_2_counts_twice_in_the_quantiles() -> None:
     ones = twice.set_column(2, "w", pa.array([1] * twice.num_rows))
     weighted, repeated = (pc.with_density_quantiles(model, each) for each in (table, ones))
     assert weighted.density_quantiles == repeated.density_quantiles
+
+
+def test_quantiles_of_millions_of_rows_are_rounded_down_by_next_to_nothing() -> None:
+    noise = np.random.default_rng(7)
+    parts = [
+        -noise.chisquare(6, 200_000) * noise.choice([1, 1e4], 200_000, p=[0.99, 0.01])
+        for _ in range(9)
+    ]
+    parts[3][:2000] = -math.inf
+    found = []
+    for order in (parts, parts[::-1]):
+        kept = LogDensities()
+        for part in order:
+            kept.add(part, np.ones(len(part)))
+        found.append(kept.table())
+    assert found[0] == found[1]
+    quantiles, told = (found[0][name].to_numpy() for name in ("quantile", "log_density"))
+    exact = np.quantile(np.concatenate(parts), quantiles, method="inverted_cdf")
+    np.testing.assert_array_equal(np.isneginf(told), quantiles <= 0.001)
+    lost = exact[1:] - told[1:]
+    assert lost.min() >= 0.0
+    assert lost.max() < 1e-3
+    assert lost.max() > 0.0
 
 
 def test_a_row_that_no_class_explains_is_rejected_by_its_density() -> None:
