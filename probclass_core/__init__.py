@@ -7,6 +7,7 @@ The public face. To read the code as a story, follow the road::
     arrays          the only door from Arrow to NumPy
     estimator       the contract of a likelihood estimator: four verbs and their laws
     moments         count, mean, scatter, and the only merge of moments
+    histogram       counts of a numeric column on a grid, and their only merge
     estimators/     the families, one file each
     table_format    the address of a table, and what a plugin registers for a format
     hookspecs, plugins   how estimators are found, built-in or not
