@@ -11,7 +11,7 @@ document.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 LARGEST_COUNT = 2.0**53
 """Beyond it float64 does not tell a count from the next."""
+
+_PART = 2**20
+"""Items of columns or documents that are counted at once, at some hundred bytes each."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,33 @@ class CountReader:
         """
         return self._terms(batch) if self.of_terms else self._numbers(batch)
 
+    def parts(self, batch: pa.RecordBatch) -> Iterator[tuple[slice, Counts]]:
+        """A batch in parts of bounded size, for a document may be a word or a book.
+
+        Yields:
+            ``(rows, counts)``: which rows, and their counts.
+
+        Raises:
+            DataError: as `read`.
+        """
+        start, ends = 0, self._ends(batch)
+        while start < batch.num_rows:
+            before = ends[start - 1] if start else 0
+            stop = max(int(np.searchsorted(ends, before + _PART, side="right")), start + 1)
+            yield slice(start, stop), self.read(batch.slice(start, stop - start))
+            start = stop
+        if not batch.num_rows:
+            yield slice(0, 0), self.read(batch)
+
+    def _ends(self, batch: pa.RecordBatch) -> IntArray:
+        """How many items the rows hold up to and with each: ``(n,)``."""
+        column = batch.column(self.columns[0])
+        if self.of_terms and is_terms_type(column.type):
+            offsets: IntArray = column.offsets.to_numpy()
+            ends: IntArray = offsets[1:] - offsets[0]
+            return ends
+        return np.arange(1, batch.num_rows + 1) * len(self.columns)
+
     def _numbers(self, batch: pa.RecordBatch) -> Counts:
         from scipy.sparse import csr_array
 
@@ -166,10 +196,10 @@ class CountReader:
             counts = np.where(outside, 0.0, counts)
             terms = self.vocabulary
         kept = counts > 0.0
+        if not kept.all():
+            counts, rows, codes = counts[kept], rows[kept], codes[kept]
         # Made of triples, so that occurrences of one term in one row add up.
-        matrix = csr_array(
-            (counts[kept], (rows[kept], codes[kept])), shape=(len(column), len(terms))
-        )
+        matrix = csr_array((counts, (rows, codes)), shape=(len(column), len(terms)))
         known = None
         if column.null_count:
             known = column.is_valid().to_numpy(zero_copy_only=False)[:, None]

@@ -19,6 +19,7 @@ from probclass_core.estimator import PROBCLASS_API, EstimatorPlugin, Traits, not
 from probclass_core.estimators.term_counts import (
     ClassCounts,
     CountEstimator,
+    CountLikelihood,
     refuse_infinite_weights,
 )
 from probclass_core.evidence import beta_bernoulli
@@ -76,14 +77,16 @@ class Bernoulli(CountEstimator):
         return sums.totals["rows"][:, None] if self.of_terms else sums.cells["rows"]
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> BernoulliLikelihood:
-        reader, count, log_present = self.read_parameters(parameters, classes, "log_probability")
+        reader, features, count, log_present = self.read_parameters(
+            parameters, classes, "log_probability"
+        )
         rows = np.array(notes_of(parameters)["rows"])
         # From the counts: 1 − p would lose the digits of an absence that is rare.
         absent = np.maximum(rows - count, 0.0) + self.pseudo_count
         with np.errstate(divide="ignore"):
             log_absent = np.log(absent) - np.log(rows + 2.0 * self.pseudo_count)
         kind = ItemisedBernoulli if self.of_terms else BernoulliLikelihood
-        return kind(reader, pa.array(parameters["feature"].unique()), log_present, log_absent)
+        return kind(reader, features, log_present, log_absent)
 
     def log_evidence(self, statistics: pa.Table) -> float:
         self.refuse_improper_prior("pseudo_count")
@@ -94,7 +97,7 @@ class Bernoulli(CountEstimator):
         return float(beta_bernoulli(present, absent, alpha, alpha).sum())
 
 
-class BernoulliLikelihood:
+class BernoulliLikelihood(CountLikelihood):
     """log p(x | c) = Σ_j log(1 − p_cj) + Σ_present [log p_cj − log(1 − p_cj)].
 
     Args:
@@ -104,8 +107,6 @@ class BernoulliLikelihood:
         log_absent: log (1 − p), ``(k, m)``.
     """
 
-    normalised = True
-
     def __init__(
         self,
         reader: CountReader,
@@ -113,8 +114,7 @@ class BernoulliLikelihood:
         log_present: FloatArray,
         log_absent: FloatArray,
     ) -> None:
-        self.reader = reader
-        self.features = features
+        super().__init__(reader, features)
         self.log_present = log_present
         self.log_absent = log_absent
         # A feature that every row of a class has would make −∞ + ∞ of its presence: it stands in
@@ -125,8 +125,7 @@ class BernoulliLikelihood:
         self.shift = np.ascontiguousarray((log_present - absent).T)
         self.certain = certain.T.astype(np.float64) if certain.any() else None
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        counts = self.reader.read(batch)
+    def of_counts(self, counts: Counts) -> FloatArray:
         present = counts.presence
         result: FloatArray = counts.over_known(self.absent) + present @ self.shift
         if self.certain is not None:
@@ -147,9 +146,8 @@ class ItemisedBernoulli(BernoulliLikelihood):
 
     def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
-        here = counts.matrix.indices
-        shares = {self.features[code].as_py(): self.log_present[:, code] for code in here.tolist()}
-        rest = np.delete(self.log_absent, here, axis=1).sum(axis=1)
+        shares = {name: self.log_present[:, code] for name, code, _ in self.stored(counts)}
+        rest = np.delete(self.log_absent, counts.matrix.indices, axis=1).sum(axis=1)
         return {**shares, "(absent terms)": rest * counts.known_rows[0]}
 
 

@@ -17,7 +17,9 @@ from probclass_core.errors import DataError
 from probclass_core.estimator import PROBCLASS_API, EstimatorPlugin, Traits
 from probclass_core.estimators.term_counts import (
     CountEstimator,
+    CountLikelihood,
     flag_option,
+    log_factorials,
     refuse_infinite_weights,
 )
 from probclass_core.evidence import dirichlet_categorical, log_rising
@@ -78,8 +80,7 @@ class Multinomial(CountEstimator):
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array
     ) -> MultinomialLikelihood | DirichletMultinomialLikelihood:
-        reader, count, logs = self.read_parameters(parameters, classes, "log_probability")
-        features = pa.array(parameters["feature"].unique())
+        reader, features, count, logs = self.read_parameters(parameters, classes, "log_probability")
         if self.predictive:
             return DirichletMultinomialLikelihood(reader, features, count + self.pseudo_count)
         return MultinomialLikelihood(reader, features, logs)
@@ -103,25 +104,7 @@ class Multinomial(CountEstimator):
             )
 
 
-class _Shared:
-    """What both likelihoods do alike."""
-
-    normalised = True
-
-    def __init__(self, reader: CountReader, features: pa.Array) -> None:
-        self.reader = reader
-        self.features = features
-
-    def log_coefficient(self, counts: Counts) -> FloatArray:
-        """log (N! / Π x_t!) of each row: ``(n, 1)``."""
-        from scipy.special import gammaln
-
-        factorials = counts.row_sums(gammaln(counts.matrix.data + 1.0))
-        coefficient: FloatArray = gammaln(counts.lengths + 1.0) - factorials
-        return coefficient[:, None]
-
-
-class MultinomialLikelihood(_Shared):
+class MultinomialLikelihood(CountLikelihood):
     """The probability of counts given their total.
 
     A null column leaves the counts of the others, given their total: p over its sum over these.
@@ -139,10 +122,9 @@ class MultinomialLikelihood(_Shared):
         self.log_probability = log_probability
         self.weights = np.ascontiguousarray(log_probability.T)
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        counts = self.reader.read(batch)
+    def of_counts(self, counts: Counts) -> FloatArray:
         result: FloatArray = counts.matrix @ self.weights
-        result += self.log_coefficient(counts)
+        result += log_coefficient(counts)
         result -= counts.lengths[:, None] * self._log_mass(counts)
         return result
 
@@ -158,10 +140,10 @@ class MultinomialLikelihood(_Shared):
         counts = self.reader.read(row)
         log_mass = self._log_mass(counts)[0]
         shares = {
-            self.features[code].as_py(): count * (self.log_probability[:, code] - log_mass)
-            for code, count in _stored(counts)
+            name: count * (self.log_probability[:, code] - log_mass)
+            for name, code, count in self.stored(counts)
         }
-        rest = self.log_coefficient(counts)[0]
+        rest = log_coefficient(counts)[0]
         return {**shares, _COEFFICIENT: np.broadcast_to(rest, len(self.log_probability)).copy()}
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
@@ -174,7 +156,7 @@ class MultinomialLikelihood(_Shared):
         )
 
 
-class DirichletMultinomialLikelihood(_Shared):
+class DirichletMultinomialLikelihood(CountLikelihood):
     """The probability of counts given their total, with p ~ Dirichlet(α) integrated out.
 
     Args:
@@ -187,8 +169,7 @@ class DirichletMultinomialLikelihood(_Shared):
         super().__init__(reader, features)
         self.alpha = alpha
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        counts = self.reader.read(batch)
+    def of_counts(self, counts: Counts) -> FloatArray:
         codes, data = counts.matrix.indices, counts.matrix.data
         result = np.stack(
             [counts.row_sums(log_rising(alpha[codes], data)) for alpha in self.alpha], axis=1
@@ -202,21 +183,24 @@ class DirichletMultinomialLikelihood(_Shared):
         lengths = np.broadcast_to(counts.lengths[:, None], total.shape)
         # Where no α is left every count is impossible already, and the total must not make it NaN.
         rise = log_rising(total, np.where(total > 0.0, lengths, 0.0))
-        rest: FloatArray = self.log_coefficient(counts) - rise
+        rest: FloatArray = log_coefficient(counts) - rise
         return rest
 
     def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         shares = {
-            self.features[code].as_py(): log_rising(self.alpha[:, code], np.array(count))
-            for code, count in _stored(counts)
+            name: log_rising(self.alpha[:, code], np.array(count))
+            for name, code, count in self.stored(counts)
         }
         return {**shares, _COEFFICIENT: self._rest(counts)[0]}
 
 
-def _stored(counts: Counts) -> Iterable[tuple[int, float]]:
-    """Feature and count of the counts above 0 of a single row."""
-    return zip(counts.matrix.indices.tolist(), counts.matrix.data.tolist(), strict=True)
+def log_coefficient(counts: Counts) -> FloatArray:
+    """log (N! / Π x_t!) of each row: ``(n, 1)``."""
+    from scipy.special import gammaln
+
+    coefficient: FloatArray = gammaln(counts.lengths + 1.0) - log_factorials(counts)
+    return coefficient[:, None]
 
 
 @hookimpl

@@ -24,7 +24,9 @@ from probclass_core.estimator import (
 )
 from probclass_core.estimators.term_counts import (
     CountEstimator,
+    CountLikelihood,
     flag_option,
+    log_factorials,
     refuse_infinite_weights,
 )
 from probclass_core.evidence import gamma_poisson, log_rising
@@ -83,12 +85,12 @@ class Poisson(CountEstimator):
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array
     ) -> PoissonLikelihood | NegativeBinomialLikelihood:
-        reader, count, rate = self.read_parameters(parameters, classes, "rate")
+        reader, features, count, rate = self.read_parameters(parameters, classes, "rate")
         if self.predictive:
             rows = np.array(notes_of(parameters)["rows"])
             shape = count + self.pseudo_count
-            return NegativeBinomialLikelihood(reader, shape, rows + self.pseudo_rows)
-        return PoissonLikelihood(reader, rate)
+            return NegativeBinomialLikelihood(reader, features, shape, rows + self.pseudo_rows)
+        return PoissonLikelihood(reader, features, rate)
 
     def log_evidence(self, statistics: pa.Table) -> float:
         self.refuse_improper_prior("pseudo_count", "pseudo_rows")
@@ -103,57 +105,55 @@ class Poisson(CountEstimator):
         return float(evidence.sum())
 
 
-class PoissonLikelihood:
+class PoissonLikelihood(CountLikelihood):
     """log p(x | c) = Σ_j [x_j log λ_cj − λ_cj − log x_j!], over the known columns.
 
     Args:
         reader: gives the counts of a batch.
+        features: ``d`` names.
         rate: λ, ``(k, d)``; 0 is a point mass at 0.
     """
 
-    normalised = True
-
-    def __init__(self, reader: CountReader, rate: FloatArray) -> None:
-        self.reader = reader
+    def __init__(self, reader: CountReader, features: pa.Array, rate: FloatArray) -> None:
+        super().__init__(reader, features)
         self.rate = np.ascontiguousarray(rate.T)
         with np.errstate(divide="ignore"):
             self.log_rate = np.log(self.rate)
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        counts = self.reader.read(batch)
+    def of_counts(self, counts: Counts) -> FloatArray:
         refuse_fractions(counts)
         result: FloatArray = counts.matrix @ self.log_rate
         result -= counts.over_known(self.rate)
-        result -= log_factorials(counts)
+        result -= log_factorials(counts)[:, None]
         return result
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         """log λ, and −Σ λ; the factorials are common to the classes."""
         refuse_infinite_weights(self.log_rate)
-        return list(self.reader.columns), self.log_rate.T, -self.rate.sum(axis=0)
+        return self.features.to_pylist(), self.log_rate.T, -self.rate.sum(axis=0)
 
 
-class NegativeBinomialLikelihood:
+class NegativeBinomialLikelihood(CountLikelihood):
     """log p(x | c) with λ_cj ~ Gamma(a_cj, b_cj) integrated out, over the known columns.
 
     log Γ(a + x) / Γ(a) + a log(b / (b + 1)) − x log(b + 1) − log x!
 
     Args:
         reader: gives the counts of a batch.
+        features: ``d`` names.
         shape: a, ``(k, d)``; 0 is a point mass at 0.
         rate: b, ``(k, d)``.
     """
 
-    normalised = True
-
-    def __init__(self, reader: CountReader, shape: FloatArray, rate: FloatArray) -> None:
-        self.reader = reader
+    def __init__(
+        self, reader: CountReader, features: pa.Array, shape: FloatArray, rate: FloatArray
+    ) -> None:
+        super().__init__(reader, features)
         self.shape = shape
         self.log_spread = np.log1p(rate)
         self.at_zero = np.ascontiguousarray((-shape * np.log1p(1.0 / rate)).T)
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        counts = self.reader.read(batch)
+    def of_counts(self, counts: Counts) -> FloatArray:
         refuse_fractions(counts)
         codes, data = counts.matrix.indices, counts.matrix.data
         rises = [
@@ -162,15 +162,8 @@ class NegativeBinomialLikelihood:
         ]
         result = np.stack(rises, axis=1)
         result += counts.over_known(self.at_zero)
-        result -= log_factorials(counts)
+        result -= log_factorials(counts)[:, None]
         return result
-
-
-def log_factorials(counts: Counts) -> FloatArray:
-    """Σ log x! of each row: ``(n, 1)``."""
-    from scipy.special import gammaln
-
-    return counts.row_sums(gammaln(counts.matrix.data + 1.0))[:, None]
 
 
 def refuse_fractions(counts: Counts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -129,18 +130,23 @@ class CountEstimator(LikelihoodEstimator):
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        from scipy.sparse import csr_array
+        from scipy.sparse import csc_array
 
-        counts = self.reader.read(batch)
         size = batch.num_rows
         share = np.ones(size) if weights is None else weights
         labels = classes.indices.to_numpy(zero_copy_only=False)
         shape = (len(classes.dictionary), size)
-        by_class = csr_array((share, (labels, np.arange(size))), shape=shape)
+        by_class = csc_array((share, (labels, np.arange(size))), shape=shape)
         parts = []
-        for field, of_features, of_total in self._values(counts):
-            for features, values in ((counts.features, of_features), (_TOTAL, of_total[:, None])):
-                parts.append(self._tidy(classes.dictionary, features, field, by_class @ values))
+        for rows, counts in self.reader.parts(batch):
+            of_rows = by_class[:, rows]
+            for field, of_features, of_total in self._values(counts):
+                for features, values in (
+                    (counts.features, of_features),
+                    (_TOTAL, of_total[:, None]),
+                ):
+                    sums = of_rows @ values
+                    parts.append(self._tidy(classes.dictionary, features, field, sums))
         return self.merge(parts)
 
     def _values(self, counts: Counts) -> Iterator[tuple[str, Any, FloatArray]]:
@@ -238,8 +244,8 @@ class CountEstimator(LikelihoodEstimator):
 
     def read_parameters(
         self, parameters: pa.Table, classes: pa.Array, field: str
-    ) -> tuple[CountReader, FloatArray, FloatArray]:
-        """How rows are read for these parameters, their counts and values, each ``(k, m)``."""
+    ) -> tuple[CountReader, pa.Array, FloatArray, FloatArray]:
+        """How rows are read for these parameters, their features, counts and values ``(k, m)``."""
         features = pc.unique(parameters["feature"])
         place = (
             label_codes(parameters["class"], classes),
@@ -249,7 +255,7 @@ class CountEstimator(LikelihoodEstimator):
         count[place] = parameters["count"].to_numpy()
         values[place] = parameters[field].to_numpy()
         reader = replace(self.reader, vocabulary=features) if self.of_terms else self.reader
-        return reader, count, values
+        return reader, features, count, values
 
     def refuse_improper_prior(self, *options: str) -> None:
         """For the evidence.
@@ -263,6 +269,41 @@ class CountEstimator(LikelihoodEstimator):
                     f"{self.name} has no log evidence with {option}=0, which is no proper prior; "
                     f"set {option} above 0."
                 )
+
+
+class CountLikelihood(ABC):
+    """Parameters compiled for counts.
+
+    Args:
+        reader: gives the counts of a batch, features in the order of the parameters.
+        features: ``m`` names.
+    """
+
+    normalised = True
+
+    def __init__(self, reader: CountReader, features: pa.Array) -> None:
+        self.reader = reader
+        self.features = features
+
+    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        return np.concatenate([self.of_counts(counts) for _, counts in self.reader.parts(batch)])
+
+    @abstractmethod
+    def of_counts(self, counts: Counts) -> FloatArray:
+        """log p(x | class) of counts, ``(n, k)``."""
+
+    def stored(self, counts: Counts) -> Iterator[tuple[str, int, float]]:
+        """Name, place and number of the counts above 0 of a single row."""
+        codes = counts.matrix.indices
+        names = self.features.take(pa.array(codes)).to_pylist()
+        return zip(names, codes.tolist(), counts.matrix.data.tolist(), strict=True)
+
+
+def log_factorials(counts: Counts) -> FloatArray:
+    """Σ log x! of each row: ``(n,)``."""
+    from scipy.special import gammaln
+
+    return counts.row_sums(gammaln(counts.matrix.data + 1.0))
 
 
 def flag_option(estimator: str, key: str, value: Any) -> bool:

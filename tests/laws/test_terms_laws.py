@@ -184,6 +184,27 @@ def test_words_stream_through_partitions_of_parquet(tmp_path: Path, kind: str) -
     assert pc.score(model, lake, tmp_path / "scored").skipped == 3
 
 
+def test_a_book_is_a_document_too() -> None:
+    """Rows are counted in parts of bounded size: a part may be one row, or end within a batch."""
+    long = [{"p": 1_200_000, "q": 1}, {"q": 3}, {}, None, {"p": 700_000}, {"p": 5, "r": 500_000}]
+    labels = ["a", "b", "a", "a", "b", "b"]
+    written_out = [
+        None if tally is None else [word for word, times in tally.items() for _ in range(times)]
+        for tally in long
+    ]
+    tables = [
+        pa.table({"label": labels, "words": pa.array(cells, kind)})
+        for cells, kind in ((long, TALLY), (written_out, PLAIN))
+    ]
+    for block in BLOCKS:
+        models = [pc.fit(table, pc.ModelSpec("label", [block])) for table in tables]
+        one, other = (model.parameters[block.estimator] for model in models)
+        assert one.to_pydict() == other.to_pydict()
+        np.testing.assert_array_equal(
+            models[0].joint_log_likelihood(tables[0]), models[1].joint_log_likelihood(tables[1])
+        )
+
+
 def test_rows_with_views_in_lists_can_be_left_out() -> None:
     """polars gives lists of views, which Arrow cannot filter."""
     frame = pl.DataFrame({"label": LABELS, "words": WORDS, "w": [1, 2, 0, 1, 1, 3, 1, 1]})
