@@ -126,7 +126,7 @@ def category_masses(model: Model, column: str, *, most: int = 12) -> Figure:
         order = np.argsort(-_information(masses, np.exp(model.log_prior)), kind="stable")[:most]
         title += f"\n{most} most telling of {len(domain)} values, {len(domain) - most} left out"
     classes = len(model.class_names)
-    figure = blank_figure(7.5, 1.2 + len(order) * (0.12 + max(0.11 * classes, 0.2)))
+    figure = blank_figure(7.5, 1.2 + len(order) * (0.12 + np.clip(0.11 * classes, 0.2, 1.1)))
     axes = figure.subplots()
     height = 0.8 / classes
     for place, name in enumerate(model.class_names):
@@ -182,8 +182,11 @@ def _draw_histograms(
 def _edges(values: FloatArray) -> FloatArray:
     """Bars about as many as the root of the rows; of whole numbers each covers as many of them."""
     low, high = values.min(), values.max()
+    if low == high:
+        margin = max(0.5, 0.005 * abs(low))
+        return np.array([low - margin, low + margin])
     bars = int(np.clip(np.sqrt(len(values)), _FEWEST_BARS, _MOST_BARS))
-    if np.all(values == np.round(values)):
+    if max(-low, high) < 2.0**52 and np.all(values == np.round(values)):
         step = max(1.0, np.ceil((high - low + 1.0) / bars))
         return np.arange(low - 0.5, high + step, step)
     return np.linspace(low, high, bars + 1)

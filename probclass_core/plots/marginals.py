@@ -32,8 +32,9 @@ from probclass_core.model import Model
 from probclass_core.plots.blocks import block_of, log_likelihood
 from probclass_core.plots.cells import cell_masses
 
-_SCAN = np.geomspace(1e-12, 1e15, 653)
+_SCAN = np.geomspace(1e-30, 1e30, 1451)
 """Distances from 0 at which a class is looked for first, each a tenth more than the one before."""
+_LARGEST_COUNT = 2.0**53
 _COARSE, _STEPS = 41, 80
 _SETTLED = 0.6
 """A window that would shrink by less than this fits."""
@@ -65,6 +66,7 @@ class Marginal:
         # Counts are whole and not negative; their estimators refuse anything else.
         self.whole = [not self._takes(column, 0.5) for column in columns]
         self.lowest = [-np.inf if self._takes(column, -1.0) else 0.0 for column in columns]
+        self.highest = [_LARGEST_COUNT if whole else _SCAN[-1] for whole in self.whole]
 
     def __call__(self, points: FloatArray) -> FloatArray:
         """``(n, d)`` to ``(n, k)``; a NaN marginalises, too."""
@@ -212,7 +214,7 @@ def _look_around(marginal: Marginal, place: int, level: float) -> FloatArray | N
     window = np.empty((len(centre), 2))
     for axis in range(len(centre)):
         scan = np.concatenate([-_SCAN[::-1], [0.0], _SCAN])
-        scan = scan[scan >= marginal.lowest[axis]]
+        scan = scan[(scan >= marginal.lowest[axis]) & (scan <= marginal.highest[axis])]
         if marginal.whole[axis]:
             scan = np.unique(np.round(scan))
         points = np.tile(centre, (len(scan), 1))
@@ -245,7 +247,7 @@ def _settle(marginal: Marginal, place: int, window: FloatArray, level: float) ->
             fitted[number, 1] = axis[hit[-1]] + (reach if high_open else cell)
             fitted[number] = np.maximum(fitted[number], marginal.lowest[number])
             grown |= bool(low_open or high_open)
-        if np.abs(fitted).max() > _SCAN[-1]:
+        if np.any(np.abs(fitted).max(axis=1) > marginal.highest):
             raise NotSupportedError(
                 f"p({', '.join(marginal.columns)} | {marginal.model.class_names[place]}) falls off "
                 f"nowhere to {level:g} of its peak, so it has no bounds to be drawn within."

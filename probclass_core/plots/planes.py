@@ -247,7 +247,7 @@ def _finish_plane(figure: Figure, axes: Axes, model: Model, x: str, y: str, note
 def _frame(axes: Axes, shown: FloatArray) -> None:
     """Limits around what is shown, rather than around the grids it was found on."""
     low, high = shown.min(axis=1), shown.max(axis=1)
-    margin = np.where(high > low, _MARGIN * (high - low), 0.5)
+    margin = np.where(high > low, _MARGIN * (high - low), np.maximum(0.5, 0.005 * np.abs(low)))
     axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
     axes.set_ylim(low[1] - margin[1], high[1] + margin[1])
 

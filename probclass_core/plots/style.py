@@ -60,7 +60,7 @@ _UNITS = {
     "celsius": "°C",
     "mps": "m/s",
 }
-_LONGEST_NAME = 28
+_LONGEST_NAME, _MOST_NAMES = 28, 12
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,14 @@ def legend_beside(figure: Figure, axes: Axes, title: str | None = None) -> None:
     """A legend of what the axes hold, at the right of them."""
     handles, names = axes.get_legend_handles_labels()
     figure.legend(
-        handles, names, loc="outside right upper", frameon=False, title=title, handlelength=3.0
+        handles,
+        names,
+        loc="outside right upper",
+        frameon=False,
+        title=title,
+        handlelength=3.0,
+        fontsize=10 if len(names) <= _MOST_NAMES else 8,
+        ncols=1 + (len(names) - 1) // (2 * _MOST_NAMES),
     )
 
 

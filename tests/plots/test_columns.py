@@ -173,6 +173,22 @@ def test_long_names_and_many_classes_stay_within_the_picture() -> None:
     assert fits(figure)
 
 
+def test_a_constant_column_has_one_bar() -> None:
+    rows = {"x": [2.5, 2.5, 2.5, 4.0], "c": [*"aabb"]}
+    model = fit(rows, "gaussian_diagonal", "x")
+    figure = class_densities(model, "x", data={"x": [2.5, 2.5], "c": ["a", "a"]})
+    (bar,) = [each for each in figure.axes[0].patches if isinstance(each, StepPatch)]
+    assert bar.get_data().edges.mean() == 2.5
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e-15, 0.0), (1e12, 0.0), (1e14, 1.7e18)])
+def test_wherever_and_however_large_a_class_is(scale: float, offset: float) -> None:
+    values = np.array([-1.0, 1.0, 0.5, 1.5]) * scale + offset
+    model = fit({"x": values, "c": [*"aabb"]}, "gaussian_diagonal", "x")
+    for curve in labelled(class_densities(model, "x").axes[0]).values():
+        assert np.trapezoid(curve[:, 1], curve[:, 0]) == pytest.approx(1.0, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

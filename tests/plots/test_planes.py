@@ -214,6 +214,16 @@ def test_equally_far_points_are_all_within() -> None:
     assert np.linalg.norm(circle, axis=1) == pytest.approx(math.sqrt(2.0))
 
 
+def test_twenty_classes_stay_within_the_picture() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(20), 10)
+    rows = {"x": labels + rng.normal(size=200), "y": rng.normal(size=200)}
+    table = pa.table({**rows, "c": [f"a class of a long name {place}" for place in labels]})
+    figure = class_contours(fit(table, "gaussian_full", ["x", "y"]), "x", "y", data=table)
+    assert len(outlines(figure)) == 20
+    assert fits(figure)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
