@@ -70,8 +70,9 @@ def histogram(
     if len(distinct) > cells:
         exponent = _finest(distinct, cells, _exponent(width) if width else _LEAST)
         width = float(np.ldexp(1.0, exponent))
-        distinct, cell = np.unique(lower_edges(distinct, exponent), return_inverse=True)
-        place = cell[place]
+        edges = lower_edges(distinct, exponent)  # ascending, as the values are
+        first = np.append(True, edges[1:] != edges[:-1])
+        distinct, place = edges[first], (np.cumsum(first) - 1)[place]
     size = len(distinct)
     counts = np.bincount(group * size + place, weights, minlength=groups * size)
     return Histogram(distinct, width, counts.astype(np.float64).reshape(groups, size))
