@@ -105,6 +105,41 @@ def test_every_marginal_of_a_joint_is_the_sum_over_its_cells(alpha: Any) -> None
         assert mass == pytest.approx(whole[agree].sum(axis=0), rel=1e-12)
 
 
+def test_zeros_alone_are_smoothed_in_cells_and_in_marginals() -> None:
+    table = drawn(25)
+    model = fitted(table, "c", block("categorical_joint", smooth="zeros"))
+    sizes = [len(values) for values in DOMAIN.values()]
+    for pattern in itertools.product([True, False], repeat=3):
+        for cell in CELLS:
+            observed = tuple(v if seen else None for v, seen in zip(cell, pattern, strict=True))
+            expected = []
+            for label in "ab":
+                rows = [row for row in table.to_pylist() if row["c"] == label]
+                agreeing = [
+                    row
+                    for row in rows
+                    if all(row[name] == v for name, v in zip(DOMAIN, observed, strict=True) if v)
+                ]
+                alike = math.prod(m for m, v in zip(sizes, observed, strict=True) if v is None)
+                zero = alike / (len(rows) + math.prod(sizes))
+                expected.append(len(agreeing) / len(rows) if agreeing else zero)
+            assert masses(model, [observed])[0] == pytest.approx(expected, rel=1e-13)
+
+
+def test_an_unseen_value_makes_a_cell_that_the_class_never_showed() -> None:
+    """Its α is the least of its column's values; nulls beside it are summed over as ever."""
+    table = drawn(30)
+    prior = {"u": {"p": 2, "q": 1, "r": 0.5}}
+    model = fitted(table, "c", block("categorical_joint", pseudo_count=prior))
+    held = model.priors["count"].to_numpy()
+    found = masses(model, [("new", "1", "x"), ("new", "1", None), ("new", None, "new")])
+    for mass, alpha in zip(found, (0.5, 0.5 * 4, 0.5 * 2), strict=True):
+        assert mass == pytest.approx(alpha / (held + 3.5 * 2 * 4), rel=1e-13)
+    ignoring = fitted(table, "c", block("categorical_joint", pseudo_count=prior, unseen="ignore"))
+    cells = [("new", "1", "x")], [(None, "1", "x")]
+    assert np.array_equal(*(masses(ignoring, cell) for cell in cells))
+
+
 def test_forty_columns_of_fifty_values() -> None:
     """50^40 cells: what was seen, what was not, and any marginal of it."""
     noise = np.random.default_rng(3)
