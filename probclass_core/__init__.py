@@ -5,6 +5,7 @@ The public face. To read the code as a story, follow the road::
     spec            what a model is to be: a prior times blocks of columns
     tables/         plan fragments of a table, read record batches
     arrays          the only door from Arrow to NumPy
+    terms           its sibling for sparse counts, such as the words of a text
     estimator       the contract of a likelihood estimator: four verbs and their laws
     moments         count, mean, scatter, and the only merge of moments
     histogram       counts of a numeric column on a grid, and their only merge
