@@ -177,7 +177,7 @@ def _means(model: Model, column: str) -> FloatArray | None:
         held = np.bincount(likelihood.classes, weights, minlength=size)
         return np.asarray(sums / np.where(held > 0.0, held, np.nan))
     parameters = model.parameters[str(block.name)]
-    mean = "rate" if "rate" in parameters.column_names else "mean"
+    mean = "rate" if block.estimator == "poisson" else "mean"
     if mean not in parameters.column_names:
         return None
     if "feature" in parameters.column_names:

@@ -96,10 +96,12 @@ def class_contours(
         if means is not None:
             centre = means[place]
         if found is not None and min(found.log_density.shape) > 1:
+            down = math.log(level)
             contour = axes.contour(
                 *found.axes,
-                found.log_density.T - found.peak,
-                levels=[math.log(level)],
+                # A density of 0 lies at a finite depth, or the contour would stop at its edge.
+                np.maximum(found.log_density.T - found.peak, 3.0 * down),
+                levels=[down],
                 colors=[look.colour],
                 linestyles=[look.dashes],
                 linewidths=1.6,
