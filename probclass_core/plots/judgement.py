@@ -179,5 +179,13 @@ def _write_cells(axes: Axes, counts: FloatArray, shares: FloatArray, size: float
         rounded = f"{share:.0%}" if share >= 0.005 else "<1%"
         text = f"{count:,}\n{rounded}" if count else "0"
         colour = "white" if share > 0.65 else INK if count else GREY
-        axes.text(column, row, text, ha="center", va="center", fontsize=size, color=colour,
-                  linespacing=1.1)  # fmt: skip
+        axes.text(
+            column,
+            row,
+            text,
+            ha="center",
+            va="center",
+            fontsize=size,
+            color=colour,
+            linespacing=1.1,
+        )

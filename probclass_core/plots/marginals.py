@@ -177,15 +177,14 @@ def _means(model: Model, column: str) -> FloatArray | None:
         held = np.bincount(likelihood.classes, weights, minlength=size)
         return np.asarray(sums / np.where(held > 0.0, held, np.nan))
     parameters = model.parameters[str(block.name)]
-    mean = "rate" if block.estimator == "poisson" else "mean"
-    if mean not in parameters.column_names:
-        return None
+    name = "rate" if block.estimator == "poisson" else "mean"
     if "feature" in parameters.column_names:
         parameters = parameters.filter(pc.equal(parameters["feature"], column))
-        means = parameters[mean].to_numpy()
-    else:
-        means = np.array(parameters[mean].to_pylist())[:, position]
-    order: FloatArray = means[label_codes(model.classes, parameters["class"].combine_chunks())]
+    if name not in parameters.column_names or parameters.num_rows != len(model.classes):
+        return None
+    means = np.array(parameters[name].to_pylist(), dtype=np.float64).reshape(len(parameters), -1)
+    own = means[:, 0 if "feature" in parameters.column_names else position]
+    order: FloatArray = own[label_codes(model.classes, parameters["class"].combine_chunks())]
     return order
 
 
@@ -203,6 +202,8 @@ def _points_window(marginal: Marginal, place: int) -> FloatArray | None:
         position = list(block.columns).index(column)
         values = likelihood.points[likelihood.classes == place, position]
         values = values[~np.isnan(values)]
+        if not len(values):
+            return None
         margin = _POINTS_MARGIN * np.ptp(values) or 0.5
         windows.append([values.min() - margin, values.max() + margin])
     return np.array(windows)

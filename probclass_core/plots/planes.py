@@ -17,11 +17,12 @@ from probclass_core.errors import NotSupportedError, SpecError, one_of
 from probclass_core.estimators.knn_density import KnnDensityLikelihood
 from probclass_core.model import Model
 from probclass_core.plots.blocks import block_of
-from probclass_core.plots.marginals import Marginal, lobe, rows_by_class
+from probclass_core.plots.marginals import Lobe, Marginal, lobe, rows_by_class
 from probclass_core.plots.style import (
     GREY,
     INK,
     MOST_POINTS,
+    ClassStyle,
     axis_label,
     blank_figure,
     by_lot,
@@ -82,7 +83,7 @@ def class_contours(
     at = None if point is None else _checked_point(point)
     marginal = Marginal(model, [x, y])
     axes = figure.subplots()
-    shown = []
+    shown: list[FloatArray] = []
     note = ""
     if data is not None:
         (across, up), codes = rows_by_class(model, data, [x, y])
@@ -90,29 +91,12 @@ def class_contours(
         note = _draw_rows(axes, model, across, up, codes)
     means = marginal.means()
     for place, name in enumerate(model.class_names):
-        look = class_style(place)
         found = lobe(marginal, place, level, _GRID)
-        centre = found.at if means is None and found is not None else None
         if means is not None:
             centre = means[place]
-        if found is not None and min(found.log_density.shape) > 1:
-            down = math.log(level)
-            contour = axes.contour(
-                *found.axes,
-                # A density of 0 lies at a finite depth, or the contour would stop at its edge.
-                np.maximum(found.log_density.T - found.peak, 3.0 * down),
-                levels=[down],
-                colors=[look.colour],
-                linestyles=[look.dashes],
-                linewidths=1.6,
-            )
-            outline = np.concatenate([np.asarray(path.vertices) for path in contour.get_paths()])
-            shown.append(outline.T)
-        if centre is not None:
-            shown.append(centre[:, None])
-            axes.plot(*centre, look.marker, color="black", markersize=9, mec="white", zorder=4)
-        # One entry per class: its line with its marker.
-        axes.plot([], [], color=look.colour, ls=look.dashes, marker=look.marker, label=short(name))
+        else:
+            centre = np.full(2, np.nan) if found is None else found.at
+        shown += _draw_class(axes, class_style(place), short(name), found, centre, level)
     if at is not None:
         shown.append(at[:, None])
         _draw_point(axes, at)
@@ -121,7 +105,7 @@ def class_contours(
         axes, f"Contours at {100.0 * level:.3g} % of each class's peak density; black: {black}"
     )
     _finish_plane(figure, axes, model, x, y, note)
-    _frame(axes, np.concatenate(shown, axis=1) if shown else np.array([[0.0, 1.0]] * 2))
+    _frame(axes, np.concatenate(shown or [np.zeros((2, 1))], axis=1))
     return figure
 
 
@@ -208,6 +192,31 @@ def _draw_rows(
     return f"{len(kept):,} of {len(codes):,} rows drawn" if len(kept) < len(codes) else ""
 
 
+def _draw_class(
+    axes: Axes, look: ClassStyle, name: str, found: Lobe | None, centre: FloatArray, level: float
+) -> list[FloatArray]:
+    """Contour and mean of one class; the points ``(2, n)`` of what was drawn of them."""
+    shown = []
+    if found is not None and min(found.log_density.shape) > 1:
+        down = math.log(level)
+        contour = axes.contour(
+            *found.axes,
+            # A density of 0 lies at a finite depth, or the contour would stop at its edge.
+            np.maximum(found.log_density.T - found.peak, 3.0 * down),
+            levels=[down],
+            colors=[look.colour],
+            linestyles=[look.dashes],
+            linewidths=1.6,
+        )
+        shown += [np.asarray(path.vertices).T for path in contour.get_paths()]
+    if np.isfinite(centre).all():
+        shown.append(centre[:, None])
+        axes.plot(*centre, look.marker, color="black", markersize=9, mec="white", zorder=4)
+    # One entry of the legend per class: its line with its marker.
+    axes.plot([], [], color=look.colour, ls=look.dashes, marker=look.marker, label=name)
+    return shown
+
+
 def _draw_neighbours(
     axes: Axes,
     model: Model,
@@ -224,18 +233,41 @@ def _draw_neighbours(
         far = outside[likelihood.classes[outside] == place]
         near = np.flatnonzero(within & (likelihood.classes == place))
         label = f"{short(name)}, {inside[place]:g} of {inside.sum():g}"
-        axes.plot(*(each[far] for each in points), look.marker, mfc="none", mec=look.colour,
-                  ms=5, mew=0.8, label="_outside")  # fmt: skip
-        axes.plot(*(each[near] for each in points), look.marker, color=look.colour, ms=7,
-                  mec="black", mew=0.8, label=label)  # fmt: skip
+        axes.plot(
+            *(each[far] for each in points),
+            look.marker,
+            mfc="none",
+            mec=look.colour,
+            ms=5,
+            mew=0.8,
+            label="_outside",
+        )
+        axes.plot(
+            *(each[near] for each in points),
+            look.marker,
+            color=look.colour,
+            ms=7,
+            mec="black",
+            mew=0.8,
+            label=label,
+        )
     axes.plot([], [], "o", mfc="none", mec=GREY, ms=5, mew=0.8, label="outside the ball")
     hidden = int(drawn.sum()) - int(within.sum()) - len(outside)
     return f"{MOST_POINTS:,} of {len(outside) + hidden:,} points outside drawn" if hidden else ""
 
 
 def _draw_point(axes: Axes, at: FloatArray) -> None:
-    axes.plot(*at, "s", color="white", mec="black", ms=8, mew=1.5, zorder=5, ls="",
-              label=f"x = {listed(at.tolist())}")  # fmt: skip
+    axes.plot(
+        *at,
+        "s",
+        color="white",
+        mec="black",
+        ms=8,
+        mew=1.5,
+        zorder=5,
+        ls="",
+        label=f"x = {listed(at.tolist())}",
+    )
 
 
 def _finish_plane(figure: Figure, axes: Axes, model: Model, x: str, y: str, note: str) -> None:

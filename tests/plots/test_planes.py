@@ -214,6 +214,14 @@ def test_equally_far_points_are_all_within() -> None:
     assert np.linalg.norm(circle, axis=1) == pytest.approx(math.sqrt(2.0))
 
 
+def test_a_class_without_a_value_of_a_column_is_left_blank() -> None:
+    rows = {"x": [1.0, 2.0, 3.0, None, None], "y": [1.0, 2.0, 1.0, 5.0, 6.0], "c": [*"aaabb"]}
+    model = fit(pa.table(rows), "knn_density", ["x", "y"], k=2)
+    figure = class_contours(model, "x", "y")
+    assert len(outlines(figure)) == 1
+    assert legend(figure) == ["a", "b"]
+
+
 def test_twenty_classes_stay_within_the_picture() -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(20), 10)
