@@ -23,7 +23,9 @@ import pyarrow as pa
 from probclass_core.errors import StoreError, one_of
 
 FORMAT_VERSION = 1
-MIN_READER_VERSION = 1
+READER_VERSION = 2
+"""The newest bundles that this release reads; 2 brought calibration, which a reader of 1 would not
+apply."""
 
 _SUFFIX = ".arrow"
 _MANIFEST_KEYS = {
@@ -91,6 +93,7 @@ class Bundle:
         provenance: how this one came about (rows, time, source), as plain JSON values; no part of
             the content id.
         format_version: of the manifest and the tables.
+        min_reader_version: what a reader must know, lest it take the tables for something else.
 
     Raises:
         StoreError: content or provenance holds what JSON cannot, such as a time or a NaN.
@@ -101,6 +104,7 @@ class Bundle:
     tables: Mapping[str, pa.Table] = field(repr=False)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
+    min_reader_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
         # What is held in memory is what would be read back: lists for tuples, text for keys.
@@ -123,7 +127,7 @@ class Bundle:
         return {
             "kind": self.kind,
             "format_version": self.format_version,
-            "min_reader_version": MIN_READER_VERSION,
+            "min_reader_version": self.min_reader_version,
             "content_id": self.content_id,
             "content": self.content,
             "files": {
@@ -169,6 +173,7 @@ class Bundle:
             },
             provenance=manifest["provenance"],
             format_version=manifest["format_version"],
+            min_reader_version=manifest["min_reader_version"],
         )
         # Fill the cache with the bytes as they lie: writing the tables out again could only differ.
         vars(bundle)["_files"] = verified
@@ -216,10 +221,10 @@ def _check_manifest(manifest: Mapping[str, Any], where: str) -> None:
         raise StoreError(f"{where}: the manifest is no JSON object; {_MEND}.")
     # First of all: what else a newer manifest holds is not ours to judge.
     needed = manifest.get("min_reader_version")
-    if isinstance(needed, int) and needed > FORMAT_VERSION:
+    if isinstance(needed, int) and needed > READER_VERSION:
         raise StoreError(
             f"{where} was written by a newer probclass (it needs a reader of format {needed}, "
-            f"this one reads up to {FORMAT_VERSION}); upgrade probclass."
+            f"this one reads up to {READER_VERSION}); upgrade probclass."
         )
     for key, kind in _MANIFEST_KEYS.items():
         if not isinstance(manifest.get(key), kind):

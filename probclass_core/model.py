@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrays import BATCH_ROWS, FloatArray, as_table, check_columns, select
-from probclass_core.bundle import Bundle
+from probclass_core.bundle import FORMAT_VERSION, READER_VERSION, Bundle
 from probclass_core.calibration import Calibrator, calibrated, calibrator
 from probclass_core.decision import Decided, Decider, Decision, DecisionRule, predicted
 from probclass_core.density_quantiles import log_density_quantile
@@ -283,6 +283,7 @@ class Model:
             },
             tables={"priors": self.priors, **self.parameters, **measured},
             provenance=dict(self.training),
+            min_reader_version=FORMAT_VERSION if self.calibration is None else READER_VERSION,
         )
 
     @classmethod

@@ -9,7 +9,7 @@ A map of the folder, in reading order:
 What a model looks like as files is told in `probclass_core.bundle`. On disk:
 
     <store>/<model>/<content id>/manifest.json     written last: without it there is no version
-    <store>/<model>/<content id>/<table>.arrow     the priors, and the parameters of each block
+    <store>/<model>/<content id>/<table>.arrow     priors, parameters of each block, calibration …
     <store>/<model>/aliases/<alias>.json           which version it names, since when, and before
 
 A content id is 64 hex digits and ``aliases`` is not, so the two never clash. Names that begin with

@@ -19,7 +19,7 @@ from hand_made import hand_made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probclass_core.bundle import FORMAT_VERSION, Bundle, from_ipc, to_ipc
+from probclass_core.bundle import FORMAT_VERSION, READER_VERSION, Bundle, from_ipc, to_ipc
 from probclass_core.errors import StoreError
 
 HERE = Path(__file__).parent
@@ -193,8 +193,8 @@ def test_any_table_name_makes_a_file_of_its_own_folder(name: str) -> None:
 
 
 def test_a_newer_format_asks_for_an_upgrade_before_anything_else() -> None:
-    with pytest.raises(StoreError, match=r"newer probclass .* reads up to 1\); upgrade probclass"):
-        Bundle.from_files({"min_reader_version": FORMAT_VERSION + 1}, no_file)
+    with pytest.raises(StoreError, match=r"newer probclass .* reads up to 2\); upgrade probclass"):
+        Bundle.from_files({"min_reader_version": READER_VERSION + 1}, no_file)
 
 
 def test_a_newer_format_that_this_reader_may_read_is_read() -> None:

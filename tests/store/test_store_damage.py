@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hand_made import Saved
 
-from probclass_core.bundle import FORMAT_VERSION
+from probclass_core.bundle import READER_VERSION
 from probclass_core.errors import StoreError
 from probclass_core.store import ModelStore, ModelVersion
 
@@ -124,7 +124,7 @@ def test_an_edited_manifest(store: ModelStore, folder: Path) -> None:
 
 
 def test_a_newer_format(store: ModelStore, folder: Path) -> None:
-    newer = FORMAT_VERSION + 1
+    newer = READER_VERSION + 1
     edited(folder / "manifest.json", format_version=newer, min_reader_version=newer, content="new")
     assert "newer probclass" in (message := refusal(store))
     assert message.endswith("upgrade probclass.")

@@ -63,6 +63,17 @@ def test_a_model_without_them_is_stored_as_ever(model: pc.Model) -> None:
     assert again.id == model.id
 
 
+def test_a_reader_that_would_not_calibrate_is_told_to_stop(
+    penguins: pa.Table, model: pc.Model
+) -> None:
+    measured = pc.with_density_quantiles(model, penguins)
+    calibrated = pc.calibrate(measured, penguins)
+    needs = [
+        each.to_bundle().manifest()["min_reader_version"] for each in (model, measured, calibrated)
+    ]
+    assert needs == [1, 1, 2]
+
+
 def test_the_tables_are_readable_by_themselves(
     tmp_path: Path, penguins: pa.Table, model: pc.Model
 ) -> None:
