@@ -205,6 +205,27 @@ def test_a_book_is_a_document_too() -> None:
         )
 
 
+def test_files_of_many_makers_are_one_table(tmp_path: Path) -> None:
+    """Lists as polars and pyarrow write them, of views, and of nothing; scored into one."""
+    table = table_of(pa.array(WORDS, PLAIN))
+    no_words = pa.table({"label": ["a", "b"], "words": [[], None]})
+    lake, sink = tmp_path / "lake", tmp_path / "scored"
+    lake.mkdir()
+    pl.DataFrame(pl.from_arrow(table)).write_parquet(lake / "a.parquet")
+    pq.write_table(table, lake / "b.parquet")
+    pq.write_table(pa.table(pl.DataFrame(pl.from_arrow(table))), lake / "c.parquet")
+    pq.write_table(no_words, lake / "d.parquet")
+    whole = pa.concat_tables([table] * 3 + [no_words.cast(table.schema)])
+    for block in BLOCKS:
+        spec = pc.ModelSpec("label", [block])
+        assert pc.fit(lake, spec).id == pc.fit(whole, spec).id
+    model = pc.fit(lake, spec)
+    pc.score(model, lake, sink)
+    scored = pq.read_table(sink)
+    assert scored["words"].to_pylist() == whole["words"].to_pylist()
+    assert scored["prediction"].combine_chunks().equals(model.predict(whole))
+
+
 def test_rows_with_views_in_lists_can_be_left_out() -> None:
     """polars gives lists of views, which Arrow cannot filter."""
     frame = pl.DataFrame({"label": LABELS, "words": WORDS, "w": [1, 2, 0, 1, 1, 3, 1, 1]})
