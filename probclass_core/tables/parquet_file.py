@@ -15,8 +15,11 @@ from pyarrow.fs import FileSystem
 
 from probclass_core.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
+from probclass_core.tables.retries import patiently
 
-_COMMIT_KEY = b"probclass.commit"
+COMMIT_KEY = "probclass.commit"
+"""What a commit record is called, in footers and in logs."""
+
 _ROW_GROUP = 4 * BATCH_ROWS
 
 
@@ -40,7 +43,7 @@ def commit_record(path: str | Path, filesystem: FileSystem | None = None) -> dic
         OSError, ArrowException, ValueError: it cannot be read.
     """
     footer = pq.read_metadata(path, filesystem=filesystem)
-    return {**json.loads((footer.metadata or {})[_COMMIT_KEY]), "rows": footer.num_rows}
+    return {**json.loads((footer.metadata or {})[COMMIT_KEY.encode()]), "rows": footer.num_rows}
 
 
 class RowsToParquet:
@@ -71,7 +74,9 @@ class RowsToParquet:
         self._place = place
         self._filesystem = filesystem
         record = json.dumps(dict(commit), sort_keys=True).encode()
-        self._schema = schema.with_metadata({**(schema.metadata or {}), _COMMIT_KEY: record})
+        self._schema = schema.with_metadata(
+            {**(schema.metadata or {}), COMMIT_KEY.encode(): record}
+        )
         self._pending: list[pa.RecordBatch] = []
         # Dictionary pages pay for text and cost time for floats that never repeat.
         text = [column.name for column in schema if not pa.types.is_floating(column.type)]
@@ -93,8 +98,11 @@ class RowsToParquet:
         if sum(part.num_rows for part in self._pending) >= _ROW_GROUP:
             self._flush()
 
-    def finish(self) -> None:
+    def finish(self) -> pq.FileMetaData:
         """Write what is left, close the file and read its footer back.
+
+        Returns:
+            The footer.
 
         Raises:
             TableError: it could not be written, or does not hold what was written.
@@ -103,9 +111,10 @@ class RowsToParquet:
         self._settle()
         with cannot_write(self._place):
             self._writer.close()
-            held = pq.read_metadata(self._path, filesystem=self._filesystem).num_rows
-        if held != self.rows:
-            raise TableError(f"{self._path} holds {held} rows of {self.rows} written.")
+            footer = pq.read_metadata(self._path, filesystem=self._filesystem)
+        if footer.num_rows != self.rows:
+            raise TableError(f"{self._path} holds {footer.num_rows} rows of {self.rows} written.")
+        return footer
 
     def close(self) -> None:
         """Let go of the file, whatever has become of it."""
