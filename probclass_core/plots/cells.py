@@ -17,8 +17,8 @@ def cell_masses(model: Model, column: str) -> tuple[list[str], FloatArray] | Non
     """The cells of a column and the probability of each in each class.
 
     Returns:
-        ``m`` names in the order of the parameters, and P(cell | c), ``(m, k)``; none where the
-        column's block holds no cells but a density.
+        ``m`` names in the order of the parameters, integers ascending, and P(cell | c), ``(m, k)``;
+        none where the column's block holds no cells but a density.
 
     Raises:
         SpecError: the model has no such column.
@@ -37,6 +37,8 @@ def cell_masses(model: Model, column: str) -> tuple[list[str], FloatArray] | Non
         return _table(model, parameters, _texts(parameters["feature"]))
     own = parameters.filter(pc.equal(parameters["feature"], column))
     if "value" in held:
+        if pa.types.is_integer(model.features.field(column).type):
+            own = own.take(pc.sort_indices(own["value"].cast(pa.int64())))
         return _table(model, own, _texts(own["value"]))
     if {"lower", "upper"} <= held:
         bounds = zip(own["lower"].to_pylist(), own["upper"].to_pylist(), strict=True)

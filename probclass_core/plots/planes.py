@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _GRID = 201
 _MARGIN = 0.04
+_SPARSE = 1_000
+"""Rows up to which markers are large enough to tell their shapes."""
 
 
 def class_contours(
@@ -182,10 +184,12 @@ def _draw_rows(
     axes: Axes, model: Model, across: FloatArray, up: FloatArray, codes: IntArray
 ) -> str:
     kept = by_lot(np.arange(len(codes)))
+    size, alpha = (4.0, 0.6) if len(kept) <= _SPARSE else (2.5, 0.4)
     for place in range(len(model.class_names)):
         look = class_style(place)
         rows = kept[codes[kept] == place]
-        axes.plot(across[rows], up[rows], look.marker, color=look.colour, ms=4, mew=0, alpha=0.6)
+        cloud: dict[str, Any] = {"color": look.colour, "markersize": size, "alpha": alpha}
+        axes.plot(across[rows], up[rows], look.marker, markeredgewidth=0.0, **cloud)
     rows = kept[codes[kept] == MISSING]
     if len(rows):
         axes.plot(across[rows], up[rows], ".", color=GREY, ms=3, label="no known class")

@@ -118,6 +118,12 @@ def test_a_bar_is_the_probability_of_its_category(birds: pc.Model) -> None:
     assert fits(figure)
 
 
+def test_integers_stand_in_their_order() -> None:
+    rows = {"hour": [2, 10, 9, 1], "c": [*"aabb"]}
+    drawn = bars(category_masses(fit(rows, "categorical", "hour"), "hour").axes[0])
+    assert list(drawn["a"]) == ["1", "2", "9", "10"]
+
+
 def test_of_a_joint_table_the_other_columns_are_summed_out() -> None:
     rows = {"u": [*"xxyyxy"], "v": [*"ppqqqp"], "c": [*"aaaabb"]}
     block = pc.Block("categorical_joint", ["u", "v"], pseudo_count=0)
