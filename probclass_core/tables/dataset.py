@@ -6,7 +6,8 @@ Every format whose data lie in Parquet files is read here: directories, Delta, I
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ import pyarrow.dataset as ds
 from probclass_core.arrays import BATCH_ROWS, schema_without_views
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.tables.filters import Where, expression
+from probclass_core.tables.retries import Patience, patiently
+from probclass_core.tables.storage import Storage
 from probclass_core.tables.table import Plan, asked_for
 
 _FRAGMENT_ROWS = 4 * BATCH_ROWS
@@ -25,6 +28,9 @@ _FRAGMENT_ROWS = 4 * BATCH_ROWS
 # Fetching ahead pays on a network; from a local disk it doubles the time. A buffered stream is read
 # page by page, while it is in the processor's cache, and no column of a row group is held whole.
 _LOCAL_SCAN = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+_REMOTE_SCAN = ds.ParquetFragmentScanOptions(pre_buffer=True)
+
+_FOOTERS_AT_ONCE = 16
 
 
 class DatasetTable:
@@ -33,6 +39,7 @@ class DatasetTable:
     Args:
         dataset: Parquet files, or anything that pyarrow can scan.
         uri: where it lies; none where it has no address.
+        storage: of its files; none for a local disk, or where pyarrow alone knows.
         partition_columns: outermost first.
         identity: tells one state of a file from another: its path, by default, for formats whose
             files never change.
@@ -44,6 +51,7 @@ class DatasetTable:
         dataset: ds.Dataset,
         *,
         uri: str | None = None,
+        storage: Storage | None = None,
         partition_columns: Sequence[str] | None = None,
         identity: Callable[[ds.Fragment], str] | None = None,
         version: int | None = None,
@@ -51,6 +59,7 @@ class DatasetTable:
         self.uri = uri
         self.version = version
         self._dataset = dataset
+        self._storage = storage
         self._identity = _path_of if identity is None else identity
         self.partition_columns: Sequence[str] = (
             _partition_columns(dataset) if partition_columns is None else partition_columns
@@ -81,15 +90,20 @@ class DatasetTable:
         pieces = self._pieces(kept)
         if not pieces and kept is not None:
             raise TableError(self._nothing_there(partition, where))
-        whole = self.schema if self.uri is None else _common_schema(self.schema, pieces)
+        self._look_into(pieces)
+        whole = self._types(pieces)
         if coded and where is None and self.uri is not None:
             whole, pieces = _coded(whole, pieces, columns)
-        fragments: list[_RowGroups] = []
+            self._look_into(pieces)
+        scan = _REMOTE_SCAN if self._remote else _LOCAL_SCAN
+        fragments: list[RowGroups] = []
         rows = 0
         for piece in pieces:
-            with readable(_path_of(piece)):
+            place = self._name(piece)
+            with readable(place):
                 for groups, held in _grouped(piece):
-                    fragments.append(_RowGroups(groups, whole, columns, kept))
+                    rows_of = RowGroups(groups, whole, columns, kept, place, scan)
+                    fragments.append(self._fragment(rows_of))
                     rows += held
         schema = pa.schema([whole.field(name) for name in columns])
         return Plan(schema, fragments, rows, self._snapshot(pieces), self.version)
@@ -97,6 +111,36 @@ class DatasetTable:
     def _pieces(self, kept: pc.Expression | None) -> list[ds.Fragment]:
         """Files that may hold such rows, in order of their paths."""
         return sorted(self._dataset.get_fragments(filter=kept), key=_path_of)
+
+    def _types(self, pieces: Sequence[ds.Fragment]) -> pa.Schema:
+        """Of the columns, such that all these files can be read as them."""
+        return self.schema if self.uri is None else _common_schema(self.schema, pieces, self._name)
+
+    def _fragment(self, rows: RowGroups) -> RowGroups:
+        """As what some row groups of a file are read; formats may have more to do than to read."""
+        return rows
+
+    @property
+    def _remote(self) -> bool:
+        return self._storage is not None and self._storage.remote
+
+    def _name(self, piece: ds.Fragment) -> str:
+        """Of a file, for messages."""
+        path = _path_of(piece)
+        return path if self._storage is None else self._storage.name(path)
+
+    def _look_into(self, pieces: Sequence[ds.Fragment]) -> None:
+        """Read the footers of remote files, many at once; they stay with their fragments."""
+        if not self._remote:
+            return
+
+        def look(piece: ds.Fragment) -> None:
+            with readable(self._name(piece)):
+                patiently(piece.ensure_complete_metadata)
+
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="probclass-footer") as pool:
+            for _ in pool.map(look, pieces):
+                pass
 
     def _nothing_there(self, partition: Mapping[str, Any] | None, where: Where) -> str:
         present = self.partitions()
@@ -116,25 +160,50 @@ class DatasetTable:
 
 
 @dataclass(frozen=True)
-class _RowGroups:
+class RowGroups:
     """Some row groups of one file."""
 
     piece: ds.Fragment
     schema: pa.Schema
     columns: Sequence[str]
     kept: pc.Expression | None
+    place: str
+    scan: ds.ParquetFragmentScanOptions
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        with readable(_path_of(self.piece)):
-            yield from self.piece.to_batches(
-                schema=self.schema,
-                columns=list(self.columns),
-                filter=self.kept,
-                batch_size=BATCH_ROWS,
-                batch_readahead=2,
-                fragment_scan_options=_LOCAL_SCAN,
-                use_threads=False,
-            )
+        """Where a store fails half-way, it is asked again, and what was given is not given twice."""
+        patience = Patience()
+        given = 0
+        with readable(self.place):
+            while True:
+                try:
+                    for batch in _beyond(given, self._batches()):
+                        given += batch.num_rows
+                        yield batch
+                    return
+                except OSError as error:
+                    patience.wait(error)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        batches: Iterator[pa.RecordBatch] = self.piece.to_batches(
+            schema=self.schema,
+            columns=list(self.columns),
+            filter=self.kept,
+            batch_size=BATCH_ROWS,
+            batch_readahead=2,
+            fragment_scan_options=self.scan,
+            use_threads=False,
+        )
+        return batches
+
+
+def _beyond(rows: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches without the first so many rows."""
+    for batch in batches:
+        skipped = min(rows, batch.num_rows)
+        rows -= skipped
+        if skipped < batch.num_rows or not batch.num_rows:
+            yield batch.slice(skipped)
 
 
 class readable:
@@ -161,7 +230,9 @@ def _partition_columns(dataset: ds.Dataset) -> list[str]:
     return sorted(keys, key=order.index)
 
 
-def _common_schema(schema: pa.Schema, pieces: Sequence[ds.Fragment]) -> pa.Schema:
+def _common_schema(
+    schema: pa.Schema, pieces: Sequence[ds.Fragment], name: Callable[[ds.Fragment], str]
+) -> pa.Schema:
     """The types that the columns of all these files can be read as.
 
     A dataset takes the types of its first file for those of all, whose integers would not do for
