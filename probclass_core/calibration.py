@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrays import FloatArray, IntArray
-from probclass_core.errors import DataError, SpecError, one_of
+from probclass_core.errors import DataError
 from probclass_core.posterior import Posterior, normalise
 
 METHODS = ("temperature", "isotonic")
@@ -69,16 +69,14 @@ def fit_calibration(parts: Sequence[HeldOut], classes: pa.Array, method: str) ->
         method: one of `METHODS`.
 
     Raises:
-        SpecError: the method is unknown.
-        DataError: isotonic, and a class has no rows; or the true class has probability 0 in all.
+        DataError: isotonic, and a class has no rows; or temperature, and the true class has
+            probability 0 in all.
     """
     found: list[tuple[object, FloatArray, FloatArray]]
-    if method == "temperature":
-        found = [(None, np.array([np.nan]), np.array([_temperature(parts)]))]
-    elif method == "isotonic":
+    if method == "isotonic":
         found = _isotonic(parts, classes)
     else:
-        raise SpecError(f"calibration method {method!r} is unknown; use {one_of(METHODS)}.")
+        found = [(None, np.array([np.nan]), np.array([_temperature(parts)]))]
     knots = np.concatenate([knots for _, knots, _ in found])
     return pa.table(
         {

@@ -183,9 +183,7 @@ class Evaluator:
         decided = int(self.outcomes[:, :size].sum())
         rejected = self.outcomes[:, size:].sum(axis=0).tolist()
         likeliest = int(np.argmax(self.model.log_prior))
-        costs, cheapest = self.decider.costs, likeliest
-        if costs is not None:
-            cheapest = int(np.argmin(np.exp(self.model.log_prior) @ costs))
+        cost, baseline_cost = self._costs(confusion)
         log_loss, brier, baseline = (float(loss) / (rows - unseen) for loss in self.losses)
         ece, *class_errors = calibration_errors(self.bins)
         return Evaluation(
@@ -196,20 +194,28 @@ class Evaluator:
             rejected=dict(zip(REASONS, rejected, strict=True)),
             rejected_share=(rows - decided) / rows,
             accuracy=_mean(np.trace(confusion), decided),
-            cost=None if costs is None else _mean((confusion * costs).sum(), confusion.sum()),
+            cost=cost,
             log_loss=log_loss,
             brier=brier,
             ece=float(ece),
             baseline_accuracy=_mean(confusion[likeliest].sum(), decided),
-            baseline_cost=None
-            if costs is None
-            else _mean(confusion.sum(axis=1) @ costs[:, cheapest], confusion.sum()),
+            baseline_cost=baseline_cost,
             baseline_log_loss=baseline,
             confusion=self._confusion_table(confusion),
             per_class=self._per_class_table(confusion, class_errors),
             reliability=reliability_table(self.bins, self.model.class_names),
             model_id=self.model.id,
         )
+
+    def _costs(self, confusion: np.ndarray) -> tuple[float | None, float | None]:
+        """Mean cost of a row: of the decisions, and of the one that costs least under the prior."""
+        costs = self.decider.costs
+        if costs is None:
+            return None, None
+        cheapest = int(np.argmin(np.exp(self.model.log_prior) @ costs))
+        rows = confusion.sum()
+        paid, baseline = (confusion * costs).sum(), confusion.sum(axis=1) @ costs[:, cheapest]
+        return _mean(paid, rows), _mean(baseline, rows)
 
     def _confusion_table(self, confusion: np.ndarray) -> pa.Table:
         names = [f"predicted_{name}" for name in self.model.class_names]

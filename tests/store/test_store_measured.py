@@ -40,6 +40,24 @@ def test_a_calibrated_model_comes_back_as_it_was(
     assert pc.ModelStore(tmp_path / "other").save(loaded, "penguins").id == version.id
 
 
+@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.int32(), pa.dictionary(pa.int8(), pa.string())])
+def test_classes_of_every_type_are_calibrated(
+    tmp_path: Path, method: str, kind: pa.DataType
+) -> None:
+    words = {pa.bool_(): [True, False], pa.int32(): [3, 12]}.get(kind, ["no", "yes"])
+    table = pa.table({"x": [1.0, 2.0, 3.0, 2.5, 4.0, 5.0], "y": pa.array([*words] * 3, kind)})
+    spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
+    calibrated = pc.calibrate(pc.fit(table, spec), table, method)
+    version = pc.ModelStore(tmp_path).save(calibrated, "m")
+    loaded = pc.ModelStore(tmp_path).load(version.ref)
+    found = loaded.predict_proba(table)
+    np.testing.assert_array_equal(found, calibrated.predict_proba(table))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    costs = {str(words[0]).lower(): {str(words[1]).lower(): 0.0}}
+    assert loaded.predict(table, {"costs": costs}).type == loaded.classes.type
+
+
 def test_what_was_measured_is_part_of_the_identity(penguins: pa.Table, model: pc.Model) -> None:
     some = penguins.slice(0, 300)
     others = [
