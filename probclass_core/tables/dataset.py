@@ -91,7 +91,7 @@ class DatasetTable:
         if not pieces and kept is not None:
             raise TableError(self._nothing_there(partition, where))
         self._look_into(pieces)
-        whole = self.schema if self.uri is None else _common_schema(self.schema, pieces, self._name)
+        whole = self._types(pieces)
         if coded and where is None and self.uri is not None:
             whole, pieces = _coded(whole, pieces, columns)
             self._look_into(pieces)
@@ -102,7 +102,8 @@ class DatasetTable:
             place = self._name(piece)
             with readable(place):
                 for groups, held in _grouped(piece):
-                    fragments.append(_RowGroups(groups, whole, columns, kept, place, scan))
+                    rows_of = RowGroups(groups, whole, columns, kept, place, scan)
+                    fragments.append(self._fragment(rows_of))
                     rows += held
         schema = pa.schema([whole.field(name) for name in columns])
         return Plan(schema, fragments, rows, self._snapshot(pieces), self.version)
@@ -110,6 +111,14 @@ class DatasetTable:
     def _pieces(self, kept: pc.Expression | None) -> list[ds.Fragment]:
         """Files that may hold such rows, in order of their paths."""
         return sorted(self._dataset.get_fragments(filter=kept), key=_path_of)
+
+    def _types(self, pieces: Sequence[ds.Fragment]) -> pa.Schema:
+        """Of the columns, such that all these files can be read as them."""
+        return self.schema if self.uri is None else _common_schema(self.schema, pieces, self._name)
+
+    def _fragment(self, rows: RowGroups) -> RowGroups:
+        """As what some row groups of a file are read; formats may have more to do than to read."""
+        return rows
 
     @property
     def _remote(self) -> bool:
@@ -132,14 +141,6 @@ class DatasetTable:
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="probclass-footer") as pool:
             for _ in pool.map(look, pieces):
                 pass
-
-    def _types(self, pieces: Sequence[ds.Fragment]) -> pa.Schema:
-        """Of the columns, such that all these files can be read as them."""
-        return self.schema if self.uri is None else _common_schema(self.schema, pieces)
-
-    def _fragment(self, rows: RowGroups) -> RowGroups:
-        """As what some row groups of a file are read; formats may have more to do than to read."""
-        return rows
 
     def _nothing_there(self, partition: Mapping[str, Any] | None, where: Where) -> str:
         present = self.partitions()
@@ -170,7 +171,7 @@ class RowGroups:
     scan: ds.ParquetFragmentScanOptions
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Where a store fails half-way, it is asked again, and what was given is not given twice."""
+        """Where a store fails half-way it is asked again; what was given is not given twice."""
         patience = Patience()
         given = 0
         with readable(self.place):
