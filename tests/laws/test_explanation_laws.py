@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import BLOCKS, LABEL, OPTIONS, fitted_or_rejected, queries, spec_of, training_tables
+from samples import (
+    BLOCKS,
+    COUNTS,
+    LABEL,
+    OPTIONS,
+    fitted_or_rejected,
+    queries,
+    spec_of,
+    training_tables,
+)
 
 import probclass_core as pc
 
@@ -32,17 +42,23 @@ def test_entries_sum_to_the_log_odds_of_the_prediction_and_its_rival(
             ledger = [entry for entry in found.table.to_pylist() if entry["row"] == line["row"]]
             row, names = line["row"], (line["prediction"], line["against"])
             one, other = (joint[row, model.classes.to_pylist().index(name)] for name in names)
-            check(ledger, one, other)
+            check(ledger, one, other, rounding(rows, row))
             told = line["log_odds"]
             assert told is None or not math.isnan(told)
             assert told is None or told >= 0.0 or against is not None
 
 
-def check(ledger: list[dict[str, float | None]], one: float, other: float) -> None:
+def rounding(rows: pa.Table, row: int) -> float:
+    """Of log N!, of which the probability of N counts is a difference: all its digits at 1e15."""
+    total = sum(abs(rows[name][row].as_py() or 0.0) for name in COUNTS)
+    return 1e-14 * total * math.log1p(total)
+
+
+def check(ledger: list[dict[str, float | None]], one: float, other: float, rounded: float) -> None:
     """The entries against log p(x, c) of both classes, as closely as their size allows."""
     logs = np.array([[entry["log_for"], entry["log_against"]] for entry in ledger], dtype=float)
     finite = logs[np.isfinite(logs)]
-    close = 1e-9 * max(1.0, np.abs(finite).max(initial=0.0) * 10)
+    close = max(1e-9, 1e-8 * np.abs(finite).max(initial=0.0), rounded)
     total = ledger[-1]["total"]
     if math.isinf(one) and math.isinf(other):
         assert total is None
