@@ -172,7 +172,7 @@ def inspect(
     }
     training = {**bundle.provenance, "source": _origin(bundle.provenance) or None}
     told = {
-        key.replace("_", " "): value
+        key.replace("_", " "): _measured(value) if _is_measured(value) else value
         for key, value in training.items()
         if key not in ("partition", "where")
     }
@@ -214,6 +214,17 @@ def _origin(provenance: Mapping[str, Any]) -> str:
     else:
         parts += [" ".join((column, operator, _words(value))) for column, operator, value in where]
     return ", ".join(part for part in parts if part)
+
+
+def _is_measured(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("rows"), int)
+
+
+def _measured(values: Mapping[str, Any]) -> str:
+    """What was measured after the fit: by which method, on how many rows, from where."""
+    method = f"{values['method']}, " if "method" in values else ""
+    origin = _origin(values)
+    return f"{method}{values['rows']:,} rows" + (f" of {origin}" if origin else "")
 
 
 def _words(value: Any) -> str:

@@ -119,6 +119,9 @@ def test_calibrate_saves_a_version_of_its_own(probclass: Any, flowers: Path, met
         "rows": 150,
         "calibration": expected.calibration.to_pylist(),
     }
+    card = lines(probclass.done("inspect", "iris@fair").out)
+    assert f"calibration {method}, 150 rows of {flowers}" in card
+    assert f"density quantiles 150 rows of {flowers}" in card
     some = probclass("calibrate", "iris@raw", flowers, "--where", "sepal_length < 6", "--json").json
     assert some["rows"] == 83
 
