@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 
 from probclass_core.arrays import BATCH_ROWS, schema_without_views
 from probclass_core.errors import DataError, TableError, one_of
+from probclass_core.tables.digests import FragmentDigests
 from probclass_core.tables.filters import Where, expression
 from probclass_core.tables.retries import Patience, patiently
 from probclass_core.tables.storage import Storage
@@ -41,8 +42,8 @@ class DatasetTable:
         uri: where it lies; none where it has no address.
         storage: of its files; none for a local disk, or where pyarrow alone knows.
         partition_columns: outermost first.
-        identity: tells one state of a file from another: its path, by default, for formats whose
-            files never change.
+        identity: tells one state of a file's rows from another: its path, by default, for formats
+            whose files never change. Statistics are kept under it, so it must know of deleted rows.
         version: of the table, where its format counts them.
     """
 
@@ -87,26 +88,42 @@ class DatasetTable:
         coded: bool = False,
     ) -> Plan:
         columns, kept = asked_for(self.schema, columns, partition, where)
-        pieces = self._pieces(kept)
-        if not pieces and kept is not None:
-            raise TableError(self._nothing_there(partition, where))
-        self._look_into(pieces)
+        pieces = self.pieces(partition=partition, where=where)
         whole = self._types(pieces)
         if coded and where is None and self.uri is not None:
             whole, pieces = _coded(whole, pieces, columns)
             self._look_into(pieces)
         scan = _REMOTE_SCAN if self._remote else _LOCAL_SCAN
+        schema = pa.schema([whole.field(name) for name in columns])
+        digests = FragmentDigests(self.uri, schema, partition, where)
         fragments: list[RowGroups] = []
         rows = 0
         for piece in pieces:
             place = self._name(piece)
             with readable(place):
+                state, keys = self._identity(piece), _partition_of(piece)
                 for groups, held in _grouped(piece):
-                    rows_of = RowGroups(groups, whole, columns, kept, place, scan)
+                    numbers = [group.id for group in getattr(groups, "row_groups", ())]
+                    digest = digests.of(state, keys, numbers)
+                    rows_of = RowGroups(groups, whole, columns, kept, place, scan, digest)
                     fragments.append(self._fragment(rows_of))
                     rows += held
-        schema = pa.schema([whole.field(name) for name in columns])
         return Plan(schema, fragments, rows, self._snapshot(pieces), self.version)
+
+    def pieces(
+        self, *, partition: Mapping[str, Any] | None = None, where: Where = None
+    ) -> list[ds.Fragment]:
+        """Files that may hold such rows, in order of their paths, with their footers at hand.
+
+        Raises:
+            TableError: none may, or a footer cannot be read.
+        """
+        kept = expression(self.schema, partition, where)
+        pieces = self._pieces(kept)
+        if not pieces and kept is not None:
+            raise TableError(self._nothing_there(partition, where))
+        self._look_into(pieces)
+        return pieces
 
     def _pieces(self, kept: pc.Expression | None) -> list[ds.Fragment]:
         """Files that may hold such rows, in order of their paths."""
@@ -169,6 +186,7 @@ class RowGroups:
     kept: pc.Expression | None
     place: str
     scan: ds.ParquetFragmentScanOptions
+    digest: str | None
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Where a store fails half-way it is asked again; what was given is not given twice."""

@@ -72,6 +72,7 @@ class MemoryTable(_InMemory):
 @dataclass(frozen=True)
 class _Slice:
     table: pa.Table
+    digest: None = None
 
     def read(self) -> Iterator[pa.RecordBatch]:
         # Chunks follow the history of a table; equal rows should give equal batches.
@@ -108,6 +109,7 @@ class _Stream:
     reader: pa.RecordBatchReader
     columns: Sequence[str]
     kept: pc.Expression | None
+    digest: None = None
 
     def read(self) -> Iterator[pa.RecordBatch]:
         for batch in map(without_views, self.reader):

@@ -17,6 +17,11 @@ from probclass_core.tables.filters import Where, expression
 class Fragment(Protocol):
     """A part of a table that one worker reads on its own."""
 
+    @property
+    def digest(self) -> str | None:
+        """Names its batches: equal digests, equal batches; none where nothing can vouch for it."""
+        ...
+
     def read(self) -> Iterator[pa.RecordBatch]:
         """Its rows, in order, in batches of at most `arrays.BATCH_ROWS`."""
         ...

@@ -1,0 +1,74 @@
+"""What tells one fragment from another: the name under which its statistics are kept.
+
+A digest covers all that the batches of a fragment depend on: the table's place, the file and its
+state, the row groups, the columns and the types they are read as, and the conditions on rows.
+Conditions that a file's partition answers for all of its rows are left out, so that a window which
+moves over partitions finds the digests of those it has met before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from probclass_core.tables.filters import Where
+
+_VERSION = 1
+_OF_THEIR_TEXT = (str, int, float, bool, date, datetime, Decimal, type(None))
+"""Types of which equal texts mean equal values."""
+
+
+@dataclass(frozen=True)
+class FragmentDigests:
+    """Digests of the fragments of one plan.
+
+    Attributes:
+        uri: of the table; without one, files have no identity.
+        schema: of the columns that are read.
+        partition: values of columns that rows must have.
+        where: conditions that they must meet.
+    """
+
+    uri: str | None
+    schema: pa.Schema
+    partition: Mapping[str, Any] | None
+    where: Where
+
+    def of(self, state: str, keys: Mapping[str, Any], row_groups: Sequence[int]) -> str | None:
+        """The digest of one fragment; none where it has no identity, or a condition no text.
+
+        Args:
+            state: tells one state of the file from another.
+            keys: partition columns that have one value in the whole file, and that value.
+            row_groups: numbers of those that are read.
+        """
+        conditions = self._left(keys)
+        if self.uri is None or conditions is None:
+            return None
+        place = self.uri if "://" in self.uri else str(Path(self.uri).resolve())
+        columns = [[field.name, str(field.type)] for field in self.schema]
+        named = [_VERSION, place, state, list(row_groups), columns, conditions]
+        return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+
+    def _left(self, keys: Mapping[str, Any]) -> list[list[str]] | None:
+        """The conditions that the partition has not answered, as text; none if they have none."""
+        if self.where is not None and not isinstance(self.where, Sequence):
+            return None
+        equal = [(name, "==", value) for name, value in (self.partition or {}).items()]
+        left = []
+        for name, operator, value in [*equal, *(self.where or ())]:
+            if keys.get(name) is not None:
+                continue  # the file is read, so its one value meets the condition
+            values = list(value) if isinstance(value, (list, tuple)) else [value]
+            if not all(type(one) in _OF_THEIR_TEXT for one in values):
+                return None
+            left.append([name, operator, repr(values)])
+        return left
