@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).parent / "memory_of_a_run.py"
-FILLED = 500_000
-"""Rows from which a scoring has filled its first row group; below, its memory depends on them."""
+FILLED = 1_000_000
+"""Rows from which a scoring writes one full row group while the next fills; below, its memory
+depends on them."""
 
 
 @pytest.mark.parametrize(
