@@ -72,6 +72,27 @@ def typed_partition(schema: pa.Schema, partition: Mapping[str, Any] | None) -> d
     }
 
 
+def typed_conditions(
+    schema: pa.Schema, partition: Mapping[str, Any] | None, where: Where
+) -> list[tuple[str, str, Any]]:
+    """The plain conditions among what `expression` takes, their values as their columns have them.
+
+    Raises:
+        TableError: a column is not there.
+        SpecError: a value is of no use for its column.
+    """
+    given = [(name, "==", value) for name, value in typed_partition(schema, partition).items()]
+    for condition in where if isinstance(where, Sequence) else ():
+        name, operator, value = condition
+        kind = _column_type(schema, name)
+        if operator in ("in", "not in"):
+            typed: Any = [_scalar(kind, item, condition).as_py() for item in value]
+        else:
+            typed = _scalar(kind, value, condition).as_py()
+        given.append((name, operator, typed))
+    return given
+
+
 def _condition(schema: pa.Schema, condition: Condition) -> pc.Expression:
     well_formed = _is_list(condition) and len(condition) == 3 and isinstance(condition[1], str)
     if not well_formed or condition[1] not in _OPERATORS:
