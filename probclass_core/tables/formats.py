@@ -58,15 +58,38 @@ def _delta_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
     return DeltaSink(ref, partition)
 
 
+def _is_iceberg(ref: TableRef) -> bool:
+    return ref.uri.startswith("iceberg://")
+
+
+def _open_iceberg(ref: TableRef) -> Table:
+    from probclass_core.tables.iceberg import IcebergTable
+
+    return IcebergTable(ref)
+
+
+def _iceberg_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
+    from probclass_core.tables.iceberg_sink import IcebergSink
+
+    return IcebergSink(ref, partition)
+
+
 @hookimpl
 def probclass_table_formats() -> Iterable[TableFormat]:
-    """Registers Delta and Parquet."""
+    """Registers Delta, Iceberg and Parquet."""
     yield TableFormat(
         name="delta",
         summary="Delta Lake: versions, and commits by the log",
         recognises=_is_delta,
         open=_open_delta,
         sink=_delta_sink,
+    )
+    yield TableFormat(
+        name="iceberg",
+        summary="Apache Iceberg: snapshots, and commits by a catalog",
+        recognises=_is_iceberg,
+        open=_open_iceberg,
+        sink=_iceberg_sink,
     )
     yield TableFormat(
         name="parquet",
