@@ -61,8 +61,10 @@ from probclass_core.plugins import estimators
 from probclass_core.spec import Block, ModelSpec
 from probclass_core.statistics import Statistics, merge
 from probclass_core.store import Alias, ModelStore, ModelVersion
-from probclass_core.table_format import TableFormat, TableRef
+from probclass_core.table_format import Leftover, TableFormat, TableRef
 from probclass_core.tables import open_table
+from probclass_core.tables.cleaning import clean_table
+from probclass_core.tables.inspection import TableInspection, inspect_table
 
 __version__ = "0.1.0"
 
@@ -78,6 +80,7 @@ __all__ = [
     "EstimatorPlugin",
     "Evaluation",
     "Explanation",
+    "Leftover",
     "Likelihood",
     "LikelihoodEstimator",
     "Model",
@@ -94,10 +97,12 @@ __all__ = [
     "StoreError",
     "TableError",
     "TableFormat",
+    "TableInspection",
     "TableRef",
     "Traits",
     "bayes_rule",
     "calibrate",
+    "clean_table",
     "compare",
     "estimators",
     "evaluate",
@@ -105,6 +110,7 @@ __all__ = [
     "finalize",
     "fit",
     "hookimpl",
+    "inspect_table",
     "merge",
     "open_table",
     "score",

@@ -1,14 +1,15 @@
 """Which table, and in which format: what a plugin registers so that its tables are found.
 
-A format is a descriptor with a name and two functions: one opens a table to read, one opens the
-place of a partition to write. The built-in formats are registered in the same way.
+A format is a descriptor with a name and functions: one opens a table to read, one opens the place
+of a partition to write, one tells what killed writers left behind. The built-in formats are
+registered in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,27 @@ class TableRef:
         return self.version is None and self.timestamp is None
 
 
+ABANDONED = timedelta(hours=24)
+"""What nobody has touched for so long is no living writer's work."""
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What a writer that was killed left behind, and no reader is shown.
+
+    Attributes:
+        path: where it lies: a file, or a directory as a whole.
+        bytes: on disk.
+        touched: when anything of it was last written; what is recent may belong to a living writer.
+        remove: takes it away; silent where it is gone already.
+    """
+
+    path: str
+    bytes: int
+    touched: datetime
+    remove: Callable[[], None] = field(repr=False)
+
+
 @dataclass(frozen=True)
 class TableFormat:
     """What a plugin registers: a format of tables.
@@ -82,6 +104,8 @@ class TableFormat:
             where it does not know.
         open: the table at a place.
         sink: where a partition of the table is to stand; none for a format that is only read.
+        leftovers: what killed writers left of a table, and nothing that any version of it needs,
+            whoever wrote it; none for a format that leaves nothing, or does not know.
     """
 
     name: str
@@ -89,3 +113,4 @@ class TableFormat:
     recognises: Callable[[TableRef], bool]
     open: Callable[[TableRef], Table]
     sink: Callable[[TableRef, Mapping[str, Any]], Sink] | None = None
+    leftovers: Callable[[TableRef], Sequence[Leftover]] | None = None

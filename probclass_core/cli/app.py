@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import probclass_core
-from probclass_core.cli import calibrate, demo, gallery, judgement, pictures, road, shelf
+from probclass_core.cli import calibrate, demo, gallery, judgement, pictures, road, shelf, tables
 from probclass_core.cli.output import put_error, put_warning
 from probclass_core.errors import ProbClassError
 
@@ -92,6 +92,7 @@ app.command("models")(shelf.models)
 app.command("promote")(shelf.promote)
 app.command("estimators")(gallery.estimators)
 app.add_typer(pictures.plot, name="plot")
+app.add_typer(tables.table, name="table")
 app.command("demo")(demo.demo)
 
 

@@ -11,6 +11,9 @@ staging       a directory of Parquet written aside, checked, and put in place at
 swap          the one atomic step of that commit
 delta         Delta Lake: a version read
 delta_sink    Delta Lake: a partition replaced by one entry of the log
+delta_leftovers  Delta Lake: files that killed writers left
+inspection    what a table is and holds, from its footers
+cleaning      what killed writers left of a table, removed
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from probclass_core.table_format import TableFormat, TableRef
 from probclass_core.tables.memory import MemoryTable, ReaderTable
 from probclass_core.tables.table import Sink, Table
 
-__all__ = ["open_sink", "open_table"]
+__all__ = ["format_of", "open_sink", "open_table"]
 
 _DEFAULT_FORMAT = "parquet"
 
@@ -51,7 +54,7 @@ def open_table(source: Any) -> Table:
         return ReaderTable(source)
     if isinstance(source, (str, Path, TableRef)):
         ref = TableRef.of(source)
-        return _format_of(ref).open(ref)
+        return format_of(ref).open(ref)
     if _is_dataset(source):
         from probclass_core.tables.dataset import DatasetTable
 
@@ -71,7 +74,7 @@ def open_sink(sink: str | Path | TableRef, partition: Mapping[str, Any]) -> Sink
         PluginError: no such format.
     """
     ref = TableRef.of(sink)
-    found = _format_of(ref)
+    found = format_of(ref)
     if found.sink is None:
         raise TableError(f"{ref.uri}: tables of format {found.name!r} are read, not written.")
     if not ref.newest:
@@ -79,7 +82,12 @@ def open_sink(sink: str | Path | TableRef, partition: Mapping[str, Any]) -> Sink
     return found.sink(ref, partition)
 
 
-def _format_of(ref: TableRef) -> TableFormat:
+def format_of(ref: TableRef) -> TableFormat:
+    """The format that is named, or else the first that recognises the place, or else Parquet.
+
+    Raises:
+        PluginError: no such format.
+    """
     if ref.format is not None:
         return find_table_format(ref.format)
     formats = registry().table_formats

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probclass_core.errors import TableError
 from probclass_core.estimator import PROBCLASS_API
 from probclass_core.hookspecs import hookimpl
-from probclass_core.table_format import TableFormat, TableRef
+from probclass_core.table_format import Leftover, TableFormat, TableRef
 
 if TYPE_CHECKING:
     from probclass_core.tables.table import Sink, Table
@@ -42,6 +42,17 @@ def _refuse_options(ref: TableRef) -> None:
         raise TableError(f"{ref.uri}: Parquet files on a local disk take no options.")
 
 
+def _parquet_leftovers(ref: TableRef) -> Sequence[Leftover]:
+    from probclass_core.tables.staging import staging_leftovers
+
+    if "://" in ref.uri:
+        raise TableError(f"{ref.uri}: what killed writers left is found on local disks only.")
+    found = staging_leftovers(Path(ref.uri))
+    if not found and not Path(ref.uri).exists():
+        raise TableError(f"{ref.uri} does not exist.")
+    return found
+
+
 def _is_delta(ref: TableRef) -> bool:
     return (Path(ref.uri) / "_delta_log").is_dir()
 
@@ -56,6 +67,12 @@ def _delta_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
     from probclass_core.tables.delta_sink import DeltaSink
 
     return DeltaSink(ref, partition)
+
+
+def _delta_leftovers(ref: TableRef) -> Sequence[Leftover]:
+    from probclass_core.tables.delta_leftovers import delta_leftovers
+
+    return delta_leftovers(ref)
 
 
 def _is_iceberg(ref: TableRef) -> bool:
@@ -83,6 +100,7 @@ def probclass_table_formats() -> Iterable[TableFormat]:
         recognises=_is_delta,
         open=_open_delta,
         sink=_delta_sink,
+        leftovers=_delta_leftovers,
     )
     yield TableFormat(
         name="iceberg",
@@ -97,4 +115,5 @@ def probclass_table_formats() -> Iterable[TableFormat]:
         recognises=lambda ref: False,  # what no other format claims is taken for Parquet
         open=_open_parquet,
         sink=_parquet_sink,
+        leftovers=_parquet_leftovers,
     )

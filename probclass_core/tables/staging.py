@@ -4,33 +4,36 @@ Nothing under a partition's own name changes before the commit. Rows go to a sta
 beside the table; the commit closes and syncs the file, reads its footer back, adds ``_SUCCESS``,
 and lets the directory take the partition's place in one step (`swap`). What identifies the commit
 stands in the file's footer, so that the directory holds nothing that a reader of Parquet could trip
-over. An attempt that dies leaves its staging directory behind and nothing else, and a later one
-removes it; two attempts each have their own.
+over. An attempt that dies leaves its staging directory behind and nothing else, and a later one of
+the same table removes it; two attempts each have their own.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
-import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import pyarrow as pa
 
 from probclass_core.errors import TableError
+from probclass_core.table_format import ABANDONED, Leftover
 from probclass_core.tables.hive import hive_segment
 from probclass_core.tables.parquet_file import RowsToParquet, cannot_write, commit_record
-from probclass_core.tables.swap import put_in_place
+from probclass_core.tables.swap import put_in_place, retired_name
 
 SUCCESS_FILE = "_SUCCESS"
 DATA_FILE = "part-0.parquet"
 STAGING = "_staging-"
-
-_ABANDONED_SECONDS = 24 * 3600
+CONTENT = "content"
 
 
 class ParquetSink:
@@ -96,10 +99,10 @@ class ParquetSink:
     @contextmanager
     def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedDirectory]:
         where = self._staging_place()
-        directory = where / f"{STAGING}{uuid.uuid4().hex}"
+        directory = where / f"{STAGING}{self.root.name}-{uuid.uuid4().hex}"
         try:
             where.mkdir(parents=True, exist_ok=True)
-            _sweep(where)
+            _sweep(self.root)
             directory.mkdir()
         except OSError as error:
             raise TableError(f"cannot write to {where}: {error.strerror}.") from error
@@ -129,7 +132,7 @@ class StagedDirectory:
         self, sink: ParquetSink, directory: Path, schema: pa.Schema, commit: Mapping[str, Any]
     ) -> None:
         self._sink = sink
-        self._content = directory / "content"
+        self._content = directory / CONTENT
         self._content.mkdir()
         self._path = self._content / (sink.root.name if sink.is_file else DATA_FILE)
         self._file = RowsToParquet(self._path, schema, commit, place=sink.place)
@@ -171,15 +174,49 @@ def _names(directory: Path) -> list[str]:
     return [entry.name for entry in _entries(directory)]
 
 
-def _sweep(place: Path) -> None:
+def staging_leftovers(root: Path) -> list[Leftover]:
+    """What attempts on a table left beside it or in it, those still at work included.
+
+    A directory that also holds a retired partition is passed over: its writer was killed between
+    the two renames of a file system that cannot exchange names, and it has the only copy.
+    """
+    root = root.resolve()
+    ours = re.compile(rf"{STAGING}{re.escape(root.name)}-[0-9a-f]{{32}}")
+    found = []
+    for place in (root.parent, root):
+        for directory in sorted(place.glob(f"{STAGING}*")):
+            retired = (directory / CONTENT).exists() and retired_name(directory / CONTENT).exists()
+            if ours.fullmatch(directory.name) and directory.is_dir() and not retired:
+                with suppress(FileNotFoundError):  # another attempt has just ended
+                    found.append(_leftover(directory))
+    return found
+
+
+def _leftover(directory: Path) -> Leftover:
+    held = [path.stat() for path in (directory, *directory.rglob("*"))]
+    return Leftover(
+        path=str(directory),
+        bytes=sum(status.st_size for status in held if S_ISREG(status.st_mode)),
+        touched=datetime.fromtimestamp(max(status.st_mtime for status in held), UTC),
+        remove=partial(_remove, directory),
+    )
+
+
+def _remove(directory: Path) -> None:
+    try:
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise TableError(f"cannot remove {directory}: {error.strerror}.") from error
+
+
+def _sweep(root: Path) -> None:
     """Remove what killed attempts left behind, once it is too old to be anyone's work."""
-    for directory in place.glob(f"{STAGING}*"):
-        try:
-            touched = max(path.stat().st_mtime for path in (directory, *directory.rglob("*")))
-        except FileNotFoundError:
-            continue  # another attempt has just ended
-        if time.time() - touched > _ABANDONED_SECONDS:
-            shutil.rmtree(directory, ignore_errors=True)
+    for leftover in staging_leftovers(root):
+        if datetime.now(UTC) - leftover.touched > ABANDONED:
+            with suppress(TableError):  # another user's, who will sweep
+                leftover.remove()
 
 
 def _sync(path: Path) -> None:

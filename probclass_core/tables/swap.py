@@ -40,10 +40,15 @@ def put_in_place(staged: Path, target: Path) -> Path | None:
         except OSError as error:
             if error.errno not in _CANNOT:
                 raise
-        retired = staged.with_name(staged.name + ".old")
+        retired = retired_name(staged)
         target.rename(retired)
         staged.rename(target)
         return retired
+
+
+def retired_name(staged: Path) -> Path:
+    """Where the old content goes while no name can be exchanged."""
+    return staged.with_name(f"{staged.name}.old")
 
 
 def _exchange(one: Path, other: Path) -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -173,15 +174,19 @@ def test_readers_in_a_loop_see_old_or_new_while_a_partition_is_replaced(folder: 
 
 
 def test_what_a_killed_attempt_left_is_removed_once_it_is_old(folder: Path) -> None:
-    left = folder / "_staging-1"
-    shutil.copytree(folder / "scored" / "month=2014-02", left / "content")
+    left = folder / f"_staging-scored-{uuid.uuid4().hex}"
+    other = folder / f"_staging-another-{uuid.uuid4().hex}"
+    for staging in (left, other):
+        shutil.copytree(folder / "scored" / "month=2014-02", staging / "content")
     pc.score(model(51), folder / "new", folder / "scored")
     assert left.is_dir(), "it may be somebody's work"
     a_day_ago = time.time() - 25 * 3600
-    for path in (left, *left.rglob("*")):
-        os.utime(path, (a_day_ago, a_day_ago))
+    for staging in (left, other):
+        for path in (staging, *staging.rglob("*")):
+            os.utime(path, (a_day_ago, a_day_ago))
     pc.score(model(50), folder / "old", folder / "scored")
     assert not left.exists()
+    assert other.is_dir(), "it is another table's"
 
 
 def test_without_a_system_call_for_it_a_partition_is_still_replaced_whole(
