@@ -174,6 +174,8 @@ class EstimatorPlugin:
         summary: one line for ``probclass estimators``.
         parameters_version: raised when the parameters table changes shape or meaning.
         traits: see `Traits`.
+        statistics_version: raised when ``summarize`` gives other statistics of the same rows;
+            statistics kept by an earlier version are then read no more.
     """
 
     name: str
@@ -181,6 +183,7 @@ class EstimatorPlugin:
     summary: str
     parameters_version: int = 1
     traits: Traits = Traits()
+    statistics_version: int = 1
 
 
 def read_options(

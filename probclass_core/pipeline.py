@@ -23,7 +23,8 @@ from probclass_core.model import Model, finalize
 from probclass_core.scored_table import ScoredPartition, digest, plain
 from probclass_core.scoring import PosteriorFormat
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import Statistics, merge, summarize_batches
+from probclass_core.statistics import Statistics, canonical_schema, merge, summarize_batches
+from probclass_core.store.statistics_cache import CacheOption, KeptStatistics, StatisticsCache
 from probclass_core.table_format import TableRef
 from probclass_core.tables import open_table
 from probclass_core.tables.filters import Where
@@ -45,6 +46,7 @@ def fit(
     where: Where = None,
     workers: int | None = None,
     progress: Progress | None = None,
+    cache: CacheOption = None,
 ) -> Model:
     """Train a model: ``finalize(summarize(source, spec))``.
 
@@ -55,17 +57,25 @@ def fit(
         where: read these rows only: ``[("month", ">=", "2013-01"), …]``, all of which must hold.
         workers: threads; by default every processor. The model does not depend on it.
         progress: see `Progress`.
+        cache: a model store, or its URI, that keeps the statistics of fragments: those that are
+            there are not read, the others are read and kept. `True` is the store that the
+            environment variable ``PROBCLASS_STORE`` names. The model does not depend on it;
+            ``model.training["cache"]`` says how many fragments there were, and how many reused.
 
     Raises:
-        SpecError: the spec does not fit the table's columns.
+        SpecError: the spec does not fit the table's columns, or there is no cache to be `True`.
         DataError: the rows cannot carry the model.
         TableError: the table or partition is not there or cannot be read.
         PluginError: an estimator is unknown.
+        StoreError: the cache cannot be opened.
     """
     table = open_table(source)
-    statistics, plan = _summarize(table, spec, partition, where, workers, progress)
+    kept = StatisticsCache.chosen(cache)
+    statistics, plan, reused = _summarize(table, spec, partition, where, workers, progress, kept)
     model = finalize(statistics)
     training = {**model.training, **origin(table, plan, partition, where)}
+    if kept is not None:
+        training["cache"] = {"fragments": len(plan.fragments), "reused": reused}
     return dataclasses.replace(model, training=training)
 
 
@@ -91,9 +101,11 @@ def summarize(
     where: Where = None,
     workers: int | None = None,
     progress: Progress | None = None,
+    cache: CacheOption = None,
 ) -> Statistics:
     """Sufficient statistics of a table: the first step of training; arguments as for `fit`."""
-    return _summarize(open_table(source), spec, partition, where, workers, progress)[0]
+    table, kept = open_table(source), StatisticsCache.chosen(cache)
+    return _summarize(table, spec, partition, where, workers, progress, kept)[0]
 
 
 def _summarize(
@@ -103,20 +115,32 @@ def _summarize(
     where: Where,
     workers: int | None,
     progress: Progress | None,
-) -> tuple[Statistics, Plan]:
+    cache: StatisticsCache | None,
+) -> tuple[Statistics, Plan, int]:
+    """Statistics, what was planned for them, and how many fragments came from the cache."""
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
     counter = RowCounter(progress, plan.rows)
 
     def of(fragment: Fragment) -> Statistics:
-        return summarize_batches(spec, plan.schema, fragment.read(), counter.add)
+        part = None if kept is None else kept.load(fragment.digest)
+        if part is not None:
+            counter.add(part.rows)
+            return part
+        part = summarize_batches(spec, plan.schema, fragment.read(), counter.add)
+        if kept is not None:
+            kept.save(fragment.digest, part)
+        return part
 
     # An empty table still has a schema for the spec to be checked against.
     parts = [summarize_batches(spec, plan.schema, ())]
+    kept: KeptStatistics | None = None
+    if cache is not None:
+        kept = cache.of(spec, canonical_schema(plan.schema, spec.features))
     for part in ordered_map(of, plan.fragments, workers):
         parts.append(part)
         if len(parts) > _MERGE_EVERY:
             parts = [merge(parts)]
-    return merge(parts), plan
+    return merge(parts), plan, 0 if kept is None else kept.reused
 
 
 def evaluate(

@@ -13,7 +13,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -43,8 +43,11 @@ class Files(Protocol):
     def read(self, path: str) -> Buffer:
         """The bytes of a file; FileNotFoundError where there is none."""
 
-    def write(self, path: str, data: Buffer) -> None:
-        """Make or replace one file in one step."""
+    def write(self, path: str, data: Buffer, *, lasting: bool = True) -> None:
+        """Make or replace one file in one step; ``lasting`` ones outlive a power cut."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         """Make ``folder`` of ``files``; it counts as there once the last of them is.
@@ -92,12 +95,20 @@ class LocalFiles:
         with _refusals("read", self.place(path)), pa.memory_map(self.place(path)) as file:
             return file.read_buffer()
 
-    def write(self, path: str, data: Buffer) -> None:
+    def write(self, path: str, data: Buffer, *, lasting: bool = True) -> None:
         target = self._root / path
         with _refusals("write", str(target)), _staging(target.parent) as staging:
-            _write_synced(staging / target.name, data)
+            if lasting:
+                _write_synced(staging / target.name, data)
+            else:
+                (staging / target.name).write_bytes(data)
             (staging / target.name).replace(target)
-            _sync(target.parent)
+            if lasting:
+                _sync(target.parent)
+
+    def remove(self, path: str) -> None:
+        with _refusals("remove", self.place(path)):
+            (self._root / path).unlink(missing_ok=True)
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         target = self._root / folder
@@ -157,10 +168,14 @@ class FsspecFiles:
         with _refusals("read", self.place(path)):
             return pa.py_buffer(self._fs.cat_file(self._path(path)))
 
-    def write(self, path: str, data: Buffer) -> None:
+    def write(self, path: str, data: Buffer, *, lasting: bool = True) -> None:
         with _refusals("write", self.place(path)):
             self._fs.makedirs(self._path(path).rsplit("/", 1)[0], exist_ok=True)
             self._fs.pipe_file(self._path(path), bytes(data))
+
+    def remove(self, path: str) -> None:
+        with _refusals("remove", self.place(path)), suppress(FileNotFoundError):
+            self._fs.rm_file(self._path(path))
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         for name, data in files.items():

@@ -1,0 +1,300 @@
+"""Statistics of fragments, kept in a model store: what was summarised once is not read again.
+
+    <store>/_statistics/<digest of the summary>/<2 digits>/<digest of the fragment>.bundle
+
+The digest of the summary covers what ``summarize`` depends on, and no more: label, weight, blocks,
+the versions of their estimators, and the release of probclass. A prior is no part of it. An entry
+that is damaged, or is not what its name says, is told of and computed anew; it is never trusted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+import probclass_core
+from probclass_core.bundle import Bundle
+from probclass_core.errors import SpecError, StoreError
+from probclass_core.plugins import find_estimator, registry
+from probclass_core.spec import ModelSpec
+from probclass_core.statistics import Statistics, type_names
+from probclass_core.store.files import Files, open_files
+from probclass_core.store.model_store import ModelStore
+from probclass_core.store.packed import pack, unpack
+
+log = logging.getLogger(__name__)
+
+CacheOption = ModelStore | str | os.PathLike[str] | bool | None
+"""Where statistics are kept: a model store or its URI; `True` is that of ``PROBCLASS_STORE``."""
+
+_FOLDER = "_statistics"  # a model's name begins with a letter or digit
+_SUFFIX = ".bundle"
+_FORMAT = 1
+"""Of the entries; to be raised when they change their shape."""
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """The statistics of one fragment.
+
+    Attributes:
+        summary: digest of what ``summarize`` depends on; entries of one model share it.
+        fragment: digest of the fragment.
+        bytes: size of the file.
+        label: the model's label; none where the entry cannot be read, as for what follows.
+        estimators: of its blocks, in order.
+        rows: that were summarised.
+        stored: when, ISO 8601 in UTC.
+        stale: why no fit would use it; none where one would.
+    """
+
+    summary: str
+    fragment: str
+    bytes: int
+    label: str | None = None
+    estimators: tuple[str, ...] = ()
+    rows: int | None = None
+    stored: str | None = None
+    stale: str | None = None
+
+
+class StatisticsCache:
+    """Statistics by model and fragment.
+
+    Args:
+        store: the model store that they are kept in, or its URI.
+
+    Raises:
+        StoreError: the URI cannot be opened.
+    """
+
+    def __init__(self, store: ModelStore | str | os.PathLike[str]) -> None:
+        self.uri = store.uri if isinstance(store, ModelStore) else os.fspath(store)
+        self._files = open_files(self.uri)
+
+    @classmethod
+    def chosen(cls, cache: CacheOption) -> StatisticsCache | None:
+        """The cache that the argument ``cache`` of a fit names, if any.
+
+        Raises:
+            SpecError: it is `True`, and ``PROBCLASS_STORE`` is not set.
+            StoreError: the URI cannot be opened.
+        """
+        if cache is None or cache is False:
+            return None
+        if cache is True:
+            store = os.environ.get("PROBCLASS_STORE")
+            if not store:
+                raise SpecError(
+                    "cache=True keeps statistics in the store that PROBCLASS_STORE names, and it "
+                    "is not set; set it, or give a ModelStore or its URI."
+                )
+            return cls(store)
+        return cls(cache)
+
+    def of(self, spec: ModelSpec, features: pa.Schema) -> KeptStatistics | None:
+        """The statistics of one model; none where they grow with the rows and are not worth it.
+
+        Args:
+            spec: the model.
+            features: its columns as this table has them, with their canonical types.
+
+        Raises:
+            PluginError: an estimator is unknown.
+        """
+        if any(find_estimator(block.estimator).traits.state_grows for block in spec.blocks):
+            return None
+        return KeptStatistics(self._files, spec, features)
+
+    def entries(self) -> list[CacheEntry]:
+        """All entries, in order of their digests."""
+        return [entry for _, entry in self._found()]
+
+    def collect(
+        self, older_than: timedelta | None = None, *, dry_run: bool = False
+    ) -> list[CacheEntry]:
+        """Remove entries that no fit would use: damaged ones, and those of other versions.
+
+        Args:
+            older_than: remove those that were stored so long ago as well.
+            dry_run: remove nothing.
+
+        Returns:
+            What was removed, or would be.
+        """
+        now = datetime.now(UTC)
+        removed = []
+        for path, entry in self._found():
+            old = older_than is not None and (
+                entry.stored is None or now - datetime.fromisoformat(entry.stored) >= older_than
+            )
+            if entry.stale or old:
+                removed.append(entry)
+                if not dry_run:
+                    self._files.remove(path)
+        return removed
+
+    def _found(self) -> Iterator[tuple[str, CacheEntry]]:
+        for summary in self._files.names(_FOLDER):
+            for digits in self._files.names(f"{_FOLDER}/{summary}"):
+                folder = f"{_FOLDER}/{summary}/{digits}"
+                for name in self._files.names(folder):
+                    path = f"{folder}/{name}"
+                    try:
+                        yield path, self._entry(path, summary, name.removesuffix(_SUFFIX))
+                    except FileNotFoundError:
+                        continue  # another process has removed it
+
+    def _entry(self, path: str, summary: str, fragment: str) -> CacheEntry:
+        data = self._files.read(path)
+        try:
+            bundle = unpack(data, where=self._files.place(path))
+            key = dict(bundle.content["key"])
+            datetime.fromisoformat(bundle.provenance["stored"])
+            return CacheEntry(
+                summary=summary,
+                fragment=fragment,
+                bytes=len(data),
+                label=str(key["label"]),
+                estimators=tuple(block["estimator"] for block in key["blocks"]),
+                rows=int(bundle.content["rows"]),
+                stored=bundle.provenance["stored"],
+                stale=_stale(key, summary, bundle.content["fragment"] == fragment),
+            )
+        except (StoreError, LookupError, TypeError, ValueError):
+            return CacheEntry(summary, fragment, len(data), stale="damaged")
+
+
+class KeptStatistics:
+    """The statistics of one model's fragments, loaded and saved from many threads.
+
+    Attributes:
+        reused: how many were loaded.
+    """
+
+    def __init__(self, files: Files, spec: ModelSpec, features: pa.Schema) -> None:
+        self.reused = 0
+        self._files = files
+        self._spec = spec
+        self._features = features
+        self._types = type_names(features)
+        self._key = _key(spec)
+        self._folder = f"{_FOLDER}/{_digest(self._key)}"
+        self._saves = True
+        self._lock = threading.Lock()
+
+    def load(self, fragment: str | None) -> Statistics | None:
+        """What is kept of a fragment; none where that is nothing, or nothing that can be trusted.
+
+        Args:
+            fragment: its digest.
+        """
+        if fragment is None:
+            return None
+        path = self._path(fragment)
+        try:
+            statistics = self._read(path, fragment)
+        except FileNotFoundError:
+            return None
+        except StoreError as error:
+            log.warning("Statistics are computed anew: %s", error)
+            return None
+        with self._lock:
+            self.reused += 1
+        return statistics
+
+    def save(self, fragment: str | None, statistics: Statistics) -> None:
+        """Keep the statistics of a fragment; of several at once that do so, the last one stands.
+
+        A store that refuses is told of, and no reason to stop.
+        """
+        if fragment is None or not self._saves:
+            return
+        bundle = Bundle(
+            kind="statistics",
+            content={
+                "key": self._key,
+                "fragment": fragment,
+                "features": self._types,
+                "rows": statistics.rows,
+                "null_labels": statistics.null_labels,
+            },
+            tables={"classes": statistics.classes, **statistics.blocks},
+            provenance={"stored": datetime.now(UTC).isoformat(timespec="seconds")},
+        )
+        try:
+            # What a power cut leaves of it is found to be damaged: no need to wait for the disk.
+            self._files.write(self._path(fragment), pack(bundle), lasting=False)
+        except (StoreError, FileNotFoundError) as error:
+            with self._lock:
+                told, self._saves = not self._saves, False
+            if not told:
+                log.warning("No more statistics are kept: %s", error)
+
+    def _path(self, fragment: str) -> str:
+        return f"{self._folder}/{fragment[:2]}/{fragment}{_SUFFIX}"
+
+    def _read(self, path: str, fragment: str) -> Statistics:
+        where = self._files.place(path)
+        bundle = unpack(self._files.read(path), where=where)
+        content, tables = bundle.content, dict(bundle.tables)
+        expected = {"key": self._key, "fragment": fragment, "features": self._types}
+        for name, value in expected.items():
+            if content.get(name) != value:
+                raise StoreError(f"{where} is of another {name}.")
+        return Statistics(
+            spec=self._spec,
+            features=self._features,
+            classes=tables.pop("classes"),
+            blocks=tables,
+            rows=content["rows"],
+            null_labels=content["null_labels"],
+        )
+
+
+def _key(spec: ModelSpec) -> dict[str, Any]:
+    """All that the statistics of given rows depend on, as plain values."""
+    whole = spec.to_dict()
+    return _at_this_release(
+        {
+            "label": spec.label,
+            "weight": spec.weight,
+            "blocks": whole["blocks"],
+            "versions": {str(block.name): [] for block in spec.blocks},
+        }
+    )
+
+
+def _at_this_release(key: Mapping[str, Any]) -> dict[str, Any]:
+    """A key with the versions of today; of an estimator that is not installed, those it has."""
+    known = registry().estimators
+    versions = dict(key["versions"])
+    for block in key["blocks"]:
+        plugin = known.get(block["estimator"])
+        if plugin is not None:
+            versions[block["name"]] = [plugin.parameters_version, plugin.statistics_version]
+    release = {"release": probclass_core.__version__, "format": _FORMAT}
+    return {**key, **release, "versions": versions}
+
+
+def _stale(key: Mapping[str, Any], summary: str, named_so: bool) -> str | None:
+    """Why an entry with this key is of no use, if it is not."""
+    now = _at_this_release(key)
+    if key.get("release") != now["release"]:
+        return f"of release {key.get('release')}"
+    if key != now:
+        return "of another version of its estimators"
+    return None if named_so and _digest(key) == summary else "not what its name says"
+
+
+def _digest(key: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
