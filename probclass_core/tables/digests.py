@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,16 @@ class FragmentDigests:
         conditions = self._left(keys)
         if self.uri is None or conditions is None:
             return None
-        place = self.uri if "://" in self.uri else str(Path(self.uri).resolve())
-        columns = [[field.name, str(field.type)] for field in self.schema]
-        named = [_VERSION, place, state, list(row_groups), columns, conditions]
+        named = [self._common, state, list(row_groups), conditions]
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+
+    @cached_property
+    def _common(self) -> str:
+        """What the fragments share: the place of the table, the columns and their types."""
+        uri = str(self.uri)
+        place = uri if "://" in uri else str(Path(uri).resolve())
+        columns = [[field.name, str(field.type)] for field in self.schema]
+        return hashlib.sha256(json.dumps([_VERSION, place, columns]).encode()).hexdigest()
 
     def _left(self, keys: Mapping[str, Any]) -> list[list[str]] | None:
         """The conditions that the partition has not answered, as text; none if they have none."""
