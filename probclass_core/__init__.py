@@ -28,6 +28,7 @@ The public face. To read the code as a story, follow the road::
     held_out        calibrate, with_density_quantiles
     cli, plots      the same for hands and eyes
     sklearn/        the same as a classifier of arrays and DataFrames
+    authoring       what the author of an estimator needs beside the contract
 """
 
 import probclass_core.estimators  # noqa: F401  # first, or it would hide the function so named
@@ -57,7 +58,7 @@ from probclass_core.held_out import calibrate, with_density_quantiles
 from probclass_core.hookspecs import hookimpl
 from probclass_core.model import Model, finalize
 from probclass_core.pipeline import ScoreReport, evaluate, fit, score, summarize
-from probclass_core.plugins import estimators
+from probclass_core.plugins import estimators, trying
 from probclass_core.spec import Block, ModelSpec
 from probclass_core.statistics import Statistics, merge
 from probclass_core.store import Alias, ModelStore, ModelVersion
@@ -115,5 +116,6 @@ __all__ = [
     "open_table",
     "score",
     "summarize",
+    "trying",
     "with_density_quantiles",
 ]

@@ -3,7 +3,7 @@
 A broken plugin is never passed over in silence. `estimators`, which lists all, raises. Asking for
 one estimator or table format that does load works and logs the broken plugin as an error; asking
 for one that does not load raises with the cause, so one bad distribution cannot stop models that do
-not need it.
+not need it. What is not installed yet can be tried, see `trying`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import functools
 import importlib
 import importlib.metadata
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import pluggy
@@ -52,6 +53,25 @@ _KINDS: Mapping[str, type[Descriptor]] = {
 
 
 @dataclass(frozen=True)
+class FoundPlugin:
+    """One plugin that was found, and what came of it.
+
+    Attributes:
+        source: its entry point and distribution, as messages name it.
+        module: where it is.
+        distribution: name and version; none for a built-in one.
+        offers: names of the estimators and table formats it offers.
+        failure: why nothing of it is used; none where all is well.
+    """
+
+    source: str
+    module: str
+    distribution: tuple[str, str] | None
+    offers: Sequence[str] = ()
+    failure: PluginError | None = None
+
+
+@dataclass(frozen=True)
 class Registry:
     """What was found.
 
@@ -59,16 +79,67 @@ class Registry:
         estimators: name to descriptor.
         table_formats: name to descriptor, the built-in ones first.
         failures: what could not be loaded, one error per plugin or clash.
+        plugins: all of them, those that failed included; a clash is the failure of each party.
     """
 
     estimators: Mapping[str, EstimatorPlugin]
     table_formats: Mapping[str, TableFormat]
     failures: Sequence[PluginError] = field(default_factory=tuple)
+    plugins: Sequence[FoundPlugin] = field(default_factory=tuple)
+
+
+_tried: list[EstimatorPlugin] = []
+
+
+def registry() -> Registry:
+    """The registry of this process: everything that is installed, and what is being tried."""
+    found = _installed()
+    if not _tried:
+        return found
+    tried = {plugin.name: plugin for plugin in _tried}
+    return replace(found, estimators={**found.estimators, **tried})
+
+
+@contextmanager
+def trying(*plugins: EstimatorPlugin) -> Iterator[None]:
+    """Estimators that are not installed, by name in specs as if they were, until the block ends.
+
+    They are there for the whole process, its threads included. What is registered already, the
+    very same descriptor, is no clash.
+
+    Example:
+        >>> import probclass_core as pc
+        >>> from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
+        >>> class Narrow(GaussianDiagonal):
+        ...     name = "narrow"
+        >>> with pc.trying(pc.EstimatorPlugin("narrow", Narrow, "a normal by another name")):
+        ...     spec = pc.ModelSpec("y", [pc.Block("narrow", ["x"])])
+        ...     model = pc.fit({"x": [1.0, 2.0, 5.0, 7.0], "y": list("aabb")}, spec)
+        >>> model.parameters["narrow"]["mean"].to_pylist()
+        [1.5, 6.0]
+        >>> "narrow" in pc.estimators()
+        False
+
+    Raises:
+        PluginError: a name is another estimator's, installed or tried.
+    """
+    before = list(_tried)
+    try:
+        for plugin in plugins:
+            other = registry().estimators.get(plugin.name, plugin)
+            if other != plugin:
+                raise PluginError(
+                    f"estimator {plugin.name!r} cannot be tried: the name is that of "
+                    f"{other.factory!r}, which is registered; give yours another name."
+                )
+            _tried.append(plugin)
+        yield
+    finally:
+        _tried[:] = before
 
 
 @functools.cache
-def registry() -> Registry:
-    """The registry of this process, built at first use from everything that is installed."""
+def _installed() -> Registry:
     entry_points = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
     found = build(sorted(entry_points, key=lambda point: (point.name, point.value)))
     for failure in found.failures:
@@ -81,9 +152,10 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     failures: list[PluginError] = []
+    plugins: list[FoundPlugin] = []
     origin: dict[tuple[type, str], list[tuple[str, Descriptor]]] = {}
 
-    def admit(plugin: object, source: str) -> None:
+    def admit(plugin: object, source: str) -> list[str]:
         _check_version(plugin, source)
         try:
             manager.register(plugin, name=source)
@@ -96,28 +168,39 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
         for descriptor in offered:
             key = type(descriptor), descriptor.name
             origin.setdefault(key, []).append((source, descriptor))
+        return [descriptor.name for descriptor in offered]
 
     for module in BUILT_IN:
-        admit(importlib.import_module(module), f"{module} (built in)")
+        source = f"{module} (built in)"
+        offers = admit(importlib.import_module(module), source)
+        plugins.append(FoundPlugin(source, module, None, offers))
     for point in entry_points:
-        source = _described(point)
+        plugin = FoundPlugin(_described(point), point.value, _distribution(point))
         try:
-            admit(point.load(), source)
+            plugins.append(replace(plugin, offers=admit(point.load(), plugin.source)))
         except PluginError as error:
             failures.append(error)
+            plugins.append(replace(plugin, failure=error))
         except Exception as error:  # anything can go wrong in another's module
             failure = PluginError(
-                f"plugin {source} cannot be loaded: {type(error).__name__}: "
+                f"plugin {plugin.source} cannot be loaded: {type(error).__name__}: "
                 f"{' '.join(str(error).split())}; mend or uninstall it."
             )
             failure.__cause__ = error
             failures.append(failure)
-    failures.extend(_clash(key[1], offers) for key, offers in origin.items() if len(offers) > 1)
-    found = [offers[0][1] for offers in origin.values() if len(offers) == 1]
+            plugins.append(replace(plugin, failure=failure))
+    clashes = {key: offers for key, offers in origin.items() if len(offers) > 1}
+    for (_, name), parties in clashes.items():
+        clash = _clash(name, parties)
+        failures.append(clash)
+        sources = {source for source, _ in parties}
+        plugins = [replace(p, failure=clash) if p.source in sources else p for p in plugins]
+    found = [parties[0][1] for key, parties in origin.items() if key not in clashes]
     return Registry(
         {one.name: one for one in found if isinstance(one, EstimatorPlugin)},
         {one.name: one for one in found if isinstance(one, TableFormat)},
         tuple(failures),
+        tuple(plugins),
     )
 
 
@@ -219,7 +302,10 @@ def _clash(name: str, offers: Sequence[tuple[str, Descriptor]]) -> PluginError:
     )
 
 
+def _distribution(point: importlib.metadata.EntryPoint) -> tuple[str, str] | None:
+    return None if point.dist is None else (point.dist.name, point.dist.version)
+
+
 def _described(point: importlib.metadata.EntryPoint) -> str:
-    dist = point.dist
-    version = f" of {dist.name} {dist.version}" if dist is not None else ""
+    version = f" of {' '.join(named)}" if (named := _distribution(point)) else ""
     return f"{point.name!r} ({point.value}){version}"

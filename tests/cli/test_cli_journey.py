@@ -238,3 +238,29 @@ def test_a_broken_plugin_fails_the_listing_and_warns_elsewhere(
     assert json.loads(out)["rows"] == 32_561
     assert err.startswith(f"warning: {refusal}")
     assert err.count("\n") == 1
+
+
+def test_a_check_lists_every_plugin_with_the_traceback_of_a_broken_one(
+    shell: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    without = environment["PYTHONPATH"]
+    good = install(tmp_path / "good", 1)
+    environment["PYTHONPATH"] = f"{good}{os.pathsep}{without}"
+    out, err = shell("estimators", "--check")
+    (line,) = (line for line in out.splitlines() if line.startswith("narrow_plugin"))
+    assert line.split() == ["narrow_plugin", "narrow", "1.0", "narrow", "good"]
+    assert (out.count("broken"), err) == (0, "")
+
+    (good / "narrow_plugin.py").write_text("def licence():\n    return {}['key']\n\nlicence()\n")
+    out, err = shell("estimators", "--check", code=2)
+    assert "plugin 'narrow' (narrow_plugin) of narrow 1.0 cannot be loaded: KeyError" in out
+    told = out[out.index("Traceback") :].splitlines()
+    assert told[1].endswith(f'{good / "narrow_plugin.py"}", line 4, in <module>')
+    assert told[-1] == "KeyError: 'key'"
+    assert "mend or uninstall it" in out
+    listed = json.loads(shell("estimators", "--check", "--json", code=2)[0])["plugins"]
+    (broken,) = (each for each in listed if each["advice"])
+    assert (broken["distribution"], broken["version"], broken["offers"]) == ("narrow", "1.0", [])
+    assert broken["traceback"].splitlines()[1] == told[1]
+    assert {each["distribution"] for each in listed} == {"narrow", "probclass"}
+    assert "leave out NAME" in shell("estimators", "narrow", "--check", code=2)[1]
