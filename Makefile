@@ -6,7 +6,7 @@ PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format check bench pictures wheel constraints clean
+.PHONY: help setup demo test faults lint format check bench pictures wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ demo: setup ## Train and score real months in a real Airflow, and show what came
 
 test: setup ## Run the tests
 	$(PYTHON) -m pytest
+
+faults: setup ## Kill scorings at random and at every step, 200 and more for each format
+	PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest -rP tests/faults/test_kills.py
 
 lint: setup ## Check style, types and the direction of imports
 	$(VENV)/bin/ruff check .

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,35 +71,6 @@ def kill_before(step: int, place: Path) -> None:
     sys.addaudithook(audit)
 
 
-def killed_at_request(folder: Path) -> None:
-    """For each line ``<which> <seconds>``: score it, killed so long after; tell what became of it.
-
-    The first line that lives tells how long a scoring takes.
-    """
-    tell("ready")
-    for line in sys.stdin:
-        which, seconds = line.split()
-        child = os.fork()
-        if child == 0:
-            score(folder, which, folder / "scored")
-            os._exit(0)
-        began = time.monotonic()
-        while os.waitpid(child, os.WNOHANG) == (0, 0):
-            if time.monotonic() - began >= float(seconds):
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                tell("killed")
-                break
-            time.sleep(0.0005)
-        else:
-            tell(time.monotonic() - began)
-
-
-def tell(what: object) -> None:
-    sys.stdout.write(f"{what}\n")
-    sys.stdout.flush()
-
-
 def replaced_again_and_again(folder: Path, times: str) -> None:
     """Score old and new in turn, so many times."""
     for number in range(int(times)):
@@ -110,6 +80,6 @@ def replaced_again_and_again(folder: Path, times: str) -> None:
 if __name__ == "__main__":
     what: dict[str, Callable[..., None]] = {
         function.__name__: function
-        for function in (killed_before_every_step, killed_at_request, replaced_again_and_again)
+        for function in (killed_before_every_step, replaced_again_and_again)
     }
     what[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -1,12 +1,11 @@
-"""Killed at any instant, or read at any instant: a partition is the old one or the new one.
+"""Killed before any step on files, or read at any instant: a partition is old or new.
 
-``PROBCLASS_KILLS`` says how many scorings to kill at random; a campaign takes thousands.
+The campaign of kills at random instants, for every format, is in ``tests/faults``.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -27,7 +26,6 @@ from lakes import contents, model, rows_of, write_rows
 
 import probclass_core as pc
 
-KILLS = int(os.environ.get("PROBCLASS_KILLS", "25"))
 REPLACEMENTS = 200
 PROCESSES = Path(__file__).parent / "scoring_processes.py"
 ROWS = {"old": 4_000, "new": 6_000}
@@ -113,41 +111,6 @@ def test_killed_before_any_step_all_is_old_or_new_and_a_rerun_completes(folder: 
     # Old before the one step that commits, new after it; the kill came on either side.
     assert states == sorted(states, reverse=True)
     assert 5 < states.count("old") < len(states) - 2
-
-
-def test_killed_at_random_all_is_old_or_new_and_a_rerun_completes(folder: Path) -> None:
-    chance = random.Random(0)
-    sink = folder / "scored"
-    process = start("killed_at_request", folder)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-
-    def attempt(which: str, seconds: float) -> str:
-        print(which, seconds, file=process.stdin, flush=True)
-        return process.stdout.readline().strip()
-
-    # The quickest of three, so that most kills find it alive however busy the machine was.
-    takes = min(float(attempt(which, 60.0)) for which in ("new", "old", "new"))
-    present = "new"
-    outcomes = []
-    for _ in range(KILLS):
-        wanted = "old" if present == "new" else "new"
-        outcome = attempt(wanted, chance.uniform(0.0, 1.1 * takes))
-        outcomes.append(outcome)
-        found = {state(read(sink)) for read in READERS.values()}
-        assert found in ({present}, {wanted})
-        if outcome != "killed":
-            assert found == {wanted}
-        assert float(attempt(wanted, 60.0)) > 0.0
-        assert {state(read(sink)) for read in READERS.values()} == {wanted}
-        present = wanted
-    finish(process)
-    assert outcomes.count("killed") >= 0.1 * KILLS
-    assert sorted(path.name for path in (sink / "month=2014-02").iterdir()) == [
-        "_SUCCESS",
-        "part-0.parquet",
-    ]
 
 
 def with_polars_from_a_handle(sink: Path) -> pa.Table:

@@ -1,0 +1,155 @@
+"""What the campaign of faults is waged on: a small lake, two models of it, and a scored table.
+
+A format joins by an entry in `FORMATS`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+import probclass_core as pc
+
+SPEC = pc.ModelSpec(
+    "air", [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])]
+)
+ROWS = {"old": 4_000, "new": 6_000}
+"""Of the partition that is replaced, by the model that scores it."""
+MONTH = {"month": "2014-02"}
+LOOKED_AT = ["id", "model_id", "month"]
+
+
+def rows_of(seed: int, rows: int) -> pa.Table:
+    """Rows of one month: an id, features with gaps, and the label."""
+    noise = np.random.default_rng(seed)
+    good = noise.random(rows) < 0.5
+    return pa.table(
+        {
+            "id": pa.array(10_000 * seed + np.arange(rows)),
+            "x": pa.array(noise.normal(np.where(good, 1.0, -1.0)), mask=noise.random(rows) < 0.1),
+            "y": noise.normal(size=rows) + good,
+            "wind": pa.array(noise.choice(["N", "S"], rows), mask=noise.random(rows) < 0.1),
+            "air": np.where(good, "good", "bad"),
+        }
+    )
+
+
+@functools.cache
+def model(which: str) -> pc.Model:
+    return pc.fit(rows_of(list(ROWS).index(which) + 50, rows=200), SPEC)
+
+
+def arrange(folder: Path, name: str) -> None:
+    """The lakes ``old`` and ``new`` and a table scored from the old one."""
+    for which, rows in ROWS.items():
+        for month, table in (("2014-01", rows_of(1, 40)), ("2014-02", rows_of(2, rows))):
+            place = folder / which / f"month={month}"
+            place.mkdir(parents=True)
+            pq.write_table(table, place / "rows.parquet")
+    pc.score(model("old"), folder / "old", FORMATS[name].place(folder))
+
+
+def score(folder: Path, name: str, which: str) -> pc.ScoreReport:
+    """Replace the partition by what this model makes of its lake."""
+    place = FORMATS[name].place(folder)
+    return pc.score(model(which), folder / which, place, partition=MONTH, workers=1)
+
+
+def state(table: pa.Table) -> str:
+    """Which of the two the replaced partition is; all of one, and the other one untouched."""
+    held: dict[str, list[tuple[int, str]]] = {"2014-01": [], "2014-02": []}
+    for row in table.to_pylist():
+        held[row["month"]].append((row["id"], row["model_id"]))
+    assert sorted(held["2014-01"]) == [(10_000 + n, model("old").id) for n in range(40)]
+    found = sorted(held["2014-02"])
+    for which, rows in ROWS.items():
+        if found == [(20_000 + n, model(which).id) for n in range(rows)]:
+            return which
+    raise AssertionError(f"{len(found)} rows of {sorted({each for _, each in found})}")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format under fire.
+
+    Attributes:
+        place: of the scored table in a folder.
+        readers: others than ours; each gives `LOOKED_AT` of the whole table.
+        files: all that belong to the table, by the word of its log or layout alone.
+    """
+
+    place: Callable[[Path], pc.TableRef]
+    readers: Mapping[str, Callable[[str], pa.Table]]
+    files: Callable[[Path], set[Path]]
+
+    def states(self, folder: Path) -> set[str]:
+        """What all readers find, ours among them."""
+        ref = self.place(folder)
+        plan = pc.open_table(ref).plan(LOOKED_AT)
+        found = {state(pa.Table.from_batches(plan.batches(), plan.schema))}
+        return found | {state(read(ref.uri)) for read in self.readers.values()}
+
+    def strangers(self, folder: Path) -> list[str]:
+        """Files and staging directories that are neither the lakes' nor the table's."""
+        known = {*self.files(folder)}
+        return sorted(
+            path.relative_to(folder).as_posix()
+            for path in folder.rglob("*")
+            if path not in known
+            and path.relative_to(folder).parts[0] not in ROWS
+            and (path.is_file() or path.name.startswith("_staging"))
+        )
+
+
+def with_duckdb(root: str) -> pa.Table:
+    with duckdb.connect() as connection:
+        query = "select id, model_id, month from read_parquet($1, hive_partitioning = true)"
+        return connection.sql(query, params=[f"{root}/**/*.parquet"]).to_arrow_table()
+
+
+def files_of_parquet(folder: Path) -> set[Path]:
+    parts = [folder / "scored" / f"month={month}" for month in ("2014-01", "2014-02")]
+    return {part / name for part in parts for name in ("_SUCCESS", "part-0.parquet")}
+
+
+def files_of_delta(folder: Path) -> set[Path]:
+    root = folder / "scored"
+    entries = set((root / "_delta_log").glob("*.json"))
+    actions: list[dict[str, Any]] = [
+        json.loads(line) for entry in entries for line in entry.read_text().splitlines()
+    ]
+    named = [action["add"]["path"] for action in actions if "add" in action]
+    return entries | {root / unquote(path) for path in named}
+
+
+FORMATS = {
+    "parquet": Format(
+        place=lambda folder: pc.TableRef(str(folder / "scored"), format="parquet"),
+        readers={
+            "pyarrow": lambda root: ds.dataset(root, partitioning="hive").to_table(LOOKED_AT),
+            "duckdb": with_duckdb,
+        },
+        files=files_of_parquet,
+    ),
+    "delta": Format(
+        place=lambda folder: pc.TableRef(str(folder / "scored"), format="delta"),
+        readers={
+            "deltalake": lambda root: DeltaTable(root).to_pyarrow_table(columns=LOOKED_AT),
+            "polars": lambda root: pl.scan_delta(root).select(LOOKED_AT).collect().to_arrow(),
+        },
+        files=files_of_delta,
+    ),
+}

@@ -1,0 +1,134 @@
+"""Killed at any instant and at every step: the old partition or the new one, in every format.
+
+``PROBCLASS_KILLS`` says how many scorings of each format to kill at random, and that every step is
+to be killed at; without it a few of each will do. ``make faults`` is the whole campaign.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from campaign import FORMATS, arrange
+
+import probclass_core as pc
+
+WHOLE = "PROBCLASS_KILLS" in os.environ
+KILLS = int(os.environ.get("PROBCLASS_KILLS", "6"))
+NEVER = 60.0
+
+
+class Campaign:
+    """Attempts on the table of one folder, and what was seen after each."""
+
+    def __init__(self, folder: Path, name: str, scorer: subprocess.Popen[str]) -> None:
+        self.folder = folder
+        self.name = name
+        self.format = FORMATS[name]
+        self.scorer = scorer
+        self.present = "old"
+        self.seen: Counter[str] = Counter()
+        self.chance = random.Random(0)
+
+    def attempt(self, which: str, how: str, when: float) -> dict[str, Any]:
+        assert self.scorer.stdin is not None
+        assert self.scorer.stdout is not None
+        print(which, how, when, file=self.scorer.stdin, flush=True)
+        answer: dict[str, Any] = json.loads(self.scorer.stdout.readline())
+        return answer
+
+    def complete(self, which: str) -> float:
+        """Score to the end, in so many seconds; all readers then see it."""
+        took = self.attempt(which, "after", NEVER)["seconds"]
+        assert took is not None
+        assert self.format.states(self.folder) == {which}
+        self.present = which
+        return float(took)
+
+    def strike(self, how: str, when: float) -> None:
+        """Kill an attempt, and look; clean, and look; complete it, and look."""
+        wanted = "old" if self.present == "new" else "new"
+        answer = self.attempt(wanted, how, when)
+        last = answer["last"]
+        killed = answer["seconds"] is None
+        found = self.format.states(self.folder)
+        assert found in ([{self.present}, {wanted}] if killed else [{wanted}]), last
+        self.seen["killed" if killed else "lived"] += 1
+        if killed:
+            self.seen["new" if found == {wanted} else "old"] += 1
+        if self.chance.random() < 0.5:
+            self.clean(last)
+            assert self.format.states(self.folder) == found, last
+        self.complete(wanted)
+        self.clean(last)
+        assert self.format.states(self.folder) == {wanted}, last
+
+    def clean(self, last: str) -> None:
+        before = self.contents()
+        removed = pc.clean_table(self.format.place(self.folder), older_than=timedelta(0))
+        assert self.format.strangers(self.folder) == [], last
+        after = self.contents()
+        gone = [path for path in before if path not in after]
+        assert before == {**after, **{path: before[path] for path in gone}}, last
+        left = [each.path for each in removed]
+        assert all(any(str(path).startswith(one) for one in left) for path in gone), last
+        self.seen["leftovers"] += len(removed)
+
+    def contents(self) -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+
+    def report(self, kind: str) -> None:
+        told = ", ".join(f"{count} {what}" for what, count in sorted(self.seen.items()))
+        sys.stdout.write(f"{self.name}, {kind}: {told}\n")
+
+
+@contextmanager
+def campaign_on(folder: Path, name: str) -> Iterator[Campaign]:
+    arrange(folder, name)
+    with subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("killed.py"), folder, name],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as scorer:
+        assert scorer.stdout is not None
+        assert scorer.stdout.readline() == "ready\n"
+        yield Campaign(folder, name, scorer)
+        assert scorer.stdin is not None
+        scorer.stdin.close()
+    assert scorer.returncode == 0
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_killed_at_random_all_is_old_or_new(tmp_path: Path, name: str) -> None:
+    with campaign_on(tmp_path, name) as campaign:
+        # The quickest of three, so that most kills find it alive however busy the machine was.
+        takes = min(campaign.complete(which) for which in ("new", "old", "new"))
+        while campaign.seen["killed"] < KILLS:
+            campaign.strike("after", campaign.chance.uniform(0.0, 1.05 * takes))
+        campaign.report(f"at random within {takes:.3f} s")
+        assert campaign.seen["killed"] >= 0.3 * (campaign.seen["killed"] + campaign.seen["lived"])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_killed_at_a_step_all_is_old_or_new(tmp_path: Path, name: str) -> None:
+    with campaign_on(tmp_path, name) as campaign:
+        steps = int(campaign.attempt("new", "at", 10**9)["last"])
+        assert steps > 50
+        campaign.complete("new")
+        for step in range(steps) if WHOLE else range(0, steps, steps // KILLS):
+            campaign.strike("at", step)
+        campaign.report(f"at {steps} steps")
+        assert campaign.seen["old"]
+        assert campaign.seen["new"] or not WHOLE
