@@ -76,7 +76,8 @@ class DeltaSink(LogSink[DeltaTable]):
     ) -> bool:
         added = self._added(file, footer.num_rows)
         record = {COMMIT_KEY: json.dumps(dict(commit), sort_keys=True)}
-        properties = CommitProperties(custom_metadata=record)
+        # Whether to try again is for the caller to say, who looks at the partition first.
+        properties = CommitProperties(custom_metadata=record, max_commit_retries=0)
         try:
             if table is None:
                 create_table_with_add_actions(

@@ -1,0 +1,203 @@
+"""Tables of the formats that keep a log, as their own libraries write and read them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table
+
+import probclass_core as pc
+
+# Without a planner of its own, which is a package by itself, polars warns that it takes this one.
+os.environ["POLARS_ICEBERG_PLANNER"] = "pyiceberg"
+
+
+class Lake(Protocol):
+    """A place for tables of one format, each with a name."""
+
+    def ref(self, name: str, **options: Any) -> pc.TableRef:
+        """A table, as probclass takes it."""
+        ...
+
+    def write(self, name: str, rows: pa.Table, by: list[str]) -> None:
+        """Make a table by the format's own library, or add rows to it."""
+        ...
+
+    def replace(self, name: str, rows: pa.Table, month: str) -> None:
+        """Replace a month by the format's own library."""
+        ...
+
+    def read(self, name: str) -> pa.Table:
+        """All rows, by the format's own library."""
+        ...
+
+    def by_polars(self, name: str) -> pl.DataFrame:
+        """All rows, by polars."""
+        ...
+
+    def versions(self, name: str) -> list[int]:
+        """Of a table, oldest first."""
+        ...
+
+    def record(self, name: str) -> str:
+        """What the newest commit says of itself."""
+        ...
+
+    def files(self, name: str) -> list[Path]:
+        """Data files, named by the log or not."""
+        ...
+
+
+@dataclass(frozen=True)
+class DeltaLake:
+    root: Path
+
+    def ref(self, name: str, **options: Any) -> pc.TableRef:
+        return pc.TableRef(str(self.root / name), format="delta", **options)
+
+    def write(self, name: str, rows: pa.Table, by: list[str]) -> None:
+        write_deltalake(str(self.root / name), rows, partition_by=by, mode="append")
+
+    def replace(self, name: str, rows: pa.Table, month: str) -> None:
+        table = str(self.root / name)
+        write_deltalake(table, rows, mode="overwrite", predicate=f"month = '{month}'")
+
+    def read(self, name: str) -> pa.Table:
+        return DeltaTable(str(self.root / name)).to_pyarrow_table()
+
+    def by_polars(self, name: str) -> pl.DataFrame:
+        return pl.read_delta(str(self.root / name))
+
+    def versions(self, name: str) -> list[int]:
+        return list(range(DeltaTable(str(self.root / name)).version() + 1))
+
+    def record(self, name: str) -> str:
+        return str(DeltaTable(str(self.root / name)).history(1)[0]["probclass.commit"])
+
+    def files(self, name: str) -> list[Path]:
+        return sorted((self.root / name).rglob("*.parquet"))
+
+
+@dataclass(frozen=True)
+class IcebergLake:
+    """Tables of the namespace ``air`` in a SQLite catalog, which are there or made as needed."""
+
+    root: Path
+
+    @property
+    def options(self) -> dict[str, str]:
+        uri = f"sqlite:///{self.root}/catalog.db"
+        return {"type": "sql", "uri": uri, "warehouse": f"file://{self.root}"}
+
+    @property
+    def catalog(self) -> Catalog:
+        return load_catalog("lake", **self.options)
+
+    def table(self, name: str) -> Table:
+        return self.catalog.load_table(f"air.{name}")
+
+    def ref(self, name: str, **options: Any) -> pc.TableRef:
+        return pc.TableRef(f"iceberg://lake/air.{name}", options=self.options, **options)
+
+    def write(self, name: str, rows: pa.Table, by: list[str]) -> None:
+        self.catalog.create_namespace_if_not_exists("air")
+        if not self.catalog.table_exists(f"air.{name}"):
+            made = self.catalog.create_table(f"air.{name}", rows.schema)
+            with made.update_spec() as spec:
+                for column in by:
+                    spec.add_identity(column)
+        self.table(name).append(rows)
+
+    def replace(self, name: str, rows: pa.Table, month: str) -> None:
+        self.table(name).overwrite(rows, overwrite_filter=f"month == '{month}'")
+
+    def read(self, name: str) -> pa.Table:
+        return self.table(name).scan().to_arrow()
+
+    def by_polars(self, name: str) -> pl.DataFrame:
+        return pl.scan_iceberg(self.table(name)).collect()
+
+    def versions(self, name: str) -> list[int]:
+        return [entry.snapshot_id for entry in self.table(name).history()]
+
+    def record(self, name: str) -> str:
+        snapshot = self.table(name).current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        return str(snapshot.summary["probclass.commit"])
+
+    def files(self, name: str) -> list[Path]:
+        return sorted((self.root / "air" / name / "data").rglob("*.parquet"))
+
+
+LAKES: Mapping[str, type[DeltaLake] | type[IcebergLake]] = {
+    "delta": DeltaLake,
+    "iceberg": IcebergLake,
+}
+
+
+def rows(month: str, size: int = 40) -> pa.Table:
+    """Rows of one month: two features and a label."""
+    number = [float(value) for value in range(size)]
+    return pa.table(
+        {
+            "x": number,
+            "kind": pa.array(["p" if value % 3 else "q" for value in range(size)]),
+            "y": ["low" if value < size / 2 else "high" for value in number],
+            "month": [month] * size,
+        }
+    )
+
+
+def spec() -> pc.ModelSpec:
+    return pc.ModelSpec(
+        "y", [pc.Block("gaussian_diagonal", ["x"]), pc.Block("categorical", ["kind"])]
+    )
+
+
+def by_month(table: pa.Table) -> dict[str, int]:
+    """How many rows a month has."""
+    months = table["month"].value_counts().to_pylist()
+    return {entry["values"]: entry["counts"] for entry in months}
+
+
+def run_writers(
+    model: pc.Model, source: pc.TableRef, sink: pc.TableRef, months: list[str]
+) -> list[str]:
+    """Score these months at once, a process each, all committing at the same moment."""
+    context = multiprocessing.get_context("spawn")
+    barrier, told = context.Barrier(len(months)), context.Queue()
+    writers = [
+        context.Process(target=_score, args=(model, source, sink, month, barrier, told))
+        for month in months
+    ]
+    for writer in writers:
+        writer.start()
+    answers = [told.get(timeout=120) for _ in writers]
+    for writer in writers:
+        writer.join()
+    return answers
+
+
+def _score(
+    model: pc.Model, source: pc.TableRef, sink: pc.TableRef, month: str, barrier: Any, told: Any
+) -> None:
+    def wait_at_the_end(done: int, total: int | None) -> None:
+        if done == total:
+            barrier.wait(60)
+
+    try:
+        partition = {"month": month}
+        pc.score(model, source, sink, partition=partition, columns=["x"], progress=wait_at_the_end)
+        told.put("committed")
+    except pc.TableError as error:
+        told.put(str(error))
