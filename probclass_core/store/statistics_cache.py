@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 import probclass_core
-from probclass_core.bundle import Bundle
+from probclass_core.bundle import Buffer, Bundle
 from probclass_core.errors import SpecError, StoreError
 from probclass_core.plugins import find_estimator, registry
 from probclass_core.spec import ModelSpec
@@ -189,7 +189,7 @@ class KeptStatistics:
         self._types = type_names(features)
         self._key = _key(spec)
         self._folder = f"{_FOLDER}/{_digest(self._key)}"
-        self._saves = True
+        self._usable = True
         self._lock = threading.Lock()
 
     def load(self, fragment: str | None) -> Statistics | None:
@@ -200,11 +200,18 @@ class KeptStatistics:
         """
         if fragment is None:
             return None
+        if not self._usable:
+            return None
         path = self._path(fragment)
         try:
-            statistics = self._read(path, fragment)
+            data = self._files.read(path)
         except FileNotFoundError:
             return None
+        except StoreError as error:
+            self._refused(error)
+            return None
+        try:
+            statistics = self._checked(data, self._files.place(path), fragment)
         except StoreError as error:
             log.warning("Statistics are computed anew: %s", error)
             return None
@@ -217,7 +224,7 @@ class KeptStatistics:
 
         A store that refuses is told of, and no reason to stop.
         """
-        if fragment is None or not self._saves:
+        if fragment is None or not self._usable:
             return
         bundle = Bundle(
             kind="statistics",
@@ -235,17 +242,20 @@ class KeptStatistics:
             # What a power cut leaves of it is found to be damaged: no need to wait for the disk.
             self._files.write(self._path(fragment), pack(bundle), lasting=False)
         except (StoreError, FileNotFoundError) as error:
-            with self._lock:
-                told, self._saves = not self._saves, False
-            if not told:
-                log.warning("No more statistics are kept: %s", error)
+            self._refused(error)
+
+    def _refused(self, error: Exception) -> None:
+        """Go on without the store, and say so once."""
+        with self._lock:
+            told, self._usable = not self._usable, False
+        if not told:
+            log.warning("Statistics are neither kept nor reused: %s", error)
 
     def _path(self, fragment: str) -> str:
         return f"{self._folder}/{fragment[:2]}/{fragment}{_SUFFIX}"
 
-    def _read(self, path: str, fragment: str) -> Statistics:
-        where = self._files.place(path)
-        bundle = unpack(self._files.read(path), where=where)
+    def _checked(self, data: Buffer, where: str, fragment: str) -> Statistics:
+        bundle = unpack(data, where=where)
         content, tables = bundle.content, dict(bundle.tables)
         expected = {"key": self._key, "fragment": fragment, "features": self._types}
         for name, value in expected.items():

@@ -90,8 +90,9 @@ class DatasetTable:
         columns, kept = asked_for(self.schema, columns, partition, where)
         pieces = self.pieces(partition=partition, where=where)
         whole = self._types(pieces)
-        if coded and where is None and self.uri is not None:
-            whole, pieces = _coded(whole, pieces, columns)
+        if coded and not isinstance(where, pc.Expression) and self.uri is not None:
+            compared = {condition[0] for condition in where or ()}
+            whole, pieces = _coded(whole, pieces, [n for n in columns if n not in compared])
             self._look_into(pieces)
         scan = _REMOTE_SCAN if self._remote else _LOCAL_SCAN
         schema = pa.schema([whole.field(name) for name in columns])
