@@ -82,7 +82,11 @@ class RowsToParquet:
         text = [column.name for column in schema if not pa.types.is_floating(column.type)]
         with cannot_write(self._place):
             self._writer = pq.ParquetWriter(
-                path, self._schema, use_dictionary=text, filesystem=filesystem
+                path,
+                self._schema,
+                use_dictionary=text,
+                write_page_checksum=True,
+                filesystem=filesystem,
             )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="probclass-write")
         self._under_way: Future[None] | None = None
