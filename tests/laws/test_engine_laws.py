@@ -91,6 +91,10 @@ class Slowly:
     fragment: Fragment
     seconds: float
 
+    @property
+    def digest(self) -> str | None:
+        return self.fragment.digest
+
     def read(self) -> Iterator[pa.RecordBatch]:
         time.sleep(self.seconds)
         yield from self.fragment.read()
@@ -135,6 +139,25 @@ def test_the_model_does_not_depend_on_the_number_of_workers(lake: Path, workers:
 def test_the_model_does_not_depend_on_which_part_is_done_first(lake: Path, seed: int) -> None:
     source = OutOfOrder(open_table(lake), random.Random(seed))
     assert pc.fit(source, SPEC, workers=4).id == pc.fit(lake, SPEC, workers=1).id
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("block", SPEC.blocks, ids=lambda block: block.name)
+def test_the_model_does_not_depend_on_which_parts_were_kept(
+    lake: Path, tmp_path: Path, block: pc.Block, workers: int
+) -> None:
+    spec = replace(SPEC, blocks=[block])
+    source, store = OutOfOrder(open_table(lake), random.Random(workers)), tmp_path / "models"
+    whole = pc.fit(lake, spec)
+    kept = not pc.plugins.find_estimator(block.estimator).traits.state_grows
+    some = [("month", "in", [2, 3, 5, 7, 11, 13])]
+    pc.summarize(lake, spec, where=some, cache=store)
+    for reused in (6, FILES):
+        model = pc.fit(source, spec, workers=workers, cache=store)
+        assert model.id == whole.id
+        again = model.training["cache"]
+        assert again["reused"] >= kept * reused
+        assert again["fragments"] == len(open_table(lake).plan().fragments) >= FILES
 
 
 @pytest.mark.parametrize("workers", [1, 3])
