@@ -3,6 +3,7 @@
 Reading map:
     operators: one operator for each verb, one library call in each.
     calibration: the verb between training and scoring.
+    promotion: the gate before an alias.
     base: what they share: watching a run, stopping it, telling what went wrong and what came out.
     demo: what `make demo` runs: the example DAGs over real months, in an Airflow of its own.
 
@@ -19,11 +20,13 @@ from probclass_airflow.operators import (
     ProbClassScoreOperator,
     ProbClassTrainOperator,
 )
+from probclass_airflow.promotion import ProbClassPromoteOperator
 
 __all__ = [
     "ProbClassCalibrateOperator",
     "ProbClassEvaluateOperator",
     "ProbClassOperator",
+    "ProbClassPromoteOperator",
     "ProbClassScoreOperator",
     "ProbClassTaskStopped",
     "ProbClassTrainOperator",
