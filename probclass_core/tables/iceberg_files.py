@@ -24,7 +24,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
-from probclass_core.tables.dataset import DatasetTable, RowGroups
+from probclass_core.tables.dataset import DatasetTable, RowGroups, readable
 from probclass_core.tables.filters import Where
 from probclass_core.tables.storage import Storage
 from probclass_core.tables.table import Plan
@@ -61,6 +61,7 @@ class IcebergFiles(DatasetTable):
             _refuse_unreadable(uri, task)
         self._table = table
         self._columns = columns
+        self._deleted: dict[str, pa.Int64Array] = {}
         filesystem, root = located(table.io, table.location())
         self._tasks = {located(table.io, task.file.file_path)[1]: task for task in tasks}
         schema = plain_schema(columns)
@@ -133,21 +134,24 @@ class IcebergFiles(DatasetTable):
     def _lost(self, piece: ds.Fragment) -> pa.Int64Array:
         """Positions in the file of the rows of these row groups that were deleted."""
         task = self._tasks[piece.path]
-        if not task.delete_files:
-            return pa.array([], pa.int64())
-        first, rows = _first_row(piece), piece.count_rows()
-        ours = (
-            (pc.field("file_path") == task.file.file_path)
-            & (pc.field("pos") >= first)
-            & (pc.field("pos") < first + rows)
-        )
-        found = [
-            ds.dataset(path, filesystem=filesystem, format="parquet").to_table(["pos"], filter=ours)
-            for filesystem, path in (
-                located(self._table.io, file.file_path) for file in task.delete_files
-            )
-        ]
-        return pc.unique(pa.concat_tables(found)["pos"].combine_chunks())
+        if piece.path not in self._deleted:
+            self._deleted[piece.path] = self._positions(task)
+        everywhere = self._deleted[piece.path]
+        first = _first_row(piece)
+        rows = sum(group.num_rows for group in piece.row_groups)
+        here = pc.and_(pc.greater_equal(everywhere, first), pc.less(everywhere, first + rows))
+        return everywhere.filter(here)
+
+    def _positions(self, task: FileScanTask) -> pa.Int64Array:
+        """Of the deleted rows of a file, each once."""
+        found: list[pa.Array] = []
+        for file in task.delete_files:
+            filesystem, path = located(self._table.io, file.file_path)
+            with readable(file.file_path):
+                deletes = ds.dataset(path, filesystem=filesystem, format="parquet")
+                ours = pc.field("file_path") == task.file.file_path
+                found.extend(deletes.to_table(["pos"], filter=ours)["pos"].chunks)
+        return pc.unique(pa.chunked_array(found, pa.int64()))
 
     def _spelt_out(self, file: DataFile, schema: pa.Schema) -> pc.Expression | None:
         """What the file's partition says of its rows."""
