@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from probclass_core.evaluation import Evaluation, Evaluator
 from probclass_core.model import Model, finalize
 from probclass_core.scored_table import ScoredPartition, digest, plain
 from probclass_core.scoring import PosteriorFormat
+from probclass_core.sharding import Shard
 from probclass_core.spec import ModelSpec
 from probclass_core.statistics import Statistics, canonical_schema, merge, summarize_batches
 from probclass_core.store.statistics_cache import CacheOption, KeptStatistics, StatisticsCache
@@ -102,10 +103,15 @@ def summarize(
     workers: int | None = None,
     progress: Progress | None = None,
     cache: CacheOption = None,
+    shard: Shard | str | None = None,
 ) -> Statistics:
-    """Sufficient statistics of a table: the first step of training; arguments as for `fit`."""
+    """Sufficient statistics of a table: the first step of training; arguments as for `fit`.
+
+    With ``shard``, they are those of a part of it, as `plan_shards` has cut it.
+    """
     table, kept = open_table(source), StatisticsCache.chosen(cache)
-    return _summarize(table, spec, partition, where, workers, progress, kept)[0]
+    part = None if shard is None else Shard.of(shard)
+    return _summarize(table, spec, partition, where, workers, progress, kept, part)[0]
 
 
 def _summarize(
@@ -116,9 +122,12 @@ def _summarize(
     workers: int | None,
     progress: Progress | None,
     cache: StatisticsCache | None,
+    shard: Shard | None = None,
 ) -> tuple[Statistics, Plan, int]:
     """Statistics, what was planned for them, and how many fragments came from the cache."""
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
+    if shard is not None:
+        plan = shard.part_of(plan)
     counter = RowCounter(progress, plan.rows)
 
     def of(fragment: Fragment) -> Statistics:
@@ -245,7 +254,7 @@ def score(
         raise SpecError(f"overwrite must be 'partition' or 'never', got {overwrite!r}.")
     table, place = open_table(source), TableRef.of(sink)
     if table.uri is not None:
-        _refuse_overlap(Path(table.uri).resolve(), Path(place.uri).resolve())
+        _refuse_overlap(table.uri, place.uri)
     wanted: Sequence[Mapping[str, Any]] = [partition or {}]
     if not partition and table.partition_columns:
         wanted = table.partitions(where)
@@ -292,13 +301,22 @@ def score(
     )
 
 
-def _refuse_overlap(source: Path, sink: Path) -> None:
+def _refuse_overlap(source: str, sink: str) -> None:
     """A sink in its source would be read as rows of it; a source in its sink would be replaced."""
-    if source == sink:
+    (one, source), (other, sink) = _located(source), _located(sink)
+    if one == other:
         raise TableError(f"{sink} is the source; write the scored table somewhere else.")
-    if sink in source.parents or source in sink.parents:
-        inner, outer = (sink, source) if source in sink.parents else (source, sink)
+    if other in one.parents or one in other.parents:
+        inner, outer = (sink, source) if one in other.parents else (source, sink)
         raise TableError(f"{inner} lies in {outer}; write the scored table outside its source.")
+
+
+def _located(uri: str) -> tuple[PurePath, str]:
+    """Where it lies, to compare, and its name for messages."""
+    if "://" in uri:
+        return PurePosixPath(uri), uri
+    path = Path(uri).resolve()
+    return path, str(path)
 
 
 def _total(plans: Iterable[Plan]) -> int | None:

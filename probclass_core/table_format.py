@@ -7,11 +7,13 @@ registered in the same way.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 from probclass_core.errors import TableError
 
@@ -28,10 +30,12 @@ class TableRef:
         format: name of a registered format; by default what the prefix or a look at the place says.
         version: version or snapshot to read; by default the newest.
         timestamp: read the version that was the newest at this time; not together with `version`.
-        options: storage or catalog options, as the format's own library takes them.
+        options: storage or catalog options, as the format's own library takes them; the query of a
+            URI is taken for more of them, except after ``http``. They are never shown or recorded.
 
     Raises:
-        TableError: version and timestamp are both given, or the prefix and `format` differ.
+        TableError: version and timestamp are both given, the prefix and `format` differ, or the
+            URI holds a password.
     """
 
     uri: str
@@ -50,19 +54,38 @@ class TableRef:
             object.__setattr__(self, "format", prefix)
             object.__setattr__(self, "uri", rest)
         object.__setattr__(self, "uri", self.uri.removeprefix("file://"))
+        if "://" in self.uri:
+            self._keep_to_the_address()
+
+    def _keep_to_the_address(self) -> None:
+        """A URI is recorded in models and tables; what is no address has no place in it."""
+        masked = re.sub(r"://[^/@]*:[^/]*@", "://***@", self.uri)
+        if masked != self.uri:
+            raise TableError(
+                f"{masked.partition('?')[0]}: a URI is recorded with what is made of the table, "
+                "and must not hold a password; give it in the options or by the environment."
+            )
+        address, _, query = self.uri.partition("?")
+        if query and not address.startswith("http"):
+            object.__setattr__(self, "uri", address)
+            object.__setattr__(self, "options", {**dict(parse_qsl(query)), **self.options})
 
     @classmethod
     def of(cls, place: object) -> TableRef:
         """The reference itself, or one to a path or URI.
 
         Raises:
-            TableError: it is neither.
+            TableError: it is neither, or a Path made of a URI.
         """
         if isinstance(place, cls):
             return place
         if not isinstance(place, (str, Path)):
             raise TableError(
                 f"{place!r} is no path; a table is named by its path or URI, as text or Path."
+            )
+        if isinstance(place, Path) and re.match(r"\w[\w+.-]+:/", str(place)):
+            raise TableError(
+                f"{str(place)!r} was a URI before it was made a Path; give it as text."
             )
         return cls(str(place))
 

@@ -5,10 +5,15 @@ filters       partition and row filters, from plain values to Arrow expressions
 memory        tables, frames and readers in memory
 formats       the built-in formats: what a path or URI can hold
 dataset       Parquet files of any format, planned and read
+digests       what tells one fragment from another
+storage       a path or URI as a file system: on disk, S3, Google Cloud Storage, Azure, fsspec
+retries       what to do when a store does not answer
 parquet       Parquet files and Hive-partitioned directories, found
+manifests     which files a partition consists of, where no rename can say so
 parquet_file  one Parquet file, written
 staging       a directory of Parquet written aside, checked, and put in place at once
 swap          the one atomic step of that commit
+object_sink   a partition on an object store, put in place by one small PUT
 delta         Delta Lake: a version read
 delta_sink    Delta Lake: a partition replaced by one entry of the log
 delta_leftovers  Delta Lake: files that killed writers left

@@ -20,26 +20,29 @@ __all__ = ["PROBCLASS_API", "probclass_table_formats"]
 def _open_parquet(ref: TableRef) -> Table:
     from probclass_core.tables.parquet import parquet_table
 
-    _refuse_options(ref)
-    return parquet_table(ref.uri)
+    _refuse_versions(ref)
+    return parquet_table(ref)
 
 
 def _parquet_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-    from probclass_core.tables.parquet import local_path
+    _refuse_versions(ref)
+    if "://" in ref.uri:
+        from probclass_core.tables.object_sink import ObjectSink
+
+        return ObjectSink(ref, partition)
     from probclass_core.tables.staging import ParquetSink
 
-    _refuse_options(ref)
-    return ParquetSink(local_path(ref.uri), partition)
+    if ref.options:
+        raise TableError(f"{ref.uri}: files on a local disk take no options.")
+    return ParquetSink(Path(ref.uri), partition)
 
 
-def _refuse_options(ref: TableRef) -> None:
+def _refuse_versions(ref: TableRef) -> None:
     if not ref.newest:
         raise TableError(
             f"{ref.uri} is a directory of Parquet files, which keeps no versions; "
             "leave version and timestamp out."
         )
-    if ref.options:
-        raise TableError(f"{ref.uri}: Parquet files on a local disk take no options.")
 
 
 def _parquet_leftovers(ref: TableRef) -> Sequence[Leftover]:
@@ -111,7 +114,7 @@ def probclass_table_formats() -> Iterable[TableFormat]:
     )
     yield TableFormat(
         name="parquet",
-        summary="Parquet files and Hive-partitioned directories on a local disk",
+        summary="Parquet files and Hive-partitioned directories, on disk and on object stores",
         recognises=lambda ref: False,  # what no other format claims is taken for Parquet
         open=_open_parquet,
         sink=_parquet_sink,

@@ -1,62 +1,71 @@
-"""Parquet files and Hive-partitioned directories, found by their path."""
+"""Parquet files and Hive-partitioned directories, found by their path or URI."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Sequence
 
 import pyarrow.dataset as ds
+from pyarrow.fs import FileInfo, FileType, PyFileSystem
 
 from probclass_core.arrays import schema_without_views
 from probclass_core.errors import TableError
+from probclass_core.table_format import TableRef
 from probclass_core.tables.dataset import DatasetTable, readable
+from probclass_core.tables.manifests import data_files
+from probclass_core.tables.retries import patiently
+from probclass_core.tables.storage import Storage, storage_of
 
 
-def parquet_table(source: str | Path) -> DatasetTable:
+def parquet_table(ref: TableRef) -> DatasetTable:
     """A Parquet file, or a directory of them, Hive partitions included.
 
-    Files and directories whose names begin with ``_`` or ``.`` are not data.
+    Files and directories whose names begin with ``_`` or ``.`` are not data. A partition with a
+    manifest consists of the files that it names.
 
     Raises:
-        TableError: there is no such path, no Parquet file below it, or one that cannot be read.
+        TableError: there is no such place, no Parquet file below it, or one that cannot be read.
     """
-    path = local_path(source)
-
-    def state(piece: ds.Fragment) -> str:
-        status = Path(piece.path).stat()
-        name = os.path.relpath(piece.path, path)
-        return f"{name}\0{status.st_size}\0{status.st_mtime_ns}"
-
-    return DatasetTable(_discover(path), uri=str(path), identity=state)
-
-
-def local_path(source: str | Path) -> Path:
-    """A path, or the path in a ``file://`` URI.
-
-    Raises:
-        TableError: no path, or a URI of another scheme.
-    """
-    if not isinstance(source, (str, Path)):
-        raise TableError(f"{source!r} is no path; a table is named by its path, as text or Path.")
-    text = str(source)
-    if text.startswith("file://"):
-        text = text.removeprefix("file://")
-    elif "://" in text:
+    storage = storage_of(ref)
+    files = data_files(storage)
+    if not files:
+        there = storage.info(storage.path).type != FileType.NotFound
         raise TableError(
-            f"{text}: tables are read from and written to local paths; mount the store."
+            f"{storage.uri} {'holds no Parquet files' if there else 'does not exist'}."
         )
-    return Path(text)
+    states = {str(info.path): _state(storage, info) for info in files}
+    return DatasetTable(
+        _dataset(storage, files),
+        uri=storage.uri,
+        storage=storage,
+        identity=lambda piece: states[piece.path],
+    )
 
 
-def _discover(path: Path) -> ds.Dataset:
-    if not path.exists():
-        raise TableError(f"{path} does not exist.")
-    with readable(str(path)):
-        partitioning = ds.partitioning(flavor="hive") if path.is_dir() else None
-        dataset = ds.dataset(path, format="parquet", partitioning=partitioning)
+def _dataset(storage: Storage, files: Sequence[FileInfo]) -> ds.Dataset:
+    paths = [info.path for info in files]
+    alone = paths == [storage.path]
+
+    def opened(schema: object = None) -> ds.Dataset:
+        return ds.dataset(
+            paths,
+            schema,
+            format="parquet",
+            filesystem=storage.filesystem,
+            partitioning=None if alone else ds.partitioning(flavor="hive"),
+            partition_base_dir=None if alone else storage.path,
+        )
+
+    with readable(storage.uri):
+        dataset = patiently(opened)
         plain = schema_without_views(dataset.schema)
-        if plain is not dataset.schema:
-            dataset = ds.dataset(path, plain, format="parquet", partitioning=partitioning)
-        if not dataset.files:
-            raise TableError(f"{path} holds no Parquet files.")
-    return dataset
+        return dataset if plain is dataset.schema else patiently(lambda: opened(plain))
+
+
+def _state(storage: Storage, info: FileInfo) -> str:
+    """What tells one state of a file from another: its name, size and time of change."""
+    name = str(info.path).removeprefix(storage.path).lstrip("/")
+    state = f"{name or info.base_name}\0{info.size}\0{info.mtime_ns}"
+    if isinstance(storage.filesystem, PyFileSystem):
+        # fsspec passes no times on, but knows a digest of all that the store says of a file.
+        return f"{state}\0{storage.filesystem.handler.fs.ukey(info.path)}"
+    return state

@@ -115,7 +115,7 @@ class RowsToParquet:
         self._settle()
         with cannot_write(self._place):
             self._writer.close()
-            footer = pq.read_metadata(self._path, filesystem=self._filesystem)
+            footer = patiently(lambda: pq.read_metadata(self._path, filesystem=self._filesystem))
         if footer.num_rows != self.rows:
             raise TableError(f"{self._path} holds {footer.num_rows} rows of {self.rows} written.")
         return footer

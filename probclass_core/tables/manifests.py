@@ -1,0 +1,154 @@
+"""Which files a partition consists of, where no rename can say so.
+
+One small file ``_commits/<partition>.json`` names the files of a partition, and is put in place by
+a single request: the commit. Files that it does not name are no part of the table. A partition
+without a manifest consists of what lies there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyarrow.fs import FileInfo
+
+from probclass_core.errors import TableError
+from probclass_core.tables.storage import Storage, is_file
+
+COMMITS = "_commits"
+
+_WHOLE_TABLE = "table"  # partitions have a '=' in their names
+_FORMAT_VERSION = 1
+_AT_ONCE = 16
+_LOOKS = 5
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What one commit made of a partition.
+
+    Attributes:
+        folder: of the partition, relative to the table; empty for a whole table.
+        files: names of its files in that folder.
+        rows: that they hold.
+        commit: the record of plain values.
+        replaced: names of the files that stood there before, which may be removed.
+    """
+
+    folder: str
+    files: Sequence[str]
+    rows: int
+    commit: Mapping[str, Any]
+    replaced: Sequence[str] = field(default=())
+
+    def paths(self) -> set[str]:
+        """Of its files, relative to the table."""
+        return {f"{self.folder}/{name}".lstrip("/") for name in self.files}
+
+    def to_bytes(self) -> bytes:
+        """As JSON."""
+        values = {
+            "format_version": _FORMAT_VERSION,
+            "files": list(self.files),
+            "rows": self.rows,
+            "commit": dict(self.commit),
+            "replaced": list(self.replaced),
+        }
+        return json.dumps(values, sort_keys=True, indent=1).encode()
+
+
+def manifest_path(storage: Storage, folder: str) -> str:
+    """Where the manifest of a partition lies."""
+    return f"{storage.path}/{COMMITS}/{folder or _WHOLE_TABLE}.json"
+
+
+def read_manifest(storage: Storage, folder: str) -> Manifest | None:
+    """The manifest of a partition; none where it has none.
+
+    Raises:
+        TableError: it cannot be read.
+    """
+    path = manifest_path(storage, folder)
+    try:
+        text = storage.read(path)
+    except FileNotFoundError:
+        return None
+    try:
+        values = json.loads(text)
+        if values["format_version"] != _FORMAT_VERSION:
+            raise TableError(f"{storage.name(path)} was written by a newer probclass; upgrade it.")
+        return Manifest(
+            folder, values["files"], values["rows"], values["commit"], values["replaced"]
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise TableError(
+            f"{storage.name(path)} is no manifest of a partition: {error!r}; score the partition "
+            "again, or remove the file and what it should not count."
+        ) from error
+
+
+def data_files(storage: Storage) -> list[FileInfo]:
+    """The files of a table, in the order of their paths, as its manifests have them.
+
+    Raises:
+        TableError: there is nothing, or a file that a manifest names is missing.
+    """
+    place = storage.info(storage.path)
+    if is_file(place):
+        return [place]
+    for _ in range(_LOOKS):
+        found, missing = _look(storage)
+        if not missing:
+            return found
+        # A commit came between the listing and the manifest: what is missing has just been made.
+    raise TableError(
+        f"{storage.uri} lacks {missing[0]!r}, which its manifest names; score that partition again."
+    )
+
+
+def _look(storage: Storage) -> tuple[list[FileInfo], list[str]]:
+    """Data files by one listing, and what manifests name beyond it."""
+    start = len(storage.path) + 1
+    listed = {
+        str(info.path)[start:]: info
+        for info in storage.files(storage.path, recursive=True)
+        if is_file(info)
+    }
+    if any(path.startswith("_delta_log/") for path in listed):
+        raise TableError(
+            f"{storage.uri} holds a Delta table; name it so, as in "
+            f"TableRef({storage.uri!r}, format='delta')."
+        )
+    folders = [
+        path.removeprefix(f"{COMMITS}/").removesuffix(".json")
+        for path in listed
+        if path.startswith(f"{COMMITS}/") and path.endswith(".json")
+    ]
+    folders = ["" if folder == _WHOLE_TABLE else folder for folder in folders]
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="probclass-manifest") as pool:
+        manifests = [
+            manifest
+            for manifest in pool.map(lambda folder: read_manifest(storage, folder), folders)
+            if manifest is not None
+        ]
+    governed = {manifest.folder for manifest in manifests}
+    named = {path for manifest in manifests for path in manifest.paths()}
+    kept = [
+        info
+        for path, info in listed.items()
+        if path in named or (_is_data(path) and not _governed(path, governed))
+    ]
+    return kept, sorted(named - {*listed})
+
+
+def _is_data(path: str) -> bool:
+    return not any(part.startswith(("_", ".")) for part in path.split("/"))
+
+
+def _governed(path: str, folders: set[str]) -> bool:
+    """Whether a manifest speaks for the folder of a file, or for one above it."""
+    parts = path.split("/")[:-1]
+    return any("/".join(parts[:depth]) in folders for depth in range(len(parts) + 1))
