@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -59,6 +59,9 @@ class DataFiles:
 
     def __len__(self) -> int:
         return len(self.files)
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return iter(self.files)
 
     @property
     def rows(self) -> int:

@@ -128,11 +128,13 @@ def files_of_parquet(folder: Path) -> set[Path]:
 def files_of_delta(folder: Path) -> set[Path]:
     root = folder / "scored"
     entries = set((root / "_delta_log").glob("*.json"))
+    checkpoints = {root / "_delta_log" / "_last_checkpoint"}
+    checkpoints.update((root / "_delta_log").glob("*.checkpoint.parquet"))
     actions: list[dict[str, Any]] = [
         json.loads(line) for entry in entries for line in entry.read_text().splitlines()
     ]
     named = [action["add"]["path"] for action in actions if "add" in action]
-    return entries | {root / unquote(path) for path in named}
+    return entries | checkpoints | {root / unquote(path) for path in named}
 
 
 FORMATS = {
