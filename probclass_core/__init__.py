@@ -22,7 +22,7 @@ The public face. To read the code as a story, follow the road::
     explanation, ledger  why a row has its class, entry by entry
     comparison      which of several models the data support
     bayes           Bayes' rule on plain tables
-    store/, bundle  models as verified Arrow tables, versions, aliases
+    store/, bundle  models as verified Arrow tables, versions, aliases; kept statistics
     engines/        who runs the map
     pipeline        fit, score, evaluate: the road end to end
     held_out        calibrate, with_density_quantiles
@@ -61,7 +61,7 @@ from probclass_core.pipeline import ScoreReport, evaluate, fit, score, summarize
 from probclass_core.plugins import estimators, trying
 from probclass_core.spec import Block, ModelSpec
 from probclass_core.statistics import Statistics, merge
-from probclass_core.store import Alias, ModelStore, ModelVersion
+from probclass_core.store import Alias, ModelStore, ModelVersion, StatisticsCache
 from probclass_core.table_format import Leftover, TableFormat, TableRef
 from probclass_core.tables import open_table
 from probclass_core.tables.cleaning import clean_table
@@ -95,6 +95,7 @@ __all__ = [
     "ScoreReport",
     "SpecError",
     "Statistics",
+    "StatisticsCache",
     "StoreError",
     "TableError",
     "TableFormat",

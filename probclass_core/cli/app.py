@@ -12,7 +12,17 @@ import typer
 from typer.core import TyperGroup
 
 import probclass_core
-from probclass_core.cli import calibrate, demo, gallery, judgement, pictures, road, shelf, tables
+from probclass_core.cli import (
+    cache,
+    calibrate,
+    demo,
+    gallery,
+    judgement,
+    pictures,
+    road,
+    shelf,
+    tables,
+)
 from probclass_core.cli.output import put_error, put_warning
 from probclass_core.errors import ProbClassError
 
@@ -93,6 +103,7 @@ app.command("promote")(shelf.promote)
 app.command("estimators")(gallery.estimators)
 app.add_typer(pictures.plot, name="plot")
 app.add_typer(tables.table, name="table")
+app.add_typer(cache.cache, name="cache")
 app.command("demo")(demo.demo)
 
 

@@ -75,6 +75,13 @@ def fit(
             help="Read the rows again, and keep how dense they are; for --min-density-quantile.",
         ),
     ] = False,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Keep statistics in the store; reuse those it has.")
+    ] = False,
+    cache_store: Annotated[
+        str | None,
+        typer.Option("--cache-store", metavar="URI", help="The same, in another store."),
+    ] = None,
     workers: Workers = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and show the spec, as TOML; train nothing.")
@@ -110,7 +117,13 @@ def fit(
     shelf = pc.ModelStore(store)
     with progress("training") as tell:
         model = pc.fit(
-            source, chosen, partition=one, where=conditions, workers=workers, progress=tell
+            source,
+            chosen,
+            partition=one,
+            where=conditions,
+            workers=workers,
+            progress=tell,
+            cache=cache_store or (shelf if cache else None),
         )
     if density_quantiles:
         with progress("measuring") as tell:
@@ -294,7 +307,7 @@ def _show_fit(
             }
         )
         return
-    unlabelled = model.training["null_labels"]
+    unlabelled, cached = model.training["null_labels"], model.training.get("cache")
     left_out = f", {unlabelled:,} of them left out: {model.spec.label!r} is null"
     put(
         facts(
@@ -303,6 +316,7 @@ def _show_fit(
                 "as": ", ".join(f"{version.model}@{alias}" for alias in aliases) or None,
                 "in": store,
                 "rows": f"{model.training['rows']:,}{left_out if unlabelled else ''}",
+                "cached": cached and f"{cached['reused']:,} of {cached['fragments']:,} fragments",
             }
         ),
         table(model.priors, "Classes", limit=_MOST_ROWS),
