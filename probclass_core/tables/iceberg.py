@@ -194,6 +194,11 @@ def said_by_iceberg(ref: TableRef) -> Iterator[None]:
     except NoSuchTableError as error:
         raise TableError(f"{ref.uri}: the catalog has no such table.") from error
     except Exception as error:
+        if "equality deletes" in str(error):
+            raise TableError(
+                f"{ref.uri} deletes rows by equality, which cannot be read here; rewrite the data "
+                "files so that nothing is left to delete."
+            ) from error
         # Catalogs speak by SQLAlchemy, HTTP, Thrift or boto; what they raise has no common base.
         raise TableError(f"cannot read the Iceberg table {ref.uri}: {one_line(error)}") from error
 

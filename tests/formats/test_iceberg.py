@@ -80,8 +80,8 @@ def test_deleted_rows_of_many_row_groups_are_found_by_their_place(lake: IcebergL
 @pytest.mark.parametrize(
     ("content", "form", "message"),
     [
-        (DataFileContent.EQUALITY_DELETES, FileFormat.PARQUET, "equality deletes"),
-        (DataFileContent.POSITION_DELETES, FileFormat.PUFFIN, "deletion vectors"),
+        (DataFileContent.EQUALITY_DELETES, FileFormat.PARQUET, "by equality.* rewrite"),
+        (DataFileContent.POSITION_DELETES, FileFormat.PUFFIN, "deletion vectors.* rewrite"),
     ],
 )
 def test_deletes_that_cannot_be_read_are_refused(
