@@ -14,8 +14,13 @@ parquet_file  one Parquet file, written
 staging       a directory of Parquet written aside, checked, and put in place at once
 swap          the one atomic step of that commit
 object_sink   a partition on an object store, put in place by one small PUT
+lasting       types that survive in every format
+log_sink      a table with a log: one new file, and one commit that names it
 delta         Delta Lake: a version read
 delta_sink    Delta Lake: a partition replaced by one entry of the log
+iceberg       Iceberg: a catalog's table, at a snapshot
+iceberg_files Iceberg: the data files of a scan, read as the table has them
+iceberg_sink  Iceberg: a partition replaced by one snapshot
 delta_leftovers  Delta Lake: files that killed writers left
 inspection    what a table is and holds, from its footers
 cleaning      what killed writers left of a table, removed
