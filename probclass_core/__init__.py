@@ -24,6 +24,7 @@ The public face. To read the code as a story, follow the road::
     bayes           Bayes' rule on plain tables
     store/, bundle  models as verified Arrow tables, versions, aliases; kept statistics
     engines/        who runs the map
+    sharding        what each of many tasks summarises
     pipeline        fit, score, evaluate: the road end to end
     held_out        calibrate, with_density_quantiles
     cli, plots      the same for hands and eyes
@@ -59,6 +60,7 @@ from probclass_core.hookspecs import hookimpl
 from probclass_core.model import Model, finalize
 from probclass_core.pipeline import ScoreReport, evaluate, fit, score, summarize
 from probclass_core.plugins import estimators, trying
+from probclass_core.sharding import Shard, ShardPlan, plan_shards
 from probclass_core.spec import Block, ModelSpec
 from probclass_core.statistics import Statistics, merge
 from probclass_core.store import Alias, ModelStore, ModelVersion, StatisticsCache
@@ -93,6 +95,8 @@ __all__ = [
     "PluginError",
     "ProbClassError",
     "ScoreReport",
+    "Shard",
+    "ShardPlan",
     "SpecError",
     "Statistics",
     "StatisticsCache",
@@ -115,6 +119,7 @@ __all__ = [
     "inspect_table",
     "merge",
     "open_table",
+    "plan_shards",
     "score",
     "summarize",
     "trying",

@@ -219,6 +219,14 @@ class KeptStatistics:
             self.reused += 1
         return statistics
 
+    def holds(self, fragment: str | None) -> bool:
+        """Whether there is an entry of a fragment, be it one that `load` would not trust.
+
+        Raises:
+            StoreError: the store cannot be looked into.
+        """
+        return fragment is not None and self._files.exists(self._path(fragment))
+
     def save(self, fragment: str | None, statistics: Statistics) -> None:
         """Keep the statistics of a fragment; of several at once that do so, the last one stands.
 

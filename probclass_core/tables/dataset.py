@@ -101,7 +101,7 @@ class DatasetTable:
         schema = pa.schema([whole.field(name) for name in columns])
         digests = FragmentDigests(self.uri, schema, partition, where)
         fragments: list[RowGroups] = []
-        rows = 0
+        sizes: list[int] = []
         for piece in pieces:
             place = self._name(piece)
             with readable(place):
@@ -111,8 +111,10 @@ class DatasetTable:
                     digest = digests.of(state, keys, numbers)
                     rows_of = RowGroups(groups, whole, columns, kept, place, scan, digest)
                     fragments.append(self._fragment(rows_of))
-                    rows += held
-        return Plan(schema, fragments, rows, self._snapshot(pieces), self.version)
+                    sizes.append(held)
+        return Plan(
+            schema, fragments, sum(sizes), self._snapshot(pieces), self.version, sizes=sizes
+        )
 
     def pieces(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None

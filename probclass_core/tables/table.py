@@ -37,6 +37,7 @@ class Plan:
         rows: how many rows they hold before any row filter; none where nobody knows.
         snapshot: digest of the input's state; none where it has no identity to speak of.
         version: of the table, where its format counts them.
+        sizes: rows of each fragment before any row filter; empty where nobody knows.
     """
 
     schema: pa.Schema
@@ -44,6 +45,7 @@ class Plan:
     rows: int | None
     snapshot: str | None
     version: int | None = None
+    sizes: Sequence[int] = ()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, fragment by fragment."""

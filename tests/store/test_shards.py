@@ -1,0 +1,174 @@
+"""Shards: many tasks summarise, one merges, and the model is that of one task."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import probclass_core as pc
+from probclass_core.sharding import Shard, _balanced
+
+SPEC = pc.ModelSpec(
+    "air", [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])]
+)
+DAYS = [f"2014-01-{day:02d}" for day in range(1, 13)]
+
+
+def rows_of(seed: int) -> pa.Table:
+    noise = np.random.default_rng(seed)
+    rows = 40 + 20 * seed
+    good = noise.random(rows) < 0.5
+    return pa.table(
+        {
+            "x": noise.normal(np.where(good, 1.0, -1.0), 1e3),
+            "y": noise.normal(size=rows),
+            "wind": noise.choice(["N", "S"], rows),
+            "air": np.where(good, "good", "bad"),
+        }
+    )
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """One file a day, each longer than the one before."""
+    for seed, day in enumerate(DAYS):
+        folder = tmp_path / "lake" / f"day={day}"
+        folder.mkdir(parents=True)
+        pq.write_table(rows_of(seed), folder / "rows.parquet")
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> pc.ModelStore:
+    return pc.ModelStore(tmp_path / "models")
+
+
+@pytest.mark.parametrize(
+    "rows", [{}, {"where": [("day", ">=", "2014-01-03"), ("x", "<", 500.0)]}], ids=["all", "some"]
+)
+@pytest.mark.parametrize("most", [1, 5, 100])
+def test_the_model_is_that_of_one_task_and_the_last_task_reads_nothing(
+    most: int, rows: dict[str, Any], lake: Path, store: pc.ModelStore
+) -> None:
+    plan = pc.plan_shards(lake, SPEC, cache=store, most=most, min_rows=1, **rows)
+    assert 1 <= len(plan.shards) <= most
+    shards = [str(shard) for shard in plan.shards]
+    random.Random(most).shuffle(shards)
+    for shard in shards:
+        pc.summarize(lake, SPEC, cache=store.uri, shard=shard, workers=1, **rows)
+    model = pc.fit(lake, SPEC, cache=store, **rows)
+    assert model.training["cache"] == {"fragments": plan.fragments, "reused": plan.fragments}
+    assert model.id == pc.fit(lake, SPEC, **rows).id
+    again = pc.plan_shards(lake, SPEC, cache=store, most=most, min_rows=1, **rows)
+    assert again == pc.ShardPlan((), plan.fragments, plan.fragments, 0)
+
+
+def test_shards_in_processes_of_their_own(lake: Path, store: pc.ModelStore, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps(SPEC.to_dict()))
+    script = (
+        "import sys, probclass_core as pc; lake, spec, store, shard = sys.argv[1:];"
+        "pc.summarize(lake, pc.ModelSpec.from_file(spec), cache=store, shard=shard)"
+    )
+    plan = pc.plan_shards(lake, SPEC, cache=store, most=3, min_rows=1)
+    under_way = [
+        subprocess.Popen([sys.executable, "-c", script, lake, spec, store.uri, str(shard)])
+        for shard in plan.shards
+    ]
+    assert [task.wait() for task in under_way] == [0, 0, 0]
+    model = pc.fit(lake, SPEC, cache=store)
+    assert model.training["cache"]["reused"] == len(DAYS)
+    assert model.id == pc.fit(lake, SPEC).id
+
+
+def test_a_lost_shard_and_a_new_file_cost_a_reading_and_no_more(
+    lake: Path, store: pc.ModelStore
+) -> None:
+    plan = pc.plan_shards(lake, SPEC, cache=store, most=4, min_rows=1)
+    for shard in plan.shards[1:]:
+        pc.summarize(lake, SPEC, cache=store, shard=shard)
+    pq.write_table(rows_of(7), lake / "day=2014-01-02" / "more.parquet")
+    model = pc.fit(lake, SPEC, cache=store)
+    lost = plan.shards[0].stop - plan.shards[0].first
+    assert model.training["cache"] == {"fragments": 13, "reused": 12 - lost}
+    assert model.id == pc.fit(lake, SPEC).id
+
+
+def test_a_day_later_only_the_new_day_is_left(lake: Path, store: pc.ModelStore) -> None:
+    window = [("day", "<", DAYS[-1])]
+    pc.summarize(lake, SPEC, cache=store, where=window)
+    plan = pc.plan_shards(lake, SPEC, cache=store, min_rows=1)
+    assert plan == pc.ShardPlan((Shard(11, 12),), 12, 11, rows_of(11).num_rows)
+
+
+def test_small_tables_are_not_cut(lake: Path, store: pc.ModelStore) -> None:
+    total = sum(rows_of(seed).num_rows for seed in range(12))
+    assert pc.plan_shards(lake, SPEC, cache=store).shards == (Shard(0, 12),)
+    assert len(pc.plan_shards(lake, SPEC, cache=store, min_rows=total // 3).shards) == 3
+
+
+def test_what_cannot_be_kept_makes_no_shards(lake: Path, store: pc.ModelStore) -> None:
+    points = pc.ModelSpec("air", [pc.Block("knn_density", ["x", "y"], k=3)])
+    assert pc.plan_shards(lake, points, cache=store).shards == ()
+    assert pc.plan_shards(rows_of(0), SPEC, cache=store).shards == ()
+
+
+def test_a_shard_beyond_the_end_is_empty(lake: Path, store: pc.ModelStore) -> None:
+    beyond = pc.summarize(lake, SPEC, cache=store, shard="12:20")
+    assert beyond.rows == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"cache": None}, "give cache="),
+        ({"most": 0}, "most must be at least 1, got 0"),
+        ({"min_rows": -5}, "min_rows must be at least 1, got -5"),
+        ({"spec": pc.ModelSpec("ear", [pc.Block("categorical", ["wind"])])}, "'ear'"),
+        ({"spec": pc.ModelSpec("air", [pc.Block("gaussian_full", ["wind"])])}, "'wind'"),
+    ],
+)
+def test_refusals_of_a_plan(
+    arguments: dict[str, Any], message: str, lake: Path, store: pc.ModelStore
+) -> None:
+    arguments = {"spec": SPEC, "cache": store, **arguments}
+    with pytest.raises((pc.SpecError, pc.DataError), match=message):
+        pc.plan_shards(lake, **arguments)
+
+
+@pytest.mark.parametrize("shard", ["", "1", "a:b", "-1:3", 3])
+def test_refusals_of_a_shard(shard: Any, lake: Path) -> None:
+    with pytest.raises(pc.SpecError, match=r"is no shard; give one of plan_shards"):
+        pc.summarize(lake, SPEC, shard=shard)
+
+
+@given(
+    st.lists(st.integers(0, 10**6), max_size=300),
+    st.integers(1, 120),
+    st.integers(1, 10**6),
+)
+def test_shards_cover_all_rows_once_and_are_balanced(
+    sizes: list[int], most: int, min_rows: int
+) -> None:
+    shards = _balanced(sizes, most, min_rows)
+    total = sum(sizes)
+    assert len(shards) <= max(1, min(most, total // min_rows))
+    assert all(a.stop <= b.first for a, b in pairwise(shards))
+    held = [sum(sizes[shard.first : shard.stop]) for shard in shards]
+    assert sum(held) == total
+    if shards:
+        assert 0 not in held
+        # No shard is more than a fair share and one fragment.
+        assert max(held) <= total / max(1, min(most, total // min_rows)) + max(sizes)
