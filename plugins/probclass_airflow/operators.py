@@ -31,10 +31,13 @@ class ProbClassTrainOperator(ProbClassOperator):
         where: train on the rows that meet all of ``(column, operator, value)``.
         density_quantiles: read the rows again and keep with the model how dense they are, for a
             decision rule's ``min_density_quantile``.
+        cache: keep the statistics of each fragment in the store, and read only fragments that it
+            has none of; the model is the same.
         workers: threads to read with; the library decides by default.
 
     Returns (XCom and the `extra` of outlet assets):
-        model (``name@id``), alias, rows, null_labels, spec_digest.
+        model (``name@id``), alias, rows, null_labels, spec_digest; with ``cache`` also cache, the
+        number of fragments and how many of them were reused.
     """
 
     template_fields: Sequence[str] = (
@@ -64,6 +67,7 @@ class ProbClassTrainOperator(ProbClassOperator):
         partition: Mapping[str, str] | None = None,
         where: Where | None = None,
         density_quantiles: bool = False,
+        cache: bool = False,
         workers: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -76,6 +80,7 @@ class ProbClassTrainOperator(ProbClassOperator):
         self.partition = partition
         self.where = where
         self.density_quantiles = density_quantiles
+        self.cache = cache
         self.workers = workers
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
@@ -92,10 +97,10 @@ class ProbClassTrainOperator(ProbClassOperator):
             "workers": self.workers,
             "progress": self.watch,
         }
-        fitted = pc.fit(self.source, spec, **rows)
+        store = pc.ModelStore(self.store)
+        fitted = pc.fit(self.source, spec, **rows, cache=store if self.cache else None)
         if self.density_quantiles:
             fitted = pc.with_density_quantiles(fitted, self.source, **rows)
-        store = pc.ModelStore(self.store)
         self.stop_if_asked()
         version = store.save(fitted, self.model, provenance={"airflow": run})
         if self.alias is not None:
@@ -107,6 +112,7 @@ class ProbClassTrainOperator(ProbClassOperator):
             "rows": fitted.training["rows"],
             "null_labels": fitted.training["null_labels"],
             "spec_digest": fitted.spec.digest,
+            **({"cache": fitted.training["cache"]} if self.cache else {}),
         }
 
 

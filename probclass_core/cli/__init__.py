@@ -8,6 +8,7 @@ A map of the folder, in reading order:
 - `road`: fit, score, evaluate.
 - `judgement`: explain, compare.
 - `shelf`: models, promote, inspect.
+- `cache`: cache ls, cache gc.
 - `gallery`: estimators.
 - `pictures`: plot, one command for each picture.
 - `demo`: a first look, on the bundled data.

@@ -30,6 +30,7 @@ SPEC = {
 }
 JANUARY = {"month": "2013-01"}
 FEBRUARY = {"month": "2013-02"}
+MONTHS = (("2012-12", "2013-02"), ("2013-01", "2013-03"))
 
 
 @pytest.fixture
@@ -73,6 +74,21 @@ def test_training_saves_promotes_and_tells(run: Any, lake: str, store: str) -> N
     saved = pc.ModelStore(store).resolve("air@champion")
     assert saved.id == expected.id
     assert saved.provenance["airflow"]["task_id"] == "task"
+
+
+def test_training_reads_what_it_has_not_met(run: Any, lake: str, store: str) -> None:
+    fields = {"source": lake, "spec": SPEC, "store": store, "model": "air"}
+    windows = [[("month", ">=", first), ("month", "<", last)] for first, last in MONTHS]
+    told = [
+        run(ProbClassTrainOperator, where=where, cache=True, **fields).result for where in windows
+    ]
+    assert [each["cache"] for each in told] == [
+        {"fragments": 2, "reused": 0},
+        {"fragments": 2, "reused": 1},
+    ]
+    again = run(ProbClassTrainOperator, where=windows[1], **fields).result
+    assert again["model"] == told[1]["model"]
+    assert "cache" not in again
 
 
 def test_training_reads_a_spec_file(run: Any, lake: str, store: str, tmp_path: Path) -> None:
