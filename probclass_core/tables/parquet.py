@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import FileInfo, FileType, PyFileSystem
 
@@ -43,22 +44,19 @@ def parquet_table(ref: TableRef) -> DatasetTable:
 
 def _dataset(storage: Storage, files: Sequence[FileInfo]) -> ds.Dataset:
     paths = [info.path for info in files]
-    alone = paths == [storage.path]
-
-    def opened(schema: object = None) -> ds.Dataset:
-        return ds.dataset(
-            paths,
-            schema,
-            format="parquet",
-            filesystem=storage.filesystem,
-            partitioning=None if alone else ds.partitioning(flavor="hive"),
-            partition_base_dir=None if alone else storage.path,
-        )
-
+    options = ds.FileSystemFactoryOptions()
+    if paths != [storage.path]:
+        options.partition_base_dir = storage.path
+        options.partitioning_factory = ds.HivePartitioning.discover()
     with readable(storage.uri):
-        dataset = patiently(opened)
-        plain = schema_without_views(dataset.schema)
-        return dataset if plain is dataset.schema else patiently(lambda: opened(plain))
+        factory = ds.FileSystemDatasetFactory(
+            storage.filesystem, paths, ds.ParquetFileFormat(), options
+        )
+        stored, *spelled = patiently(factory.inspect_schemas)
+        # What directories spell out may stand in the files as well, and those know its type.
+        more = [column for names in spelled for column in names if column.name not in stored.names]
+        schema = pa.schema([*stored, *more], metadata=stored.metadata)
+        return patiently(lambda: factory.finish(schema_without_views(schema)))
 
 
 def _state(storage: Storage, info: FileInfo) -> str:

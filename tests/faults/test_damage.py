@@ -159,8 +159,8 @@ def test_a_source_file_that_goes_while_it_is_scored(folder: Path, name: str) -> 
     def lose(done: int, total: int | None) -> None:
         lost.unlink(missing_ok=True)
 
+    place = FORMATS[name].place(folder)
     with pytest.raises(pc.TableError, match=r"cannot read .*second\.parquet") as caught:
-        place = FORMATS[name].place(folder)
         pc.score(model("new"), folder / "new", place, partition=MONTH, workers=1, progress=lose)
     assert "\n" not in str(caught.value)
     assert FORMATS[name].states(folder) == {"old"}

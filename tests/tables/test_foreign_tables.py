@@ -1,0 +1,131 @@
+"""Tables that others wrote: the same rows, types, nulls, partition values, and the same model."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from deltalake import write_deltalake
+
+import probclass_core as pc
+
+ROWS = 12
+NOON = datetime.datetime(2014, 1, 1, 12, tzinfo=datetime.UTC)
+SPEC = pc.ModelSpec(
+    "label",
+    [
+        pc.Block("gaussian_diagonal", ["double", "small"]),
+        pc.Block("categorical", ["text", "month", "hour"]),
+    ],
+)
+
+
+def every_third_null(values: list[Any], kind: pa.DataType) -> pa.Array:
+    cells = [None if row % 3 == 2 else values[row % len(values)] for row in range(ROWS)]
+    return pa.array(cells, kind)
+
+
+TABLE = pa.table(
+    {
+        "id": pa.array(range(ROWS)),
+        "small": every_third_null([1, -1, 2, 5], pa.int8()),
+        "single": every_third_null([0.5, -0.25], pa.float32()),
+        "double": every_third_null([0.1, 1e10, 3.5, -4.0], pa.float64()),
+        "flag": every_third_null([True, False], pa.bool_()),
+        "text": every_third_null(["", "ß ☃", "a,b\n"], pa.string()),
+        "at": every_third_null([NOON], pa.timestamp("us", "UTC")),
+        "day": every_third_null([NOON.date()], pa.date32()),
+        "price": every_third_null([Decimal("1.25")], pa.decimal128(9, 2)),
+        "label": pa.array(["p", "q"] * (ROWS // 2)),
+        "month": pa.array(["2014-01", "2014 02/ä", None] * (ROWS // 3)),
+        "hour": pa.array([1, 2, 23] * (ROWS // 3)),
+    }
+)
+
+
+def by_duckdb(root: Path) -> None:
+    with duckdb.connect() as connection:
+        connection.register("given", TABLE)
+        options = "(format parquet, partition_by (month, hour))"
+        connection.execute(f"copy (select * from given) to '{root}' {options}")
+
+
+def by_polars(root: Path) -> None:
+    pl.from_arrow(TABLE).write_parquet(root, partition_by=["month", "hour"])
+
+
+def by_pandas(root: Path) -> None:
+    """With an index that is no range, which pandas keeps in a column of its own."""
+    frame = TABLE.to_pandas(types_mapper=pd.ArrowDtype).sample(frac=1.0, random_state=0)
+    frame.to_parquet(root, partition_cols=["month", "hour"])
+
+
+def by_pyarrow(root: Path) -> None:
+    options = ds.partitioning(pa.schema([TABLE.field(n) for n in ("month", "hour")]), flavor="hive")
+    ds.write_dataset(TABLE, root, format="parquet", partitioning=options)
+
+
+def by_delta_rs(root: Path) -> None:
+    write_deltalake(root, TABLE, partition_by=["month", "hour"])
+
+
+def by_polars_to_delta(root: Path) -> None:
+    frame = pl.from_arrow(TABLE)
+    assert isinstance(frame, pl.DataFrame)
+    frame.write_delta(root, delta_write_options={"partition_by": ["month", "hour"]})
+
+
+WRITERS = (by_duckdb, by_polars, by_pandas, by_pyarrow, by_delta_rs, by_polars_to_delta)
+
+
+@pytest.fixture(params=WRITERS, ids=lambda writer: writer.__name__)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    request.param(tmp_path / "lake")
+    return tmp_path / "lake"
+
+
+def columns_of(table: pa.Table) -> dict[str, list[Any]]:
+    """Plain values by column, in order of the ids."""
+    rows = sorted(table.to_pylist(), key=lambda row: row["id"])
+    return {name: [row[name] for row in rows] for name in TABLE.column_names}
+
+
+def test_rows_types_nulls_and_partition_values_are_read(lake: Path) -> None:
+    table = pc.open_table(lake)
+    assert list(table.partition_columns) == ["month", "hour"]
+    assert {**table.partitions()[0]}.keys() == {"month", "hour"}
+    plan = table.plan()
+    found = pa.Table.from_batches(plan.batches(), plan.schema)
+    assert found.num_rows == plan.rows == ROWS
+    assert columns_of(found) == columns_of(TABLE)
+    for name in ("small", "single", "double", "flag", "day"):
+        assert found.schema.field(name).type == TABLE.schema.field(name).type
+    chosen = table.plan(["id"], partition={"month": "2014 02/ä", "hour": 2})
+    ids = pa.Table.from_batches(chosen.batches())["id"].to_pylist()
+    assert sorted(ids) == list(range(1, ROWS, 3))
+
+
+def test_they_train_the_same_model_and_are_scored(lake: Path) -> None:
+    model = pc.fit(TABLE, SPEC)
+    assert pc.fit(lake, SPEC).predict_proba(TABLE) == pytest.approx(model.predict_proba(TABLE))
+    report = pc.score(model, lake, lake.parent / "scored", columns=["id", "month", "hour"])
+    assert (report.rows, len(report.partitions)) == (ROWS, 3)
+    plan = pc.open_table(lake.parent / "scored").plan(["id", "month", "p_p"])
+    scored = pa.Table.from_batches(plan.batches(), plan.schema).sort_by("id")
+    assert scored["month"].to_pylist() == TABLE["month"].to_pylist()
+    assert scored["p_p"].to_pylist() == pytest.approx(model.predict_proba(TABLE)[:, 0].tolist())
+
+
+def test_their_statistics_are_counted(lake: Path) -> None:
+    found = pc.inspect_table(lake)
+    assert found.files is not None
+    assert (found.rows, len(found.partitions), found.files.models) == (ROWS, 3, [])
+    assert found.files.coverage["id"] == 1.0
