@@ -21,6 +21,7 @@ delta_sink    Delta Lake: a partition replaced by one entry of the log
 iceberg       Iceberg: a catalog's table, at a snapshot
 iceberg_files Iceberg: the data files of a scan, read as the table has them
 iceberg_sink  Iceberg: a partition replaced by one snapshot
+iceberg_leftovers  Iceberg: files that killed writers left
 delta_leftovers  Delta Lake: files that killed writers left
 inspection    what a table is and holds, from its footers
 cleaning      what killed writers left of a table, removed

@@ -94,6 +94,12 @@ def _iceberg_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
     return IcebergSink(ref, partition)
 
 
+def _iceberg_leftovers(ref: TableRef) -> Sequence[Leftover]:
+    from probclass_core.tables.iceberg_leftovers import iceberg_leftovers
+
+    return iceberg_leftovers(ref)
+
+
 @hookimpl
 def probclass_table_formats() -> Iterable[TableFormat]:
     """Registers Delta, Iceberg and Parquet."""
@@ -111,6 +117,7 @@ def probclass_table_formats() -> Iterable[TableFormat]:
         recognises=_is_iceberg,
         open=_open_iceberg,
         sink=_iceberg_sink,
+        leftovers=_iceberg_leftovers,
     )
     yield TableFormat(
         name="parquet",

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from probclass_core.errors import NotSupportedError, ProbClassError, TableError, one_of
 from probclass_core.table_format import TableRef
@@ -112,6 +113,13 @@ class IcebergTable:
         expression(self._schema, partition, where)  # refuses what is malformed
         files = self._files(partition, where)
         return files.plan(columns, partition=partition, where=where, coded=coded)
+
+    def pieces(
+        self, *, partition: Mapping[str, Any] | None = None, where: Where = None
+    ) -> list[ds.Fragment]:
+        """Files that may hold such rows; see `DatasetTable.pieces`."""
+        expression(self._schema, partition, where)  # refuses what is malformed
+        return self._files(partition, where).pieces(partition=partition, where=where)
 
     def _files(self, partition: Mapping[str, Any] | None, where: Where) -> IcebergFiles:
         """Those that may hold such rows; all, where none may, to tell what there is instead."""

@@ -188,7 +188,7 @@ class RestoredRows(RowGroups):
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         needed = self._needed()
-        held = {self.names[name] for name in needed} - {None}
+        held = {theirs for name in needed if (theirs := self.names[name]) is not None}
         at = _first_row(self.piece)
         for batch in self.piece.to_batches(
             columns=sorted(held),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -165,33 +165,31 @@ def inspect_table(
         TableError: there is no such table or partition, or a footer cannot be read.
         PluginError: no such format.
     """
-    from probclass_core.tables.dataset import DatasetTable
-
     ref = TableRef.of(place)
     found = format_of(ref)
     table = found.open(ref)
-    rows: int | None
+    plan = table.plan([], partition=partition, where=where)
+    names = table.partition_columns
     files: DataFiles | None
-    if isinstance(table, DatasetTable):
-        names = table.partition_columns
+    partitions: Sequence[Mapping[str, Any]]
+    if isinstance(table, _OfFiles):
         pieces = table.pieces(partition=partition, where=where)
         files = DataFiles([_data_file(piece, names) for piece in pieces])
-        partitions: Sequence[Mapping[str, Any]] = [each for each, _ in files.by_partition()]
-        rows, version = files.rows, table.version
+        partitions = [each for each, _ in files.by_partition()]
     else:
-        plan = table.plan([], partition=partition, where=where)
         files, partitions = None, table.partitions(where)
-        rows, version = plan.rows, plan.version
     return TableInspection(
-        ref.uri,
-        found.name,
-        version,
-        table.schema,
-        table.partition_columns,
-        partitions,
-        rows,
-        files,
+        ref.uri, found.name, plan.version, table.schema, names, partitions, plan.rows, files
     )
+
+
+@runtime_checkable
+class _OfFiles(Protocol):
+    """A table that can tell the Parquet files of its rows."""
+
+    def pieces(
+        self, *, partition: Mapping[str, Any] | None = None, where: Where = None
+    ) -> Sequence[ds.Fragment]: ...
 
 
 def _data_file(piece: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:

@@ -341,3 +341,27 @@ def test_a_killed_writer_leaves_a_file_that_nothing_names(lake: IcebergLake) -> 
     assert by_month(lake.read("scored")) == {"2014-01": 40, "2014-02": 40}
     assert pc.score(model, source, sink).skipped == 1
     assert by_month(lake.read("scored")) == {"2014-01": 9, "2014-02": 40}
+    assert pc.clean_table(sink) == []  # a living writer might be at it
+    (left,) = pc.clean_table(sink, older_than=dt.timedelta(0))
+    assert Path(left.path).name.startswith("part-")
+    assert len(lake.files("scored")) == 3  # what stands there, and what an earlier snapshot has
+    counts = [
+        pc.open_table(lake.ref("scored", version=version)).plan().rows
+        for version in lake.versions("scored")
+    ]
+    assert counts == [40, 80, 49]
+
+
+def test_an_inspection_tells_the_files_and_the_rows_that_are_left(lake: IcebergLake) -> None:
+    source, sink = lake.ref("lake"), lake.ref("scored")
+    model = pc.fit(source, spec())
+    pc.score(model, source, sink)
+    delete_rows(lake.table("scored"), "month == '2014-01'", [3])
+    told = pc.inspect_table(sink)
+    assert (told.format, told.version) == ("iceberg", lake.versions("scored")[-1])
+    assert told.partitions == [{"month": "2014-01"}, {"month": "2014-02"}]
+    assert told.rows == 79
+    assert told.files is not None
+    assert [file.rows for file in told.files] == [40, 40]
+    assert told.files.models == [model.id]
+    assert told.files.statistics_coverage == 1.0
