@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
 
 import probclass_core as pc
+
+# Without a planner of its own, which is a package by itself, polars warns that it takes this one.
+os.environ["POLARS_ICEBERG_PLANNER"] = "pyiceberg"
 
 SPEC = pc.ModelSpec(
     "air", [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])]
@@ -92,7 +98,7 @@ class Format:
     """
 
     place: Callable[[Path], pc.TableRef]
-    readers: Mapping[str, Callable[[str], pa.Table]]
+    readers: Mapping[str, Callable[[pc.TableRef], pa.Table]]
     files: Callable[[Path], set[Path]]
 
     def states(self, folder: Path) -> set[str]:
@@ -100,7 +106,7 @@ class Format:
         ref = self.place(folder)
         plan = pc.open_table(ref).plan(LOOKED_AT)
         found = {state(pa.Table.from_batches(plan.batches(), plan.schema))}
-        return found | {state(read(ref.uri)) for read in self.readers.values()}
+        return found | {state(read(ref)) for read in self.readers.values()}
 
     def strangers(self, folder: Path) -> list[str]:
         """Files and staging directories that are neither the lakes' nor the table's."""
@@ -114,10 +120,10 @@ class Format:
         )
 
 
-def with_duckdb(root: str) -> pa.Table:
+def with_duckdb(ref: pc.TableRef) -> pa.Table:
     with duckdb.connect() as connection:
         query = "select id, model_id, month from read_parquet($1, hive_partitioning = true)"
-        return connection.sql(query, params=[f"{root}/**/*.parquet"]).to_arrow_table()
+        return connection.sql(query, params=[f"{ref.uri}/**/*.parquet"]).to_arrow_table()
 
 
 def files_of_parquet(folder: Path) -> set[Path]:
@@ -137,11 +143,31 @@ def files_of_delta(folder: Path) -> set[Path]:
     return entries | checkpoints | {root / unquote(path) for path in named}
 
 
+def iceberg_place(folder: Path) -> pc.TableRef:
+    uri, warehouse = f"sqlite:///{folder}/catalog.db", f"file://{folder}/scored"
+    options = {"type": "sql", "uri": uri, "warehouse": warehouse}
+    return pc.TableRef("iceberg://lake/air.scored", options=options)
+
+
+def iceberg_table(ref: pc.TableRef) -> Table:
+    return load_catalog("lake", **ref.options).load_table("air.scored")
+
+
+def files_of_iceberg(folder: Path) -> set[Path]:
+    """Metadata as a whole: what a killed commit leaves of it cannot be told from another's work."""
+    table = iceberg_table(iceberg_place(folder))
+    manifests = [each for snap in table.snapshots() for each in snap.manifests(table.io)]
+    entries = [e for each in manifests for e in each.fetch_manifest_entry(table.io, False)]
+    named = {Path(entry.data_file.file_path.removeprefix("file://")) for entry in entries}
+    metadata = Path(table.location().removeprefix("file://")) / "metadata"
+    return {folder / "catalog.db", *named, *metadata.iterdir()}
+
+
 FORMATS = {
     "parquet": Format(
         place=lambda folder: pc.TableRef(str(folder / "scored"), format="parquet"),
         readers={
-            "pyarrow": lambda root: ds.dataset(root, partitioning="hive").to_table(LOOKED_AT),
+            "pyarrow": lambda ref: ds.dataset(ref.uri, partitioning="hive").to_table(LOOKED_AT),
             "duckdb": with_duckdb,
         },
         files=files_of_parquet,
@@ -149,9 +175,19 @@ FORMATS = {
     "delta": Format(
         place=lambda folder: pc.TableRef(str(folder / "scored"), format="delta"),
         readers={
-            "deltalake": lambda root: DeltaTable(root).to_pyarrow_table(columns=LOOKED_AT),
-            "polars": lambda root: pl.scan_delta(root).select(LOOKED_AT).collect().to_arrow(),
+            "deltalake": lambda ref: DeltaTable(ref.uri).to_pyarrow_table(columns=LOOKED_AT),
+            "polars": lambda ref: pl.scan_delta(ref.uri).select(LOOKED_AT).collect().to_arrow(),
         },
         files=files_of_delta,
+    ),
+    "iceberg": Format(
+        place=iceberg_place,
+        readers={
+            "pyiceberg": lambda ref: iceberg_table(ref).scan(selected_fields=LOOKED_AT).to_arrow(),
+            "polars": lambda ref: (
+                pl.scan_iceberg(iceberg_table(ref)).select(LOOKED_AT).collect().to_arrow()
+            ),
+        },
+        files=files_of_iceberg,
     ),
 }

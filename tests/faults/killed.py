@@ -27,9 +27,17 @@ import pyarrow.dataset
 import pyarrow.parquet  # noqa: F401
 
 from probclass_core import tables
-from probclass_core.tables import cleaning, dataset, delta_sink, parquet_file, staging  # noqa: F401
+from probclass_core.tables import (
+    cleaning,  # noqa: F401
+    dataset,
+    delta_sink,  # noqa: F401
+    iceberg_sink,  # noqa: F401
+    parquet_file,
+    staging,  # noqa: F401
+)
 
-READ_ONLY = {"__init__", "cleaning", "dataset", "delta", "filters", "formats", "memory", "table"}
+READING = {"dataset", "delta", "filters", "formats", "iceberg", "iceberg_files", "memory", "table"}
+READ_ONLY = {"__init__", "cleaning", *READING}
 WRITING = {
     str(path) for path in Path(tables.__file__).parent.glob("*.py") if path.stem not in READ_ONLY
 }
