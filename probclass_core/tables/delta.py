@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from probclass_core.errors import NotSupportedError, TableError
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
+
+from probclass_core.errors import TableError
 from probclass_core.table_format import TableRef
 from probclass_core.tables.dataset import DatasetTable
-
-try:
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
-except ImportError as error:
-    raise NotSupportedError(
-        "Delta tables need deltalake: pip install 'probclass[delta]'."
-    ) from error
+from probclass_core.tables.storage import Storage
 
 
 def delta_table(ref: TableRef) -> DatasetTable:
@@ -39,6 +35,7 @@ def delta_table(ref: TableRef) -> DatasetTable:
         return DatasetTable(
             dataset,
             uri=ref.uri,
+            storage=Storage(dataset.filesystem, "", ref.uri, remote="://" in ref.uri),
             partition_columns=list(table.metadata().partition_columns),
             version=table.version(),
         )

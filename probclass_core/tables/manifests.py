@@ -72,22 +72,26 @@ def read_manifest(storage: Storage, folder: str) -> Manifest | None:
         TableError: it cannot be read.
     """
     path = manifest_path(storage, folder)
-    try:
-        text = storage.read(path)
-    except FileNotFoundError:
-        return None
-    try:
-        values = json.loads(text)
-        if values["format_version"] != _FORMAT_VERSION:
-            raise TableError(f"{storage.name(path)} was written by a newer probclass; upgrade it.")
-        return Manifest(
-            folder, values["files"], values["rows"], values["commit"], values["replaced"]
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise TableError(
-            f"{storage.name(path)} is no manifest of a partition: {error!r}; score the partition "
-            "again, or remove the file and what it should not count."
-        ) from error
+    problem: Exception | None = None
+    for _ in range(_LOOKS):
+        try:
+            values = json.loads(storage.read(path))
+            if values["format_version"] != _FORMAT_VERSION:
+                raise TableError(
+                    f"{storage.name(path)} was written by a newer probclass; upgrade it."
+                )
+            return Manifest(
+                folder, values["files"], values["rows"], values["commit"], values["replaced"]
+            )
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            # pyarrow asks for the size first, and a longer one may have been put since.
+            problem = error
+    raise TableError(
+        f"{storage.name(path)} is no manifest of a partition: {problem!r}; score the partition "
+        "into another place, or remove this file and what should not count."
+    ) from problem
 
 
 def data_files(storage: Storage) -> list[FileInfo]:

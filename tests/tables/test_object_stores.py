@@ -1,0 +1,265 @@
+"""Tables on an object store, over the S3 protocol: what holds on a disk holds there."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from conftest import SECRET, Bucket
+from deltalake import DeltaTable, write_deltalake
+from lakes import SPEC, model, rows_of, write_lake, write_rows
+
+import probclass_core as pc
+
+MONTHS = ("2014-01", "2014-02", "2014-03")
+
+
+@pytest.fixture
+def lake(tmp_path: Path, bucket: Bucket) -> Path:
+    """A lake on disk, and a copy of it in the bucket."""
+    root = write_lake(tmp_path / "lake", *MONTHS)
+    bucket.copy_from(root, "lake")
+    return root
+
+
+def read(table: pc.TableRef | Path, month: str | None = None) -> pa.Table:
+    partition = None if month is None else {"month": month}
+    plan = pc.open_table(table).plan(partition=partition)
+    return pa.Table.from_batches(plan.batches(), plan.schema)
+
+
+def test_the_model_is_that_of_the_same_rows_on_disk(lake: Path, bucket: Bucket) -> None:
+    for rows in ({}, {"partition": {"month": "2014-02"}}, {"where": [("month", ">", "2014-01")]}):
+        here, there = (pc.fit(place, SPEC, **rows) for place in (lake, bucket.at("lake")))
+        assert here.id == there.id
+    assert there.training["source"] == f"s3://{bucket.name}/lake"
+    january = bucket.at("lake/month=2014-01/0.parquet")
+    assert pc.fit(january, SPEC).training["rows"] == 40
+
+
+def test_partitions_are_scored_as_on_disk_and_once(
+    lake: Path, tmp_path: Path, bucket: Bucket
+) -> None:
+    sink = bucket.at("scored")
+    pc.score(model(), lake, tmp_path / "scored")
+    report = pc.score(model(), bucket.at("lake"), sink)
+    assert (report.rows, report.skipped, len(report.partitions)) == (141, 0, 3)
+    assert read(sink).equals(read(tmp_path / "scored"))
+    before = bucket.keys("scored")
+    again = pc.score(model(), bucket.at("lake"), sink)
+    assert (again.rows, again.skipped, again.commit_id) == (141, 3, report.commit_id)
+    assert bucket.keys("scored") == before
+    assert len(before) == 6
+    assert [key for key in before if key.startswith("_commits/")] == [
+        f"_commits/month={month}.json" for month in MONTHS
+    ]
+    # Whoever reads the directory itself finds the same rows.
+    place = f"{bucket.name}/scored/month=2014-01"
+    assert pq.read_table(place, filesystem=bucket.filesystem, partitioning=None).num_rows == 47
+
+
+def test_a_smaller_rerun_leaves_no_stale_rows(tmp_path: Path, bucket: Bucket) -> None:
+    lake, sink = write_lake(tmp_path / "lake", *MONTHS), bucket.at("scored")
+    pc.score(model(), lake, sink)
+    write_rows(lake / "month=2014-02", rows_of(9, rows=5))
+    report = pc.score(model(), lake, sink)
+    assert (report.rows, report.skipped) == (99, 2)
+    assert read(sink, "2014-02").num_rows == 5
+    assert len(bucket.keys("scored/month=2014-02")) == 1
+    with pytest.raises(pc.TableError, match="came of other inputs"):
+        pc.score(model(51), lake, sink, overwrite="never")
+
+
+def test_a_whole_table_and_partitions_of_two_columns(tmp_path: Path, bucket: Bucket) -> None:
+    rows = write_rows(tmp_path / "rows", rows_of(1))
+    for size in (40, 7):
+        write_rows(rows, rows_of(1, size))
+        assert pc.score(model(), rows, bucket.at("whole")).rows == size
+        assert read(bucket.at("whole")).num_rows == size
+    assert "_commits/table.json" in bucket.keys("whole")
+    deep = {"year": 2014, "place": "a/b=c %41"}
+    pc.score(model(), rows, bucket.at("deep"), partition=None)
+    assert pc.score(model(), with_columns(rows, tmp_path, deep), bucket.at("parts")).rows == 7
+    [found] = pc.open_table(bucket.at("parts")).partitions()
+    assert found == deep
+    assert pc.score(model(), tmp_path / "deep", bucket.at("parts")).skipped == 1
+
+
+def with_columns(rows: Path, folder: Path, partition: dict[str, Any]) -> Path:
+    table = pq.read_table(rows)
+    for name, value in partition.items():
+        table = table.append_column(name, pa.array([value] * table.num_rows))
+    pq.write_to_dataset(table, folder / "deep", partition_cols=[*partition])
+    return folder / "deep"
+
+
+def test_what_another_made_of_a_partition_is_replaced_whole(lake: Path, bucket: Bucket) -> None:
+    pc.score(model(), lake, lake.parent / "by_hand", partition={"month": "2014-01"})
+    bucket.copy_from(lake.parent / "by_hand", "scored")
+    sink = bucket.at("scored")
+    assert read(sink).num_rows == 47
+    report = pc.score(model(51), lake, sink, partition={"month": "2014-01"})
+    assert (report.rows, report.skipped) == (47, 0)
+    assert set(read(sink)["model_id"].to_pylist()) == {model(51).id}
+    keys = bucket.keys("scored")
+    assert not [key for key in keys if key.endswith("part-0.parquet")]
+
+
+def test_files_that_no_manifest_names_do_not_count(lake: Path, bucket: Bucket) -> None:
+    sink = bucket.at("scored")
+    pc.score(model(), lake, sink, partition={"month": "2014-01"})
+    stray = f"{bucket.name}/scored/month=2014-01/part-abc-{'0' * 32}.parquet"
+    pq.write_table(rows_of(3), stray, filesystem=bucket.filesystem)
+    assert read(sink).num_rows == 47
+    # It may be another writer's, who is about to commit.
+    pc.score(model(51), lake, sink, partition={"month": "2014-01"})
+    assert read(sink).num_rows == 47
+    assert stray.rpartition("/")[2] in "".join(bucket.keys("scored"))
+    # A partition that lost its file is not whole, and is made again.
+    files = bucket.keys("scored/month=2014-01")
+    [name] = [name for name in files if not stray.endswith(name)]
+    bucket.filesystem.delete_file(f"{bucket.name}/scored/month=2014-01/{name}")
+    with pytest.raises(pc.TableError, match="which its manifest names"):
+        read(sink)
+    report = pc.score(model(51), lake, sink, partition={"month": "2014-01"})
+    assert (report.rows, report.skipped) == (47, 0)
+
+
+def test_what_has_no_place_is_refused(lake: Path, bucket: Bucket) -> None:
+    scored = bucket.at("scored")
+    for source, sink, options, message in [
+        (bucket.at("lake"), bucket.at("lake"), {}, "is the source"),
+        (bucket.at("lake"), bucket.at("lake/month=2014-09"), {}, "lies in s3://"),
+        (bucket.at("lake"), bucket.at("scored.parquet"), {}, "name a directory"),
+        (lake, scored, {"partition": {"month": "2013-01"}}, "has no partition"),
+        (bucket.at("sea"), scored, {}, "s3://.*/sea does not exist"),
+        (dataclasses.replace(scored, version=3), scored, {}, "keeps no versions"),
+    ]:
+        with pytest.raises(pc.TableError, match=message):
+            pc.score(model(), source, sink, **options)
+    pc.score(model(), lake, scored)
+    with pytest.raises(pc.TableError, match="holds 'month=2014-01'"):
+        pc.score(model(), rows_of(1), scored)
+    bucket.copy_from(lake / "month=2014-01", "delta/_delta_log")
+    for action in (lambda: pc.fit(bucket.at("delta"), SPEC), lambda: to_delta(lake, bucket)):
+        with pytest.raises(pc.TableError, match="holds a Delta table; name it so"):
+            action()
+
+
+def test_what_fsspec_alone_knows_is_read_and_written(lake: Path) -> None:
+    root = f"memory://{lake.parent.name}"
+    report = pc.score(model(), lake, f"{root}/scored")
+    assert report.rows == 141
+    assert pc.score(model(), lake, f"{root}/scored").skipped == 3
+    assert pc.score(model(51), lake, f"{root}/scored", partition={"month": "2014-01"}).skipped == 0
+    scored = read(pc.TableRef(f"{root}/scored"))
+    assert scored.num_rows == 141
+    assert set(scored["model_id"].to_pylist()) == {model().id, model(51).id}
+    # And such a table is a source, whose state tells one input from another.
+    spec = pc.ModelSpec("prediction", SPEC.blocks)
+    fitted = [pc.fit(f"{root}/scored", spec) for _ in range(2)]
+    pc.score(model(), lake, f"{root}/scored", partition={"month": "2014-01"})
+    fitted.append(pc.fit(f"{root}/scored", spec))
+    snapshots = [one.training["snapshot"] for one in fitted]
+    assert snapshots[0] == snapshots[1] != snapshots[2]
+
+
+def test_a_delta_table_in_a_bucket_is_read_and_scored(lake: Path, bucket: Bucket) -> None:
+    options = {
+        "AWS_ACCESS_KEY_ID": "tester",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": bucket.endpoint,
+        "AWS_ALLOW_HTTP": "true",
+    }
+    source, sink = (
+        pc.TableRef(f"delta+s3://{bucket.name}/{name}", options=options) for name in ("d", "scored")
+    )
+    table = ds.dataset(lake, partitioning="hive").to_table()
+    write_deltalake(lake.parent / "d", table, partition_by=["month"])
+    bucket.copy_from(lake.parent / "d", "d")
+    fitted = pc.fit(source, SPEC)
+    assert fitted.id == pc.fit(lake.parent / "d", SPEC).id
+    report = pc.score(fitted, source, sink)
+    assert (report.rows, report.skipped, len(report.partitions)) == (141, 0, 3)
+    assert pc.score(fitted, source, sink).skipped == 3
+    assert read(sink).num_rows == 141
+    assert DeltaTable(sink.uri, storage_options=options).version() == 2
+
+
+def to_delta(lake: Path, bucket: Bucket) -> pc.ScoreReport:
+    return pc.score(model(), lake, bucket.at("delta"))
+
+
+def test_a_uri_is_not_a_path(tmp_path: Path) -> None:
+    with pytest.raises(pc.TableError, match="was a URI before it was made a Path"):
+        pc.fit(Path("s3://bucket/lake"), SPEC)
+    with pytest.raises(pc.TableError, match="must not hold a password") as caught:
+        pc.fit(f"s3://tester:{SECRET}@bucket/lake", SPEC)
+    assert SECRET not in str(caught.value)
+    with pytest.raises(pc.TableError, match="'acess_key'"):
+        pc.fit(pc.TableRef("s3://bucket/lake", options={"acess_key": "x", "region": "x"}), SPEC)
+    with pytest.raises(pc.TableError, match="take no options"):
+        pc.fit(pc.TableRef(str(tmp_path), options={"region": "x"}), SPEC)
+
+
+def test_options_may_stand_in_the_query(lake: Path, bucket: Bucket) -> None:
+    query = "&".join(f"{name}={value}" for name, value in bucket.options.items())
+    fitted = pc.fit(f"s3://{bucket.name}/lake?{query}", SPEC)
+    assert fitted.id == pc.fit(lake, SPEC).id
+    assert fitted.training["source"] == f"s3://{bucket.name}/lake"
+
+
+def test_a_secret_is_nowhere(lake: Path, tmp_path: Path, bucket: Bucket) -> None:
+    fitted = pc.fit(bucket.at("lake"), SPEC)
+    store = pc.ModelStore(tmp_path / "store")
+    store.save(fitted, "air")
+    report = pc.score(fitted, bucket.at("lake"), bucket.at("scored"))
+    told = [repr(bucket.at("lake")), repr(report), json.dumps(report.to_dict()), repr(fitted)]
+    told.append(repr(pc.open_table(bucket.at("lake")).plan()))
+    with pytest.raises(pc.TableError) as caught:
+        pc.fit(bucket.at("sea"), SPEC)
+    told.append(str(caught.value))
+    written = [path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()]
+    for key in bucket.keys("scored"):
+        with bucket.filesystem.open_input_file(f"{bucket.name}/scored/{key}") as file:
+            written.append(file.read())
+    assert not [text for text in told if SECRET in text]
+    assert not [data for data in written if SECRET.encode() in data]
+
+
+def test_the_command_line_takes_uris(lake: Path, tmp_path: Path, bucket: Bucket) -> None:
+    spec = tmp_path / "air.json"
+    spec.write_text(json.dumps(SPEC.to_dict()))
+    environment = {
+        **os.environ,
+        "AWS_ACCESS_KEY_ID": "tester",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": bucket.endpoint,
+        "PROBCLASS_STORE": str(tmp_path / "store"),
+    }
+    source, sink = f"s3://{bucket.name}/lake", f"s3://{bucket.name}/scored"
+    for command in (
+        f"fit {source} --spec {spec} --name air --alias champion",
+        f"score air@champion {source} {sink} --partition month=2014-01",
+    ):
+        run = subprocess.run(
+            [sys.executable, "-m", "probclass_core", *command.split()],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr
+    assert f"{source}" in str(pc.ModelStore(tmp_path / "store").load("air@champion").training)
+    assert read(bucket.at("scored")).num_rows == 47

@@ -1,0 +1,164 @@
+"""A proxy before an HTTP server that fails when it is told to, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+SLOW_DOWN = (
+    b"<?xml version='1.0' encoding='UTF-8'?><Error><Code>SlowDown</Code>"
+    b"<Message>Please reduce your request rate.</Message></Error>"
+)
+DENIED = SLOW_DOWN.replace(b"SlowDown", b"AccessDenied")
+
+
+@dataclass
+class Fault:
+    """What goes wrong with the requests that match, so many times.
+
+    Attributes:
+        kind: ``slow down`` or ``denied``, an answer of that kind; ``cut``, no answer; ``lost``, no
+            answer but done all the same; ``half``, half an answer.
+        requests: regular expression for ``METHOD path range``.
+        times: how often.
+        after: how many such requests are left alone first.
+    """
+
+    kind: str
+    requests: str
+    times: int
+    after: int = 0
+    met: int = 0
+
+    def concerns(self, request: str) -> bool:
+        if re.match(self.requests, request) is None:
+            return False
+        self.met += 1
+        return self.after < self.met <= self.after + self.times
+
+
+class Proxy:
+    """Passes requests on to ``host:port``, but for the faults.
+
+    Attributes:
+        faults: to come.
+        requests: ``METHOD path range`` of each request so far.
+        before, after: called with each request that changes something; the first may say that it
+            is not to be passed on.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.target = port
+        self.faults: list[Fault] = []
+        self.requests: list[str] = []
+        self.before: Callable[[str], bool] = lambda request: False
+        self.after: Callable[[str], object] = lambda request: None
+        self.lock = threading.Lock()
+        proxy = self
+
+        class Handler(_Handler):
+            owner = proxy
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def fault_of(self, request: str) -> str | None:
+        with self.lock:
+            self.requests.append(request)
+            found = [fault.kind for fault in self.faults if fault.concerns(request)]
+        return found[0] if found else None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: Proxy
+    protocol_version = "HTTP/1.1"
+
+    def handle_any(self) -> None:
+        body = self.body()
+        request = f"{self.command} {self.path} {self.headers.get('Range', '')}"
+        fault = self.owner.fault_of(request)
+        if fault in ("slow down", "denied"):
+            code, text = (503, SLOW_DOWN) if fault == "slow down" else (403, DENIED)
+            self.answer(code, [("Content-Type", "application/xml")], text)
+            return
+        if fault == "cut":
+            self.cut()
+            return
+        changes = self.command not in ("GET", "HEAD")
+        if changes and self.owner.before(request):
+            self.cut()
+            return
+        code, headers, answer = self.pass_on(body)
+        if changes:
+            self.owner.after(request)
+        if fault == "lost":
+            self.cut()
+            return
+        self.answer(code, headers, answer, half=fault == "half")
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any
+
+    def body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass  # trailers
+        return b"".join(parts)
+
+    def pass_on(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.owner.target, timeout=60)
+        headers = {
+            name: value
+            for name, value in self.headers.items()
+            if name.lower() not in ("transfer-encoding", "content-length", "expect")
+        }
+        connection.request(self.command, self.path, body, headers)
+        response = connection.getresponse()
+        answer = response.read()
+        answered = [
+            (name, value)
+            for name, value in response.getheaders()
+            if name.lower() not in ("connection", "date", "server", "transfer-encoding")
+        ]
+        connection.close()
+        return response.status, answered, answer
+
+    def answer(
+        self, code: int, headers: list[tuple[str, str]], text: bytes, *, half: bool = False
+    ) -> None:
+        self.send_response(code)
+        for name, value in headers:
+            self.send_header(name, value)
+        if "content-length" not in (name.lower() for name, _ in headers):
+            self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(text[: len(text) // 2] if half else text)
+        if half:
+            self.cut()
+
+    def cut(self) -> None:
+        self.close_connection = True
+        self.wfile.flush()
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
