@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probclass_core.errors import TableError
+from probclass_core.errors import NotSupportedError, TableError
 from probclass_core.estimator import PROBCLASS_API
 from probclass_core.hookspecs import hookimpl
 from probclass_core.table_format import Leftover, TableFormat, TableRef
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
     from probclass_core.tables.table import Sink, Table
 
 __all__ = ["PROBCLASS_API", "probclass_table_formats"]
+
+
+@contextmanager
+def _needs(library: str, extra: str) -> Iterator[None]:
+    """Around an import; says what to install where a format's library is not there."""
+    try:
+        yield
+    except ImportError as error:
+        raise NotSupportedError(
+            f"{extra.title()} tables need {library}: pip install 'probclass[{extra}]'."
+        ) from error
 
 
 def _open_parquet(ref: TableRef) -> Table:
@@ -46,10 +58,12 @@ def _refuse_versions(ref: TableRef) -> None:
 
 
 def _parquet_leftovers(ref: TableRef) -> Sequence[Leftover]:
+    if "://" in ref.uri:
+        from probclass_core.tables.object_sink import object_leftovers
+
+        return object_leftovers(ref)
     from probclass_core.tables.staging import staging_leftovers
 
-    if "://" in ref.uri:
-        raise TableError(f"{ref.uri}: what killed writers left is found on local disks only.")
     found = staging_leftovers(Path(ref.uri))
     if not found and not Path(ref.uri).exists():
         raise TableError(f"{ref.uri} does not exist.")
@@ -61,19 +75,22 @@ def _is_delta(ref: TableRef) -> bool:
 
 
 def _open_delta(ref: TableRef) -> Table:
-    from probclass_core.tables.delta import delta_table
+    with _needs("deltalake", "delta"):
+        from probclass_core.tables.delta import delta_table
 
     return delta_table(ref)
 
 
 def _delta_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-    from probclass_core.tables.delta_sink import DeltaSink
+    with _needs("deltalake", "delta"):
+        from probclass_core.tables.delta_sink import DeltaSink
 
     return DeltaSink(ref, partition)
 
 
 def _delta_leftovers(ref: TableRef) -> Sequence[Leftover]:
-    from probclass_core.tables.delta_leftovers import delta_leftovers
+    with _needs("deltalake", "delta"):
+        from probclass_core.tables.delta_leftovers import delta_leftovers
 
     return delta_leftovers(ref)
 
@@ -83,19 +100,22 @@ def _is_iceberg(ref: TableRef) -> bool:
 
 
 def _open_iceberg(ref: TableRef) -> Table:
-    from probclass_core.tables.iceberg import IcebergTable
+    with _needs("pyiceberg", "iceberg"):
+        from probclass_core.tables.iceberg import IcebergTable
 
     return IcebergTable(ref)
 
 
 def _iceberg_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-    from probclass_core.tables.iceberg_sink import IcebergSink
+    with _needs("pyiceberg", "iceberg"):
+        from probclass_core.tables.iceberg_sink import IcebergSink
 
     return IcebergSink(ref, partition)
 
 
 def _iceberg_leftovers(ref: TableRef) -> Sequence[Leftover]:
-    from probclass_core.tables.iceberg_leftovers import iceberg_leftovers
+    with _needs("pyiceberg", "iceberg"):
+        from probclass_core.tables.iceberg_leftovers import iceberg_leftovers
 
     return iceberg_leftovers(ref)
 

@@ -10,25 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pyiceberg import expressions as ice
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import IdentityTransform
 
-from probclass_core.errors import NotSupportedError, ProbClassError, TableError, one_of
+from probclass_core.errors import ProbClassError, TableError, one_of
 from probclass_core.table_format import TableRef
 from probclass_core.tables.filters import Where, expression, typed_conditions
-from probclass_core.tables.table import Plan
-
-try:
-    from pyiceberg import expressions as ice
-    from pyiceberg.catalog import Catalog, load_catalog
-    from pyiceberg.exceptions import NoSuchTableError
-    from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.transforms import IdentityTransform
-except ImportError as error:
-    raise NotSupportedError(
-        "Iceberg tables need pyiceberg: pip install 'probclass[iceberg]'."
-    ) from error
-
 from probclass_core.tables.iceberg_files import IcebergFiles, plain_schema
+from probclass_core.tables.table import Plan
 
 SCHEME = "iceberg://"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +234,18 @@ def test_an_ended_attempt_leaves_everything_as_it_was(lake: Lake) -> None:
         pc.score(model, source, sink, partition={"month": "2014-02"}, progress=stop)
     assert len(lake.versions("scored")) == 1
     assert len(lake.files("scored")) == 1
+
+
+def test_a_library_that_is_not_there_is_named(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = pc.fit(lake.ref("lake"), spec())
+    for name in [*sys.modules]:
+        if name.startswith(("probclass_core.tables.delta", "probclass_core.tables.iceberg")):
+            monkeypatch.delitem(sys.modules, name)
+    for library in ("deltalake", "pyiceberg"):
+        monkeypatch.setitem(sys.modules, library, None)
+    for attempt in (
+        lambda: pc.open_table(lake.ref("lake")),
+        lambda: pc.score(model, rows("2014-01"), lake.ref("scored")),
+    ):
+        with pytest.raises(pc.NotSupportedError, match=r"tables need .* 'probclass\[\w+\]'"):
+            attempt()
