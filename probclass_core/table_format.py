@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -106,14 +106,20 @@ class Leftover:
     Attributes:
         path: where it lies: a file, or a directory as a whole.
         bytes: on disk.
-        touched: when anything of it was last written; what is recent may belong to a living writer.
+        touched: when anything of it was last written; none where the storage does not say.
         remove: takes it away; silent where it is gone already.
     """
 
     path: str
     bytes: int
-    touched: datetime
+    touched: datetime | None
     remove: Callable[[], None] = field(repr=False)
+
+    def abandoned(self, older_than: timedelta = ABANDONED) -> bool:
+        """Whether it is too old to be a living writer's; never of an unknown age, but for zero."""
+        if self.touched is None:
+            return older_than <= timedelta(0)
+        return datetime.now(UTC) - self.touched >= older_than
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from probclass_core.errors import TableError
@@ -37,8 +37,7 @@ def clean_table(
         raise TableError(f"{ref.uri}: what killed writers leave in {found.name!r} is not known.")
     if not ref.newest:
         raise TableError(f"{ref.uri}: a table is cleaned at all versions at once; name none.")
-    now = datetime.now(UTC)
-    abandoned = [left for left in found.leftovers(ref) if now - left.touched >= older_than]
+    abandoned = [left for left in found.leftovers(ref) if left.abandoned(older_than)]
     if not dry_run:
         for leftover in abandoned:
             leftover.remove()

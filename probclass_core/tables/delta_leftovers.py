@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
@@ -55,7 +54,7 @@ def delta_leftovers(ref: TableRef) -> list[Leftover]:
         Leftover(
             path=f"{ref.uri.rstrip('/')}/{info.path}",
             bytes=info.size,
-            touched=info.mtime.astimezone(UTC) if info.mtime else datetime.now(UTC),
+            touched=info.mtime,
             remove=partial(_remove, ref, filesystem, info.path),
         )
         for info in sorted(files, key=lambda info: info.path)

@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from probclass_core.errors import TableError
-from probclass_core.table_format import ABANDONED, Leftover
+from probclass_core.table_format import Leftover
 from probclass_core.tables.hive import hive_segment
 from probclass_core.tables.parquet_file import RowsToParquet, cannot_write, commit_record
 from probclass_core.tables.swap import put_in_place, retired_name
@@ -214,7 +214,7 @@ def _remove(directory: Path) -> None:
 def _sweep(root: Path) -> None:
     """Remove what killed attempts left behind, once it is too old to be anyone's work."""
     for leftover in staging_leftovers(root):
-        if datetime.now(UTC) - leftover.touched > ABANDONED:
+        if leftover.abandoned():
             with suppress(TableError):  # another user's, who will sweep
                 leftover.remove()
 
