@@ -165,7 +165,8 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
             )
     features = parts[0].features
     for part in parts[1:]:
-        features = _common_schema(features, part.features)
+        if part.features != features:
+            features = _common_schema(features, part.features)
     kinds = {part.classes.schema.field("class").type for part in parts if part.classes.num_rows}
     if len(kinds) > 1:
         listed = " and ".join(sorted(str(kind) for kind in kinds))

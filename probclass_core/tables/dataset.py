@@ -36,6 +36,9 @@ _REMOTE_SCAN = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_veri
 
 _FOOTERS_AT_ONCE = 16
 
+_CODED = pa.dictionary(pa.int32(), pa.string())
+"""Text as Parquet's own dictionaries give it."""
+
 
 class DatasetTable:
     """A table whose rows are those of a pyarrow dataset.
@@ -91,12 +94,14 @@ class DatasetTable:
         coded: bool = False,
     ) -> Plan:
         columns, kept = asked_for(self.schema, columns, partition, where)
-        pieces = self.pieces(partition=partition, where=where)
-        whole = self._types(pieces)
         if coded and not isinstance(where, pc.Expression) and self.uri is not None:
             compared = {condition[0] for condition in where or ()}
-            whole, pieces = _coded(whole, pieces, [n for n in columns if n not in compared])
-            self._look_into(pieces)
+            pieces, text = self._coded([n for n in columns if n not in compared], partition, where)
+        else:
+            pieces, text = self.pieces(partition=partition, where=where), []
+        whole = self._types(pieces)
+        for name in text:
+            whole = whole.set(whole.get_field_index(name), pa.field(name, _CODED))
         scan = _REMOTE_SCAN if self._remote else _LOCAL_SCAN
         schema = pa.schema([whole.field(name) for name in columns])
         digests = FragmentDigests(self.uri, schema, partition, where)
@@ -117,9 +122,18 @@ class DatasetTable:
         )
 
     def pieces(
-        self, *, partition: Mapping[str, Any] | None = None, where: Where = None
+        self,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+        coded: Sequence[str] = (),
     ) -> list[ds.Fragment]:
         """Files that may hold such rows, in order of their paths, with their footers at hand.
+
+        Args:
+            partition: as for `plan`.
+            where: as for `plan`.
+            coded: columns whose text is to come as dictionaries.
 
         Raises:
             TableError: none may, or a footer cannot be read.
@@ -128,8 +142,34 @@ class DatasetTable:
         pieces = self._pieces(kept)
         if not pieces and kept is not None:
             raise TableError(self._nothing_there(partition, where))
+        if coded:
+            pieces = _with_dictionaries(pieces, coded)
         self._look_into(pieces)
         return pieces
+
+    def _coded(
+        self, columns: Sequence[str], partition: Mapping[str, Any] | None, where: Where
+    ) -> tuple[list[ds.Fragment], list[str]]:
+        """Pieces that read text as dictionaries, as Parquet stores it: four times faster.
+
+        Returns:
+            The pieces, and which of the columns are text in all of them.
+        """
+        schema = self.schema
+        names = [name for name in columns if _is_text(schema.field(name).type)]
+        pieces = self.pieces(partition=partition, where=where, coded=names)
+        held = []
+        for piece in pieces:
+            with readable(self._name(piece)):
+                held.append(piece.physical_schema)
+        text = [
+            name
+            for name in names
+            if all(name in part.names and part.field(name).type == _CODED for part in held)
+        ]
+        if text != names:
+            pieces = self.pieces(partition=partition, where=where, coded=text)
+        return pieces, text
 
     def _pieces(self, kept: pc.Expression | None) -> list[ds.Fragment]:
         """Files that may hold such rows, in order of their paths."""
@@ -266,9 +306,14 @@ def _common_schema(
         DataError: a column is text in one file and a number in another, or the like.
     """
     kinds: dict[str, dict[pa.DataType, str]] = {}
+    before: pa.Schema | None = None
     for piece in pieces:
         with readable(_path_of(piece)):
-            for column in schema_without_views(piece.physical_schema):
+            held = piece.physical_schema
+            if held == before:
+                continue
+            before = held
+            for column in schema_without_views(held):
                 kinds.setdefault(column.name, {}).setdefault(column.type, _path_of(piece))
     for number, column in enumerate(schema):
         if column.name in kinds and column.name not in _partition_of(pieces[0]):
@@ -289,23 +334,11 @@ def _common_type(name: str, found: Mapping[pa.DataType, str]) -> pa.DataType:
         raise DataError(f"column {name!r} is {listed}; cast it to one type.") from error
 
 
-def _coded(
-    schema: pa.Schema, pieces: Sequence[ds.Fragment], columns: Sequence[str]
-) -> tuple[pa.Schema, list[ds.Fragment]]:
-    """Text of these columns as dictionaries, as Parquet stores it: four times faster to read."""
-    held = [piece.physical_schema for piece in pieces]
-    names = [
-        name
-        for name in columns
-        if all(name in part.names and _is_text(part.field(name).type) for part in (schema, *held))
-    ]
-    if not names:
-        return schema, list(pieces)
-    for name in names:
-        coded = pa.field(name, pa.dictionary(pa.int32(), pa.string()))
-        schema = schema.set(schema.get_field_index(name), coded)
-    form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=names))
-    return schema, [
+def _with_dictionaries(pieces: Sequence[ds.Fragment], names: Sequence[str]) -> list[ds.Fragment]:
+    """The same files, read with the text of these columns as dictionaries."""
+    options = ds.ParquetReadOptions(dictionary_columns=list(names))
+    form = ds.ParquetFileFormat(read_options=options)
+    return [
         form.make_fragment(piece.path, piece.filesystem, piece.partition_expression)
         for piece in pieces
     ]
