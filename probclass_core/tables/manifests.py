@@ -2,12 +2,13 @@
 
 One small file ``_commits/<partition>.json`` names the files of a partition, and is put in place by
 a single request: the commit. Files that it does not name are no part of the table. A partition
-without a manifest consists of what lies there.
+without a manifest consists of what others put there: a file of ours waits for its manifest.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from probclass_core.errors import TableError
 from probclass_core.tables.storage import Storage, is_file
 
 COMMITS = "_commits"
+OURS = re.compile(r"part-[0-9a-f]{1,12}-[0-9a-f]{32}\.parquet")
+"""Names of the data files that are committed by a manifest."""
 
 _WHOLE_TABLE = "table"  # partitions have a '=' in their names
 _FORMAT_VERSION = 1
@@ -47,6 +50,10 @@ class Manifest:
     def paths(self) -> set[str]:
         """Of its files, relative to the table."""
         return {f"{self.folder}/{name}".lstrip("/") for name in self.files}
+
+    def paths_replaced(self) -> set[str]:
+        """Of the files that stood there before, relative to the table."""
+        return {f"{self.folder}/{name}".lstrip("/") for name in self.replaced}
 
     def to_bytes(self) -> bytes:
         """As JSON."""
@@ -104,17 +111,31 @@ def data_files(storage: Storage) -> list[FileInfo]:
     if is_file(place):
         return [place]
     for _ in range(_LOOKS):
-        found, missing = _look(storage)
-        if not missing:
-            return found
+        seen = _look(storage)
+        if not seen.missing:
+            return seen.data
         # A commit came between the listing and the manifest: what is missing has just been made.
     raise TableError(
-        f"{storage.uri} lacks {missing[0]!r}, which its manifest names; score that partition again."
+        f"{storage.uri} lacks {seen.missing[0]!r}, which its manifest names; score that partition "
+        "again."
     )
 
 
-def _look(storage: Storage) -> tuple[list[FileInfo], list[str]]:
-    """Data files by one listing, and what manifests name beyond it."""
+def unnamed_files(storage: Storage) -> list[FileInfo]:
+    """Files that were to be committed by a manifest, or were by an earlier one, and none names."""
+    return _look(storage).unnamed
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Data files by one listing, what manifests name beyond it, and what none names."""
+
+    data: list[FileInfo]
+    missing: list[str]
+    unnamed: list[FileInfo]
+
+
+def _look(storage: Storage) -> _Look:
     start = len(storage.path) + 1
     listed = {
         str(info.path)[start:]: info
@@ -140,12 +161,16 @@ def _look(storage: Storage) -> tuple[list[FileInfo], list[str]]:
         ]
     governed = {manifest.folder for manifest in manifests}
     named = {path for manifest in manifests for path in manifest.paths()}
-    kept = [
-        info
-        for path, info in listed.items()
-        if path in named or (_is_data(path) and not _governed(path, governed))
-    ]
-    return kept, sorted(named - {*listed})
+    replaced = {path for manifest in manifests for path in manifest.paths_replaced()}
+    data, unnamed = [], []
+    for path, info in listed.items():
+        # A copy on a disk may have come without its manifests.
+        ours = storage.remote and OURS.fullmatch(info.base_name) is not None
+        if path in named or (_is_data(path) and not ours and not _governed(path, governed)):
+            data.append(info)
+        elif ours or path in replaced:
+            unnamed.append(info)
+    return _Look(data, sorted(named - {*listed}), unnamed)
 
 
 def _is_data(path: str) -> bool:

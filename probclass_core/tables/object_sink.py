@@ -7,25 +7,28 @@ could not be deleted, or what a killed attempt left, goes with a later commit.
 
 from __future__ import annotations
 
-import re
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError
-from probclass_core.table_format import TableRef
+from probclass_core.table_format import ABANDONED, Leftover, TableRef
 from probclass_core.tables.hive import hive_segment
-from probclass_core.tables.manifests import Manifest, manifest_path, read_manifest
+from probclass_core.tables.manifests import (
+    OURS,
+    Manifest,
+    manifest_path,
+    read_manifest,
+    unnamed_files,
+)
 from probclass_core.tables.parquet_file import RowsToParquet, cannot_write
-from probclass_core.tables.storage import is_file, storage_of
-
-_OURS = re.compile(r"part-[0-9a-f]{1,12}-[0-9a-f]{32}\.parquet")
-_ABANDONED_SECONDS = 24 * 3600
+from probclass_core.tables.storage import Storage, is_file, one_line, storage_of
 
 
 class ObjectSink:
@@ -57,7 +60,8 @@ class ObjectSink:
 
     @property
     def occupied(self) -> bool:
-        return bool(self.standing() or self.entries(self.target))
+        others = (i for i in self.entries(self.target) if not OURS.fullmatch(i.base_name))
+        return self.standing() is not None or any(others)
 
     @property
     def commit(self) -> dict[str, Any] | None:
@@ -164,8 +168,38 @@ class StagedObject:
             info.base_name
             for info in sink.entries(sink.target)
             if info.base_name != self._name
-            and (info.base_name in known or not _OURS.fullmatch(info.base_name) or _is_old(info))
+            and (info.base_name in known or not OURS.fullmatch(info.base_name) or _is_old(info))
         ]
+
+
+def object_leftovers(ref: TableRef) -> list[Leftover]:
+    """Files that writers of ours put and no manifest names, those still at work included.
+
+    Raises:
+        TableError: there is no such table, or it cannot be read.
+    """
+    storage = storage_of(ref)
+    found = unnamed_files(storage)
+    if not found and not _there(storage.info(storage.path)):
+        raise TableError(f"{storage.uri} does not exist.")
+    return [
+        Leftover(
+            path=storage.name(info.path),
+            bytes=info.size,
+            touched=info.mtime.astimezone(UTC) if info.mtime else datetime.now(UTC),
+            remove=partial(_remove, storage, info.path),
+        )
+        for info in found
+    ]
+
+
+def _remove(storage: Storage, path: str) -> None:
+    try:
+        storage.filesystem.delete_file(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise TableError(f"cannot remove {storage.name(path)}: {one_line(error)}.") from error
 
 
 def _there(info: FileInfo) -> bool:
@@ -178,4 +212,4 @@ def _is_parquet(info: FileInfo) -> bool:
 
 def _is_old(info: FileInfo) -> bool:
     """Whether it was last touched too long ago to be anyone's work."""
-    return info.mtime is not None and time.time() - info.mtime.timestamp() > _ABANDONED_SECONDS
+    return info.mtime is not None and datetime.now(UTC) - info.mtime > ABANDONED

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,10 @@ def test_killed_at_any_request_all_is_old_or_new_and_a_rerun_completes(
             assert outcome == "0"
             break
     process.communicate()
+    rows = read(sink).num_rows
+    pc.clean_table(sink, older_than=timedelta(0))
+    assert read(sink).num_rows == rows
+    assert len(bucket.keys("scored")) == 4, "two partitions and their manifests"
     # Old before the one request that commits, new after it; the kill came on either side.
     assert states == sorted(states, reverse=True)
     assert states.count("old") >= 3

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,18 @@ def test_files_that_no_manifest_names_do_not_count(lake: Path, bucket: Bucket) -
     stray = f"{bucket.name}/scored/month=2014-01/part-abc-{'0' * 32}.parquet"
     pq.write_table(rows_of(3), stray, filesystem=bucket.filesystem)
     assert read(sink).num_rows == 47
-    # It may be another writer's, who is about to commit.
+    # Nor do those of a partition that has none yet, for another writer may be about to commit.
+    first = f"{bucket.name}/scored/month=2014-02/part-abc-{'1' * 32}.parquet"
+    pq.write_table(rows_of(3), first, filesystem=bucket.filesystem)
+    assert read(sink).num_rows == 47
+    with pytest.raises(pc.TableError, match="holds no Parquet files"):
+        read(bucket.at("scored/month=2014-02"))
+    left = pc.clean_table(sink, dry_run=True)
+    assert not left, "it may be somebody's work"
+    left = pc.clean_table(sink, older_than=timedelta(0), dry_run=True)
+    assert [leftover.path.rpartition("/")[2] for leftover in left] == [
+        name.rpartition("/")[2] for name in (stray, first)
+    ]
     pc.score(model(51), lake, sink, partition={"month": "2014-01"})
     assert read(sink).num_rows == 47
     assert stray.rpartition("/")[2] in "".join(bucket.keys("scored"))
