@@ -4,6 +4,8 @@ Reading map:
     operators: one operator for each verb, one library call in each.
     calibration: the verb between training and scoring.
     promotion: the gate before an alias.
+    mapped: one table, many tasks: plans, shards, the merge.
+    groups: the two common shapes as task groups.
     base: what they share: watching a run, stopping it, telling what went wrong and what came out.
     demo: what `make demo` runs: the example DAGs over real months, in an Airflow of its own.
 
@@ -15,6 +17,13 @@ from __future__ import annotations
 
 from probclass_airflow.base import ProbClassOperator, ProbClassTaskStopped
 from probclass_airflow.calibration import ProbClassCalibrateOperator
+from probclass_airflow.groups import score_task_group, train_task_group
+from probclass_airflow.mapped import (
+    ProbClassMergeOperator,
+    ProbClassPlanPartitionsOperator,
+    ProbClassPlanShardsOperator,
+    ProbClassSummarizeOperator,
+)
 from probclass_airflow.operators import (
     ProbClassEvaluateOperator,
     ProbClassScoreOperator,
@@ -25,9 +34,15 @@ from probclass_airflow.promotion import ProbClassPromoteOperator
 __all__ = [
     "ProbClassCalibrateOperator",
     "ProbClassEvaluateOperator",
+    "ProbClassMergeOperator",
     "ProbClassOperator",
+    "ProbClassPlanPartitionsOperator",
+    "ProbClassPlanShardsOperator",
     "ProbClassPromoteOperator",
     "ProbClassScoreOperator",
+    "ProbClassSummarizeOperator",
     "ProbClassTaskStopped",
     "ProbClassTrainOperator",
+    "score_task_group",
+    "train_task_group",
 ]

@@ -18,6 +18,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from probclass_core import ModelSpec
+
 _SECONDS_BETWEEN_LOG_LINES = 10.0
 
 
@@ -47,7 +49,7 @@ class ProbClassOperator(BaseOperator):
             run: dag_id, task_id and run_id, to be recorded with what the call leaves behind.
         """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> Any:
         """Run the call, tell the outlet assets, and return the summary.
 
         Raises:
@@ -119,6 +121,19 @@ class ProbClassOperator(BaseOperator):
                         f"{type(self).__name__} {self.task_id!r}: {place} is empty once rendered; "
                         "check the variable, param or upstream result that its template names."
                     )
+
+
+def model_spec(spec: Mapping[str, Any] | str) -> ModelSpec:
+    """The model of an operator's field `spec`: a dict, or the path of a TOML, YAML or JSON file.
+
+    Raises:
+        SpecError: it is no spec.
+    """
+    import probclass_core as pc
+
+    if isinstance(spec, Mapping):
+        return pc.ModelSpec.from_dict(spec)
+    return pc.ModelSpec.from_file(spec)
 
 
 def _leaves(place: str, value: object) -> Iterator[tuple[str, object]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from probclass_airflow.base import ProbClassOperator
+from probclass_airflow.base import ProbClassOperator, model_spec
 
 Where = Sequence[tuple[str, str, Any]]
 
@@ -87,10 +87,6 @@ class ProbClassTrainOperator(ProbClassOperator):
         """Fit, save, promote."""
         import probclass_core as pc
 
-        if isinstance(self.spec, Mapping):
-            spec = pc.ModelSpec.from_dict(self.spec)
-        else:
-            spec = pc.ModelSpec.from_file(self.spec)
         rows: dict[str, Any] = {
             "partition": self.partition,
             "where": self.where,
@@ -98,7 +94,9 @@ class ProbClassTrainOperator(ProbClassOperator):
             "progress": self.watch,
         }
         store = pc.ModelStore(self.store)
-        fitted = pc.fit(self.source, spec, **rows, cache=store if self.cache else None)
+        fitted = pc.fit(
+            self.source, model_spec(self.spec), **rows, cache=store if self.cache else None
+        )
         if self.density_quantiles:
             fitted = pc.with_density_quantiles(fitted, self.source, **rows)
         self.stop_if_asked()

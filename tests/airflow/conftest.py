@@ -82,13 +82,21 @@ def run_dag(airflow_database: None) -> Iterator[Callable[..., dict[str, Ran]]]:
             of_run = select(AssetEvent).where(
                 AssetEvent.source_dag_id == dag.dag_id, AssetEvent.source_run_id == dag_run.run_id
             )
-            events = [(e.source_task_id, e.asset.name, e.extra) for e in session.scalars(of_run)]
+            events = [
+                (e.source_task_id, e.source_map_index, e.asset.name, e.extra)
+                for e in session.scalars(of_run)
+            ]
         return {
-            task.task_id: Ran(
+            # A mapped task by its position too: score[0], score[1], …
+            task.task_id if task.map_index < 0 else f"{task.task_id}[{task.map_index}]": Ran(
                 state=task.state,
                 tries=task.try_number,
-                result=task.xcom_pull(task_ids=task.task_id),
-                events={name: extra for task_id, name, extra in events if task_id == task.task_id},
+                result=task.xcom_pull(task_ids=task.task_id, map_indexes=task.map_index),
+                events={
+                    name: extra
+                    for task_id, index, name, extra in events
+                    if (task_id, index) == (task.task_id, task.map_index)
+                },
             )
             for task in dag_run.get_task_instances()
         }

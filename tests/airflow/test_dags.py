@@ -13,6 +13,7 @@ import probclass_core as pc
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("air_full", "air_naive")
+TRAINING = ("plan", "summarize", "merge", "evaluate", "promote")
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +30,14 @@ def test_the_folder_holds_these_dags(dags: dict[str, Any]) -> None:
     assert tasks == {
         "air_quality_train": set(MODELS),
         "air_quality_score": {f"{m}.{verb}" for m in MODELS for verb in ("score", "evaluate")},
+        "air_quality_champion": {f"{m}.{verb}" for m in MODELS for verb in TRAINING},
+        "air_quality_rescore": {"rescore.plan", "rescore.score"},
     }
 
 
-@pytest.mark.parametrize("dag_id", ["air_quality_train", "air_quality_score"])
+@pytest.mark.parametrize(
+    "dag_id", ["air_quality_train", "air_quality_score", "air_quality_champion"]
+)
 def test_a_run_covers_a_month_of_the_data(dags: dict[str, Any], dag_id: str) -> None:
     from airflow.serialization.serialized_objects import DagSerialization
 
@@ -70,3 +75,32 @@ def test_a_month_goes_the_whole_road(
         assert measured.events[f"{name}.quality"]["log_loss"] == pytest.approx(
             pc.evaluate(expected, lake, partition={"month": "2014-03"}).log_loss, rel=1e-12
         )
+
+
+def test_a_champion_is_followed_only_by_a_better_one_and_scores_the_months(
+    dags: dict[str, Any], run_dag: Callable[..., Any], lake: str, tmp_path: Path
+) -> None:
+    (tmp_path / "lake").symlink_to(lake)
+    home = str(tmp_path)
+    store = pc.ModelStore(tmp_path / "models")
+    first = run_dag(dags["air_quality_champion"], date="2014-04-01", home=home)
+    second = run_dag(dags["air_quality_champion"], date="2014-05-01", home=home)
+    for name in MODELS:
+        spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / f"{name}.toml")
+        windows = [
+            pc.fit(lake, spec, where=[("month", ">=", since), ("month", "<", until)])
+            for since, until in (("2013-03", "2014-03"), ("2013-04", "2014-04"))
+        ]
+        assert first[f"{name}.promote"].result["model"] == f"{name}@{windows[0].id}"
+        assert second[f"{name}.merge"].result["model"] == f"{name}@{windows[1].id}"
+        losses = [pc.evaluate(m, lake, partition={"month": "2014-04"}).log_loss for m in windows]
+        better = losses[1] < losses[0]
+        assert second[f"{name}.promote"].state == ("success" if better else "skipped")
+        assert store.resolve(f"{name}@champion").id == windows[better].id
+
+    conf = {"home": home, "first": "2014-01", "last": "2014-03"}
+    scored = run_dag(dags["air_quality_rescore"], **conf)
+    assert {task.state for task in scored.values()} == {"success"}
+    rows = ds.dataset(tmp_path / "scored" / "champion", partitioning="hive").to_table()
+    assert rows.num_rows == (31 + 28 + 31) * 24
+    assert set(rows["model_id"].to_pylist()) == {store.resolve("air_full@champion").id}

@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
+DAGS = sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
+
 
 def python(script: str) -> list[str]:
     """Run a script as Airflow's worker would, the plugins folder on its path; its words."""
@@ -29,7 +31,7 @@ def python(script: str) -> list[str]:
     "statement",
     [
         "import probclass_airflow",
-        f"sys.path.append({str(ROOT / 'dags')!r}); import air_quality_train, air_quality_score",
+        f"import sys; sys.path.append({str(ROOT / 'dags')!r}); import {', '.join(DAGS)}",
     ],
     ids=["operators", "dags"],
 )

@@ -1,0 +1,40 @@
+"""Score a range of months anew once there is another champion, a mapped task for each month.
+
+The run is triggered by the asset that a promotion updates, and has no logical date; run by hand, it
+asks for the months. Months that this very champion has scored already are left alone.
+"""
+
+from __future__ import annotations
+
+from air_quality_settings import LAKE, MONTHLY, SCORED, STORE
+from airflow.sdk import Asset, Param, dag
+
+from probclass_airflow import score_task_group
+
+MODEL = "air_full"
+
+
+@dag(
+    doc_md=__doc__,
+    schedule=[Asset(f"{MODEL}.champion")],
+    params={
+        **MONTHLY["params"],
+        "first": Param("2014-01", type="string", pattern=r"^\d{4}-\d{2}$", title="First month"),
+        "last": Param("2014-12", type="string", pattern=r"^\d{4}-\d{2}$", title="Last month"),
+    },
+    tags=MONTHLY["tags"],
+)
+def air_quality_rescore() -> None:
+    score_task_group(
+        "rescore",
+        source=LAKE,
+        sink=f"{SCORED}/champion",
+        store=STORE,
+        model=f"{MODEL}@champion",
+        partitions=[("month", ">=", "{{ params.first }}"), ("month", "<=", "{{ params.last }}")],
+        columns=["time", "air"],
+        outlets=[Asset("champion.scored")],
+    )
+
+
+air_quality_rescore()

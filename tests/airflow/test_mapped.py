@@ -1,0 +1,298 @@
+"""Trainings and scorings in mapped tasks: the same model, small messages, nothing read twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from airflow.sdk import DAG, Asset
+from airflow.sdk.exceptions import AirflowFailException
+
+import probclass_core as pc
+from probclass_airflow import (
+    ProbClassMergeOperator,
+    ProbClassPlanPartitionsOperator,
+    ProbClassPlanShardsOperator,
+    ProbClassSummarizeOperator,
+    score_task_group,
+    train_task_group,
+)
+
+SPEC = {
+    "label": "air",
+    "blocks": [
+        {"estimator": "gaussian_full", "columns": ["dew_point", "temperature", "pressure"]},
+        {"estimator": "categorical", "columns": ["wind_direction"]},
+    ],
+}
+YEAR = [("month", ">=", "2012-01"), ("month", "<", "2013-01")]
+LARGEST_MESSAGE = 4096
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> pc.ModelStore:
+    return pc.ModelStore(tmp_path / "models")
+
+
+def training(dag_id: str, lake: str, store: pc.ModelStore, **fields: Any) -> DAG:
+    with DAG(dag_id, schedule=None) as dag:
+        train_task_group(
+            source=lake,
+            spec=fields.pop("spec", SPEC),
+            where=fields.pop("where", YEAR),
+            store=store.uri,
+            model="air",
+            held_out_where=[("month", "==", "{{ '2013-01' }}")],
+            outlets=[Asset("air.champion")],
+            **{"min_shard_rows": 2_000, **fields},
+        )
+    return dag
+
+
+def test_a_mapped_training_gives_the_model_of_one_task(
+    run_dag: Callable[..., Any], lake: str, store: pc.ModelStore
+) -> None:
+    ran = run_dag(training("mapped_training", lake, store))
+    expected = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=YEAR)
+    shards = ran["train.plan"].result
+    assert {task.state for task in ran.values()} == {"success"}
+    assert len(shards) == 4  # 8,784 hours, at least 2,000 of them to a shard
+    summaries = [ran[f"train.summarize[{index}]"].result for index in range(4)]
+    assert [summary["shard"] for summary in summaries] == shards
+    assert sum(summary["rows"] for summary in summaries) == expected.training["rows"] == 366 * 24
+    merged = ran["train.merge"].result
+    assert merged["model"] == f"air@{expected.id}"
+    assert merged["cache"] == {"fragments": 12, "reused": 12}
+    assert ran["train.evaluate"].result["model"] == merged["model"]
+    promoted = ran["train.promote"]
+    assert promoted.result["promoted"] is True
+    assert promoted.events == {"air.champion": promoted.result}
+    assert store.resolve("air@champion").id == expected.id
+    assert max(len(json.dumps(task.result)) for task in ran.values()) < LARGEST_MESSAGE
+
+
+def test_the_next_window_reads_the_new_month_alone(
+    run_dag: Callable[..., Any], lake: str, store: pc.ModelStore
+) -> None:
+    run_dag(training("first_window", lake, store))
+    later = [("month", ">=", "2012-02"), ("month", "<", "2013-02")]
+    ran = run_dag(training("next_window", lake, store, where=later))
+    assert [ran[f"train.summarize[{index}]"].result["rows"] for index in range(1)] == [31 * 24]
+    assert ran["train.merge"].result["cache"] == {"fragments": 12, "reused": 12}
+    expected = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=later)
+    assert ran["train.merge"].result["model"] == f"air@{expected.id}"
+
+    again = run_dag(training("same_window", lake, store, where=later))
+    assert again["train.plan"].result == []
+    assert again["train.summarize"].state == "skipped"
+    assert again["train.merge"].result["model"] == f"air@{expected.id}"
+    assert again["train.promote"].state in ("success", "skipped")
+
+
+def test_statistics_that_are_not_kept_are_merged_where_they_are_read(
+    run_dag: Callable[..., Any], lake: str, store: pc.ModelStore
+) -> None:
+    points = {"label": "air", "blocks": [{"estimator": "knn_density", "columns": ["pressure"]}]}
+    ran = run_dag(training("points", lake, store, spec=points))
+    expected = pc.fit(lake, pc.ModelSpec.from_dict(points), where=YEAR)
+    assert ran["train.summarize"].state == "skipped"
+    assert ran["train.merge"].result["model"] == f"air@{expected.id}"
+
+
+def test_a_worse_model_is_kept_and_not_promoted(
+    run_dag: Callable[..., Any], lake: str, store: pc.ModelStore
+) -> None:
+    run_dag(training("good_model", lake, store))
+    champion = store.resolve("air@champion")
+    poor = {"label": "air", "blocks": [{"estimator": "gaussian_diagonal", "columns": ["pressure"]}]}
+    ran = run_dag(training("poor_model", lake, store, spec=poor))
+    assert ran["train.promote"].state == "skipped"
+    assert ran["train.promote"].events == {}
+    assert store.resolve("air@champion") == champion
+    assert store.resolve(ran["train.merge"].result["model"]) != champion
+
+
+def test_a_training_group_asks_for_rows_to_judge_by() -> None:
+    with DAG("unjudged", schedule=None), pytest.raises(ValueError, match="say which rows judge"):
+        train_task_group(source="lake", spec={}, store="models", model="air")
+
+
+def test_partitions_are_scored_by_mapped_tasks_and_one_version(
+    run_dag: Callable[..., Any], lake: str, store: pc.ModelStore, tmp_path: Path
+) -> None:
+    model = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=YEAR)
+    store.promote("air", store.save(model, "air"), alias="champion")
+    sink = tmp_path / "scored"
+
+    def scoring(dag_id: str) -> DAG:
+        with DAG(dag_id, schedule=None, params={"first": "2013-01"}) as dag:
+            score_task_group(
+                source=lake,
+                sink=str(sink),
+                store=store.uri,
+                model="air@champion",
+                partitions=[("month", ">=", "{{ params.first }}"), ("month", "<", "2013-04")],
+                columns=["time"],
+                outlets=[Asset("air.scored")],
+            )
+        return dag
+
+    ran = run_dag(scoring("mapped_scoring"))
+    assert {task.state for task in ran.values()} == {"success"}
+    months = ["2013-01", "2013-02", "2013-03"]
+    assert ran["score.plan"].result == [{"month": month} for month in months]
+    for index, month in enumerate(months):
+        task = ran[f"score.score[{index}]"]
+        assert task.result["model"] == f"air@{model.id}"
+        assert task.result["partition"] == {"month": month}
+        assert task.events["air.scored"]["rows"] == task.result["rows"]
+    rows = ds.dataset(sink, partitioning="hive").to_table()
+    assert rows.num_rows == (31 + 28 + 31) * 24
+    assert set(rows["model_id"].to_pylist()) == {model.id}
+    again = run_dag(scoring("mapped_scoring_again"))
+    assert [again[f"score.score[{index}]"].result["skipped"] for index in range(3)] == [1, 1, 1]
+
+
+def by_hand(operator: type, **fields: Any) -> Any:
+    return operator(task_id="task", **fields).execute({"run_id": "by hand"})
+
+
+def test_one_hundred_partitions_are_a_small_message_and_more_are_refused(
+    run: Any, store: pc.ModelStore, tmp_path: Path
+) -> None:
+    rows = {"x": [0.0, 1.0, 2.0, 3.0], "y": ["a", "b", "a", "b"]}
+    spec = pc.ModelSpec(label="y", blocks=(pc.Block("gaussian_diagonal", ["x"]),))
+    model = pc.fit(rows, spec)
+    store.save(model, "tiny")
+    lake = tmp_path / "many"
+    for day in range(101):
+        part = lake / f"day=2014-{1 + day // 28:02d}-{1 + day % 28:02d}"
+        part.mkdir(parents=True)
+        pq.write_table(pa.table(rows), part / "rows.parquet")
+    fields = {"source": str(lake), "store": store.uri, "model": "tiny"}
+    with pytest.raises(AirflowFailException, match="101 partitions where None, and one run maps"):
+        by_hand(ProbClassPlanPartitionsOperator, **fields)
+    where = [("day", "!=", "2014-01-01")]
+    task = run(ProbClassPlanPartitionsOperator, where=where, **fields)
+    assert len(task.result) == 100
+    assert len(json.dumps(task.result)) < LARGEST_MESSAGE
+    plan = {"source": str(lake), "store": store.uri, "spec": spec.to_dict(), "min_rows": 1}
+    task = run(ProbClassPlanShardsOperator, **plan)
+    assert len(task.result) == 100
+    assert len(json.dumps(task.result)) < LARGEST_MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("operator", "fields", "message"),
+    [
+        (ProbClassPlanShardsOperator, {"spec": {**SPEC, "label": "ear"}}, "'ear'"),
+        (ProbClassPlanShardsOperator, {"spec": SPEC, "store": " "}, "store is empty"),
+        (ProbClassPlanShardsOperator, {"spec": SPEC, "most": 0}, "most must be at least 1"),
+        (ProbClassSummarizeOperator, {"spec": SPEC, "shard": ""}, "shard is empty"),
+        (ProbClassSummarizeOperator, {"spec": SPEC, "shard": "all"}, "'all' is no shard"),
+        (ProbClassMergeOperator, {"spec": SPEC, "model": "air", "alias": ""}, "alias is empty"),
+        (
+            ProbClassPlanPartitionsOperator,
+            {"model": "air", "where": [("hour", "==", "3")]},
+            "'hour' is no partition column of .*; it has 'month'",
+        ),
+    ],
+)
+def test_what_no_retry_can_mend_fails_at_once(
+    operator: type,
+    fields: dict[str, Any],
+    message: str,
+    run: Any,
+    lake: str,
+    store: pc.ModelStore,
+) -> None:
+    if operator is ProbClassPlanPartitionsOperator:
+        store.save(pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=YEAR), "air")
+    fields = {"source": lake, "store": store.uri, **fields}
+    with pytest.raises(AirflowFailException, match=message) as caught:
+        by_hand(operator, **fields)
+    assert "\n" not in str(caught.value)
+    task = run(operator, retries=2, retry_delay=timedelta(0), **fields)
+    assert (task.state, task.tries, task.result) == ("failed", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("operator", "fields", "message"),
+    [
+        (ProbClassPlanShardsOperator, {"spec": SPEC, "partition": {"month": "2031-01"}}, "2031-01"),
+        (ProbClassSummarizeOperator, {"spec": SPEC, "shard": "0:1", "source": "/no/such"}, "/no/"),
+        (ProbClassPlanPartitionsOperator, {"model": "air"}, "no model 'air'"),
+    ],
+)
+def test_what_may_turn_up_is_tried_again(
+    operator: type,
+    fields: dict[str, Any],
+    message: str,
+    run: Any,
+    lake: str,
+    store: pc.ModelStore,
+) -> None:
+    fields = {"source": lake, "store": store.uri, **fields}
+    with pytest.raises((pc.TableError, pc.StoreError), match=message) as caught:
+        by_hand(operator, **fields)
+    assert "\n" not in str(caught.value)
+    task = run(operator, retries=1, retry_delay=timedelta(0), **fields)
+    assert (task.state, task.tries, task.result) == ("failed", 2, None)
+
+
+class StoppedSummarize(ProbClassSummarizeOperator):
+    """Gets SIGTERM while it reads its second fragment."""
+
+    calls = 0
+
+    def watch(self, rows_done: int, rows_total: int | None) -> None:
+        type(self).calls += 1
+        if self.calls == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        super().watch(rows_done, rows_total)
+
+
+class StoppedMerge(ProbClassMergeOperator):
+    """Gets SIGTERM once all is merged, right before the commit."""
+
+    def watch(self, rows_done: int, rows_total: int | None) -> None:
+        pass
+
+    def stop_if_asked(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        super().stop_if_asked()
+
+
+def test_a_stopped_summary_keeps_what_is_whole_and_a_rerun_reads_the_rest(
+    run: Any, lake: str, store: pc.ModelStore
+) -> None:
+    fields = {"source": lake, "spec": SPEC, "where": YEAR, "store": store.uri, "shard": "0:12"}
+    task = run(StoppedSummarize, workers=1, outlets=[Asset("air.shard")], **fields)
+    assert (task.state, task.result, task.events) == ("failed", None, {})
+    plan = pc.plan_shards(lake, pc.ModelSpec.from_dict(SPEC), where=YEAR, cache=store)
+    assert (plan.kept, [str(shard) for shard in plan.shards]) == (1, ["1:12"])
+    assert run(ProbClassSummarizeOperator, **fields).state == "success"
+
+
+def test_a_stopped_merge_saves_no_model(run: Any, lake: str, store: pc.ModelStore) -> None:
+    task = run(
+        StoppedMerge,
+        source=lake,
+        spec=SPEC,
+        where=YEAR,
+        store=store.uri,
+        model="air",
+        alias="champion",
+        outlets=[Asset("air.model")],
+    )
+    assert (task.state, task.result, task.events) == ("failed", None, {})
+    assert store.models() == []
