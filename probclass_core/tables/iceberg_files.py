@@ -229,6 +229,8 @@ class RestoredRows(RowGroups):
             # The spec lets a file leave out what its partition spells out.
             return pa.repeat(pa.scalar(self._spelt_out.get(name), kind), batch.num_rows)
         values = batch.column(self.names[name])
+        if values.type == kind:
+            return values
         if pa.types.is_dictionary(kind):
             return values.cast(kind.value_type).dictionary_encode()
         return values.cast(kind)
