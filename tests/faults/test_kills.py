@@ -24,7 +24,7 @@ from campaign import FORMATS, arrange
 import probclass_core as pc
 
 WHOLE = "PROBCLASS_KILLS" in os.environ
-KILLS = int(os.environ.get("PROBCLASS_KILLS", "6"))
+KILLS = int(os.environ.get("PROBCLASS_KILLS", "4"))
 NEVER = 60.0
 
 
