@@ -158,17 +158,19 @@ class StatisticsCache:
         data = self._files.read(path)
         try:
             bundle = unpack(data, where=self._files.place(path))
-            key = dict(bundle.content["key"])
-            datetime.fromisoformat(bundle.provenance["stored"])
+            content, stored = bundle.content, bundle.provenance["stored"]
+            datetime.fromisoformat(stored)
+            of = content["summary"]
+            named_so = (of["digest"], content["fragment"]) == (summary, fragment)
             return CacheEntry(
                 summary=summary,
                 fragment=fragment,
                 bytes=len(data),
-                label=str(key["label"]),
-                estimators=tuple(block["estimator"] for block in key["blocks"]),
-                rows=int(bundle.content["rows"]),
-                stored=bundle.provenance["stored"],
-                stale=_stale(key, summary, bundle.content["fragment"] == fragment),
+                label=of["label"],
+                estimators=tuple(of["estimators"]),
+                rows=content["rows"],
+                stored=stored,
+                stale=_stale(of) if named_so else "not what its name says",
             )
         except (StoreError, LookupError, TypeError, ValueError):
             return CacheEntry(summary, fragment, len(data), stale="damaged")
@@ -186,9 +188,9 @@ class KeptStatistics:
         self._files = files
         self._spec = spec
         self._features = features
-        self._types = type_names(features)
-        self._key = _key(spec)
-        self._folder = f"{_FOLDER}/{_digest(self._key)}"
+        self._summary = _summary(spec)
+        self._types = _digest(type_names(features))
+        self._folder = f"{_FOLDER}/{self._summary['digest']}"
         self._usable = True
         self._lock = threading.Lock()
 
@@ -237,7 +239,7 @@ class KeptStatistics:
         bundle = Bundle(
             kind="statistics",
             content={
-                "key": self._key,
+                "summary": self._summary,
                 "fragment": fragment,
                 "features": self._types,
                 "rows": statistics.rows,
@@ -265,7 +267,7 @@ class KeptStatistics:
     def _checked(self, data: Buffer, where: str, fragment: str) -> Statistics:
         bundle = unpack(data, where=where)
         content, tables = bundle.content, dict(bundle.tables)
-        expected = {"key": self._key, "fragment": fragment, "features": self._types}
+        expected = {"summary": self._summary, "fragment": fragment, "features": self._types}
         for name, value in expected.items():
             if content.get(name) != value:
                 raise StoreError(f"{where} is of another {name}.")
@@ -279,40 +281,34 @@ class KeptStatistics:
         )
 
 
-def _key(spec: ModelSpec) -> dict[str, Any]:
-    """All that the statistics of given rows depend on, as plain values."""
-    whole = spec.to_dict()
-    return _at_this_release(
-        {
-            "label": spec.label,
-            "weight": spec.weight,
-            "blocks": whole["blocks"],
-            "versions": {str(block.name): [] for block in spec.blocks},
-        }
-    )
+def _summary(spec: ModelSpec) -> dict[str, Any]:
+    """What is summarised for a spec, told in short, and the digest of all that it depends on."""
+    told = {
+        "release": probclass_core.__version__,
+        "versions": {block.estimator: _versions(block.estimator) for block in spec.blocks},
+        "label": spec.label,
+        "estimators": [block.estimator for block in spec.blocks],
+    }
+    blocks = spec.to_dict()["blocks"]
+    whole = {**told, "format": _FORMAT, "weight": spec.weight, "blocks": blocks}
+    return {**told, "digest": _digest(whole)}
 
 
-def _at_this_release(key: Mapping[str, Any]) -> dict[str, Any]:
-    """A key with the versions of today; of an estimator that is not installed, those it has."""
-    known = registry().estimators
-    versions = dict(key["versions"])
-    for block in key["blocks"]:
-        plugin = known.get(block["estimator"])
-        if plugin is not None:
-            versions[block["name"]] = [plugin.parameters_version, plugin.statistics_version]
-    release = {"release": probclass_core.__version__, "format": _FORMAT}
-    return {**key, **release, "versions": versions}
+def _versions(estimator: str) -> list[int]:
+    plugin = find_estimator(estimator)
+    return [plugin.parameters_version, plugin.statistics_version]
 
 
-def _stale(key: Mapping[str, Any], summary: str, named_so: bool) -> str | None:
-    """Why an entry with this key is of no use, if it is not."""
-    now = _at_this_release(key)
-    if key.get("release") != now["release"]:
-        return f"of release {key.get('release')}"
-    if key != now:
-        return "of another version of its estimators"
-    return None if named_so and _digest(key) == summary else "not what its name says"
+def _stale(summary: Mapping[str, Any]) -> str | None:
+    """Why statistics of this summary are of no use, if they are not."""
+    if summary["release"] != probclass_core.__version__:
+        return f"of release {summary['release']}"
+    installed = registry().estimators
+    for estimator, versions in summary["versions"].items():
+        if estimator in installed and versions != _versions(estimator):
+            return f"of another version of {estimator}"
+    return None
 
 
-def _digest(key: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
