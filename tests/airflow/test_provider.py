@@ -1,0 +1,116 @@
+"""What an installed package tells Airflow of itself, and the policy on retries it offers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, task
+
+import probclass_airflow
+import probclass_core as pc
+from probclass_airflow.provider_info import get_provider_info
+from probclass_airflow.retries import ProbClassRetryPolicy
+
+ROOT = Path(__file__).parents[2]
+
+LISTED = """
+import json, sys
+from airflow.providers_manager import ProvidersManager
+found = ProvidersManager().providers["probclass"]
+import probclass_airflow
+copies = [name for name in sys.modules if name.endswith("provider_info") and "probclass" in name]
+print(json.dumps([found.version, found.data["name"], copies]))
+"""
+
+
+@pytest.mark.parametrize("mounted", [False, True], ids=["installed", "installed and mounted"])
+def test_airflow_lists_the_provider_and_loads_it_once(mounted: bool, tmp_path: Path) -> None:
+    # The metadata that a wheel would bring, made of what the project says.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    metadata = tmp_path / "probclass-9.9.9.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: probclass\nVersion: 9.9.9\n")
+    points = project["entry-points"]["apache_airflow_provider"]
+    lines = [f"{name} = {value}" for name, value in points.items()]
+    (metadata / "entry_points.txt").write_text("\n".join(["[apache_airflow_provider]", *lines]))
+    path = [str(tmp_path), str(ROOT / "plugins"), str(ROOT)]
+    script = f"from airflow import plugins_manager as p\np.ensure_plugins_loaded()\n{LISTED}"
+    ended = subprocess.run(
+        [sys.executable, "-c", script if mounted else LISTED],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1]) == [
+        "9.9.9",
+        "probclass",
+        ["probclass_airflow.provider_info"],
+    ]
+
+
+def test_it_names_the_modules_of_all_operators() -> None:
+    named = {m for entry in get_provider_info()["operators"] for m in entry["python-modules"]}
+    operators = {
+        getattr(probclass_airflow, name).__module__
+        for name in probclass_airflow.__all__
+        if name.endswith("Operator") and name != "ProbClassOperator"
+    }
+    assert named == operators
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (pc.SpecError("no such option"), 1),
+        (pc.DataError("no such column"), 1),
+        (pc.PluginError("no such estimator"), 1),
+        (pc.TableError("no such partition"), 3),
+        (pc.StoreError("no such model"), 3),
+        (ConnectionError("no answer"), 3),
+        (ZeroDivisionError("not ours"), 3),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_the_policy_retries_what_a_retry_can_mend(
+    error: Exception, tries: int, run_dag: Callable[..., Any]
+) -> None:
+    with DAG(f"policy_{type(error).__name__}", schedule=None) as dag:
+
+        @task(retries=2, retry_delay=timedelta(0), retry_policy=ProbClassRetryPolicy())
+        def fails() -> None:
+            raise error
+
+        fails()
+    ran = run_dag(dag)["fails"]
+    assert (ran.state, ran.tries) == ("failed", tries)
+
+
+def test_the_policy_may_set_the_delay() -> None:
+    policy = ProbClassRetryPolicy(retry_delay=timedelta(minutes=5))
+    decision = policy.evaluate(pc.StoreError("busy"), 1, 3)
+    assert decision.retry_delay == timedelta(minutes=5)
+    assert decision.reason == "a StoreError may pass"
+    assert policy.evaluate(pc.SpecError("bad"), 1, 3).reason == "no retry can mend a SpecError"
+
+
+def test_naming_the_policy_loads_no_heavy_library() -> None:
+    script = "import sys, probclass_airflow.retries as r; r.ProbClassRetryPolicy();"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{script} print(*sys.modules)"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not {"numpy", "pyarrow", "probclass_core"} & set(ended.stdout.split())
