@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import Bucket
+from buckets import Bucket
 from lakes import SCORED, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc

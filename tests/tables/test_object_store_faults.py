@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.parquet as pq
 import pytest
-from conftest import Bucket
+from buckets import Bucket
 from lakes import SPEC, model, rows_of, write_lake, write_rows
 from unreliable import Fault, Proxy
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from conftest import SECRET, Bucket
+from buckets import SECRET, Bucket
 from deltalake import DeltaTable, write_deltalake
 from lakes import SPEC, model, rows_of, write_lake, write_rows
 
