@@ -26,7 +26,8 @@ from probclass_core.tables.parquet_file import RowsToParquet, cannot_write, comm
 Log = TypeVar("Log")
 """A format's own table, as it was at one moment."""
 
-_TRIES = 8
+_TRIES = 20
+_LONGEST_WAIT = 2.0
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,8 @@ class StagedFile(Generic[Log]):
             if self._sink.replace(table, self._named, footer, self._commit):
                 return
             self._may_be_named = False
-            time.sleep(random.uniform(0.0, 0.05 * 2**attempt))  # and not when others try
+            # Not when the others try again.
+            time.sleep(random.uniform(0.0, min(0.05 * 2**attempt, _LONGEST_WAIT)))
         raise TableError(
             f"{self._sink.place}: other writers came first {_TRIES} times; run it again later."
         )
