@@ -30,6 +30,7 @@ The public face. To read the code as a story, follow the road::
     cli, plots      the same for hands and eyes
     sklearn/        the same as a classifier of arrays and DataFrames
     authoring       what the author of an estimator needs beside the contract
+    testing/        the laws of the contract as tests, for authors of estimators
 """
 
 import probclass_core.estimators  # noqa: F401  # first, or it would hide the function so named

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from probclass_core.arrays import FloatArray, sorted_classes
 from probclass_core.errors import DataError
-from probclass_core.estimator import PROBCLASS_API, EstimatorPlugin, Traits, notes_of
+from probclass_core.estimator import PROBCLASS_API, EstimatorPlugin, Traits
 from probclass_core.estimators.term_counts import (
     ClassCounts,
     CountEstimator,
@@ -80,7 +80,7 @@ class Bernoulli(CountEstimator):
         reader, features, count, log_present = self.read_parameters(
             parameters, classes, "log_probability"
         )
-        rows = np.array(notes_of(parameters)["rows"])
+        rows = self.rows_of(parameters, classes)
         # From the counts: 1 − p would lose the digits of an absence that is rare.
         absent = np.maximum(rows - count, 0.0) + self.pseudo_count
         with np.errstate(divide="ignore"):
@@ -148,7 +148,8 @@ class ItemisedBernoulli(BernoulliLikelihood):
         counts = self.reader.read(row)
         shares = {name: self.log_present[:, code] for name, code, _ in self.stored(counts)}
         rest = np.delete(self.log_absent, counts.matrix.indices, axis=1).sum(axis=1)
-        return {**shares, "(absent terms)": rest * counts.known_rows[0]}
+        # Of a null nothing is absent; −∞ · 0 would not say so.
+        return {**shares, "(absent terms)": np.where(counts.known_rows[0] > 0.0, rest, 0.0)}
 
 
 @hookimpl

@@ -19,7 +19,6 @@ from probclass_core.estimator import (
     PROBCLASS_API,
     EstimatorPlugin,
     Traits,
-    notes_of,
     number_option,
 )
 from probclass_core.estimators.term_counts import (
@@ -87,7 +86,7 @@ class Poisson(CountEstimator):
     ) -> PoissonLikelihood | NegativeBinomialLikelihood:
         reader, features, count, rate = self.read_parameters(parameters, classes, "rate")
         if self.predictive:
-            rows = np.array(notes_of(parameters)["rows"])
+            rows = self.rows_of(parameters, classes)
             shape = count + self.pseudo_count
             return NegativeBinomialLikelihood(reader, features, shape, rows + self.pseudo_rows)
         return PoissonLikelihood(reader, features, rate)

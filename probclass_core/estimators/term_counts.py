@@ -17,6 +17,7 @@ from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimator import (
     LikelihoodEstimator,
     choice_option,
+    notes_of,
     number_option,
     read_options,
     with_notes,
@@ -256,6 +257,12 @@ class CountEstimator(LikelihoodEstimator):
         values[place] = parameters[field].to_numpy()
         reader = replace(self.reader, vocabulary=features) if self.of_terms else self.reader
         return reader, features, count, values
+
+    def rows_of(self, parameters: pa.Table, classes: pa.Array) -> FloatArray:
+        """The note ``rows`` in the order of ``classes``; it stands in that of the table."""
+        place = label_codes(classes, pc.unique(parameters["class"]))
+        rows: FloatArray = np.array(notes_of(parameters)["rows"])[place]
+        return rows
 
     def refuse_improper_prior(self, *options: str) -> None:
         """For the evidence.

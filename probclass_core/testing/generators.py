@@ -1,0 +1,158 @@
+"""Tables made to break an estimator, as Hypothesis strategies.
+
+A `Column` says what values a column may take: `numbers`, `categories`, `counts`, `words` make the
+usual ones. Every table draws for each of them a mood, such as "all the same" or "far from zero",
+so that rare cases are not rare here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from probclass_core.testing.trial import LABEL, WEIGHT
+
+Cells = st.SearchStrategy[Any]
+
+_MOST_STEPS = 800
+"""Numbers are eighths of whole ones, so that sums of them are exact, in float32 too."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column may hold.
+
+    Attributes:
+        type: its Arrow type.
+        moods: strategies of a value, of which each table uses one.
+        far: strategy of a value in rows to score: what training never saw, as far out as it goes.
+    """
+
+    type: pa.DataType
+    moods: Sequence[Cells]
+    far: Cells
+
+
+def numbers(at_least: float | None = None, at_most: float | None = None) -> Column:
+    """Numbers within bounds: constant, repeating or spread out, at several scales and heights.
+
+    Args:
+        at_least: the smallest; none where there is no bound.
+        at_most: the largest.
+    """
+    low = -_MOST_STEPS if at_least is None else int(8 * at_least)
+    high = _MOST_STEPS + low if at_most is None else int(8 * at_most)
+    middle = (low + high) // 2
+    eighths = st.integers(low, high).map(lambda steps: steps / 8)
+    few = st.integers(middle, min(middle + 16, high)).map(lambda steps: steps / 8)
+    moods = [eighths, eighths, few, st.just(middle / 8)]
+    if at_most is None:
+        moods += [_scaled(eighths, 2.0**-20), _scaled(eighths, 2.0**300)]
+    if at_least is None and at_most is None:
+        moods.append(eighths.map(lambda value: value + 1e6))
+    edges = [0.0, -0.0, 5e-324, -1e-160, 1.0, -7e3, 1e6, 1e100, -1e154, 1e200, 1.7e308, -1.7e308]
+    inside = [edge for edge in edges if _within(edge, at_least, at_most)]
+    return Column(pa.float64(), moods, st.sampled_from([*inside, middle / 8]) | eighths)
+
+
+def categories(values: Sequence[str] = ("", "b", "3", "ß"), unseen: str = "never seen") -> Column:
+    """Text: one value only, or any of a few.
+
+    Args:
+        values: in training.
+        unseen: a value that only rows to score have.
+    """
+    one, any_of = st.just(values[-1]), st.sampled_from(list(values))
+    return Column(pa.string(), [one, any_of, any_of], st.sampled_from([*values, unseen]))
+
+
+def counts(largest: int = 2**20) -> Column:
+    """Whole numbers of at least 0, as float64: all 0, small, or some as large as ``largest``."""
+    few, many, far = [0, 0, 1, 2, 7], [0, 3, largest], [0, 1, 170, largest]
+    usual, wide, outside = (
+        st.sampled_from([float(value) for value in values if value <= largest])
+        for values in (few, many, far)
+    )
+    return Column(pa.float64(), [st.just(0.0), usual, usual, wide], outside)
+
+
+def words(values: Sequence[str] = ("", "b", "3", "ß"), unseen: str = "never seen") -> Column:
+    """Lists of words, some of them empty, with null words and repeated ones."""
+    listed = [
+        st.lists(st.sampled_from([*values, *more, None]), max_size=5) for more in ((), [unseen])
+    ]
+    return Column(pa.list_(pa.string()), listed[:1], listed[1])
+
+
+def tables(columns: Mapping[str, Column]) -> st.SearchStrategy[pa.Table]:
+    """Rows to train on: two classes or three, of each two complete rows to begin with.
+
+    After them come rows of any class or none, with gaps, and every row has a weight of 0 to 3.
+
+    Args:
+        columns: by name.
+    """
+    starts = st.sampled_from([["a", "b"] * 2, ["b", "a", "c"] * 2, ["a", "a", "b", "b"]])
+    return starts.flatmap(lambda start: _tables(columns, start))
+
+
+@st.composite
+def parts(draw: st.DrawFn, columns: Mapping[str, Column]) -> list[pa.Table]:
+    """Rows to train on in two to four parts, of which some are empty or a single row."""
+    table = draw(tables(columns))
+    cuts = st.lists(st.integers(0, table.num_rows), min_size=1, max_size=3)
+    edges = [0, *sorted(draw(cuts)), table.num_rows]
+    return [table.slice(start, end - start) for start, end in itertools.pairwise(edges)]
+
+
+@st.composite
+def far_rows(draw: st.DrawFn, columns: Mapping[str, Column]) -> pa.Table:
+    """Rows to score: values as far out as they go, that training never saw, and nulls."""
+    size = draw(st.integers(0, 6))
+    return pa.table(
+        {
+            name: _array(draw, column.far | st.none(), size, column.type)
+            for name, column in columns.items()
+        }
+    )
+
+
+INPUTS: Mapping[str, Callable[[Mapping[str, Column]], st.SearchStrategy[Any]]] = {
+    "table": tables,
+    "parts": parts,
+    "rows": far_rows,
+}
+"""Strategies of what a law may need, by the name of its argument."""
+
+
+@st.composite
+def _tables(draw: st.DrawFn, columns: Mapping[str, Column], start: Sequence[str]) -> pa.Table:
+    more = draw(st.lists(st.sampled_from([*start, None]), max_size=8))
+    size = len(start) + len(more)
+    data = {
+        LABEL: pa.array([*start, *more], pa.string()),
+        WEIGHT: _array(draw, st.integers(0, 3), size, pa.int64()),
+    }
+    for name, column in columns.items():
+        mood = column.moods[draw(st.integers(0, len(column.moods) - 1))]
+        complete = _array(draw, mood, len(start), column.type)
+        gappy = _array(draw, mood | st.none(), len(more), column.type)
+        data[name] = pa.concat_arrays([complete, gappy])
+    return pa.table(data)
+
+
+def _array(draw: st.DrawFn, cell: Cells, size: int, kind: pa.DataType) -> pa.Array:
+    return pa.array(draw(st.lists(cell, min_size=size, max_size=size)), kind)
+
+
+def _scaled(cells: Cells, scale: float) -> Cells:
+    return cells.map(lambda value: value * scale)
+
+
+def _within(value: float, at_least: float | None, at_most: float | None) -> bool:
+    return (at_least is None or value >= at_least) and (at_most is None or value <= at_most)

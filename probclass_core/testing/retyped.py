@@ -1,0 +1,106 @@
+"""The same values in other Arrow types and layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Cast = Callable[[pa.ChunkedArray], pa.ChunkedArray | None]
+
+
+def retyped(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    """The table with the columns in every type that holds all their values exactly.
+
+    Yields:
+        What was made of them, in words, and the table; nothing where no column can be made that.
+    """
+    for name, cast in _CASTS.items():
+        cast_columns = {column: cast(table[column]) for column in columns}
+        if any(cells is not None for cells in cast_columns.values()):
+            yield name, _with(table, cast_columns)
+    yield (
+        "a slice of a longer table",
+        pa.concat_tables([table, table]).combine_chunks().slice(table.num_rows),
+    )
+    yield "chunks, some of them empty", pa.concat_tables([table[:1], table[1:1], table[1:]])
+
+
+def nan_for_null(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The table with NaN for the nulls of its floating columns."""
+    return _with(
+        table,
+        {
+            column: pc.fill_null(table[column], np.nan)
+            for column in columns
+            if pa.types.is_floating(table[column].type)
+        },
+    )
+
+
+def _with(table: pa.Table, columns: Mapping[str, pa.ChunkedArray | None]) -> pa.Table:
+    for name, cells in columns.items():
+        if cells is not None:
+            table = table.set_column(table.schema.get_field_index(name), name, cells)
+    return table
+
+
+def _numbers_as(kind: pa.DataType) -> Cast:
+    """Numbers in another type, if it holds them all."""
+
+    def cast(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+        numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+        if not numeric or column.type == kind or (_is_whole(column.type) and not _is_whole(kind)):
+            return None  # whole numbers may be categories, floats never are
+        try:
+            other = column.cast(kind)
+        except pa.ArrowInvalid:
+            return None
+        return other if other.cast(column.type).equals(column) else None
+
+    return cast
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind))
+
+
+def _text_as(kind: pa.DataType) -> Cast:
+    return lambda column: column.cast(kind) if pa.types.is_string(column.type) else None
+
+
+def _as_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """With small codes, and the first value listed twice, as joined dictionaries may have it."""
+    if pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
+        return None
+    encoded = column.combine_chunks().dictionary_encode()
+    values = pa.concat_arrays([encoded.dictionary.slice(0, 1), encoded.dictionary])
+    shift = len(values) - len(encoded.dictionary)
+    codes = pc.add(encoded.indices, pa.scalar(shift, encoded.indices.type)).cast(pa.int8())
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, values)])
+
+
+def _as_plain(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else None
+
+
+def _as_large_lists(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    if not pa.types.is_list(column.type):
+        return None
+    return column.cast(pa.large_list(column.type.value_field))
+
+
+_CASTS: Mapping[str, Cast] = {
+    "float32": _numbers_as(pa.float32()),
+    "int64": _numbers_as(pa.int64()),
+    "int16": _numbers_as(pa.int16()),
+    "uint8": _numbers_as(pa.uint8()),
+    "large_string": _text_as(pa.large_string()),
+    "string_view": _text_as(pa.string_view()),
+    "dictionaries": _as_dictionary,
+    "plain values": _as_plain,
+    "large lists": _as_large_lists,
+}
+"""What may be made of a column: the column, or none where it cannot be that."""

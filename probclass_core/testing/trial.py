@@ -1,0 +1,137 @@
+"""What a law is tried on: an estimator, with the columns and options of one block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrays import label_codes
+from probclass_core.errors import DataError, SpecError
+from probclass_core.estimator import EstimatorPlugin, Likelihood, LikelihoodEstimator
+from probclass_core.model import Model
+from probclass_core.pipeline import fit, summarize
+from probclass_core.plugins import trying
+from probclass_core.spec import Block, ModelSpec
+from probclass_core.statistics import Statistics, bind
+from probclass_core.tables.memory import MemoryTable
+from probclass_core.tables.table import Plan
+
+LABEL, WEIGHT = "(label)", "(weight)"
+"""Names of the columns that a law's tables have beside the estimator's own."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An estimator with the columns and options of one block, on the whole road.
+
+    Attributes:
+        plugin: what the estimator's distribution registers; it need not be installed.
+        columns: of the block.
+        options: of the block.
+        tolerance: two log-likelihoods that differ by less than this fraction, or by less than so
+            many nats, are the same; so are parameters by this fraction of their column's largest.
+    """
+
+    plugin: EstimatorPlugin
+    columns: Sequence[str]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: float = 1e-6
+
+    def spec(self, *, weighted: bool = False) -> ModelSpec:
+        """A model of this one block."""
+        block = Block(self.plugin.name, self.columns, self.plugin.name, **self.options)
+        return ModelSpec(LABEL, [block], weight=WEIGHT if weighted else None)
+
+    def summarize(self, source: Any, *, weighted: bool = False) -> Statistics:
+        """Statistics of a model of this block; the weights count only if ``weighted``."""
+        return summarize(source, self.spec(weighted=weighted))
+
+    def fit(self, source: Any, *, workers: int = 1) -> Model:
+        """A model of this block."""
+        return fit(source, self.spec(), workers=workers)
+
+    def carries(self, table: pa.Table) -> bool:
+        """Whether the rows carry a model: an estimator may refuse a feature without values."""
+        with trying(self.plugin):
+            try:
+                self.fit(table)
+            except DataError:
+                return False
+            return True
+
+    def without(self, column: str) -> Trial | None:
+        """The same of the other columns; none where there are none, or an option speaks of it."""
+        rest = [name for name in self.columns if name != column]
+        less = replace(self, columns=rest)
+        try:
+            bind(less.spec(), pa.schema([(name, pa.null()) for name in rest]))
+        except SpecError:
+            return None
+        return less
+
+    def estimator(self, statistics: Statistics | Model) -> LikelihoodEstimator:
+        """A new one, as training makes it."""
+        return bind(self.spec(), statistics.features)[self.plugin.name]
+
+    def block(self, statistics: Statistics) -> pa.Table:
+        """The estimator's own statistics."""
+        return statistics.blocks[self.plugin.name]
+
+    def with_block(self, statistics: Statistics, table: pa.Table) -> Statistics:
+        """The statistics with another table in place of the estimator's own."""
+        return replace(statistics, blocks={self.plugin.name: table})
+
+    def likelihood(self, model: Model) -> Likelihood:
+        """The compiled likelihood of a model."""
+        return model.likelihoods[self.plugin.name]
+
+    def log_likelihood(self, model: Model, rows: pa.Table) -> np.ndarray:
+        """log p(x | c) of every row, ``(n, k)``."""
+        return model.log_likelihood_by_block(rows)[:, :, 0]
+
+    def batch(self, rows: pa.Table) -> pa.RecordBatch:
+        """The block's columns as one batch."""
+        rows = rows.select(list(self.columns)).combine_chunks()
+        batches = rows.to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+class InParts(MemoryTable):
+    """A table in memory of which every part is read by whichever worker is free.
+
+    Args:
+        parts: of one schema.
+    """
+
+    def __init__(self, parts: Sequence[pa.Table]) -> None:
+        super().__init__(pa.concat_tables(parts))
+        self._parts = parts
+
+    def plan(self, columns: Sequence[str] | None = None, **rows: Any) -> Plan:
+        plan = super().plan(columns, **rows)
+        names = plan.schema.names
+        return replace(plan, fragments=[_Part(part.select(names)) for part in self._parts])
+
+
+@dataclass(frozen=True)
+class _Part:
+    table: pa.Table
+    digest: None = None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        yield from self.table.to_batches()
+
+
+def labelled_batch(trial: Trial, table: pa.Table) -> tuple[pa.RecordBatch, pa.DictionaryArray]:
+    """The block's columns of the rows that have a label, and the labels, as training gives them."""
+    table = table.filter(table[LABEL].is_valid()).combine_chunks()
+    return trial.batch(table), table[LABEL].combine_chunks().dictionary_encode()
+
+
+def rows_of_class(table: pa.Table, label: Any) -> pa.Table:
+    """The rows of one class."""
+    return table.filter(pa.array(label_codes(table[LABEL], pa.array([label])) == 0))

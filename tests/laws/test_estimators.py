@@ -1,0 +1,99 @@
+"""The built-in estimators under the kit that other authors use: every law, every estimator."""
+
+from __future__ import annotations
+
+from samples import OPTIONS
+
+from probclass_core.plugins import find_estimator
+from probclass_core.testing.generators import categories, counts, numbers, words
+from probclass_core.testing.suite import EstimatorLaws
+
+NUMBERS = {"x": numbers(), "y": numbers()}
+CATEGORIES = {"u": categories(), "v": categories()}
+COUNTS = {"i": counts(), "j": counts()}
+TERMS = {"words": words()}
+FLAGS = {"i": counts(largest=1), "j": counts(largest=1)}
+DOMAINS = {"domain": {"u": ["", "b", "3", "ß"], "v": ["", "b", "3", "ß"]}}
+VOCABULARY = {"vocabulary": ["", "b", "3", "ß"]}
+FEW_CELLS = [{"cells": 4, **options} for options in OPTIONS["discretized"]]
+NORMAL_PRIOR = {"conjugate_prior": {"mean": 0.0, "variance": 1.0}}
+
+
+class TestGaussianDiagonal(EstimatorLaws):
+    plugin = find_estimator("gaussian_diagonal")
+    columns = NUMBERS
+    options = OPTIONS["gaussian_diagonal"]
+    declared_prior = NORMAL_PRIOR
+
+
+class TestGaussianFull(EstimatorLaws):
+    plugin = find_estimator("gaussian_full")
+    columns = NUMBERS
+    options = OPTIONS["gaussian_full"]
+    declared_prior = NORMAL_PRIOR
+
+
+class TestGaussianShared(EstimatorLaws):
+    plugin = find_estimator("gaussian_shared")
+    columns = NUMBERS
+    options = OPTIONS["gaussian_shared"]
+    declared_prior = NORMAL_PRIOR
+    evidence_adds_up = False  # of one covariance for all classes
+
+
+class TestCategorical(EstimatorLaws):
+    plugin = find_estimator("categorical")
+    columns = CATEGORIES
+    options = OPTIONS["categorical"]
+    declared_prior = DOMAINS
+
+
+class TestCategoricalJoint(EstimatorLaws):
+    plugin = find_estimator("categorical_joint")
+    columns = CATEGORIES
+    options = OPTIONS["categorical_joint"]
+    declared_prior = DOMAINS
+
+
+class TestDiscretized(EstimatorLaws):
+    plugin = find_estimator("discretized")
+    columns = NUMBERS
+    options = FEW_CELLS
+
+
+class TestBernoulli(EstimatorLaws):
+    plugin = find_estimator("bernoulli")
+    columns = FLAGS  # its linear form is of presence
+    options = OPTIONS["bernoulli"]
+
+
+class TestBernoulliOfTerms(EstimatorLaws):
+    plugin = find_estimator("bernoulli")
+    columns = TERMS
+    options = OPTIONS["bernoulli_of_terms"]
+    declared_prior = VOCABULARY
+
+
+class TestMultinomial(EstimatorLaws):
+    plugin = find_estimator("multinomial")
+    columns = COUNTS
+    options = OPTIONS["multinomial"]
+
+
+class TestMultinomialOfTerms(EstimatorLaws):
+    plugin = find_estimator("multinomial")
+    columns = TERMS
+    options = OPTIONS["multinomial_of_terms"]
+    declared_prior = VOCABULARY
+
+
+class TestPoisson(EstimatorLaws):
+    plugin = find_estimator("poisson")
+    columns = COUNTS
+    options = OPTIONS["poisson"]
+
+
+class TestKnnDensity(EstimatorLaws):
+    plugin = find_estimator("knn_density")
+    columns = NUMBERS
+    options = OPTIONS["knn_density"]
