@@ -11,6 +11,7 @@ from benchmarks.case import Case
 FAMILIES = (
     "train_gaussian",
     "train_categorical",
+    "retrain",
     "score",
     "memory",
     "knn",

@@ -2,6 +2,7 @@
 
 train_gaussian     diagonal and full normals from Parquet
 train_categorical  text columns from Parquet
+retrain            a window of days after one new day, with kept statistics
 score              Parquet in, posteriors in Parquet out
 memory             peak memory as rows grow
 knn                nearest neighbours, from low dimension to high

@@ -5,7 +5,7 @@ A map of the folder, in reading order:
 - `refs`: names, aliases and references such as ``air@champion``; what they resolve to.
 - `files`: the few things a store asks of a file system, for a local folder and for fsspec.
 - `model_store`: `ModelStore`, which saves, loads, lists and promotes.
-- `packed`: a bundle as one file.
+- `packed`: tables as one file.
 - `statistics_cache`: `StatisticsCache`, which keeps the statistics of fragments.
 
 What a model looks like as files is told in `probclass_core.bundle`. On disk:

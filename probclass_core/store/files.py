@@ -79,7 +79,7 @@ class LocalFiles:
         self._root = root.absolute()
 
     def place(self, path: str) -> str:
-        return str(self._root / path)
+        return f"{self._root}{os.sep}{path}" if path else str(self._root)
 
     def names(self, folder: str) -> list[str]:
         path = self._root / folder
@@ -92,7 +92,8 @@ class LocalFiles:
             return (self._root / path).is_file()
 
     def read(self, path: str) -> Buffer:
-        with _refusals("read", self.place(path)), pa.memory_map(self.place(path)) as file:
+        place = self.place(path)
+        with _refusals("read", place), pa.memory_map(place) as file:
             return file.read_buffer()
 
     def write(self, path: str, data: Buffer, *, lasting: bool = True) -> None:

@@ -1,6 +1,6 @@
 """Statistics of fragments, kept in a model store: what was summarised once is not read again.
 
-    <store>/_statistics/<digest of the summary>/<2 digits>/<digest of the fragment>.bundle
+    <store>/_statistics/<digest of the summary>/<2 digits>/<digest of the fragment>.packed
 
 The digest of the summary covers what ``summarize`` depends on, and no more: label, weight, blocks,
 the versions of their estimators, and the release of probclass. A prior is no part of it. An entry
@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 import probclass_core
-from probclass_core.bundle import Buffer, Bundle
+from probclass_core.bundle import Buffer
 from probclass_core.errors import SpecError, StoreError
 from probclass_core.plugins import find_estimator, registry
 from probclass_core.spec import ModelSpec
@@ -37,7 +37,7 @@ CacheOption = ModelStore | str | os.PathLike[str] | bool | None
 """Where statistics are kept: a model store or its URI; `True` is that of ``PROBCLASS_STORE``."""
 
 _FOLDER = "_statistics"  # a model's name begins with a letter or digit
-_SUFFIX = ".bundle"
+_SUFFIX = ".packed"
 _FORMAT = 1
 """Of the entries; to be raised when they change their shape."""
 
@@ -157,19 +157,17 @@ class StatisticsCache:
     def _entry(self, path: str, summary: str, fragment: str) -> CacheEntry:
         data = self._files.read(path)
         try:
-            bundle = unpack(data, where=self._files.place(path))
-            content, stored = bundle.content, bundle.provenance["stored"]
-            datetime.fromisoformat(stored)
-            of = content["summary"]
-            named_so = (of["digest"], content["fragment"]) == (summary, fragment)
+            told, _ = unpack(data, where=self._files.place(path))
+            of = told["summary"]
+            named_so = (of["digest"], told["fragment"]) == (summary, fragment)
             return CacheEntry(
                 summary=summary,
                 fragment=fragment,
                 bytes=len(data),
                 label=of["label"],
                 estimators=tuple(of["estimators"]),
-                rows=content["rows"],
-                stored=stored,
+                rows=told["rows"],
+                stored=told["stored"],
                 stale=_stale(of) if named_so else "not what its name says",
             )
         except (StoreError, LookupError, TypeError, ValueError):
@@ -236,21 +234,18 @@ class KeptStatistics:
         """
         if fragment is None or not self._usable:
             return
-        bundle = Bundle(
-            kind="statistics",
-            content={
-                "summary": self._summary,
-                "fragment": fragment,
-                "features": self._types,
-                "rows": statistics.rows,
-                "null_labels": statistics.null_labels,
-            },
-            tables={"classes": statistics.classes, **statistics.blocks},
-            provenance={"stored": datetime.now(UTC).isoformat(timespec="seconds")},
-        )
+        told = {
+            "summary": self._summary,
+            "fragment": fragment,
+            "features": self._types,
+            "rows": statistics.rows,
+            "null_labels": statistics.null_labels,
+            "stored": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        packed = pack(told, {"classes": statistics.classes, **statistics.blocks})
         try:
             # What a power cut leaves of it is found to be damaged: no need to wait for the disk.
-            self._files.write(self._path(fragment), pack(bundle), lasting=False)
+            self._files.write(self._path(fragment), packed, lasting=False)
         except (StoreError, FileNotFoundError) as error:
             self._refused(error)
 
@@ -265,19 +260,18 @@ class KeptStatistics:
         return f"{self._folder}/{fragment[:2]}/{fragment}{_SUFFIX}"
 
     def _checked(self, data: Buffer, where: str, fragment: str) -> Statistics:
-        bundle = unpack(data, where=where)
-        content, tables = bundle.content, dict(bundle.tables)
+        told, tables = unpack(data, where=where)
         expected = {"summary": self._summary, "fragment": fragment, "features": self._types}
         for name, value in expected.items():
-            if content.get(name) != value:
+            if told.get(name) != value:
                 raise StoreError(f"{where} is of another {name}.")
         return Statistics(
             spec=self._spec,
             features=self._features,
             classes=tables.pop("classes"),
             blocks=tables,
-            rows=content["rows"],
-            null_labels=content["null_labels"],
+            rows=told["rows"],
+            null_labels=told["null_labels"],
         )
 
 

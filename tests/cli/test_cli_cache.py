@@ -42,7 +42,7 @@ def test_what_is_kept_is_listed_model_by_model(probclass: Any, lake: Path) -> No
     (listed,) = probclass("cache", "ls", "--json").json["summaries"]
     assert (listed["label"], listed["estimators"]) == ("air", ["gaussian_diagonal"])
     assert (listed["entries"], listed["rows"], listed["stale"]) == (4, 12, 0)
-    assert listed["bytes"] == sum(path.stat().st_size for path in Path("models").rglob("*.bundle"))
+    assert listed["bytes"] == sum(path.stat().st_size for path in Path("models").rglob("*.packed"))
     assert listed["oldest"] <= listed["newest"]
     shown = probclass.done("cache", "ls").out
     assert listed["summary"][:12] in shown
@@ -52,7 +52,7 @@ def test_what_is_kept_is_listed_model_by_model(probclass: Any, lake: Path) -> No
 
 def test_gc_removes_what_no_fit_would_use(probclass: Any, lake: Path) -> None:
     probclass.done(*AUTO, "--cache")
-    damaged = sorted(Path("models").rglob("*.bundle"))[2]
+    damaged = sorted(Path("models").rglob("*.packed"))[2]
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert probclass("cache", "ls", "--json").json["summaries"][0]["stale"] == 1
     dry = probclass("cache", "gc", "--dry-run", "--json").json
@@ -70,7 +70,7 @@ def test_gc_removes_what_no_fit_would_use(probclass: Any, lake: Path) -> None:
 
 def test_damage_is_a_warning_and_no_error(probclass: Any, lake: Path) -> None:
     probclass.done(*AUTO, "--cache")
-    damaged = sorted(Path("models").rglob("*.bundle"))[0]
+    damaged = sorted(Path("models").rglob("*.packed"))[0]
     damaged.write_bytes(b"")
     ran = probclass(*AUTO, "--cache")
     assert ran.code == 0

@@ -255,7 +255,7 @@ def test_a_damaged_entry_is_told_of_and_computed_anew(
     lake: Path, store: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fitted(lake, store)
-    first, second = sorted(store.rglob("*.bundle"))[:2]
+    first, second = sorted(store.rglob("*.packed"))[:2]
     data = bytearray(first.read_bytes())
     if damage == "flipped":
         data[-100] ^= 1
@@ -279,7 +279,7 @@ def test_a_damaged_entry_is_told_of_and_computed_anew(
 
 def test_every_cut_and_flip_of_an_entry_is_noticed(lake: Path, store: Path) -> None:
     pc.fit(lake, SPEC, partition={"day": DAYS[0]}, cache=store)
-    (path,) = store.rglob("*.bundle")
+    (path,) = store.rglob("*.packed")
     whole = path.read_bytes()
     true = pc.summarize(lake, SPEC, partition={"day": DAYS[0]})
     for place in range(0, len(whole), 37):
