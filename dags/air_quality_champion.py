@@ -18,7 +18,7 @@ from probclass_airflow import train_task_group
 @dag(
     doc_md=__doc__,
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
-    # A champion is judged against the one before it.
+    # A champion is judged against the one before it; backfill with --max-active-runs 1.
     max_active_runs=1,
     **MONTHLY,
 )

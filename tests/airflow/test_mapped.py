@@ -22,6 +22,7 @@ from probclass_airflow import (
     ProbClassMergeOperator,
     ProbClassPlanPartitionsOperator,
     ProbClassPlanShardsOperator,
+    ProbClassScoreOperator,
     ProbClassSummarizeOperator,
     score_task_group,
     train_task_group,
@@ -296,3 +297,27 @@ def test_a_stopped_merge_saves_no_model(run: Any, lake: str, store: pc.ModelStor
     )
     assert (task.state, task.result, task.events) == ("failed", None, {})
     assert store.models() == []
+
+
+def test_a_model_of_another_schema_scores_nothing(
+    run_dag: Callable[..., Any], lake: str, store: pc.ModelStore, tmp_path: Path
+) -> None:
+    rows = {"air": ["good", "unhealthy"] * 3, "dew_point_c": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    spec = pc.ModelSpec(label="air", blocks=(pc.Block("gaussian_diagonal", ["dew_point_c"]),))
+    store.save(pc.fit(rows, spec), "other")
+    sink = tmp_path / "scored"
+    fields = {"source": lake, "store": store.uri, "model": "other", "sink": str(sink)}
+    with pytest.raises(AirflowFailException, match="'dew_point_c'") as caught:
+        by_hand(ProbClassScoreOperator, partition={"month": "2013-01"}, **fields)
+    assert "\n" not in str(caught.value)
+    with DAG("other_schema", schedule=None) as dag:
+        score_task_group(
+            partitions=[("month", "in", ["2013-01", "2013-02"])],
+            default_args={"retries": 2, "retry_delay": timedelta(0)},
+            **fields,
+        )
+    ran = run_dag(dag)
+    assert ran["score.plan"].state == "success"
+    tasks = [ran[f"score.score[{index}]"] for index in range(2)]
+    assert [(task.state, task.tries, task.result) for task in tasks] == [("failed", 1, None)] * 2
+    assert not sink.exists()
