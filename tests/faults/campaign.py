@@ -156,7 +156,8 @@ def iceberg_table(ref: pc.TableRef) -> Table:
 def files_of_iceberg(folder: Path) -> set[Path]:
     """Metadata as a whole: what a killed commit leaves of it cannot be told from another's work."""
     table = iceberg_table(iceberg_place(folder))
-    manifests = [each for snap in table.snapshots() for each in snap.manifests(table.io)]
+    listed = [each for snapshot in table.snapshots() for each in snapshot.manifests(table.io)]
+    manifests = {manifest.manifest_path: manifest for manifest in listed}.values()
     entries = [e for each in manifests for e in each.fetch_manifest_entry(table.io, False)]
     named = {Path(entry.data_file.file_path.removeprefix("file://")) for entry in entries}
     metadata = Path(table.location().removeprefix("file://")) / "metadata"
