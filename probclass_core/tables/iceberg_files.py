@@ -6,11 +6,9 @@ have lost rows to position deletes, are restored batch by batch.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
@@ -103,9 +101,7 @@ class IcebergFiles(DatasetTable):
         if not len(lost) and not self._named_otherwise(rows.piece):
             return rows
         names = self._names_in(rows.piece.physical_schema)
-        # A digest names columns as the table does; what they are in the file is for us to add.
-        digest = rows.digest and sha256(json.dumps([rows.digest, names]).encode()).hexdigest()
-        return RestoredRows(**{**vars(rows), "digest": digest}, names=names, lost=lost)
+        return RestoredRows(**vars(rows), names=names, lost=lost)
 
     def _named_otherwise(self, piece: ds.Fragment) -> list[str]:
         """Columns that the file does not call as the table does, or calls another one so."""
