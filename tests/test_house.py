@@ -73,7 +73,7 @@ def test_a_file_is_short_enough_to_read(path: Path) -> None:
 def test_importing_the_core_is_cheap() -> None:
     heavy = {
         *("airflow", "fsspec", "matplotlib", "pandas", "polars", "rich", "sklearn", "typer"),
-        *("pyarrow.dataset", "scipy", "yaml"),
+        *("hypothesis", "pyarrow.dataset", "pytest", "scipy", "yaml"),
     }
     script = "import sys, probclass_core; print(*sys.modules)"
     loaded = subprocess.run(

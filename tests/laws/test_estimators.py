@@ -19,21 +19,25 @@ FEW_CELLS = [{"cells": 4, **options} for options in OPTIONS["discretized"]]
 NORMAL_PRIOR = {"conjugate_prior": {"mean": 0.0, "variance": 1.0}}
 
 
-class TestGaussianDiagonal(EstimatorLaws):
+class Laws(EstimatorLaws):
+    examples = 10
+
+
+class TestGaussianDiagonal(Laws):
     plugin = find_estimator("gaussian_diagonal")
     columns = NUMBERS
     options = OPTIONS["gaussian_diagonal"]
     declared_prior = NORMAL_PRIOR
 
 
-class TestGaussianFull(EstimatorLaws):
+class TestGaussianFull(Laws):
     plugin = find_estimator("gaussian_full")
     columns = NUMBERS
     options = OPTIONS["gaussian_full"]
     declared_prior = NORMAL_PRIOR
 
 
-class TestGaussianShared(EstimatorLaws):
+class TestGaussianShared(Laws):
     plugin = find_estimator("gaussian_shared")
     columns = NUMBERS
     options = OPTIONS["gaussian_shared"]
@@ -41,59 +45,59 @@ class TestGaussianShared(EstimatorLaws):
     evidence_adds_up = False  # of one covariance for all classes
 
 
-class TestCategorical(EstimatorLaws):
+class TestCategorical(Laws):
     plugin = find_estimator("categorical")
     columns = CATEGORIES
     options = OPTIONS["categorical"]
     declared_prior = DOMAINS
 
 
-class TestCategoricalJoint(EstimatorLaws):
+class TestCategoricalJoint(Laws):
     plugin = find_estimator("categorical_joint")
     columns = CATEGORIES
     options = OPTIONS["categorical_joint"]
     declared_prior = DOMAINS
 
 
-class TestDiscretized(EstimatorLaws):
+class TestDiscretized(Laws):
     plugin = find_estimator("discretized")
     columns = NUMBERS
     options = FEW_CELLS
 
 
-class TestBernoulli(EstimatorLaws):
+class TestBernoulli(Laws):
     plugin = find_estimator("bernoulli")
     columns = FLAGS  # its linear form is of presence
     options = OPTIONS["bernoulli"]
 
 
-class TestBernoulliOfTerms(EstimatorLaws):
+class TestBernoulliOfTerms(Laws):
     plugin = find_estimator("bernoulli")
     columns = TERMS
     options = OPTIONS["bernoulli_of_terms"]
     declared_prior = VOCABULARY
 
 
-class TestMultinomial(EstimatorLaws):
+class TestMultinomial(Laws):
     plugin = find_estimator("multinomial")
     columns = COUNTS
     options = OPTIONS["multinomial"]
 
 
-class TestMultinomialOfTerms(EstimatorLaws):
+class TestMultinomialOfTerms(Laws):
     plugin = find_estimator("multinomial")
     columns = TERMS
     options = OPTIONS["multinomial_of_terms"]
     declared_prior = VOCABULARY
 
 
-class TestPoisson(EstimatorLaws):
+class TestPoisson(Laws):
     plugin = find_estimator("poisson")
     columns = COUNTS
     options = OPTIONS["poisson"]
 
 
-class TestKnnDensity(EstimatorLaws):
+class TestKnnDensity(Laws):
     plugin = find_estimator("knn_density")
     columns = NUMBERS
     options = OPTIONS["knn_density"]
