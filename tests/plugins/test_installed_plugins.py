@@ -240,9 +240,7 @@ for source, sink in [
     same, only_read, unknown, missing = done.stdout.splitlines()
     assert same == "True"
     assert only_read.endswith("tables of format 'csv' are read, not written.")
-    assert (
-        "PluginError unknown table format 'tsv'; registered: 'csv', 'delta', 'parquet'" in unknown
-    )
+    assert "PluginError unknown table format 'tsv'; registered: 'csv', " in unknown
     assert missing.startswith("TableError cannot read")
 
 
