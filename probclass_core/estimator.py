@@ -133,9 +133,10 @@ class LikelihoodEstimator(ABC):
     def log_evidence(self, statistics: pa.Table) -> float:
         """log p(data | classes, estimator), parameters integrated out, in nats.
 
-        The sum over classes of the marginal likelihood of the rows of each, under the estimator's
-        conjugate prior and with all constants: differences between estimators that model the same
-        columns are log Bayes factors. A class without rows adds 0; a weight is a number of rows.
+        The marginal likelihood of the rows given their classes, under the estimator's conjugate
+        prior and with all constants: differences between estimators that model the same columns are
+        log Bayes factors. It is a sum over classes where they share no parameter. A class without
+        rows adds 0; a weight is a number of rows.
 
         Raises:
             NotSupportedError: unless the estimator overrides this.

@@ -147,7 +147,7 @@ def _card(found: TableInspection) -> dict[str, Any]:
     card = {
         "table": found.uri,
         "format": found.format,
-        "version": found.version,
+        "version": None if found.version is None else str(found.version),  # to be typed back
         "partitions": _span(found.partitions),
         "rows": found.rows,
     }
