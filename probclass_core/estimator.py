@@ -232,6 +232,23 @@ def choice_option(estimator: str, key: str, value: Any, choices: Sequence[str]) 
     return str(value)
 
 
+def table_option(estimator: str, key: str, value: Any, columns: Sequence[str]) -> Mapping[str, Any]:
+    """An option that is a table keyed by columns of the block.
+
+    Raises:
+        SpecError: it is no table, or names another column.
+    """
+    if not isinstance(value, Mapping):
+        raise SpecError(f"{estimator}: {key} must be a table keyed by column, got {value!r}.")
+    for column in value:
+        if column not in columns:
+            raise SpecError(
+                f"{estimator}: {key} names column {column!r}, which is not in the block; "
+                f"it has {one_of(columns)}."
+            )
+    return value
+
+
 def require_types(
     estimator: str, features: pa.Schema, accepts: Callable[[pa.DataType], bool], wanted: str
 ) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from probclass_core.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
-from probclass_core.estimator import choice_option, number_option
+from probclass_core.estimator import choice_option, number_option, table_option
 from probclass_core.spec import category_text
 
 CATEGORICAL_DEFAULTS = {
@@ -162,7 +162,7 @@ def refuse_unseen(
 
 
 def _read_domain(estimator: str, columns: Sequence[str], given: Any) -> dict[str, list[str]]:
-    _check_table(estimator, columns, "domain", given)
+    table_option(estimator, "domain", given, columns)
     domain = {}
     for column, values in given.items():
         if not isinstance(values, Sequence) or isinstance(values, str) or not values:
@@ -182,7 +182,7 @@ def _read_pseudo_count(
     if not isinstance(given, Mapping):
         number_option(estimator, "pseudo_count", given)
         return dict.fromkeys(columns, float(given))
-    _check_table(estimator, columns, "pseudo_count", given)
+    table_option(estimator, "pseudo_count", given, columns)
     counts: dict[str, float | dict[str, float]] = {}
     for column in columns:
         count = given.get(column, CATEGORICAL_DEFAULTS["pseudo_count"])
@@ -195,14 +195,3 @@ def _read_pseudo_count(
         else:
             counts[column] = number_option(estimator, key, count)
     return counts
-
-
-def _check_table(estimator: str, columns: Sequence[str], option: str, given: Any) -> None:
-    if not isinstance(given, Mapping):
-        raise SpecError(f"{estimator}: {option} must be a table keyed by column, got {given!r}.")
-    for column in given:
-        if column not in columns:
-            raise SpecError(
-                f"{estimator}: {option} names column {column!r}, which is not in the block; "
-                f"it has {one_of(columns)}."
-            )

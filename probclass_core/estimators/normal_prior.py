@@ -10,6 +10,7 @@ import numpy as np
 
 from probclass_core.arrays import FloatArray
 from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.estimator import table_option
 from probclass_core.estimators.normal_checks import feature_scale
 from probclass_core.evidence import NormalPrior
 from probclass_core.moments import Moments, pooled
@@ -71,15 +72,10 @@ class ConjugatePrior:
             values = given.get(key, {})
             if not isinstance(values, Mapping):
                 return dict.fromkeys(features, number(key, values, above))
-            for column in values:
-                if column not in features:
-                    raise SpecError(
-                        f"{estimator}: {key} of conjugate_prior names column {column!r}, which is "
-                        f"not in the block; it has {one_of(features)}."
-                    )
+            named = table_option(estimator, f"{key} of conjugate_prior", values, features)
             return {
                 column: number(f"{key} ({column!r})", value, above)
-                for column, value in values.items()
+                for column, value in named.items()
             }
 
         return cls(
