@@ -26,12 +26,14 @@ from probclass_core.table_format import Leftover, TableRef
 from probclass_core.tables.delta import opened, said_by_delta
 
 # On a local disk delta-rs writes to a name that ends so, and hides it until the file is whole.
-_OURS = re.compile(r"(?:.*/)?part-[0-9a-f]{32}\.parquet(?:#\d+)?")
 _LOG = "_delta_log"
+_OURS = re.compile(rf"(?:.*/)?part-[0-9a-f]{{32}}\.parquet(?:#\d+)?|{_LOG}/[^/]+#\d+")
 
 
 def delta_leftovers(ref: TableRef) -> list[Leftover]:
     """Files that writers of ours made and never committed, those still at work included.
+
+    Among them what delta-rs itself was writing into the log, under a name that no reader looks at.
 
     What any version that can still be read names is kept, and so is what the log says was removed:
     that is for ``VACUUM``.

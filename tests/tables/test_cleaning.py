@@ -97,6 +97,7 @@ def test_files_that_no_version_of_a_delta_table_names(delta: Path, checkpointed:
         DeltaTable(delta).create_checkpoint()
     some = next(delta.rglob("*.parquet")).read_bytes()
     left = [
+        delta / "_delta_log" / f"{4:020}.json#1",
         delta / "month=2014-01" / f"part-{uuid.uuid4().hex}.parquet",
         delta / "month=2014-02" / f"part-{uuid.uuid4().hex}.parquet#1",
     ]
