@@ -6,6 +6,7 @@ to be killed at; without it a few of each will do. ``make faults`` is the whole 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -27,19 +28,33 @@ import probclass_core as pc
 WHOLE = "PROBCLASS_KILLS" in os.environ
 KILLS = int(os.environ.get("PROBCLASS_KILLS", "4"))
 NEVER = 60.0
+WAVE = 25
+"""Strikes on one table; the next wave gets a new one, for every look reads the whole history."""
+
+
+class Tally:
+    """What was seen in all waves, and the chance that they share."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seen: Counter[str] = Counter()
+        self.chance = random.Random(0)
+
+    def report(self, kind: str) -> None:
+        told = ", ".join(f"{count} {what}" for what, count in sorted(self.seen.items()))
+        sys.stdout.write(f"{self.name}, {kind}: {told}\n")
 
 
 class Campaign:
     """Attempts on the table of one folder, and what was seen after each."""
 
-    def __init__(self, folder: Path, name: str, scorer: subprocess.Popen[str]) -> None:
+    def __init__(self, folder: Path, tally: Tally, scorer: subprocess.Popen[str]) -> None:
         self.folder = folder
-        self.name = name
-        self.format = FORMATS[name]
+        self.format = FORMATS[tally.name]
         self.scorer = scorer
         self.present = "old"
-        self.seen: Counter[str] = Counter()
-        self.chance = random.Random(0)
+        self.seen = tally.seen
+        self.chance = tally.chance
         self.lately: deque[float] = deque(maxlen=5)
 
     def attempt(self, which: str, how: str, when: float) -> dict[str, Any]:
@@ -94,16 +109,12 @@ class Campaign:
     def contents(self) -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
 
-    def report(self, kind: str) -> None:
-        told = ", ".join(f"{count} {what}" for what, count in sorted(self.seen.items()))
-        sys.stdout.write(f"{self.name}, {kind}: {told}\n")
-
 
 @contextmanager
-def campaign_on(folder: Path, name: str) -> Iterator[Campaign]:
-    arrange(folder, name)
+def campaign_on(folder: Path, tally: Tally) -> Iterator[Campaign]:
+    arrange(folder, tally.name)
     with subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("killed.py"), folder, name],
+        [sys.executable, Path(__file__).with_name("killed.py"), folder, tally.name],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -111,7 +122,7 @@ def campaign_on(folder: Path, name: str) -> Iterator[Campaign]:
     ) as scorer:
         assert scorer.stdout is not None
         assert scorer.stdout.readline() == "ready\n"
-        yield Campaign(folder, name, scorer)
+        yield Campaign(folder, tally, scorer)
         assert scorer.stdin is not None
         scorer.stdin.close()
     assert scorer.returncode == 0
@@ -119,23 +130,34 @@ def campaign_on(folder: Path, name: str) -> Iterator[Campaign]:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_killed_at_random_all_is_old_or_new(tmp_path: Path, name: str) -> None:
-    with campaign_on(tmp_path, name) as campaign:
-        for which in ("new", "old", "new"):
-            campaign.complete(which)
-        while campaign.seen["killed"] < KILLS:
-            campaign.strike("after", campaign.chance.uniform(0.0, 1.05 * campaign.usual))
-        campaign.report("at random")
-        assert campaign.seen["killed"] >= 0.3 * (campaign.seen["killed"] + campaign.seen["lived"])
+    tally = Tally(name)
+    seen = tally.seen
+    for wave in itertools.count():
+        if seen["killed"] >= KILLS:
+            break
+        with campaign_on(tmp_path / str(wave), tally) as campaign:
+            for which in ("new", "old", "new"):
+                campaign.complete(which)
+            for _ in range(WAVE):
+                if seen["killed"] < KILLS:
+                    when = tally.chance.uniform(0.0, 1.05 * campaign.usual)
+                    campaign.strike("after", when)
+    tally.report("at random")
+    assert seen["killed"] >= 0.3 * (seen["killed"] + seen["lived"])
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_killed_at_a_step_all_is_old_or_new(tmp_path: Path, name: str) -> None:
-    with campaign_on(tmp_path, name) as campaign:
+    tally = Tally(name)
+    with campaign_on(tmp_path / "steps", tally) as campaign:
         steps = int(campaign.attempt("new", "at", 10**9)["last"])
-        assert steps > 50
-        campaign.complete("new")
-        for step in range(steps) if WHOLE else range(0, steps, steps // KILLS):
-            campaign.strike("at", step)
-        campaign.report(f"at {steps} steps")
-        assert campaign.seen["old"]
-        assert campaign.seen["new"] or not WHOLE
+    assert steps > 50
+    struck = range(0, steps, 1 if WHOLE else steps // KILLS)
+    for start in range(0, len(struck), WAVE):
+        with campaign_on(tmp_path / str(start), tally) as campaign:
+            campaign.complete("new")
+            for step in struck[start : start + WAVE]:
+                campaign.strike("at", step)
+    tally.report(f"at {steps} steps")
+    assert tally.seen["old"]
+    assert tally.seen["new"] or not WHOLE
