@@ -33,96 +33,74 @@ The public face. To read the code as a story, follow the road::
     testing/        the laws of the contract as tests, for authors of estimators
 """
 
-import probclass_core.estimators  # noqa: F401  # first, or it would hide the function so named
-from probclass_core.bayes import BayesTable, bayes_rule
-from probclass_core.comparison import Comparison, ModelOdds, compare
-from probclass_core.decision import DecisionRule
-from probclass_core.errors import (
-    DataError,
-    NotSupportedError,
-    PluginError,
-    ProbClassError,
-    SpecError,
-    StoreError,
-    TableError,
-)
-from probclass_core.estimator import (
-    POINT_MASS_WIDTH,
-    PROBCLASS_API,
-    EstimatorPlugin,
-    Likelihood,
-    LikelihoodEstimator,
-    Traits,
-)
-from probclass_core.evaluation import Evaluation
-from probclass_core.explanation import Explanation, explain
-from probclass_core.held_out import calibrate, with_density_quantiles
-from probclass_core.hookspecs import hookimpl
-from probclass_core.model import Model, finalize
-from probclass_core.pipeline import ScoreReport, evaluate, fit, score, summarize
-from probclass_core.plugins import estimators, trying
-from probclass_core.sharding import Shard, ShardPlan, plan_shards
-from probclass_core.spec import Block, ModelSpec
-from probclass_core.statistics import Statistics, merge
-from probclass_core.store import Alias, ModelStore, ModelVersion, StatisticsCache
-from probclass_core.table_format import Leftover, TableFormat, TableRef
-from probclass_core.tables import open_table
-from probclass_core.tables.cleaning import clean_table
-from probclass_core.tables.inspection import TableInspection, inspect_table
+import importlib
+import sys
+import types
+from typing import Any
+
+_HOMES = {
+    "bayes": ("BayesTable", "bayes_rule"),
+    "comparison": ("Comparison", "ModelOdds", "compare"),
+    "decision": ("DecisionRule",),
+    "errors": (
+        "DataError",
+        "NotSupportedError",
+        "PluginError",
+        "ProbClassError",
+        "SpecError",
+        "StoreError",
+        "TableError",
+    ),
+    "estimator": (
+        "POINT_MASS_WIDTH",
+        "PROBCLASS_API",
+        "EstimatorPlugin",
+        "Likelihood",
+        "LikelihoodEstimator",
+        "Traits",
+    ),
+    "evaluation": ("Evaluation",),
+    "explanation": ("Explanation", "explain"),
+    "held_out": ("calibrate", "with_density_quantiles"),
+    "hookspecs": ("hookimpl",),
+    "model": ("Model", "finalize"),
+    "pipeline": ("ScoreReport", "evaluate", "fit", "score", "summarize"),
+    "plugins": ("estimators", "trying"),
+    "sharding": ("Shard", "ShardPlan", "plan_shards"),
+    "spec": ("Block", "ModelSpec"),
+    "statistics": ("Statistics", "merge"),
+    "store": ("Alias", "ModelStore", "ModelVersion", "StatisticsCache"),
+    "table_format": ("Leftover", "TableFormat", "TableRef"),
+    "tables": ("open_table",),
+    "tables.cleaning": ("clean_table",),
+    "tables.inspection": ("TableInspection", "inspect_table"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "POINT_MASS_WIDTH",
-    "PROBCLASS_API",
-    "Alias",
-    "BayesTable",
-    "Block",
-    "Comparison",
-    "DataError",
-    "DecisionRule",
-    "EstimatorPlugin",
-    "Evaluation",
-    "Explanation",
-    "Leftover",
-    "Likelihood",
-    "LikelihoodEstimator",
-    "Model",
-    "ModelOdds",
-    "ModelSpec",
-    "ModelStore",
-    "ModelVersion",
-    "NotSupportedError",
-    "PluginError",
-    "ProbClassError",
-    "ScoreReport",
-    "Shard",
-    "ShardPlan",
-    "SpecError",
-    "Statistics",
-    "StatisticsCache",
-    "StoreError",
-    "TableError",
-    "TableFormat",
-    "TableInspection",
-    "TableRef",
-    "Traits",
-    "bayes_rule",
-    "calibrate",
-    "clean_table",
-    "compare",
-    "estimators",
-    "evaluate",
-    "explain",
-    "finalize",
-    "fit",
-    "hookimpl",
-    "inspect_table",
-    "merge",
-    "open_table",
-    "plan_shards",
-    "score",
-    "summarize",
-    "trying",
-    "with_density_quantiles",
-]
+__all__ = sorted(_HOME)
+
+
+class _Face(types.ModuleType):
+    """This package, whose function `estimators` its subpackage of that name does not hide."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _HOME or not isinstance(value, types.ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Face
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, from where it lives: NumPy and the rest are loaded when they are needed."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

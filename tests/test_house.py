@@ -70,16 +70,31 @@ def test_a_file_is_short_enough_to_read(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE
 
 
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a new process has loaded after it."""
+    script = f"{statement}; import sys; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return set(ended.stdout.split())
+
+
 def test_importing_the_core_is_cheap() -> None:
     heavy = {
         *("airflow", "fsspec", "matplotlib", "pandas", "polars", "rich", "sklearn", "typer"),
         *("hypothesis", "pyarrow.dataset", "pytest", "scipy", "yaml"),
     }
-    script = "import sys, probclass_core; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert not heavy & set(loaded.stdout.split())
+    assert not {"numpy", "pyarrow", *heavy} & loaded_by("import probclass_core")
+    assert not heavy & loaded_by("from probclass_core import *")
+
+
+def test_type_checkers_see_the_public_face() -> None:
+    stub = ast.parse((ROOT / "probclass_core" / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    assert all(alias.asname == alias.name for node in imports for alias in node.names)
+    named = {alias.name: node.module for node in imports for alias in node.names}
+    assert sorted(named) == pc.__all__
+    for name, home in named.items():
+        assert getattr(importlib.import_module(str(home)), name) is getattr(pc, name)
 
 
 @pytest.mark.parametrize("name", sorted(pc.__all__))
