@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.case import OURS, Bar, Case
 
 PYARROW = "import pyarrow"
+EVERYTHING = "probclass, all its names"
 
 importing: Case[None] = Case(
     name="import",
@@ -27,3 +28,9 @@ def pyarrow(inputs: None) -> None:
 def probclass(inputs: None) -> None:
     """import probclass_core."""
     import probclass_core  # noqa: F401
+
+
+@importing.contestant(EVERYTHING)
+def probclass_at_work(inputs: None) -> None:
+    """All that a fit or a score loads."""
+    from probclass_core import fit, score  # noqa: F401
