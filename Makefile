@@ -58,7 +58,7 @@ wheel: setup ## Build the wheel, and fit a model with it in an environment witho
 constraints: ## Resolve all dependencies anew and pin them in constraints.txt
 	rm -rf .venv-constraints
 	$(PYTHON3) -m venv .venv-constraints
-	.venv-constraints/bin/python -m pip install --quiet '.[all,test,dev,bench]'
+	.venv-constraints/bin/python -m pip install --quiet '.[all,test,dev,bench,docs]'
 	.venv-constraints/bin/python -m pip freeze --exclude probclass > .venv-constraints/pins
 	( echo '# Every dependency, pinned. Renew with: make constraints'; \
 	  cat .venv-constraints/pins ) > constraints.txt
@@ -74,7 +74,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  echo "probclass needs Python 3.11 or newer; name one: make PYTHON3=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
 	$(PYTHON3) -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[all,test,dev,bench]'
+	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[all,test,dev,bench,docs]'
 	@touch $@
 
 $(SERVERS)/.installed: tests/servers.txt
