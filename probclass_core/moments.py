@@ -9,6 +9,7 @@ digit when the mean is large beside the deviation.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,13 +65,21 @@ def _sliced_moments(values: FloatArray, groups: ByClass) -> Moments:
 
     The values are sorted by class and used up; a NaN among them makes its class NaN.
     """
-    count = groups.counts.astype(np.float64)
-    mean = np.add.reduceat(values, groups.starts) / count
-    parts = [values[rows] for rows in groups.slices]
-    for part, centre in zip(parts, mean, strict=True):
-        part -= centre
-    residue = np.add.reduceat(values, groups.starts) / count
-    return _corrected(count, mean, residue, np.array([part.dot(part) for part in parts]))
+    mean, residue = _centred(values, groups)
+    squares = np.array([values[rows].dot(values[rows]) for rows in groups.slices])
+    return _corrected(groups.counts.astype(np.float64), mean, residue, squares)
+
+
+def _centred(values: FloatArray, groups: ByClass) -> tuple[FloatArray, FloatArray]:
+    """Centre values, sorted by class, on the mean of their class, in place.
+
+    Returns:
+        The means and what is left of them after rounding, each ``(g,)``; NaN for a class with NaN.
+    """
+    mean = np.add.reduceat(values, groups.starts) / groups.counts
+    for rows, centre in zip(groups.slices, mean, strict=True):
+        values[rows] -= centre
+    return mean, np.add.reduceat(values, groups.starts) / groups.counts
 
 
 def _reduced_moments(values: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
@@ -100,53 +109,57 @@ def _corrected(
 
 
 @_BEYOND_FLOAT64
-def cross_moments(matrix: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
+def cross_moments(
+    columns: Sequence[FloatArray], groups: ByClass, weights: FloatArray | None
+) -> Moments:
     """Cross moments of all pairs of features by class, each pair over the rows that have both.
 
     Args:
-        matrix: ``(d, n)``; NaN is left out.
+        columns: ``d`` features of shape ``(n,)``; NaN is left out.
         groups: the rows by class.
         weights: ``(n,)`` or none.
 
     Returns:
         Moments of shape ``(g, d, d)``.
     """
-    size = (len(groups.counts), len(matrix), len(matrix))
-    count, mean, scatter = np.empty(size), np.empty(size), np.empty(size)
+    features = len(columns)
+    shape = (len(groups.counts), features, features)
+    count, mean, scatter = np.empty(shape), np.empty(shape), np.empty(shape)
+    matrix = np.empty((features, len(groups.order)))
+    centre, residue = np.empty(shape[:2]), np.empty(shape[:2])
+    for feature, (column, row) in enumerate(zip(columns, matrix, strict=True)):
+        np.take(column, groups.order, out=row, mode="clip")
+        centre[:, feature], residue[:, feature] = _centred(row, groups)
+    gaps = np.isnan(centre).any(axis=1)
     for group, rows in enumerate(groups.slices):
-        part = np.take(matrix, groups.order[rows], axis=1, mode="clip")
-        weight = None if weights is None else weights[groups.order[rows]]
-        count[group], mean[group], scatter[group] = _cross_moments(part, weight)
+        if weights is None and not gaps[group]:
+            part, left = matrix[:, rows], residue[group]
+            count[group] = groups.counts[group]
+            mean[group] = (centre[group] + left)[:, None]
+            scatter[group] = part @ part.T - count[group] * np.outer(left, left)
+        else:
+            picked = groups.order[rows]
+            part = np.array([column[picked] for column in columns])
+            weight = np.ones(len(picked)) if weights is None else weights[picked]
+            count[group], mean[group], scatter[group] = _with_gaps(part, weight)
+        np.fill_diagonal(scatter[group], np.maximum(np.diagonal(scatter[group]), 0.0))
     return Moments(count, mean, scatter)
 
 
-def _cross_moments(
-    part: FloatArray, weight: FloatArray | None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of one class, ``(d, n)``, which is used up: count, mean and scatter, each ``(d, d)``."""
-    centre = part.mean(axis=1)
-    if weight is None and not np.isnan(centre).any():
-        rows = float(part.shape[1])
-        part -= centre[:, None]
-        residue = part.mean(axis=1)[:, None]
-        scatter = part @ part.T - rows * residue * residue.T
-        count = np.full_like(scatter, rows)
-        mean = np.broadcast_to(centre[:, None] + residue, scatter.shape)
-    else:
-        observed = ~np.isnan(part)
-        weight = np.ones(part.shape[1]) if weight is None else weight
-        part = np.where(observed, part, 0.0)
-        present = observed @ weight
-        centre = (part @ weight) / np.where(present > 0.0, present, 1.0)
-        deviation = (part - centre[:, None]) * observed
-        indicator = observed.astype(np.float64)
-        count = (indicator * weight) @ indicator.T
-        divisor = np.where(count > 0.0, count, 1.0)
-        # residue[i, j]: mean deviation of feature i over the rows that also have feature j.
-        residue = (deviation * weight) @ indicator.T / divisor
-        scatter = (deviation * weight) @ deviation.T - count * residue * residue.T
-        mean = np.where(count > 0.0, centre[:, None] + residue, 0.0)
-    np.fill_diagonal(scatter, np.maximum(np.diagonal(scatter), 0.0))
+def _with_gaps(part: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of one class, ``(d, n)`` with NaN, and weights: count, mean and scatter, each ``(d, d)``."""
+    observed = ~np.isnan(part)
+    part = np.where(observed, part, 0.0)
+    present = observed @ weight
+    centre = (part @ weight) / np.where(present > 0.0, present, 1.0)
+    deviation = (part - centre[:, None]) * observed
+    indicator = observed.astype(np.float64)
+    count = (indicator * weight) @ indicator.T
+    divisor = np.where(count > 0.0, count, 1.0)
+    # residue[i, j]: mean deviation of feature i over the rows that also have feature j.
+    residue = (deviation * weight) @ indicator.T / divisor
+    scatter = (deviation * weight) @ deviation.T - count * residue * residue.T
+    mean = np.where(count > 0.0, centre[:, None] + residue, 0.0)
     return count, mean, scatter
 
 

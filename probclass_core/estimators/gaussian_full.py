@@ -19,7 +19,7 @@ from probclass_core.arrays import (
     FloatArray,
     is_numeric_type,
     label_codes,
-    numeric_matrix,
+    numeric_column,
     sorted_classes,
 )
 from probclass_core.errors import DataError
@@ -125,8 +125,8 @@ class GaussianFull(LikelihoodEstimator):
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         groups = ByClass.of(classes)
-        matrix = numeric_matrix(batch, self.features.names)
-        return _statistics(groups.labels, cross_moments(matrix, groups, weights))
+        columns = [numeric_column(batch, name) for name in self.features.names]
+        return _statistics(groups.labels, cross_moments(columns, groups, weights))
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         parts = pa.concat_tables(tables)
