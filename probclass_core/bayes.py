@@ -93,7 +93,7 @@ def bayes_rule(
             ``observed``: per hypothesis, the probability of each outcome, which sum to 1.
         observed: the outcome that came, or a list of the outcomes of repeated trials.
 
-    Example:
+    Examples:
         >>> test = {"sick": {"+": 0.98, "-": 0.02}, "healthy": {"+": 0.03, "-": 0.97}}
         >>> seen = bayes_rule({"sick": 0.008, "healthy": 0.992}, test, observed="+")
         >>> seen.maximum_a_posteriori, seen.maximum_likelihood

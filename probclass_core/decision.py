@@ -51,7 +51,7 @@ class DecisionRule:
     Raises:
         SpecError: a name or number is none of these.
 
-    Example:
+    Examples:
         >>> DecisionRule(costs={"ill": {"well": 50}}).to_dict()
         {'by': 'map', 'costs': {'ill': {'well': 50.0}}}
     """

@@ -34,7 +34,7 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
 
     Called once, when the plugin manager is built; it must be cheap and read no data.
 
-    Example:
+    Examples:
         >>> import probclass_core as pc
         >>> from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
         >>> class Narrow(GaussianDiagonal):
@@ -54,7 +54,7 @@ def probclass_table_formats() -> Iterable[TableFormat]:
 
     Called once, when the plugin manager is built; it must be cheap and open no table.
 
-    Example:
+    Examples:
         >>> import probclass_core as pc
         >>> def open_csv(ref):
         ...     import pyarrow.csv

@@ -107,7 +107,7 @@ def trying(*plugins: EstimatorPlugin) -> Iterator[None]:
     They are there for the whole process, its threads included. What is registered already, the
     very same descriptor, is no clash.
 
-    Example:
+    Examples:
         >>> import probclass_core as pc
         >>> from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
         >>> class Narrow(GaussianDiagonal):

@@ -27,7 +27,7 @@ def parse_where(texts: Sequence[str]) -> list[Condition] | None:
     ``>=``, ``in``, ``not in``; the last two take ``A, B, …``, in brackets or not. Quotes, single or
     double, keep what would be misread. Values stay text: the table's filter casts them.
 
-    Example:
+    Examples:
         >>> parse_where(["month >= 2013-01", "wind in NW, 'calm, variable'"])
         [('month', '>=', '2013-01'), ('wind', 'in', ['NW', 'calm, variable'])]
 

@@ -120,7 +120,7 @@ def legend_beside(figure: Figure, axes: Axes, title: str | None = None) -> None:
 def axis_label(column: str) -> str:
     """A column as the label of its axis, with the unit that its name ends with.
 
-    Example:
+    Examples:
         >>> axis_label("body_mass_g"), axis_label("sepal_length")
         ('body mass (g)', 'sepal length')
     """

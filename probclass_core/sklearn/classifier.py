@@ -76,7 +76,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         statistics_: `Statistics` of all rows so far.
         model_: the fitted `Model`.
 
-    Example:
+    Examples:
         >>> sizes = [[3.9], [4.1], [6.0], [6.2]]
         >>> ProbClassifier().fit(sizes, ["small", "small", "big", "big"]).predict([[5.9]])
         array(['big'], dtype='<U5')
