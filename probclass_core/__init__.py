@@ -11,6 +11,7 @@ The public face. To read the code as a story, follow the road::
     histogram       counts of a numeric column on a grid, and their only merge
     estimators/     the families, one file each
     table_format    the address of a table, and what a plugin registers for a format
+    storage         a path or URI as a file system; what to do when it does not answer: retries
     hookspecs, plugins   how estimators are found, built-in or not
     statistics      what training knows of some rows: a monoid
     model           prior + parameters -> log-likelihoods
@@ -21,6 +22,7 @@ The public face. To read the code as a story, follow the road::
     scoring, evaluation  a batch scored, a batch measured
     explanation, ledger  why a row has its class, entry by entry
     comparison      which of several models the data support
+    drift/          what changed from one model to another, without its rows
     bayes           Bayes' rule on plain tables
     store/, bundle  models as verified Arrow tables, versions, aliases; kept statistics
     engines/        who runs the map
@@ -42,6 +44,7 @@ _HOMES = {
     "bayes": ("BayesTable", "bayes_rule"),
     "comparison": ("Comparison", "ModelOdds", "compare"),
     "decision": ("DecisionRule",),
+    "drift": ("Drift", "drift"),
     "errors": (
         "DataError",
         "NotSupportedError",
@@ -68,7 +71,7 @@ _HOMES = {
     "plugins": ("estimators", "trying"),
     "sharding": ("Shard", "ShardPlan", "plan_shards"),
     "spec": ("Block", "ModelSpec"),
-    "statistics": ("Statistics", "merge"),
+    "statistics": ("Statistics", "merge", "refine"),
     "store": ("Alias", "ModelStore", "ModelVersion", "StatisticsCache"),
     "table_format": ("Leftover", "TableFormat", "TableRef"),
     "tables": ("open_table",),

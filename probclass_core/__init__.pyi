@@ -7,6 +7,7 @@ from probclass_core.comparison import (
     compare as compare,
 )
 from probclass_core.decision import DecisionRule as DecisionRule
+from probclass_core.drift import Drift as Drift, drift as drift
 from probclass_core.errors import (
     DataError as DataError,
     NotSupportedError as NotSupportedError,
@@ -46,7 +47,11 @@ from probclass_core.sharding import (
     plan_shards as plan_shards,
 )
 from probclass_core.spec import Block as Block, ModelSpec as ModelSpec
-from probclass_core.statistics import Statistics as Statistics, merge as merge
+from probclass_core.statistics import (
+    Statistics as Statistics,
+    merge as merge,
+    refine as refine,
+)
 from probclass_core.store import (
     Alias as Alias,
     ModelStore as ModelStore,

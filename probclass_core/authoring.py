@@ -10,6 +10,8 @@ Classes:
     `ByClass`, `label_codes`, `sorted_classes`.
 Moments, so that none are merged by E[x²] − E[x]²:
     `Moments`, `column_moments`, `merge_moments`.
+Counts on a grid that merge to the same bits in any order, in bounded memory:
+    `Histogram`, `histogram`.
 Notes in a table's schema metadata:
     `with_notes`, `notes_of`.
 
@@ -39,6 +41,7 @@ from probclass_core.estimator import (
     require_types,
     with_notes,
 )
+from probclass_core.histogram import Histogram, histogram
 from probclass_core.moments import Moments, column_moments, merge_moments
 from probclass_core.spec import is_category_type
 
@@ -47,11 +50,13 @@ __all__ = [
     "BoolArray",
     "ByClass",
     "FloatArray",
+    "Histogram",
     "IntArray",
     "Moments",
     "category_codes",
     "choice_option",
     "column_moments",
+    "histogram",
     "is_category_type",
     "is_numeric_type",
     "label_codes",

@@ -22,6 +22,11 @@ The laws, which training relies on:
 6. A log-likelihood is finite or −inf, never NaN and never +inf. A point mass, whose density is
    infinite, is written with the width `POINT_MASS_WIDTH`.
 7. Parameters survive an Arrow IPC round trip, schema metadata included.
+
+One pass over the rows makes most models. An estimator that needs several says so twice: the trait
+``passes`` bounds their number, and ``refine`` gives the options of the next one. A pass is then an
+ordinary summary under other options, so every law holds of it, and whatever keeps, cuts up or sends
+about statistics needs to know nothing of passes.
 """
 
 from __future__ import annotations
@@ -130,6 +135,22 @@ class LikelihoodEstimator(ABC):
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Likelihood:
         """Compile parameters; the columns of the result follow ``classes``."""
 
+    def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
+        """Options under which the rows should be summarised again, or None where this pass will do.
+
+        They take the place of those options of the block until the fit is done; the model keeps the
+        options that it was asked for. What this pass found out goes into them: a centre, a grid,
+        the parameters of an iteration. ``finalize`` takes the statistics of any pass.
+
+        Args:
+            statistics: of all rows.
+            classes: every class that has rows.
+
+        Returns:
+            plain JSON values, of options that the estimator knows.
+        """
+        return None
+
     def log_evidence(self, statistics: pa.Table) -> float:
         """log p(data | classes, estimator), parameters integrated out, in nats.
 
@@ -158,11 +179,14 @@ class Traits:
         state_grows: the statistics grow with the rows (k nearest neighbours keeps them all).
         factorises: the log-likelihood is a sum over features.
         has_evidence: ``log_evidence`` is offered.
+        passes: how often a fit may read the rows; see `LikelihoodEstimator.refine`. After so many,
+            what is there is finalized.
     """
 
     state_grows: bool = False
     factorises: bool = False
     has_evidence: bool = False
+    passes: int = 1
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from probclass_core.estimator import Likelihood, LinearLikelihood
 from probclass_core.plugins import find_estimator
 from probclass_core.posterior import Posterior, normalise
 from probclass_core.spec import ModelSpec, Prior, category_text
-from probclass_core.statistics import Statistics, bind, schema_of, type_names
+from probclass_core.statistics import Statistics, bind, refine, schema_of, type_names
 
 _MEASURED = ("calibration", "density_quantiles")
 """Tables that a model may hold beside its parameters: what was measured once it was fitted."""
@@ -331,13 +331,27 @@ class Model:
         return np.concatenate([compute(batch) for batch in batches])
 
 
-def finalize(statistics: Statistics) -> Model:
+def finalize(statistics: Statistics, *, early: bool = False) -> Model:
     """Parameters and prior from statistics: the last step of training.
+
+    Args:
+        statistics: of all rows.
+        early: make do with these where an estimator would have another pass over the rows.
 
     Raises:
         DataError: no labelled rows, one class only, or rows that cannot carry a block's model.
-        SpecError: a given prior does not fit the classes.
+        SpecError: a given prior does not fit the classes, or another pass is due.
     """
+    if not early and (more := refine(statistics)) is not None:
+        due = [
+            str(new.name)
+            for old, new in zip(statistics.spec.blocks, more.blocks, strict=True)
+            if new != old
+        ]
+        raise SpecError(
+            f"block {one_of(due)} asks for another pass over the rows: train by fit, which makes "
+            "it, or summarize them again by the spec that refine(statistics) gives."
+        )
     classes = statistics.classes["class"].combine_chunks()
     label = statistics.spec.label
     if statistics.rows == 0:

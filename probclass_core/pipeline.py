@@ -17,18 +17,25 @@ import pyarrow as pa
 
 from probclass_core.decision import Decision
 from probclass_core.engines.local import ordered_map
-from probclass_core.errors import SpecError, TableError
+from probclass_core.errors import DataError, SpecError, TableError
 from probclass_core.evaluation import Evaluation, Evaluator
 from probclass_core.model import Model, finalize
 from probclass_core.scored_table import ScoredPartition, digest, plain
 from probclass_core.scoring import PosteriorFormat
 from probclass_core.sharding import Shard
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import Statistics, canonical_schema, merge, summarize_batches
+from probclass_core.statistics import (
+    Statistics,
+    canonical_schema,
+    merge,
+    refine,
+    summarize_batches,
+)
 from probclass_core.store.statistics_cache import CacheOption, KeptStatistics, StatisticsCache
 from probclass_core.table_format import TableRef
 from probclass_core.tables import open_table
 from probclass_core.tables.filters import Where
+from probclass_core.tables.memory import ReaderTable
 from probclass_core.tables.table import Fragment, Plan, Table
 
 Progress = Callable[[int, int | None], None]
@@ -51,6 +58,9 @@ def fit(
 ) -> Model:
     """Train a model: ``finalize(summarize(source, spec))``.
 
+    Where an estimator asks for another pass over the rows, they are summarised once more, see
+    `refine`; ``model.training["passes"]`` says how often they were.
+
     Args:
         source: a path, table, frame, reader or dataset; see `tables.open_table`.
         spec: the model.
@@ -65,19 +75,32 @@ def fit(
 
     Raises:
         SpecError: the spec does not fit the table's columns, or there is no cache to be `True`.
-        DataError: the rows cannot carry the model.
+        DataError: the rows cannot carry the model, or come from a reader, which can be read once,
+            and another pass is due.
         TableError: the table or partition is not there or cannot be read.
         PluginError: an estimator is unknown.
         StoreError: the cache cannot be opened.
     """
     table = open_table(source)
     kept = StatisticsCache.chosen(cache)
-    statistics, plan, reused = _summarize(table, spec, partition, where, workers, progress, kept)
-    model = finalize(statistics)
+    plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
+    statistics, reused = _summarize(plan, spec, workers, progress, kept)
+    passes = 1
+    while (refined := refine(statistics, passes=passes)) is not None:
+        if isinstance(table, ReaderTable):
+            raise DataError(
+                "the model needs another pass over the rows, and a reader can be read once; give a "
+                "table or a path."
+            )
+        statistics, reused = _summarize(plan, refined, workers, progress, kept)
+        passes += 1
+    model = finalize(statistics, early=True)
     training = {**model.training, **origin(table, plan, partition, where)}
+    if passes > 1:
+        training["passes"] = passes
     if kept is not None:
         training["cache"] = {"fragments": len(plan.fragments), "reused": reused}
-    return dataclasses.replace(model, training=training)
+    return dataclasses.replace(model, spec=spec, training=training)
 
 
 def origin(
@@ -111,23 +134,20 @@ def summarize(
     """
     table, kept = open_table(source), StatisticsCache.chosen(cache)
     part = None if shard is None else Shard.of(shard)
-    return _summarize(table, spec, partition, where, workers, progress, kept, part)[0]
+    plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
+    if part is not None:
+        plan = part.part_of(plan)
+    return _summarize(plan, spec, workers, progress, kept)[0]
 
 
 def _summarize(
-    table: Table,
+    plan: Plan,
     spec: ModelSpec,
-    partition: Mapping[str, Any] | None,
-    where: Where,
     workers: int | None,
     progress: Progress | None,
     cache: StatisticsCache | None,
-    shard: Shard | None = None,
-) -> tuple[Statistics, Plan, int]:
-    """Statistics, what was planned for them, and how many fragments came from the cache."""
-    plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
-    if shard is not None:
-        plan = shard.part_of(plan)
+) -> tuple[Statistics, int]:
+    """Statistics, and how many fragments came from the cache."""
     counter = RowCounter(progress, plan.rows)
 
     def of(fragment: Fragment) -> Statistics:
@@ -149,7 +169,7 @@ def _summarize(
         parts.append(part)
         if len(parts) > _MERGE_EVERY:
             parts = [merge(parts)]
-    return merge(parts), plan, 0 if kept is None else kept.reused
+    return merge(parts), 0 if kept is None else kept.reused
 
 
 def evaluate(

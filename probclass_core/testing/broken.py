@@ -185,6 +185,16 @@ class _KeepsEveryPart(_Base):
         return pa.concat_tables(tables)
 
 
+class _RefinesByCalls(_Base):
+    """The options of another pass depend on how often it was asked for them."""
+
+    calls: ClassVar[int] = 0
+
+    def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any]:
+        _RefinesByCalls.calls += 1
+        return {"variance_floor": 10.0 * self.calls}
+
+
 class _HasNanForEvidence(_Base):
     """A log of 0 less another."""
 
@@ -306,8 +316,10 @@ def _over_parts(tables: Sequence[pa.Table], how: str) -> pa.ChunkedArray:
     return merged.sort_by([("class", "ascending"), ("feature", "ascending")])[f"mean_{how}"]
 
 
-def _plugin(factory: type[LikelihoodEstimator], *, has_evidence: bool = True) -> EstimatorPlugin:
-    traits = Traits(factorises=True, has_evidence=has_evidence)
+def _plugin(
+    factory: type[LikelihoodEstimator], *, has_evidence: bool = True, passes: int = 1
+) -> EstimatorPlugin:
+    traits = Traits(factorises=True, has_evidence=has_evidence, passes=passes)
     return EstimatorPlugin("broken", factory, f"breaks a law: {factory.__doc__}", traits=traits)
 
 
@@ -328,6 +340,7 @@ BROKEN: Mapping[str, EstimatorPlugin] = {
     "a_row_without_features_teaches_nothing": _plugin(_FillsNulls),
     "statistics_survive_storage": _plugin(_PicklesItsState),
     "statistics_do_not_grow": _plugin(_KeepsEveryPart),
+    "passes_do_not_depend_on_parts": _plugin(_RefinesByCalls, passes=2),
     "evidence_is_finite": _plugin(_HasNanForEvidence),
     "evidence_is_refused_where_none_is_offered": _plugin(_HasEvidenceInSecret, has_evidence=False),
     "evidence_adds_up_over_classes": _plugin(_AveragesTheEvidence),

@@ -155,7 +155,7 @@ def as_text(rows: pa.Table) -> str:
 
 def _model_or_refusal(statistics: Statistics) -> Model | DataError:
     try:
-        return finalize(statistics)
+        return finalize(statistics, early=True)
     except DataError as error:
         return error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,9 @@ from probclass_core.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimator import EstimatorPlugin
 from probclass_core.model import Model, finalize
-from probclass_core.statistics import merge
+from probclass_core.pipeline import summarize
+from probclass_core.spec import ModelSpec
+from probclass_core.statistics import merge, refine
 from probclass_core.testing import scoring_laws
 from probclass_core.testing.comparison import (
     as_text,
@@ -112,7 +115,7 @@ def inputs_stay_as_they_are(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
 def finalizing_twice_is_finalizing_once(trial: Trial, *, table: pa.Table) -> None:
     """finalize depends on statistics and classes alone, to the last bit."""
     statistics = trial.summarize(table)
-    once, again = finalize(statistics), finalize(statistics)
+    once, again = (finalize(statistics, early=True) for _ in range(2))
     same_models(trial, once, again, table)
     check(once.id == again.id, f"parameters {_parameters(trial, once)}", _parameters(trial, again))
 
@@ -157,7 +160,7 @@ def row_order_does_not_matter(trial: Trial, *, table: pa.Table) -> None:
 def batch_size_does_not_matter(trial: Trial, *, table: pa.Table) -> None:
     """Batches of one row, or of three, give the statistics of one batch, and its likelihoods."""
     whole = trial.summarize(table)
-    model = finalize(whole)
+    model = finalize(whole, early=True)
     expected = trial.log_likelihood(model, table)
     for size in (1, 3):
         batches = table.to_batches(max_chunksize=size)
@@ -176,7 +179,7 @@ def types_do_not_matter(trial: Trial, *, table: pa.Table) -> None:
         try:
             summarized = trial.summarize(other)
             same_statistics(trial, statistics, summarized, table)
-            came = trial.log_likelihood(finalize(summarized), other)
+            came = trial.log_likelihood(finalize(summarized, early=True), other)
             same_likelihoods(trial, expected, came, table)
         except Exception as error:
             told = str(error) if isinstance(error, AssertionError) else raised(error)
@@ -228,6 +231,23 @@ def statistics_do_not_grow(trial: Trial, *, table: pa.Table) -> None:
         statistics = merge([statistics, statistics])
     many = len(to_ipc(trial.block(statistics)))
     check(many <= 2 * few, f"about {few} bytes after {2**_COPIES} times the rows", f"{many} bytes")
+
+
+@law
+def passes_do_not_depend_on_parts(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
+    """However rows are split, the same passes follow, and they end at the same model."""
+    table = pa.concat_tables(parts)
+    whole, merged = trial.summarize(table), merge([trial.summarize(part) for part in parts])
+    passes = 1
+    while (refined := refine(whole, passes=passes)) is not None:
+        again = refine(merged, passes=passes)
+        if again is None:
+            raise AssertionError(f"expected: another pass, of {_options(refined)}\n    came: none")
+        whole = summarize(table, refined)
+        merged = merge([summarize(part, again) for part in parts])
+        passes += 1
+    one, other = (finalize(statistics, early=True) for statistics in (whole, merged))
+    same_models(trial, one, other, table)
 
 
 @law
@@ -287,6 +307,8 @@ def laws_of(plugin: EstimatorPlugin) -> list[Law]:
             scoring_laws.log_likelihoods_sum_over_features,
             scoring_laws.a_null_is_marginalised,
         }
+    if traits.passes == 1:
+        excused.add(passes_do_not_depend_on_parts)
     if traits.has_evidence:
         excused.add(evidence_is_refused_where_none_is_offered)
     else:
@@ -303,6 +325,10 @@ def _complete(trial: Trial, table: pa.Table) -> pa.Table:
 
 def _parameters(trial: Trial, model: Model) -> str:
     return f"{model.id[:12]}\n{as_text(model.parameters[trial.plugin.name])}"
+
+
+def _options(spec: ModelSpec) -> dict[str, Any]:
+    return dict(spec.blocks[0].options)
 
 
 LAWS: Sequence[Law] = (
@@ -322,6 +348,7 @@ LAWS: Sequence[Law] = (
     a_row_without_features_teaches_nothing,
     statistics_survive_storage,
     statistics_do_not_grow,
+    passes_do_not_depend_on_parts,
     evidence_is_finite,
     evidence_is_refused_where_none_is_offered,
     evidence_adds_up_over_classes,

@@ -1,0 +1,135 @@
+"""Estimators that read the rows more than once: who makes the passes, and who refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+from probclass_core.authoring import FloatArray, notes_of, numeric_column, with_notes
+from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
+
+
+class Trimmed(GaussianDiagonal):
+    """A normal of the rows within 3 of ``centre``, which is the mean of the pass before."""
+
+    name = "trimmed"
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        options = dict(options)
+        self.centre = options.pop("centre", None)
+        super().__init__(features, options)
+
+    def summarize(
+        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        (name,) = self.features.names
+        if self.centre is not None:
+            values = numeric_column(batch, name)
+            near = pa.array(np.where(np.abs(values - self.centre) < 3.0, values, np.nan))
+            batch = pa.record_batch({name: near})
+        return super().summarize(batch, classes, weights)
+
+    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        parameters = super().finalize(statistics, classes)
+        return with_notes(parameters, **notes_of(parameters), centre=self.centre)
+
+    def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any]:
+        count, mean = (statistics[name].to_numpy() for name in ("count", "mean"))
+        return {"centre": float(count @ mean / count.sum())}
+
+
+def plugin(passes: int) -> pc.EstimatorPlugin:
+    traits = pc.Traits(factorises=True, passes=passes)
+    return pc.EstimatorPlugin("trimmed", Trimmed, "normals without outliers", traits=traits)
+
+
+SPEC = pc.ModelSpec("y", [pc.Block("trimmed", ["x"]), pc.Block("gaussian_diagonal", ["z"])])
+X = [0.0, 1.0, 2.0, 11.0, 1.0, 2.0, 3.0, 12.0]  # means 4, then 1.5 of those within 3 of it
+TABLE = pa.table({"x": X, "y": list("aaaabbbb"), "z": X})
+
+
+def centres(passes: int) -> list[float | None]:
+    """The centre that the last pass had, for each number of passes allowed."""
+    found = []
+    for allowed in range(1, passes + 1):
+        with pc.trying(plugin(allowed)):
+            found.append(notes_of(pc.fit(TABLE, SPEC).parameters["trimmed"])["centre"])
+    return found
+
+
+def test_a_fit_makes_as_many_passes_as_the_trait_allows() -> None:
+    # All rows: mean 4. Within 3 of 4 lie 2, 2 and 3, of mean 7 / 3. Within 3 of that, all but two.
+    assert centres(4) == pytest.approx([None, 4.0, 7 / 3, 1.5])
+
+
+def test_a_model_keeps_the_options_that_it_was_asked_for() -> None:
+    with pc.trying(plugin(4)):
+        model = pc.fit(TABLE, SPEC)
+        assert model.spec == SPEC
+        assert model.training["passes"] == 4
+        assert pc.fit(TABLE, model.spec).id == model.id
+        assert pc.Model.from_bundle(model.to_bundle()).id == model.id
+    with pc.trying(plugin(1)):
+        assert "passes" not in pc.fit(TABLE, SPEC).training
+
+
+def test_passes_by_hand_end_where_those_of_a_fit_do() -> None:
+    with pc.trying(plugin(3)):
+        statistics = pc.summarize(TABLE, SPEC)
+        for made in (1, 2):
+            refined = pc.refine(statistics, passes=made)
+            assert refined is not None
+            halves = [pc.summarize(TABLE[rows], refined) for rows in (slice(0, 3), slice(3, 8))]
+            statistics = pc.merge(halves)
+        assert pc.refine(statistics, passes=3) is None
+        by_hand = pc.finalize(statistics, early=True)
+        assert by_hand.parameters["trimmed"] == pc.fit(TABLE, SPEC).parameters["trimmed"]
+
+
+def test_statistics_of_a_pass_that_is_not_the_last_are_not_finalized_unawares() -> None:
+    with pc.trying(plugin(2)):
+        statistics = pc.summarize(TABLE, SPEC)
+        with pytest.raises(pc.SpecError, match=r"block 'trimmed' asks for another pass.*refine"):
+            pc.finalize(statistics)
+        early = pc.finalize(statistics, early=True)
+        assert notes_of(early.parameters["trimmed"])["centre"] is None
+
+
+def test_a_reader_can_be_read_once_and_that_is_said() -> None:
+    said = "a reader can be read once; give a table or a path"
+    with pc.trying(plugin(2)), pytest.raises(pc.DataError, match=said):
+        pc.fit(TABLE.to_reader(), SPEC)
+
+
+def test_every_pass_keeps_statistics_of_its_own(tmp_path: Path) -> None:
+    """A fit over what is kept reads nothing, in any pass, and two shards make the same model."""
+    for number in range(4):
+        pq.write_table(TABLE[2 * number : 2 * number + 2], tmp_path / f"{number}.parquet")
+    rows, kept = str(tmp_path), str(tmp_path / "_kept")
+    with pc.trying(plugin(3)):
+        cold = pc.fit(rows, SPEC)
+        for shard in pc.plan_shards(rows, SPEC, cache=kept, min_rows=4).shards:
+            pc.summarize(rows, SPEC, shard=shard, cache=kept)
+        first, again = (pc.fit(rows, SPEC, cache=kept) for _ in range(2))
+        assert cold.id == first.id == again.id
+    assert first.training["cache"] == {"fragments": 4, "reused": 0}  # of the last pass
+    assert again.training["cache"] == {"fragments": 4, "reused": 4}
+
+
+def test_an_option_that_the_estimator_does_not_know_itself_is_refused() -> None:
+    class Forgetful(GaussianDiagonal):
+        name = "forgetful"
+
+        def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any]:
+            return {"centre": 0.0}
+
+    forgetful = pc.EstimatorPlugin("forgetful", Forgetful, "—", traits=pc.Traits(passes=2))
+    with pc.trying(forgetful), pytest.raises(pc.SpecError, match="has no option 'centre'"):
+        pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("forgetful", ["x"])]))
