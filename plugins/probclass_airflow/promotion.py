@@ -129,8 +129,8 @@ class ProbClassPromoteOperator(ProbClassOperator):
             if not better:
                 raise AirflowSkipException(f"{_short(champion)} stays {self.alias}: {reason}.")
         self.stop_if_asked()
-        self._refuse_if_moved(store, challenger, champion)
-        store.promote(challenger.model, challenger, alias=self.alias)
+        # Whoever else promoted meanwhile was not what the challenger was compared with.
+        store.promote(challenger.model, challenger, alias=self.alias, expected=champion)
         self.log.info("%s is %s now: %s.", _short(challenger), self.alias, summary["reason"])
         return summary
 
@@ -197,19 +197,6 @@ class ProbClassPromoteOperator(ProbClassOperator):
         if gain < margin:
             return False, f"{compared} is better by {gain:.6g}, less than the margin {margin:g}"
         return True, f"{compared} is better by {gain:.6g}"
-
-    def _refuse_if_moved(
-        self, store: ModelStore, challenger: ModelVersion, champion: ModelVersion | None
-    ) -> None:
-        """Whoever else promoted meanwhile was not what the challenger was compared with."""
-        import probclass_core as pc
-
-        now = self._champion(store, challenger)
-        if (now and now.id) != (champion and champion.id):
-            raise pc.StoreError(
-                f"{challenger.model}@{self.alias} was promoted by another while this task "
-                "compared; a retry compares with what stands there now."
-            )
 
 
 def _short(version: ModelVersion) -> str:

@@ -7,13 +7,14 @@ at all, whatever happens to the writer. Paths are relative to the store, with ``
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from probclass_core.bundle import Buffer
 from probclass_core.errors import StoreError
 
 _STAGING = ".staging-"
+_LOCK = ".lock-"
 _ABANDONED_SECONDS = 24 * 3600
 
 
@@ -48,6 +50,9 @@ class Files(Protocol):
 
     def remove(self, path: str) -> None:
         """Remove a file, if it is there."""
+
+    def alone(self, path: str) -> AbstractContextManager[None]:
+        """One at a time, whoever looks at a file and then replaces it; where that can be had."""
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         """Make ``folder`` of ``files``; it counts as there once the last of them is.
@@ -110,6 +115,19 @@ class LocalFiles:
     def remove(self, path: str) -> None:
         with _refusals("remove", self.place(path)):
             (self._root / path).unlink(missing_ok=True)
+
+    @contextmanager
+    def alone(self, path: str) -> Iterator[None]:
+        target = self._root / path
+        with _refusals("lock", str(target)):
+            _make_folder(target.parent)
+            lock = target.with_name(f"{_LOCK}{target.name}")
+            held = _held(lock)
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+            os.close(held)
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         target = self._root / folder
@@ -178,6 +196,9 @@ class FsspecFiles:
         with _refusals("remove", self.place(path)), suppress(FileNotFoundError):
             self._fs.rm_file(self._path(path))
 
+    def alone(self, path: str) -> AbstractContextManager[None]:
+        return nullcontext()  # What fsspec reaches has no locks.
+
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         for name, data in files.items():
             self.write(f"{folder}/{name}", data)
@@ -219,6 +240,23 @@ def _sweep(parent: Path) -> None:
             continue
         if abandoned:
             shutil.rmtree(staging, ignore_errors=True)
+
+
+def _held(lock: Path) -> int:
+    """The descriptor of a lock file, held until it is closed: by the system if we are killed."""
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), lock.stat()):
+                    return descriptor
+        except OSError as error:
+            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                return descriptor  # A file system without locks.
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # Its last holder has removed it since.
 
 
 def _make_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from types import EllipsisType
 from typing import Any, Protocol
 
 from probclass_core.bundle import Bundle, plain_json
@@ -41,7 +42,7 @@ class ModelStore:
         uri: a local path or ``file://`` URI, or any URI that fsspec knows
             (``pip install 'probclass[fsspec]'``). Nothing is made until the first save.
 
-    Example:
+    Examples:
         >>> store = ModelStore("models")                                    # doctest: +SKIP
         >>> version = store.save(model, "air_quality")                      # doctest: +SKIP
         >>> store.promote("air_quality", version, alias="champion")         # doctest: +SKIP
@@ -142,7 +143,14 @@ class ModelStore:
 
     # Promoting
 
-    def promote(self, name: str, version: ModelVersion | str, alias: str) -> Alias:
+    def promote(
+        self,
+        name: str,
+        version: ModelVersion | str,
+        alias: str,
+        *,
+        expected: ModelVersion | str | EllipsisType | None = ...,
+    ) -> Alias:
         """Let ``alias`` name ``version`` from now on, in one step: a reader meets old or new.
 
         Promoting what the alias names already changes nothing, so a retry does no harm.
@@ -151,25 +159,44 @@ class ModelStore:
             name: of the model.
             version: of that model, or a reference to it, its id, or another of its aliases.
             alias: such as ``"champion"``.
+            expected: what the alias must name until then, as for `version`, or `None` for nothing
+                yet: compare and swap. Whatever it names will do by default. A local store lets one
+                process at a time compare and swap; on an object store they are two steps.
 
         Raises:
-            StoreError: the alias will not do, or there is no such version of this model.
+            StoreError: the alias will not do, there is no such version of this model, or the
+                alias does not name what was expected.
         """
         check_alias(alias)
+        promoted = self._own_version(name, version)
+        wanted = expected
+        if isinstance(expected, (ModelVersion, str)):
+            wanted = self._own_version(name, expected).id
+        path = _alias_path(name, alias)
+        with self._files.alone(path):
+            try:
+                before = self._alias(name, alias)
+            except StoreError:
+                before = None  # Damaged: promoting again is the mend.
+            named = None if before is None else before.id
+            if before is not None and named == promoted.id:
+                return before
+            if wanted not in (..., named):
+                raise StoreError(
+                    f"'{name}@{alias}' was promoted by another meanwhile: it names "
+                    f"{_short(before)} and not what was expected; compare with what stands there "
+                    "now, and try again."
+                )
+            record = Alias(name, alias, promoted.id, _now(), named)
+            self._files.write(path, _json(asdict(record)))
+        return record
+
+    def _own_version(self, name: str, version: ModelVersion | str) -> ModelVersion:
         ref = version.ref if isinstance(version, ModelVersion) else version
         ref = ref if "@" in ref else f"{name}@{ref}"
         if parse_ref(ref)[0] != name:
             raise StoreError(f"{ref!r} is no version of model {name!r}; name a version of its own.")
-        promoted = self.resolve(ref)
-        try:
-            before = self._alias(name, alias)
-        except StoreError:
-            before = None  # Damaged: promoting again is the mend.
-        if before is not None and before.id == promoted.id:
-            return before
-        record = Alias(name, alias, promoted.id, _now(), before.id if before is not None else None)
-        self._files.write(_alias_path(name, alias), _json(asdict(record)))
-        return record
+        return self.resolve(ref)
 
     # What stands in the files
 
@@ -285,6 +312,10 @@ class ModelStore:
 
 def _alias_path(name: str, alias: str) -> str:
     return f"{name}/{_ALIASES}/{alias}.json"
+
+
+def _short(alias: Alias | None) -> str:
+    return "nothing" if alias is None else f"{alias.id[:12]}…"
 
 
 def _now() -> str:

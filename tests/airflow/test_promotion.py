@@ -186,7 +186,7 @@ def test_a_champion_who_moved_meanwhile_is_not_overrun(
             return super()._verdict(*evaluations)
 
     fit = store.save(pc.fit(fields["source"], GOOD, partition=FEBRUARY), "air")
-    with pytest.raises(pc.StoreError, match="promoted by another while this task compared"):
+    with pytest.raises(pc.StoreError, match="promoted by another meanwhile"):
         Overtaken(task_id="task", model=fit.ref, **fields).execute({"run_id": "by hand"})
     assert store.resolve("air@champion") == store.resolve("air@good")
 

@@ -11,10 +11,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from hand_made import Saved
 
+from probclass_core.errors import StoreError
 from probclass_core.store import ModelStore
 
 STEPS = ("open", "os.mkdir", "os.rename", "os.rmdir", "os.remove", "os.listdir", "os.scandir")
@@ -80,6 +82,26 @@ def promote(root: Path, rounds: str) -> None:
         store.promote("air", versions[number % 2], "champion")
 
 
+def swap(root: Path, first: str, last: str, told: str) -> None:
+    """Promote versions, each in place of what is champion right before; tell who followed whom."""
+    store = ModelStore(root)
+    with Path(told).open("w") as moves:
+        for seed in range(int(first), int(last)):
+            version = store.save(Saved(seed), "air")
+            while True:
+                champion = store.aliases("air").get("champion")
+                with suppress(StoreError):
+                    expected = champion and champion.id
+                    moved = store.promote("air", version, "champion", expected=expected)
+                    break
+            moves.write(f"{moved.previous} {moved.id}\n")
+
+
 if __name__ == "__main__":
-    what: dict[str, Callable[..., None]] = {"killed": killed, "race": race, "promote": promote}
+    what: dict[str, Callable[..., None]] = {
+        "killed": killed,
+        "race": race,
+        "promote": promote,
+        "swap": swap,
+    }
     what[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -91,6 +91,25 @@ def test_an_alias_that_moves_is_never_away(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(".*"))
 
 
+def test_of_racing_swaps_none_is_lost(tmp_path: Path) -> None:
+    told = [tmp_path / f"moves-{number}" for number in range(3)]
+    racers = [
+        start("swap", tmp_path / "models", 30 * number, 30 * (number + 1), path)
+        for number, path in enumerate(told)
+    ]
+    for racer in racers:
+        finish(racer)
+    moves = [line.split() for path in told for line in path.read_text().splitlines()]
+    followed_by = dict(moves)
+    assert len(moves) == len(followed_by) == 90  # nobody was followed by two
+    last = "None"
+    while last in followed_by:
+        last = followed_by.pop(last)
+    assert followed_by == {}
+    assert ModelStore(tmp_path / "models").resolve("air@champion").id == last
+    assert not list(tmp_path.rglob(".*"))
+
+
 class Failing(MemoryFileSystem):
     """An object store that goes away after so many PUTs."""
 

@@ -112,6 +112,21 @@ def test_promoting_again_what_is_promoted_changes_nothing(store: ModelStore) -> 
     assert store.aliases("air")["champion"].previous == first.id
 
 
+def test_a_version_is_promoted_in_place_of_the_one_expected_alone(store: ModelStore) -> None:
+    first, second, third = (store.save(Saved(seed), "air") for seed in range(3))
+    with pytest.raises(StoreError, match="names nothing and not what was expected"):
+        store.promote("air", first, "champion", expected=second)
+    assert store.promote("air", first, "champion", expected=None).previous is None
+    with pytest.raises(StoreError, match=f"'air@champion' .* names {first.id[:12]}… and not"):
+        store.promote("air", second, "champion", expected=None)
+    assert store.promote("air", second, "champion", expected=first).previous == first.id
+    with pytest.raises(StoreError, match="promoted by another meanwhile"):
+        store.promote("air", third, "champion", expected=first.ref)
+    # What was done already is done: a retry does not know that it is one.
+    assert store.promote("air", second, "champion", expected=first).previous == first.id
+    assert store.resolve("air@champion") == second
+
+
 def test_a_version_to_promote_goes_by_any_of_its_names(store: ModelStore) -> None:
     version = store.save(Saved(), "air")
     store.save(Saved(1), "air")
