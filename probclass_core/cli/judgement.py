@@ -1,4 +1,4 @@
-"""explain and compare: why a row has its class, and which model the data support."""
+"""explain, compare, drift: why a row has its class, which model the data support, what changed."""
 
 from __future__ import annotations
 
@@ -143,6 +143,58 @@ def compare(
     put(
         table(shown, "Models, the most probable first; odds against the best"),
         f"{found.best} against {names[1]}: odds of {_ratio(ahead)} to 1, {ahead.reading}.",
+    )
+
+
+def drift(
+    before: Ref,
+    after: Annotated[
+        str, typer.Argument(metavar="REF", help="The later model, written as the first.")
+    ],
+    store: Store,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", metavar="N", min=1, help="Features to show, the most changed."),
+    ] = 20,
+    as_json: Json = False,
+) -> None:
+    """Show what changed from one model to another, from their parameters alone.
+
+    Divergences are in bits, from 0, nothing changed, to 1, nothing in common. The other figures are
+    those of the class that changed most.
+
+    Example: probclass drift air@2014-01 air@2014-02
+    """
+    import probclass_core as pc
+
+    shelf = pc.ModelStore(store)
+    versions = [shelf.resolve(ref) for ref in (before, after)]
+    found = pc.drift(*(shelf.load(version.ref) for version in versions))
+    if as_json:
+        put_json({"models": [version.ref for version in versions], **found.to_dict()})
+        return
+    rows = found.by_feature.to_pylist()
+    columns = {
+        "feature": [row["feature"] if row["term"] is None else row["term"] for row in rows],
+        "divergence": [row["divergence"] for row in rows],
+        "class": [row["class"] for row in rows],
+        "mean shift (sd)": [row["mean_shift"] for row in rows],
+        "variance ratio": [row["variance_ratio"] for row in rows],
+        "value": [row["value"] for row in rows],
+        "before": [row["probability_before"] for row in rows],
+        "after": [row["probability_after"] for row in rows],
+    }
+    told = {
+        name: values
+        for name, values in columns.items()
+        if name == "feature" or any(value is not None for value in values)
+    }
+    names = ("class", "share before", "share after")
+    shares = dict(zip(names, found.classes.to_pydict().values(), strict=True))
+    put(
+        table(shares, f"Classes: {found.class_divergence:.4f} bits"),
+        table(told, "Features, the most changed first; divergence in bits", limit=limit),
+        *(["\n".join(["Not compared", *found.uncompared])] if found.uncompared else []),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pac
 import pytest
 
 import probclass_core as pc
@@ -158,3 +159,28 @@ def test_an_explanation_that_makes_no_sense(
     probclass: Any, birds: Path, arguments: tuple[object, ...], says: str
 ) -> None:
     assert says in probclass.refused("explain", "birds", birds, *arguments)
+
+
+def test_drift_names_what_changed_most(probclass: Any, birds: Path, penguins: pa.Table) -> None:
+    heavier = penguins.set_column(
+        penguins.column_names.index("bill_depth_mm"),
+        "bill_depth_mm",
+        pac.add(penguins["bill_depth_mm"], 2.0),
+    )
+    source = probclass.table("heavier.parquet", heavier)
+    probclass.done("fit", source, "--spec", "spec.json", "--name", "birds", "--alias", "later")
+    first = pc.ModelStore("models").versions("birds")[0]
+    found = probclass.done("drift", first.ref, "birds@later", "--json").json
+    assert found["models"] == [first.ref, pc.ModelStore("models").resolve("birds@later").ref]
+    most, *others = found["by_feature"]
+    assert most["feature"] == "bill_depth_mm"
+    assert most["mean_after"] - most["mean_before"] == pytest.approx(2.0)
+    assert [row["divergence"] for row in others] == pytest.approx([0.0] * 3, abs=1e-12)
+    shown = probclass.done("drift", first.ref, "birds@later", "--limit", 1).out
+    assert "bill_depth_mm" in shown
+    assert "island" not in shown
+    assert "… and 3 more rows" in shown
+
+
+def test_drift_of_an_unknown_version_is_refused(probclass: Any, birds: Path) -> None:
+    assert "no version or alias 'later'" in probclass.refused("drift", "birds", "birds@later")

@@ -1,0 +1,212 @@
+"""Drift between two models: its figures against the definition and peers, and what always holds."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.spatial.distance import jensenshannon
+from scipy.stats import norm, poisson
+
+import probclass_core as pc
+from probclass_core.drift import divergence
+
+LABELS = ["a", "a", "a", "a", "b", "b", "b", "b"]
+
+numbers = st.floats(-1e6, 1e6)
+variances = st.floats(1e-6, 1e6)
+
+
+def fitted(block: pc.Block, **columns: list[object]) -> pc.Model:
+    table = pa.table({"c": LABELS, **columns})
+    return pc.fit(table, pc.ModelSpec("c", [block]))
+
+
+def by_quadrature(m: float, v: float, n: float, w: float) -> float:
+    """The definition, integrated by QUADPACK."""
+    p, q = norm(m, math.sqrt(v)).pdf, norm(n, math.sqrt(w)).pdf
+
+    def integrand(x: float) -> float:
+        return sum(0.5 * f * np.log2(2 * f / (p(x) + q(x))) for f in (p(x), q(x)) if f > 0)
+
+    steps = (-9, -5, -3, -1, 0, 1, 3, 5, 9)
+    edges = sorted({m + k * math.sqrt(v) for k in steps} | {n + k * math.sqrt(w) for k in steps})
+    return sum(quad(integrand, a, b, epsabs=1e-13)[0] for a, b in pairwise(edges))
+
+
+@pytest.mark.parametrize(
+    "laws", [(0, 1, 1, 1), (0, 1, 0, 4), (5, 1, -2, 9), (0, 1, 0, 1e4), (0, 1, 5, 1e-4)]
+)
+def test_normal_laws_as_the_definition_has_it(laws: tuple[float, ...]) -> None:
+    assert divergence.of_normals(*laws) == pytest.approx(by_quadrature(*laws), abs=1e-8)
+
+
+@pytest.mark.parametrize("laws", [(0, 1, 0, 1e6), (0, 1, 0, 1e-8)])
+def test_normal_laws_of_very_unlike_width_within_a_hundredth_of_a_bit(
+    laws: tuple[float, ...],
+) -> None:
+    assert divergence.of_normals(*laws) == pytest.approx(by_quadrature(*laws), abs=0.01)
+
+
+@given(numbers, variances, numbers, variances)
+def test_normal_laws_are_symmetric_and_bounded(m: float, v: float, n: float, w: float) -> None:
+    bits = divergence.of_normals(m, v, n, w)
+    assert 0.0 <= bits <= 1.0
+    assert bits == pytest.approx(divergence.of_normals(n, w, m, v), abs=1e-12)
+    assert divergence.of_normals(m, v, m, v) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_point_mass_has_nothing_in_common_with_a_density() -> None:
+    assert divergence.of_normals(1.0, 0.0, 1.0, 1.0) == 1.0
+    assert divergence.of_normals(1.0, 0.0, 1.0, 0.0) == 0.0
+    assert divergence.of_normals(1.0, 0.0, 2.0, 0.0) == 1.0
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6), st.integers(0, 5))
+def test_categories_as_scipy_has_it(weights: list[float], turn: int) -> None:
+    p = np.array(weights) / sum(weights)
+    q = np.roll(p, turn)
+    assert divergence.of_masses(p, q) == pytest.approx(jensenshannon(p, q, base=2) ** 2, abs=1e-9)
+
+
+@pytest.mark.parametrize(("one", "other"), [(3.0, 5.0), (0.0, 2.0), (40.0, 41.0)])
+def test_counts_as_scipy_has_it(one: float, other: float) -> None:
+    counts = np.arange(150)
+    peer = jensenshannon(poisson(one).pmf(counts), poisson(other).pmf(counts), base=2) ** 2
+    assert divergence.of_poissons(one, other) == pytest.approx(peer, abs=1e-9)
+
+
+def test_very_large_rates_go_over_into_the_normal_law() -> None:
+    below = divergence.of_poissons(999_000.0, 999_999.0)
+    assert below == pytest.approx(
+        divergence.of_normals(999e3, 999e3, 999_999.0, 999_999.0), abs=1e-5
+    )
+
+
+def test_shift_and_ratio_are_those_of_the_rows() -> None:
+    block = pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0)
+    before = fitted(block, x=[0.0, 2.0, 0.0, 2.0, 10.0, 14.0, 10.0, 14.0])
+    after = fitted(block, x=[3.0, 7.0, 3.0, 7.0, 10.0, 14.0, 10.0, 14.0])
+    a, b = pc.drift(before, after).features.to_pylist()
+    # Class a: mean 1 to 5, variance 1 to 4.
+    assert (a["mean_before"], a["mean_after"], a["sd_after"]) == (1.0, 5.0, 2.0)
+    assert a["mean_shift"] == pytest.approx(4.0 / math.sqrt(2.5))
+    assert a["variance_ratio"] == pytest.approx(4.0)
+    assert a["divergence"] == pytest.approx(by_quadrature(1.0, 1.0, 5.0, 4.0), abs=1e-8)
+    assert (b["mean_shift"], b["variance_ratio"]) == (0.0, 1.0)
+
+
+def test_a_turned_correlation_is_told_where_margins_stay() -> None:
+    block = pc.Block("gaussian_full", ["x", "y"])
+    x = [0.0, 1.0, 2.0, 3.0] * 2
+    up, down = [0.1, 1.0, 2.0, 2.9] * 2, [2.9, 2.0, 1.0, 0.1] * 2
+    found = pc.drift(fitted(block, x=x, y=up), fitted(block, x=x, y=down)).features.to_pylist()
+    with np.errstate(all="raise"):
+        r = np.corrcoef(x[:4], up[:4])[0, 1]
+    assert [row["divergence"] for row in found] == pytest.approx([0.0] * 4, abs=1e-9)
+    assert [row["correlation_change"] for row in found] == pytest.approx([2 * r] * 4)
+
+
+def test_a_new_category_and_one_that_went() -> None:
+    block = pc.Block("categorical", ["x"], pseudo_count=0.0, unseen="ignore")
+    before = fitted(block, x=["u", "u", "u", "v", *"uuuu"])
+    after = fitted(block, x=["w", "u", "u", "u", *"uuuu"])
+    a, b = pc.drift(before, after).features.to_pylist()
+    assert (a["value"], a["probability_before"], a["probability_after"]) == ("v", 0.25, 0.0)
+    assert a["divergence"] == pytest.approx(0.25)  # a quarter of each has nothing in common
+    assert b["divergence"] == 0.0
+
+
+def test_bins_are_joined_to_their_common_cuts() -> None:
+    block = pc.Block("discretized", ["x"], method="width", bins=2, pseudo_count=0.0)
+    before = fitted(block, x=[0.0, 1.0, 9.0, 10.0] * 2)
+    after = fitted(block, x=[0.0, 9.0, 9.0, 10.0] * 2)
+    row = pc.drift(before, after).features.to_pylist()[0]
+    assert (row["value"], row["probability_before"], row["probability_after"]) == (
+        "below 5",
+        0.5,
+        0.25,
+    )
+    elsewhere = fitted(block, x=[0.0, 1.0, 19.0, 20.0] * 2)
+    assert pc.drift(before, elsewhere).uncompared == (
+        "x: cut into other bins by each, without a cut in common",
+    )
+
+
+@pytest.mark.parametrize("estimator", ["bernoulli", "multinomial"])
+def test_terms_are_compared(estimator: str) -> None:
+    block = pc.Block(estimator, ["words"])
+    before = fitted(block, words=[["red"], ["red"], ["red"], ["sea"], *[["sea"]] * 4])
+    after = fitted(block, words=[["sea"], ["sea"], ["red"], ["sea"], *[["sea"]] * 4])
+    found = pc.drift(before, after).by_feature.to_pylist()[0]
+    assert (found["feature"], found["class"]) == ("words", "a")
+    assert found["divergence"] > 0.0
+
+
+def test_points_have_moments_and_no_divergence() -> None:
+    block = pc.Block("knn_density", ["x"], k=1)
+    before = fitted(block, x=[0.0, 2.0, 0.0, None, 5.0, 6.0, 7.0, 8.0])
+    after = fitted(block, x=[1.0, 3.0, 1.0, None, 5.0, 6.0, 7.0, 8.0])
+    row = pc.drift(before, after).by_feature.to_pylist()[0]
+    assert row["divergence"] is None
+    assert row["mean_shift"] == pytest.approx(1.0 / np.std([0.0, 2.0, 0.0]))
+
+
+def test_class_shares_and_classes_that_one_never_saw() -> None:
+    block = pc.Block("gaussian_diagonal", ["x"])
+    spec = pc.ModelSpec("c", [block])
+    x = [1.0, 2.0, 3.0, 4.0]
+    before = pc.fit(pa.table({"c": ["a", "a", "b", "b"], "x": x}), spec)
+    after = pc.fit(pa.table({"c": ["b", "b", "z", "z"], "x": x}), spec)
+    found = pc.drift(before, after)
+    assert found.classes.to_pydict() == {
+        "class": ["a", "b", "z"],
+        "share_before": [0.5, 0.5, 0.0],
+        "share_after": [0.0, 0.5, 0.5],
+    }
+    assert found.class_divergence == pytest.approx(0.5)
+    assert set(found.features["class"].to_pylist()) == {"b"}
+
+
+def test_columns_that_came_and_went_are_named() -> None:
+    before = fitted(pc.Block("gaussian_diagonal", ["x"]), x=list(range(8)))
+    after = fitted(pc.Block("gaussian_diagonal", ["y"]), y=list(range(8)))
+    assert pc.drift(before, after).uncompared == (
+        "y: only in the second model",
+        "x: only in the first model",
+    )
+
+
+def test_of_statistics_as_of_their_models(iris: pa.Table) -> None:
+    spec = pc.ModelSpec.auto(iris, label="species")
+    parts = [iris.take(list(range(start, 150, 2))) for start in (0, 1)]
+    statistics = [pc.summarize(part, spec) for part in parts]
+    models = [pc.fit(part, spec) for part in parts]
+    assert pc.drift(*statistics) == pc.drift(*models)
+    ranked = pc.drift(*models).by_feature["divergence"].to_pylist()
+    assert ranked == sorted(ranked, reverse=True)
+
+
+def test_what_cannot_be_compared_is_refused(iris: pa.Table) -> None:
+    block = pc.Block("gaussian_diagonal", ["x"])
+    one = fitted(block, x=list(range(8)))
+    of_iris = pc.fit(iris, pc.ModelSpec.auto(iris, label="species"))
+    with pytest.raises(pc.SpecError, match="different labels do not compare: 'c' and 'species'"):
+        pc.drift(one, of_iris)
+    others = pa.table({"c": ["y", "y", "z", "z"], "x": [1.0, 2.0, 3.0, 4.0]})
+    with pytest.raises(pc.DataError, match=r"no class in common: 'a', 'b' in the first, 'y', 'z'"):
+        pc.drift(one, pc.fit(others, pc.ModelSpec("c", [block])))
+
+
+def test_plain_values_hold_no_infinite_number() -> None:
+    block = pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0)
+    before = fitted(block, x=[1.0] * 4 + [1.0, 2.0, 3.0, 4.0])
+    after = fitted(block, x=[2.0] * 4 + [1.0, 2.0, 3.0, 4.0])
+    a = pc.drift(before, after).to_dict()["features"][0]
+    assert (a["divergence"], a["mean_shift"], a["variance_ratio"]) == (1.0, None, None)
