@@ -12,6 +12,7 @@ The public face. To read the code as a story, follow the road::
     estimators/     the families, one file each
     table_format    the address of a table, and what a plugin registers for a format
     storage         a path or URI as a file system; what to do when it does not answer: retries
+    storage         a path or URI as a file system; what to do when it does not answer: retries
     hookspecs, plugins   how estimators are found, built-in or not
     statistics      what training knows of some rows: a monoid
     model           prior + parameters -> log-likelihoods

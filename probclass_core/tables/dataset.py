@@ -17,10 +17,10 @@ import pyarrow.dataset as ds
 
 from probclass_core.arrays import BATCH_ROWS, schema_without_views
 from probclass_core.errors import DataError, TableError, one_of
+from probclass_core.retries import Patience, patiently
+from probclass_core.storage import Storage, one_line
 from probclass_core.tables.digests import FragmentDigests
 from probclass_core.tables.filters import Where, expression
-from probclass_core.tables.retries import Patience, patiently
-from probclass_core.tables.storage import Storage
 from probclass_core.tables.table import Plan, asked_for
 
 _FRAGMENT_ROWS = 4 * BATCH_ROWS
@@ -108,7 +108,7 @@ class DatasetTable:
         fragments: list[RowGroups] = []
         sizes: list[int] = []
         for piece in pieces:
-            place = self._name(piece)
+            place = self.name_of(piece)
             with readable(place):
                 state, keys = self._identity(piece), _partition_of(piece)
                 for groups, held in _grouped(piece):
@@ -160,7 +160,7 @@ class DatasetTable:
         pieces = self.pieces(partition=partition, where=where, coded=names)
         held = []
         for piece in pieces:
-            with readable(self._name(piece)):
+            with readable(self.name_of(piece)):
                 held.append(piece.physical_schema)
         text = [
             name
@@ -177,7 +177,9 @@ class DatasetTable:
 
     def _types(self, pieces: Sequence[ds.Fragment]) -> pa.Schema:
         """Of the columns, such that all these files can be read as them."""
-        return self.schema if self.uri is None else _common_schema(self.schema, pieces, self._name)
+        return (
+            self.schema if self.uri is None else _common_schema(self.schema, pieces, self.name_of)
+        )
 
     def _fragment(self, rows: RowGroups) -> RowGroups:
         """As what some row groups of a file are read; formats may have more to do than to read."""
@@ -187,8 +189,8 @@ class DatasetTable:
     def _remote(self) -> bool:
         return self._storage is not None and self._storage.remote
 
-    def _name(self, piece: ds.Fragment) -> str:
-        """Of a file, for messages."""
+    def name_of(self, piece: ds.Fragment) -> str:
+        """The path or URI of a file, for messages."""
         path = _path_of(piece)
         return path if self._storage is None else self._storage.name(path)
 
@@ -198,7 +200,7 @@ class DatasetTable:
             return
 
         def look(piece: ds.Fragment) -> None:
-            with readable(self._name(piece)):
+            with readable(self.name_of(piece)):
                 patiently(piece.ensure_complete_metadata)
 
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="probclass-footer") as pool:
@@ -281,8 +283,7 @@ class readable:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (pa.ArrowException, OSError)):
-            reason = " ".join(str(error).split())
-            raise TableError(f"cannot read {self.path}: {reason}") from error
+            raise TableError(f"cannot read {self.path}: {one_line(error)}.") from error
 
 
 def _partition_columns(dataset: ds.Dataset) -> list[str]:

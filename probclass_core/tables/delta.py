@@ -9,9 +9,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
 
 from probclass_core.errors import TableError
+from probclass_core.storage import Storage, one_line
 from probclass_core.table_format import TableRef
 from probclass_core.tables.dataset import DatasetTable
-from probclass_core.tables.storage import Storage
 
 
 def delta_table(ref: TableRef) -> DatasetTable:
@@ -29,8 +29,8 @@ def delta_table(ref: TableRef) -> DatasetTable:
             dataset = table.to_pyarrow_dataset()
         except DeltaProtocolError as error:
             raise TableError(
-                f"{ref.uri} uses features that cannot be read here: {_line(error)}; write it out "
-                "without them (for deletion vectors: optimize or purge the table)."
+                f"{ref.uri} uses features that cannot be read here: {one_line(error)}; write it "
+                "out without them (for deletion vectors: optimize or purge the table)."
             ) from error
         return DatasetTable(
             dataset,
@@ -62,8 +62,6 @@ def said_by_delta(ref: TableRef) -> Iterator[None]:
         asked = (
             "" if ref.newest else f" at {ref.version if ref.timestamp is None else ref.timestamp}"
         )
-        raise TableError(f"cannot read the Delta table {ref.uri}{asked}: {_line(error)}") from error
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+        raise TableError(
+            f"cannot read the Delta table {ref.uri}{asked}: {one_line(error)}."
+        ) from error

@@ -22,6 +22,7 @@ from pyarrow.fs import (
 )
 
 from probclass_core.errors import TableError
+from probclass_core.storage import one_line
 from probclass_core.table_format import Leftover, TableRef
 from probclass_core.tables.delta import opened, said_by_delta
 
@@ -96,5 +97,4 @@ def _remove(ref: TableRef, filesystem: FileSystem, path: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        reason = " ".join(str(error).split())
-        raise TableError(f"cannot remove {path} of {ref.uri}: {reason}") from error
+        raise TableError(f"cannot remove {path} of {ref.uri}: {one_line(error)}.") from error

@@ -21,6 +21,7 @@ from pyarrow.fs import FileSystem, PyFileSystem
 
 from probclass_core.errors import TableError
 from probclass_core.spec import category_text
+from probclass_core.storage import one_line
 from probclass_core.tables.delta import opened, said_by_delta
 from probclass_core.tables.hive import hive_segment
 from probclass_core.tables.lasting import lasting_schema
@@ -106,8 +107,7 @@ class DeltaSink(LogSink[DeltaTable]):
             if isinstance(error, CommitFailedError) or made_meanwhile:
                 return False
             raise TableError(
-                f"cannot write {self.place}: {' '.join(str(error).split())}; what stood there is "
-                "unchanged."
+                f"cannot write {self.place}: {one_line(error)}; what stood there is unchanged."
             ) from error
         return True
 

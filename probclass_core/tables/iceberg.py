@@ -18,6 +18,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.errors import ProbClassError, TableError, one_of
+from probclass_core.storage import one_line
 from probclass_core.table_format import TableRef
 from probclass_core.tables.filters import Where, expression, typed_conditions
 from probclass_core.tables.iceberg_files import IcebergFiles, plain_schema
@@ -114,6 +115,11 @@ class IcebergTable:
         expression(self._schema, partition, where)  # refuses what is malformed
         return self._files(partition, where).pieces(partition=partition, where=where)
 
+    def name_of(self, piece: ds.Fragment) -> str:
+        """The path or URI of a file; see `DatasetTable.name_of`."""
+        scheme, remote, _ = self._table.location().partition("://")
+        return f"{scheme}://{piece.path}" if remote and scheme != "file" else str(piece.path)
+
     def _files(self, partition: Mapping[str, Any] | None, where: Where) -> IcebergFiles:
         """Those that may hold such rows; all, where none may, to tell what there is instead."""
         conditions = typed_conditions(self._schema, partition, where)
@@ -201,12 +207,7 @@ def said_by_iceberg(ref: TableRef) -> Iterator[None]:
                 "files so that nothing is left to delete."
             ) from error
         # Catalogs speak by SQLAlchemy, HTTP, Thrift or boto; what they raise has no common base.
-        raise TableError(f"cannot read the Iceberg table {ref.uri}: {one_line(error)}") from error
-
-
-def one_line(error: BaseException) -> str:
-    """What a library said, as the end of a line of ours."""
-    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise TableError(f"cannot read the Iceberg table {ref.uri}: {one_line(error)}.") from error
 
 
 def _snapshot(ref: TableRef, table: Table) -> Snapshot | None:

@@ -24,9 +24,9 @@ from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
+from probclass_core.storage import Storage
 from probclass_core.tables.dataset import DatasetTable, RowGroups, readable
 from probclass_core.tables.filters import Where
-from probclass_core.tables.storage import Storage
 from probclass_core.tables.table import Plan
 
 FIELD_ID = b"PARQUET:field_id"

@@ -12,8 +12,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.locations import load_location_provider
 
 from probclass_core.errors import TableError
+from probclass_core.storage import one_line
 from probclass_core.table_format import Leftover, TableRef
-from probclass_core.tables.iceberg import one_line, opened, said_by_iceberg
+from probclass_core.tables.iceberg import opened, said_by_iceberg
 from probclass_core.tables.iceberg_files import located
 
 _OURS = re.compile(r"(?:.*/)?part-[0-9a-f]{32}\.parquet")

@@ -27,7 +27,7 @@ class DataFile:
     """One Parquet file of a table.
 
     Attributes:
-        path: as its storage names it.
+        path: or URI.
         partition: values of the partition columns, outermost first.
         rows: how many.
         bytes: on disk; none where the storage does not say.
@@ -174,7 +174,7 @@ def inspect_table(
     partitions: Sequence[Mapping[str, Any]]
     if isinstance(table, _OfFiles):
         pieces = table.pieces(partition=partition, where=where)
-        files = DataFiles([_data_file(piece, names) for piece in pieces])
+        files = DataFiles([_data_file(table.name_of(piece), piece, names) for piece in pieces])
         partitions = [each for each, _ in files.by_partition()]
     else:
         files, partitions = None, table.partitions(where)
@@ -191,18 +191,20 @@ class _OfFiles(Protocol):
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
     ) -> Sequence[ds.Fragment]: ...
 
+    def name_of(self, piece: ds.Fragment) -> str: ...
 
-def _data_file(piece: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:
+
+def _data_file(name: str, piece: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:
     import pyarrow.dataset as ds
 
     from probclass_core.tables.dataset import readable
 
     keys = ds.get_partition_keys(piece.partition_expression)
-    with readable(piece.path):
+    with readable(name):
         footer = piece.metadata
         info = piece.filesystem.get_file_info(piece.path)
     return DataFile(
-        path=piece.path,
+        path=name,
         partition={name: keys[name] for name in partition_columns if name in keys},
         rows=footer.num_rows,
         bytes=info.size,

@@ -3,6 +3,10 @@
 One small file ``_commits/<partition>.json`` names the files of a partition, and is put in place by
 a single request: the commit. Files that it does not name are no part of the table. A partition
 without a manifest consists of what others put there: a file of ours waits for its manifest.
+
+Rows that are added have manifests of their own, ``_commits/<partition>+/<commit>.json``, so that
+two who add at once do not undo each other's work. One whose file the partition's own manifest
+says was replaced is void.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import Any
 from pyarrow.fs import FileInfo
 
 from probclass_core.errors import TableError
-from probclass_core.tables.storage import Storage, is_file
+from probclass_core.storage import Storage, is_file
 
 COMMITS = "_commits"
 OURS = re.compile(r"part-[0-9a-f]{1,12}-[0-9a-f]{32}\.parquet")
@@ -39,6 +43,7 @@ class Manifest:
         rows: that they hold.
         commit: the record of plain values.
         replaced: names of the files that stood there before, which may be removed.
+        appended: id of the commit, where its rows are added to those of other manifests.
     """
 
     folder: str
@@ -46,6 +51,7 @@ class Manifest:
     rows: int
     commit: Mapping[str, Any]
     replaced: Sequence[str] = field(default=())
+    appended: str | None = None
 
     def paths(self) -> set[str]:
         """Of its files, relative to the table."""
@@ -67,18 +73,48 @@ class Manifest:
         return json.dumps(values, sort_keys=True, indent=1).encode()
 
 
-def manifest_path(storage: Storage, folder: str) -> str:
-    """Where the manifest of a partition lies."""
-    return f"{storage.path}/{COMMITS}/{folder or _WHOLE_TABLE}.json"
+def valid(manifests: Sequence[Manifest]) -> list[Manifest]:
+    """Those that speak for rows which were not replaced since they were added."""
+    replaced = {(one.folder, name) for one in manifests for name in one.replaced}
+    return [
+        one
+        for one in manifests
+        if one.appended is None or not any((one.folder, name) in replaced for name in one.files)
+    ]
 
 
-def read_manifest(storage: Storage, folder: str) -> Manifest | None:
-    """The manifest of a partition; none where it has none.
+def manifest_path(storage: Storage, folder: str, appended: str | None = None) -> str:
+    """Where the manifest of a partition lies, or of rows that were added to it by a commit."""
+    name = folder or _WHOLE_TABLE
+    return f"{storage.path}/{COMMITS}/{name if appended is None else f'{name}+/{appended}'}.json"
+
+
+def read_manifests(storage: Storage, folder: str) -> list[Manifest]:
+    """All manifests of a partition, void ones included: its own first, if there is one.
+
+    Raises:
+        TableError: one cannot be read.
+    """
+    place = manifest_path(storage, folder, "").removesuffix("/.json")
+    for _ in range(_LOOKS):
+        added = [
+            read_manifest(storage, folder, info.base_name.removesuffix(".json"))
+            for info in storage.files(place, recursive=False)
+        ]
+        found = [one for one in added if one is not None]
+        if len(found) == len(added):  # else one was replaced meanwhile
+            break
+    base = read_manifest(storage, folder)
+    return found if base is None else [base, *found]
+
+
+def read_manifest(storage: Storage, folder: str, appended: str | None = None) -> Manifest | None:
+    """The manifest of a partition, or of rows added to it; none where there is none.
 
     Raises:
         TableError: it cannot be read.
     """
-    path = manifest_path(storage, folder)
+    path = manifest_path(storage, folder, appended)
     problem: Exception | None = None
     for _ in range(_LOOKS):
         try:
@@ -87,9 +123,8 @@ def read_manifest(storage: Storage, folder: str) -> Manifest | None:
                 raise TableError(
                     f"{storage.name(path)} was written by a newer probclass; upgrade it."
                 )
-            return Manifest(
-                folder, values["files"], values["rows"], values["commit"], values["replaced"]
-            )
+            told = (values[key] for key in ("files", "rows", "commit", "replaced"))
+            return Manifest(folder, *told, appended)
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
@@ -128,7 +163,7 @@ def unnamed_files(storage: Storage) -> list[FileInfo]:
 
 @dataclass(frozen=True)
 class _Look:
-    """Data files by one listing, what manifests name beyond it, and what none names."""
+    """Data files by one listing, what goes beyond it by now, and what no manifest names."""
 
     data: list[FileInfo]
     missing: list[str]
@@ -147,20 +182,17 @@ def _look(storage: Storage) -> _Look:
             f"{storage.uri} holds a Delta table; name it so, as in "
             f"TableRef({storage.uri!r}, format='delta')."
         )
-    folders = [
-        path.removeprefix(f"{COMMITS}/").removesuffix(".json")
-        for path in listed
-        if path.startswith(f"{COMMITS}/") and path.endswith(".json")
-    ]
-    folders = ["" if folder == _WHOLE_TABLE else folder for folder in folders]
+    names = [found for path in listed if (found := _named_by(path)) is not None]
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="probclass-manifest") as pool:
-        manifests = [
-            manifest
-            for manifest in pool.map(lambda folder: read_manifest(storage, folder), folders)
-            if manifest is not None
-        ]
-    governed = {manifest.folder for manifest in manifests}
-    named = {path for manifest in manifests for path in manifest.paths()}
+        read = list(pool.map(lambda name: read_manifest(storage, *name), names))
+    manifests = [manifest for manifest in read if manifest is not None]
+    gone = [
+        manifest_path(storage, *name)
+        for name, manifest in zip(names, read, strict=True)
+        if manifest is None
+    ]
+    governed = {manifest.folder for manifest in manifests if manifest.appended is None}
+    named = {path for manifest in valid(manifests) for path in manifest.paths()}
     replaced = {path for manifest in manifests for path in manifest.paths_replaced()}
     data, unnamed = [], []
     for path, info in listed.items():
@@ -170,7 +202,20 @@ def _look(storage: Storage) -> _Look:
             data.append(info)
         elif ours or path in replaced:
             unnamed.append(info)
-    return _Look(data, sorted(named - {*listed}), unnamed)
+    return _Look(data, [*sorted(named - {*listed}), *gone], unnamed)
+
+
+def _named_by(path: str) -> tuple[str, str | None] | None:
+    """The folder that a manifest speaks of, and the commit that added to it; none for other files.
+
+    Args:
+        path: relative to the table.
+    """
+    if not path.startswith(f"{COMMITS}/") or not path.endswith(".json"):
+        return None
+    name = path.removeprefix(f"{COMMITS}/").removesuffix(".json")
+    folder, added, commit = name.partition("+/")  # no directory of a partition ends with '+'
+    return "" if folder == _WHOLE_TABLE else folder, commit if added else None
 
 
 def _is_data(path: str) -> bool:

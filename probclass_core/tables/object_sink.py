@@ -2,7 +2,8 @@
 
 Data files have names of their own that no other attempt uses. One manifest names those that are the
 partition (`manifests`); putting it is the commit. What it replaced is deleted after that, and what
-could not be deleted, or what a killed attempt left, goes with a later commit.
+could not be deleted, or what a killed attempt left, goes with a later commit. Rows that are added
+have a manifest of their own and replace nothing.
 """
 
 from __future__ import annotations
@@ -12,23 +13,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError
+from probclass_core.storage import Storage, is_file, one_line, storage_of
 from probclass_core.table_format import ABANDONED, Leftover, TableRef
+from probclass_core.tables.agreement import refuse_other_columns
 from probclass_core.tables.hive import hive_segment
 from probclass_core.tables.manifests import (
     OURS,
     Manifest,
     manifest_path,
-    read_manifest,
+    read_manifests,
     unnamed_files,
+    valid,
 )
 from probclass_core.tables.parquet_file import RowsToParquet, cannot_write
-from probclass_core.tables.storage import Storage, is_file, one_line, storage_of
 
 
 class ObjectSink:
@@ -36,7 +41,7 @@ class ObjectSink:
 
     Args:
         ref: directory of the table.
-        partition: values of the partition columns, outermost first; none replaces the whole table.
+        partition: values of the partition columns, outermost first; none is the whole table.
 
     Raises:
         TableError: the place holds something that a table must not replace, or cannot be reached.
@@ -61,25 +66,58 @@ class ObjectSink:
     @property
     def occupied(self) -> bool:
         others = (i for i in self.entries(self.target) if not OURS.fullmatch(i.base_name))
-        return self.standing() is not None or any(others)
+        return bool(self.standing()) or any(others)
 
     @property
     def commit(self) -> dict[str, Any] | None:
-        manifest = self.standing()
-        if manifest is None:
-            return None
+        records = self.commits()
+        return records[0] if len(records) == len(self.standing()) == 1 else None
+
+    def commits(self) -> list[dict[str, Any]]:
         present = {info.base_name for info in self.entries(self.target)}
-        whole = present.issuperset(manifest.files)
-        return {**manifest.commit, "rows": manifest.rows} if whole else None
+        return [
+            {**manifest.commit, "rows": manifest.rows}
+            for manifest in self.standing()
+            if present.issuperset(manifest.files)
+        ]
+
+    def check_columns(self, schema: pa.Schema, leaving: Sequence[Mapping[str, Any]]) -> None:
+        left = ["/".join(hive_segment(*item) for item in one.items()) for one in leaving]
+        held = self._some_schema({f"{self.storage.path}/{folder}".rstrip("/") for folder in left})
+        if held is not None:
+            uri = self.storage.uri
+            refuse_other_columns(uri, schema, held, partition=self.partition, exactly=False)
+
+    def _some_schema(self, left: set[str]) -> pa.Schema | None:
+        """Of a file of the table, but for those folders; none where there is none."""
+        found = [
+            info
+            for info in self.storage.files(self.storage.path, recursive=True)
+            if _is_parquet(info) and info.path.rpartition("/")[0] not in left
+        ]
+        # A file that no manifest names may be a killed writer's.
+        for info in found:
+            folder = info.path.rpartition("/")[0].removeprefix(self.storage.path).lstrip("/")
+            named = (one.files for one in valid(read_manifests(self.storage, folder)))
+            if OURS.fullmatch(info.base_name) and info.base_name not in chain(*named):
+                continue
+            with suppress(OSError, pa.ArrowException):  # whoever reads the table will tell
+                return pq.read_schema(info.path, filesystem=self.storage.filesystem)
+        return None
 
     @contextmanager
     def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedObject]:
         with closing(StagedObject(self, schema, commit)) as staged:
             yield staged
 
-    def standing(self) -> Manifest | None:
-        """The manifest of the partition as it is now."""
-        return read_manifest(self.storage, self.folder)
+    @contextmanager
+    def stage_more(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedObject]:
+        with closing(StagedObject(self, schema, commit, more=True)) as staged:
+            yield staged
+
+    def standing(self) -> list[Manifest]:
+        """The manifests of the partition as it is now."""
+        return valid(read_manifests(self.storage, self.folder))
 
     def entries(self, folder: str) -> list[FileInfo]:
         """What a reader would see in a folder; nothing where there is none."""
@@ -115,11 +153,19 @@ class ObjectSink:
 
 
 class StagedObject:
-    """A partition in the making: a Parquet file that no manifest names yet."""
+    """A partition in the making, or more of one: a Parquet file that no manifest names yet."""
 
-    def __init__(self, sink: ObjectSink, schema: pa.Schema, commit: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        sink: ObjectSink,
+        schema: pa.Schema,
+        commit: Mapping[str, Any],
+        *,
+        more: bool = False,
+    ) -> None:
         self._sink = sink
         self._commit = dict(commit)
+        self._more = more
         short = str(commit.get("commit_id", 0))[:12]
         self._name = f"part-{short}-{uuid.uuid4().hex}.parquet"
         self._path = f"{sink.target}/{self._name}"
@@ -139,15 +185,29 @@ class StagedObject:
 
     def publish(self) -> None:
         self._file.finish()
+        if self._more:
+            commit_id = self._commit["commit_id"]
+            if commit_id not in {record["commit_id"] for record in self._sink.commits()}:
+                self._put(replaced=(), appended=commit_id)
+            return  # else an equal attempt came first
         sink = self._sink
-        replaced = self._replaced()
-        manifest = Manifest(sink.folder, [self._name], self.rows, self._commit, replaced)
-        with cannot_write(sink.place):
-            sink.storage.put(manifest_path(sink.storage, sink.folder), manifest.to_bytes())
-        self._published = True
-        for name in replaced:
+        before = read_manifests(sink.storage, sink.folder)
+        added = [one for one in before if one.appended is not None]
+        replaced = self._replaced(before)
+        self._put(replaced=sorted({*replaced, *chain(*(one.files for one in added))}))
+        paths = [f"{sink.target}/{name}" for name in replaced]
+        paths += [manifest_path(sink.storage, sink.folder, one.appended) for one in added]
+        for path in paths:
             with suppress(OSError):  # no reader of ours sees it, and a later commit tries again
-                sink.storage.filesystem.delete_file(f"{sink.target}/{name}")
+                sink.storage.filesystem.delete_file(path)
+
+    def _put(self, replaced: Sequence[str], appended: str | None = None) -> None:
+        """The commit: the one request by which the rows are there."""
+        storage, folder = self._sink.storage, self._sink.folder
+        manifest = Manifest(folder, [self._name], self.rows, self._commit, replaced, appended)
+        with cannot_write(self._sink.place):
+            storage.put(manifest_path(storage, folder, appended), manifest.to_bytes())
+        self._published = True
 
     def close(self) -> None:
         """Let go of the file, and remove it unless the manifest names it."""
@@ -155,15 +215,13 @@ class StagedObject:
         if not self._published:
             # A PUT may have succeeded and its answer been lost: ask, and when in doubt leave it.
             with suppress(OSError, TableError):
-                standing = self._sink.standing()
-                if standing is None or self._name not in standing.files:
+                if all(self._name not in standing.files for standing in self._sink.standing()):
                     self._sink.storage.filesystem.delete_file(self._path)
 
-    def _replaced(self) -> Sequence[str]:
+    def _replaced(self, before: Sequence[Manifest]) -> list[str]:
         """Files of the partition that are to go: all but those that another may be writing."""
         sink = self._sink
-        standing = sink.standing()
-        known = () if standing is None else (*standing.files, *standing.replaced)
+        known = {name for one in before for name in (*one.files, *one.replaced)}
         return [
             info.base_name
             for info in sink.entries(sink.target)

@@ -10,11 +10,11 @@ from pyarrow.fs import FileInfo, FileType, PyFileSystem
 
 from probclass_core.arrays import schema_without_views
 from probclass_core.errors import TableError
+from probclass_core.retries import patiently
+from probclass_core.storage import Storage, storage_of
 from probclass_core.table_format import TableRef
 from probclass_core.tables.dataset import DatasetTable, readable
 from probclass_core.tables.manifests import data_files
-from probclass_core.tables.retries import patiently
-from probclass_core.tables.storage import Storage, storage_of
 
 
 def parquet_table(ref: TableRef) -> DatasetTable:

@@ -15,7 +15,8 @@ from pyarrow.fs import FileSystem
 
 from probclass_core.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
-from probclass_core.tables.retries import patiently
+from probclass_core.retries import patiently
+from probclass_core.storage import one_line
 
 COMMIT_KEY = "probclass.commit"
 """What a commit record is called, in footers and in logs."""
@@ -29,9 +30,8 @@ def cannot_write(place: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())
         raise TableError(
-            f"cannot write {place}: {reason}; what stood there is unchanged."
+            f"cannot write {place}: {one_line(error)}; what stood there is unchanged."
         ) from error
 
 

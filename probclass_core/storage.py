@@ -1,4 +1,4 @@
-"""Where the files of a table lie: a path or URI, opened as a file system of pyarrow.
+"""Where the files of a table or a store lie: a path or URI, opened as a file system of pyarrow.
 
 What pyarrow knows by itself (S3, Google Cloud Storage, Azure, HDFS) it opens; every other scheme is
 left to fsspec. Options are arguments of the file system. Credentials come from them, or from where
@@ -8,6 +8,7 @@ the library looks for them by itself, and go no further: what is told and record
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,10 +28,12 @@ from pyarrow.fs import (
 )
 
 from probclass_core.errors import TableError
+from probclass_core.retries import TRIES, patiently
 from probclass_core.table_format import TableRef
-from probclass_core.tables.retries import TRIES, patiently
 
 _Opened = tuple[FileSystem, str]
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Storage:
         except FileNotFoundError:
             raise
         except (OSError, pa.ArrowException) as error:
-            raise TableError(f"cannot read {self.uri}: {one_line(error)}") from error
+            raise TableError(f"cannot read {self.uri}: {one_line(error)}.") from error
 
 
 def storage_of(ref: TableRef) -> Storage:
@@ -120,13 +123,13 @@ def storage_of(ref: TableRef) -> Storage:
     try:
         filesystem, path = _OPENERS.get(scheme, _other)(ref.uri, ref.options)
     except (ImportError, TypeError, ValueError, OSError, pa.ArrowException) as error:
-        raise TableError(f"cannot open {shown}: {one_line(error)}") from error
+        raise TableError(f"cannot open {shown}: {one_line(error)}.") from error
     return Storage(filesystem, path.rstrip("/"), shown, remote=True)
 
 
 def one_line(error: BaseException) -> str:
-    """What a library said, in one line of bearable length."""
-    text = " ".join(str(error).split())
+    """What a library said, as the end of a line of ours: of bearable length, and uncoloured."""
+    text = " ".join(_COLOURS.sub("", str(error)).split()).rstrip(".") or type(error).__name__
     return text if len(text) <= 400 else f"{text[:400]} …"
 
 
