@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
 from probclass_core.decision import Decision
 from probclass_core.engines.local import ordered_map
-from probclass_core.errors import DataError, SpecError, TableError
+from probclass_core.errors import DataError, SpecError, TableError, one_of
 from probclass_core.evaluation import Evaluation, Evaluator
 from probclass_core.model import Model, finalize
-from probclass_core.scored_table import ScoredPartition, digest, plain
+from probclass_core.scored_table import Overwrite, ScoredPartition, digest, plain
 from probclass_core.scoring import PosteriorFormat
 from probclass_core.sharding import Shard
 from probclass_core.spec import ModelSpec
@@ -236,15 +236,16 @@ def score(
     columns: Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
     decision: Decision = "map",
-    overwrite: str = "partition",
+    overwrite: Overwrite = "partition",
+    run_id: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> ScoreReport:
-    """Score a table into a Parquet table, one atomic commit per partition.
+    """Score a table into another, which is made where there is none: one atomic commit a partition.
 
-    A partition is replaced whole; when the one that stands there came of the same model, input and
-    configuration, it is left alone. A reader finds the old partition or the new one at every
-    instant.
+    A partition is replaced whole, or added to; when what stands there came of the same model, input
+    and configuration, it is left alone. A reader finds the old rows or the new ones at every
+    instant, and never a part of them.
 
     Args:
         model: what scores.
@@ -257,8 +258,9 @@ def score(
         columns: columns to keep in the scored table; all by default.
         posterior: one column per class, or one list column; see `scoring.Scorer`.
         decision: how a class is chosen, and when none is; see `DecisionRule`.
-        overwrite: ``"partition"`` replaces what stands there; ``"never"`` refuses unless it came of
-            the same inputs.
+        overwrite: ``"partition"`` replaces what stands there; ``"append"`` adds to it, once for each
+            model, input and configuration; ``"never"`` refuses unless it came of the same inputs.
+        run_id: name of the run that this is part of, for the record of the commit.
         workers: threads; by default every processor.
         progress: see `Progress`.
 
@@ -267,11 +269,12 @@ def score(
             decision rule does not fit the model.
         NotSupportedError: the rule asks for a density that a block knows only up to a term.
         DataError: a column is missing or holds what it must not.
-        TableError: source or sink cannot be read or written, or the source has no rows.
+        TableError: source or sink cannot be read or written, the sink has other columns, or the
+            source has no rows, or rows outside the partition.
     """
     began = time.monotonic()
-    if overwrite not in ("partition", "never"):
-        raise SpecError(f"overwrite must be 'partition' or 'never', got {overwrite!r}.")
+    if overwrite not in get_args(Overwrite):
+        raise SpecError(f"overwrite must be {one_of(get_args(Overwrite))}, got {overwrite!r}.")
     table, place = open_table(source), TableRef.of(sink)
     if table.uri is not None:
         _refuse_overlap(table.uri, place.uri)
@@ -288,12 +291,15 @@ def score(
             columns=columns,
             posterior=posterior,
             decision=decision,
+            overwrite=overwrite,
+            run_id=run_id,
         )
         for one in wanted
     ]
     counter = RowCounter(progress, _total(part.plan for part in parts))
     rows, skipped = 0, 0
     done: list[ScoredPartition] = []
+    checked = False
     for part in parts:
         standing = part.standing
         if standing is not None:
@@ -301,8 +307,9 @@ def score(
             skipped += 1
             counter.add(part.plan.rows or 0)
         else:
-            if overwrite == "never":
-                part.refuse_other()
+            if overwrite == "never" or not checked:
+                part.check_place(parts)
+                checked = True
             written = part.write(counter.counted, workers, counter.tell)
         if written:
             done.append(part)

@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.decision import Decision, DecisionRule
 from probclass_core.engines.local import ordered_map
@@ -18,7 +19,10 @@ from probclass_core.scoring import PosteriorFormat, Scorer
 from probclass_core.table_format import TableRef
 from probclass_core.tables import open_sink
 from probclass_core.tables.filters import Where, typed_partition
-from probclass_core.tables.table import Plan, Sink, Table
+from probclass_core.tables.table import AppendableSink, Plan, Sink, Table, TypedPartition
+
+Overwrite = Literal["partition", "append", "never"]
+"""What becomes of rows that stand in the sink: replaced, added to, or a reason to refuse."""
 
 Counted = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -31,12 +35,15 @@ class ScoredPartition:
         plan: the rows.
         scorer: the model, bound to their schema.
         sink: the place.
-        commit: what identifies the result: model, input, configuration, partition, their digest.
+        overwrite: what becomes of rows that stand there.
+        commit: what identifies the result: model, input, configuration, partition, their digest;
+            and beyond that the source, its version, and the run.
     """
 
     plan: Plan
     scorer: Scorer
     sink: Sink
+    overwrite: Overwrite
     commit: Mapping[str, Any]
 
     @classmethod
@@ -51,13 +58,15 @@ class ScoredPartition:
         columns: Sequence[str] | None,
         posterior: PosteriorFormat,
         decision: Decision,
+        overwrite: Overwrite,
+        run_id: str | None,
     ) -> ScoredPartition:
         """Plan a partition; nothing is written yet.
 
         Raises:
             DataError: a column is not there.
             SpecError: a kept column has the name of a scored one, or the rule does not fit.
-            TableError: the partition is not there, or the place cannot take it.
+            TableError: the partition is not there, or the place cannot take it, or not be added to.
         """
         typed = typed_partition(table.schema, partition)
         # Outermost first, as in the source.
@@ -65,7 +74,8 @@ class ScoredPartition:
         columns = (columns,) if isinstance(columns, str) else columns
         chosen = list(table.schema.names) if columns is None else list(columns)
         features = [name for name in model.spec.features if name not in chosen]
-        plan = table.plan([*chosen, *features], partition=partition or None, where=where)
+        named = [name for name in partition if name not in (*chosen, *features)]
+        plan = table.plan([*chosen, *features, *named], partition=partition or None, where=where)
         # What the directories of the sink spell out does not stand in its files as well.
         kept = [name for name in chosen if name not in partition]
         scorer = Scorer(model, plan.schema, kept, posterior, decision)
@@ -77,8 +87,26 @@ class ScoredPartition:
             "schema": [[field.name, str(field.type)] for field in scorer.schema],
             **({} if scorer.rule == DecisionRule() else {"decision": scorer.rule.to_dict()}),
         }
-        commit = {"commit_id": digest(identity), **identity, "input_version": plan.version}
-        return cls(plan, scorer, open_sink(place, partition), commit)
+        commit = {
+            "commit_id": digest(identity),
+            **identity,
+            "source": table.uri,
+            "input_version": plan.version,
+            **({} if run_id is None else {"run_id": run_id}),
+        }
+        sink = open_sink(place, TypedPartition(partition, table.schema))
+        if overwrite == "append":
+            if not isinstance(sink, AppendableSink):
+                raise TableError(
+                    f"{place.uri}: rows cannot be added to tables of this format; score with "
+                    "overwrite='partition'."
+                )
+            if plan.snapshot is None:
+                raise TableError(
+                    "rows in memory have no state by which a rerun would know that they were added "
+                    "before; append from a file or a table."
+                )
+        return cls(plan, scorer, sink, overwrite, commit)
 
     @property
     def commit_id(self) -> str:
@@ -87,10 +115,40 @@ class ScoredPartition:
 
     @property
     def standing(self) -> Mapping[str, Any] | None:
-        """The record of what stands there, where it came of the very same; else none."""
-        record = self.sink.commit
-        same = record is not None and record.get("commit_id") == self.commit_id
-        return record if same and self.plan.snapshot else None
+        """The record of what stands there, where it came of the very same; else none.
+
+        Where rows are added, that is one commit of several; else it is the only one.
+        """
+        if not self.plan.snapshot:
+            return None
+        if self.overwrite == "append" and isinstance(self.sink, AppendableSink):
+            records: Iterable[Mapping[str, Any] | None] = self.sink.commits()
+        else:
+            records = (self.sink.commit,)
+        return next(
+            (one for one in records if one is not None and one.get("commit_id") == self.commit_id),
+            None,
+        )
+
+    def check_place(self, parts: Sequence[ScoredPartition]) -> None:
+        """Whether the table can take the rows.
+
+        Args:
+            parts: all that are to be written, this one among them.
+
+        Raises:
+            TableError: it has other columns; or, for ``overwrite="never"``, something stands there
+                that came of other inputs.
+        """
+        if self.overwrite == "never" and self.sink.occupied:
+            raise TableError(
+                f"{self.sink.place} is there already and came of other inputs; remove it, or "
+                "score with overwrite='partition'."
+            )
+        if isinstance(self.sink, AppendableSink):
+            appended = self.overwrite == "append"
+            leaving = () if appended else [part.sink.partition for part in parts]
+            self.sink.check_columns(self.scorer.schema, leaving)
 
     def write(
         self, counted: Counted, workers: int | None, before_commit: Callable[[], None]
@@ -105,25 +163,31 @@ class ScoredPartition:
         Returns:
             Rows written; 0 where there were none, and then nothing was committed.
         """
-        with self.sink.stage(self.scorer.schema, self.commit) as staged:
-            for batch in ordered_map(self.scorer.score, counted(self.plan.batches()), workers):
+        stage = self.sink.stage
+        if self.overwrite == "append" and isinstance(self.sink, AppendableSink):
+            stage = self.sink.stage_more
+        with stage(self.scorer.schema, self.commit) as staged:
+            for batch in ordered_map(self._score, counted(self.plan.batches()), workers):
                 staged.write(batch)
             if staged.rows:
                 before_commit()
                 staged.publish()
             return staged.rows
 
-    def refuse_other(self) -> None:
-        """For ``overwrite="never"``.
-
-        Raises:
-            TableError: something stands there that came of other inputs.
-        """
-        if self.sink.occupied:
-            raise TableError(
-                f"{self.sink.place} is there already and came of other inputs; remove it, or "
-                "score with overwrite='partition'."
-            )
+    def _score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The scored batch; a row outside the partition is refused, whoever read it."""
+        for name, value in self.sink.partition.items():
+            column = batch.column(name)
+            if pa.types.is_dictionary(column.type):
+                column = column.dictionary_decode()
+            inside = column.is_null() if value is None else pc.equal(column, value)
+            strays = column.filter(pc.invert(pc.fill_null(inside, fill_value=False)))
+            if len(strays):
+                raise TableError(
+                    f"{len(strays)} rows lie outside the partition {name}={value}, the first with "
+                    f"{strays[0].as_py()!r}; nothing was written of it."
+                )
+        return self.scorer.score(batch)
 
 
 def plain(value: Any) -> Any:

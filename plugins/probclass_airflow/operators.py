@@ -115,18 +115,22 @@ class ProbClassTrainOperator(ProbClassOperator):
 
 
 class ProbClassScoreOperator(ProbClassOperator):
-    """Score a table with a stored model and replace one partition of the sink, whole or not at all.
+    """Score a table with a stored model; replace a partition of the sink, or add to it, as a whole.
+
+    The commit records the id of the DAG run. A retry finds what it committed and leaves it alone.
 
     Args:
         source: path or URI of a Parquet file or (Hive-partitioned) directory.
         sink: path or URI of the scored table.
         store: path or URI of the model store.
         model: ``name@alias`` or ``name@id``; an alias is resolved once, and its id recorded.
-        partition: score, and replace in the sink, this partition alone.
+        partition: score, and replace or add to in the sink, this partition alone.
         where: score the rows that meet all of ``(column, operator, value)``.
         columns: columns of the source to pass through; by default as the library does.
         posterior: ``"columns"`` for one ``p_<class>`` per class, or ``"list"``.
         decision: ``"map"``, ``"ml"``, or the dict that `DecisionRule.from_dict` takes.
+        overwrite: ``"partition"`` replaces what stands there, ``"append"`` adds to it, ``"never"``
+            refuses unless it came of the same inputs.
         workers: threads to read with; the library decides by default.
 
     Returns (XCom and the `extra` of outlet assets):
@@ -164,6 +168,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         columns: Sequence[str] | None = None,
         posterior: Literal["columns", "list"] = "columns",
         decision: Mapping[str, Any] | str = "map",
+        overwrite: Literal["partition", "append", "never"] = "partition",
         workers: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -177,6 +182,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         self.columns = columns
         self.posterior = posterior
         self.decision = decision
+        self.overwrite = overwrite
         self.workers = workers
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
@@ -194,6 +200,8 @@ class ProbClassScoreOperator(ProbClassOperator):
             columns=self.columns,
             posterior=self.posterior,
             decision=self.decision,
+            overwrite=self.overwrite,
+            run_id=run["run_id"],
             workers=self.workers,
             progress=self.watch,
         )

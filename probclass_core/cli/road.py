@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from probclass_core import Evaluation, Model, ModelSpec, ModelVersion
+    from probclass_core.scored_table import Overwrite
     from probclass_core.scoring import PosteriorFormat
 
 _MOST_CLASSES = 12
@@ -163,14 +164,18 @@ def score(
         str,
         typer.Option(
             "--overwrite",
-            metavar="partition|never",
-            help="Replace what stands there, or refuse to.",
+            metavar="partition|append|never",
+            help="Replace what stands there, add to it, or refuse to.",
         ),
     ] = "partition",
+    run_id: Annotated[
+        str | None,
+        typer.Option("--run-id", metavar="NAME", help="Of the run, for the record of the commit."),
+    ] = None,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Score a table into a Parquet table, each partition replaced whole or not at all.
+    """Score a table into another, each partition replaced or added to whole, or not at all.
 
     Example: probclass score air@champion lake scored --partition month=2014-01 --columns time
     """
@@ -191,7 +196,8 @@ def score(
             columns=kept,
             posterior=cast("PosteriorFormat", posterior),
             decision=rule,
-            overwrite=overwrite,
+            overwrite=cast("Overwrite", overwrite),
+            run_id=run_id,
             workers=workers,
             progress=tell,
         )

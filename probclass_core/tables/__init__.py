@@ -15,12 +15,13 @@ staging       a directory of Parquet written aside, checked, and put in place at
 swap          the one atomic step of that commit
 object_sink   a partition on an object store, put in place by one small PUT
 lasting       types that survive in every format
+agreement     whether rows go with the columns of a table
 log_sink      a table with a log: one new file, and one commit that names it
 delta         Delta Lake: a version read
-delta_sink    Delta Lake: a partition replaced by one entry of the log
+delta_sink    Delta Lake: a partition replaced or added to by one entry of the log
 iceberg       Iceberg: a catalog's table, at a snapshot
 iceberg_files Iceberg: the data files of a scan, read as the table has them
-iceberg_sink  Iceberg: a partition replaced by one snapshot
+iceberg_sink  Iceberg: a partition replaced or added to by one snapshot
 iceberg_leftovers  Iceberg: files that killed writers left
 delta_leftovers  Delta Lake: files that killed writers left
 inspection    what a table is and holds, from its footers

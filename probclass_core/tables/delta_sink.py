@@ -1,4 +1,4 @@
-"""A partition of a Delta table, replaced by one entry of its log."""
+"""A partition of a Delta table, replaced or added to by one entry of its log."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ class DeltaSink(LogSink[DeltaTable]):
     def standing_files(self, table: DeltaTable | None) -> list[str]:
         if table is None:
             return []
+        held = self.columns(table)
+        wanted = {name: self.typed(name, held.field(name).type) for name in self.partition}
         actions = pa.table(table.get_add_actions(flatten=True))
         paths: list[str] = []
         for row in actions.to_pylist():
-            values = {name: row.get(f"partition.{name}") for name in self.partition}
-            if values == self.partition:
+            if all(row.get(f"partition.{name}") == value for name, value in wanted.items()):
                 paths.append(unquote(row["path"]))
         return sorted(paths)
 
@@ -68,12 +69,21 @@ class DeltaSink(LogSink[DeltaTable]):
         path = "/".join([*directories, f"part-{uuid.uuid4().hex}.parquet"])
         return NewFile(path, path, self.filesystem, schema)
 
-    def replace(
+    def logged(self, table: DeltaTable) -> list[dict[str, Any] | None]:
+        return [
+            json.loads(entry[COMMIT_KEY]) if COMMIT_KEY in entry else None
+            for entry in table.history()[::-1]  # they come newest first
+            if COMMIT_KEY in entry or not _keeps_rows(entry)
+        ]
+
+    def put(
         self,
         table: DeltaTable | None,
         file: NewFile,
         footer: pq.FileMetaData,
         commit: Mapping[str, Any],
+        *,
+        more: bool,
     ) -> bool:
         added = self._added(file, footer.num_rows)
         record = {COMMIT_KEY: json.dumps(dict(commit), sort_keys=True)}
@@ -83,7 +93,7 @@ class DeltaSink(LogSink[DeltaTable]):
             if table is None:
                 create_table_with_add_actions(
                     self.uri,
-                    Schema.from_arrow(pa.schema([*file.schema, *self._partition_fields])),
+                    Schema.from_arrow(pa.schema([*file.schema, *self.partition_fields])),
                     [added],
                     mode="error",
                     partition_by=list(self.partition),
@@ -93,12 +103,10 @@ class DeltaSink(LogSink[DeltaTable]):
             else:
                 table.create_write_transaction(
                     [added],
-                    mode="overwrite",
+                    mode="append" if more else "overwrite",
                     schema=table.schema(),
                     partition_by=list(self.partition),
-                    partition_filters=[
-                        (name, "=", value or "") for name, value in self._partition_texts.items()
-                    ],
+                    partition_filters=None if more else self._partition_filters,
                     commit_properties=properties,
                 )
         except DeltaError as error:
@@ -127,14 +135,17 @@ class DeltaSink(LogSink[DeltaTable]):
         }
 
     @property
-    def _partition_fields(self) -> list[pa.Field]:
-        return [
-            pa.field(name, pa.string() if value is None else pa.scalar(value).type)
-            for name, value in self.partition.items()
-        ]
+    def _partition_filters(self) -> list[tuple[str, str, str]]:
+        return [(name, "=", value or "") for name, value in self._partition_texts.items()]
 
     def _added(self, file: NewFile, rows: int) -> AddAction:
         (info,) = file.filesystem.get_file_info([file.path])
         stats = json.dumps({"numRecords": rows})
         values = self._partition_texts
         return AddAction(file.name, info.size, values, int(time.time() * 1000), True, stats)
+
+
+def _keeps_rows(entry: Mapping[str, Any]) -> bool:
+    """Whether another's entry of the log is of a kind that takes no row out."""
+    appends = entry.get("operationParameters", {}).get("mode") == "Append"
+    return appends or str(entry.get("operation")).startswith(("OPTIMIZE", "VACUUM", "ADD", "SET"))

@@ -1,8 +1,9 @@
-"""A partition of an Iceberg table, replaced by one snapshot.
+"""A partition of an Iceberg table, replaced or added to by one snapshot.
 
 The new file carries the table's column ids, so that no mapping of names is needed to read it, and
-the values of the partition beside the rows, as other writers have it. One snapshot names it and no
-longer names what stood there: none in the table's history shows the partition empty.
+the values of the partition beside the rows, as other writers have it. One snapshot names it and,
+unless rows are only added, no longer names what stood there: none in the table's history shows the
+partition empty.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
 from pyiceberg.table import FileScanTask, Table, Transaction
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import IcebergType, ListType, NestedField, StructType
@@ -112,14 +114,29 @@ class IcebergSink(LogSink[Table]):
             filesystem, path = located(io, name)
         return NewFile(name, path, filesystem, held)
 
-    def replace(
+    def logged(self, table: Table) -> list[dict[str, Any] | None]:
+        found: list[dict[str, Any] | None] = []
+        snapshot = table.current_snapshot()
+        while snapshot is not None:
+            told = snapshot.summary
+            if told is not None and COMMIT_KEY in told.additional_properties:
+                found.append(json.loads(told.additional_properties[COMMIT_KEY]))
+            elif told is None or told.operation not in (Operation.APPEND, Operation.REPLACE):
+                found.append(None)
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else table.snapshot_by_id(parent)
+        return found[::-1]
+
+    def put(
         self,
         table: Table | None,
         file: NewFile,
         footer: pq.FileMetaData,
         commit: Mapping[str, Any],
+        *,
+        more: bool,
     ) -> bool:
-        standing = self._standing(table)
+        standing = [] if more else self._standing(table)
         try:
             if table is None:
                 rows = file.schema.names[: len(file.schema) - len(self.partition)]
@@ -133,7 +150,8 @@ class IcebergSink(LogSink[Table]):
                 changed = table.transaction()
             record = {COMMIT_KEY: json.dumps(dict(commit), sort_keys=True)}
             added = self._data_file(changed.table_metadata, file, footer)
-            with changed.update_snapshot(snapshot_properties=record).overwrite() as snapshot:
+            update = changed.update_snapshot(snapshot_properties=record)
+            with update.fast_append() if more else update.overwrite() as snapshot:
                 for task in standing:
                     snapshot.delete_data_file(task.file)
                 snapshot.append_data_file(added)
@@ -158,7 +176,7 @@ class IcebergSink(LogSink[Table]):
         with said_by_iceberg(self.ref):
             held = plain_schema(table.schema())
             terms = [
-                predicate(name, "==", self._typed(name, held.field(name).type))
+                predicate(name, "==", self.typed(name, held.field(name).type))
                 for name in self.partition
             ]
             tasks = list(table.scan(row_filter=all_of(terms)).plan_files())
@@ -170,31 +188,13 @@ class IcebergSink(LogSink[Table]):
                 )
         return tasks
 
-    def _typed(self, name: str, kind: pa.DataType) -> Any:
-        """The value of a partition column as the table has it."""
-        value = self.partition[name]
-        try:
-            typed = pa.scalar(value).cast(kind).as_py()
-        except (pa.ArrowException, TypeError, ValueError):
-            typed = None
-        if typed != value:
-            raise TableError(
-                f"partition column {name!r} is {kind} in {self.uri}, where {value!r} has no place; "
-                "cast it, or write another table."
-            )
-        return typed
-
     def _creation(self, schema: pa.Schema) -> Transaction:
         """The making of the table, with rows of such a schema and the partition's columns."""
         catalog, name = catalog_of(self.ref)
         _make_namespace(catalog, name.rpartition(".")[0])
-        partition = [
-            pa.field(column, pa.string() if value is None else pa.scalar(value).type)
-            for column, value in self.partition.items()
-        ]
-        columns = self.lasting(pa.schema([*schema.remove_metadata(), *partition]))
+        columns = self.lasting(pa.schema([*schema.remove_metadata(), *self.partition_fields]))
         made = catalog.create_table_transaction(name, schema=columns)
-        if partition:
+        if self.partition:
             with made.update_spec() as spec:
                 for column in self.partition:
                     spec.add_identity(column)
@@ -207,7 +207,7 @@ class IcebergSink(LogSink[Table]):
         values = []
         for field in spec.fields:
             name = str(schema.find_column_name(field.source_id))
-            values.append(PartitionFieldValue(field, self._typed(name, held.field(name).type)))
+            values.append(PartitionFieldValue(field, self.typed(name, held.field(name).type)))
         return PartitionKey(values, spec, schema)
 
     def _data_file(

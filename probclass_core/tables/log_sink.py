@@ -1,16 +1,18 @@
-"""A partition of a table that keeps a log, replaced: one new file, and one commit that names it.
+"""A partition of a table that keeps a log, replaced or added to: a new file, a commit that names it.
 
 The rows go into one new Parquet file, which no reader sees before the log names it. The commit adds
-that file and removes those of the partition. Where another writer came first, the log refuses; if
-it left this partition alone, the commit is tried again on what stands there now.
+that file and removes those of the partition, unless they are to stay. Where another writer came
+first, the log refuses; if it left this partition alone, or rows are only added to it, the commit is
+tried again on what stands there now.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -19,9 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from probclass_core.errors import TableError, one_of
+from probclass_core.errors import TableError
 from probclass_core.table_format import TableRef
+from probclass_core.tables.agreement import refuse_other_columns
 from probclass_core.tables.parquet_file import RowsToParquet, cannot_write, commit_record
+from probclass_core.tables.table import partition_schema
 
 Log = TypeVar("Log")
 """A format's own table, as it was at one moment."""
@@ -61,6 +65,8 @@ class LogSink(ABC, Generic[Log]):
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         self.ref = ref
         self.partition = dict(partition)
+        self._schema_of_partition = partition_schema(partition)
+        self._records: dict[str, Mapping[str, Any] | None] = {}
         table = self.table()
         if table is not None:
             columns = self.partition_columns(table)
@@ -88,17 +94,87 @@ class LogSink(ABC, Generic[Log]):
     def commit(self) -> dict[str, Any] | None:
         table = self.table()
         files = self.standing_files(table)
-        if len(files) != 1:
-            return None
-        try:
-            return commit_record(*self.located(table, files[0]))
-        except (OSError, KeyError, ValueError, pa.ArrowException):
-            return None
+        record = self._record(table, files[0]) if len(files) == 1 else None
+        return None if record is None else dict(record)
+
+    def commits(self) -> list[Mapping[str, Any]]:
+        return self.commits_in(self.table())
+
+    def commits_in(self, table: Log | None) -> list[Mapping[str, Any]]:
+        """The records of what stands in the partition.
+
+        They are in the footers of its files. Where another engine has compacted them, the log still
+        tells what was added since the partition was last replaced.
+        """
+        files = self.standing_files(table)
+        found = [self._record(table, name) for name in files]
+        records = {one["commit_id"]: one for one in found if one is not None}
+        if table is not None and None in found:
+            for one in self._added_since(self.logged(table)):
+                records.setdefault(one["commit_id"], one)
+        return list(records.values())
+
+    def _added_since(self, logged: Iterable[Mapping[str, Any] | None]) -> list[Mapping[str, Any]]:
+        """Of the log's records, those of the partition since it was last replaced."""
+        partition = json.loads(json.dumps(self.partition, default=str))
+        since: list[Mapping[str, Any]] = []
+        for record in logged:
+            if record is None:
+                since = []  # perhaps from here
+            elif record.get("partition") == partition:
+                since = [*(since if record.get("appended") else []), record]
+        return since
+
+    def _record(self, table: Log | None, name: str) -> Mapping[str, Any] | None:
+        """The commit record in a file's footer; files never change."""
+        if name not in self._records:
+            try:
+                self._records[name] = commit_record(*self.located(table, name))
+            except (OSError, KeyError, ValueError, pa.ArrowException):
+                self._records[name] = None
+        return self._records[name]
+
+    def check_columns(self, schema: pa.Schema, leaving: Sequence[Mapping[str, Any]]) -> None:
+        self.refuse_other_columns(self.table(), self.lasting(schema))
+
+    def refuse_other_columns(self, table: Log | None, schema: pa.Schema) -> None:
+        """Refuse rows of other columns than the table has; the schema is a lasting one."""
+        if table is not None:
+            held = self.columns(table)
+            refuse_other_columns(self.uri, schema, held, partition=self.partition, exactly=True)
 
     @contextmanager
     def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedFile[Log]]:
         with closing(StagedFile(self, schema, commit)) as staged:
             yield staged
+
+    @contextmanager
+    def stage_more(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedFile[Log]]:
+        with closing(StagedFile(self, schema, commit, more=True)) as staged:
+            yield staged
+
+    @property
+    def partition_fields(self) -> list[pa.Field]:
+        """The partition columns of a table that is new."""
+        return list(self.lasting(self._schema_of_partition))
+
+    def typed(self, name: str, kind: pa.DataType) -> Any:
+        """The value of a partition column as the table has it.
+
+        Raises:
+            TableError: the table's type has no such value.
+        """
+        value = self.partition[name]
+        try:
+            typed = pa.scalar(value).cast(kind).as_py()
+        except (pa.ArrowException, TypeError, ValueError):
+            typed = None
+        if typed != value:
+            raise TableError(
+                f"partition column {name!r} is {kind} in {self.uri}, where {value!r} has no place; "
+                "cast it, or write another table."
+            )
+        return typed
 
     @abstractmethod
     def table(self) -> Log | None:
@@ -129,14 +205,27 @@ class LogSink(ABC, Generic[Log]):
         """A place for rows of such a schema, under a name that nobody else has."""
 
     @abstractmethod
-    def replace(
+    def logged(self, table: Log) -> Iterable[Mapping[str, Any] | None]:
+        """The commit records that the log keeps, oldest first; none where others took rows out."""
+
+    @abstractmethod
+    def put(
         self,
         table: Log | None,
         file: NewFile,
         footer: pq.FileMetaData,
         commit: Mapping[str, Any],
+        *,
+        more: bool,
     ) -> bool:
         """Commit to the table as it was: the file in, what stood in the partition out.
+
+        Args:
+            table: as it was looked at.
+            file: that is written.
+            footer: of the file.
+            commit: the record for the log.
+            more: what stood in the partition stays.
 
         Returns:
             Whether it was done; false where the table has changed since, and nothing was done.
@@ -149,13 +238,21 @@ class LogSink(ABC, Generic[Log]):
 class StagedFile(Generic[Log]):
     """A partition in the making: a Parquet file that the log does not name yet."""
 
-    def __init__(self, sink: LogSink[Log], schema: pa.Schema, commit: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        sink: LogSink[Log],
+        schema: pa.Schema,
+        commit: Mapping[str, Any],
+        *,
+        more: bool = False,
+    ) -> None:
         self._sink = sink
         self._commit = dict(commit)
+        self._more = more
         table = sink.table()
         self._replaced = sink.standing_files(table)
         self._schema = sink.lasting(schema)
-        self._check_columns(table)
+        sink.refuse_other_columns(table, self._schema)
         with cannot_write(sink.place):
             self._named = sink.new_file(table, self._schema)
         self._may_be_named = False
@@ -188,23 +285,28 @@ class StagedFile(Generic[Log]):
         self._file.write(rows)
 
     def publish(self) -> None:
+        sink = self._sink
         footer = self._file.finish()
+        record = {**self._commit, "rows": footer.num_rows, "appended": self._more}
         for attempt in range(_TRIES):
-            table = self._sink.table()
-            if self._sink.standing_files(table) != self._replaced:
+            table = sink.table()
+            if self._more:
+                if self._commit["commit_id"] in {c["commit_id"] for c in sink.commits_in(table)}:
+                    return  # an equal attempt came first
+            elif sink.standing_files(table) != self._replaced:
                 raise TableError(
-                    f"{self._sink.place} was replaced by another writer meanwhile; nothing was "
+                    f"{sink.place} was replaced by another writer meanwhile; nothing was "
                     "changed by this one: run it again."
                 )
-            self._check_columns(table)
+            sink.refuse_other_columns(table, self._schema)
             self._may_be_named = True
-            if self._sink.replace(table, self._named, footer, self._commit):
+            if sink.put(table, self._named, footer, record, more=self._more):
                 return
             self._may_be_named = False
             # Not when the others try again.
             time.sleep(random.uniform(0.0, min(0.05 * 2**attempt, _LONGEST_WAIT)))
         raise TableError(
-            f"{self._sink.place}: other writers came first {_TRIES} times; run it again later."
+            f"{sink.place}: other writers came first {_TRIES} times; run it again later."
         )
 
     def close(self) -> None:
@@ -217,28 +319,3 @@ class StagedFile(Generic[Log]):
         if not self._may_be_named:
             with suppress(OSError):
                 self._named.filesystem.delete_file(self._named.path)
-
-    def _check_columns(self, table: Log | None) -> None:
-        """Refuse rows of other columns than the table has."""
-        if table is None:
-            return
-        sink, held = self._sink, self._sink.columns(table)
-        for column in self._schema:
-            if column.name not in held.names:
-                raise TableError(
-                    f"{sink.uri} has no column {column.name!r}; it has "
-                    f"{one_of(held.names)}: write another table, or add the column."
-                )
-            kind = held.field(column.name).type
-            if kind != column.type:
-                raise TableError(
-                    f"column {column.name!r} is {column.type} here and {kind} in {sink.uri}; "
-                    "cast it, or write another table."
-                )
-        ours = {*self._schema.names, *sink.partition}
-        missing = [name for name in held.names if name not in ours]
-        if missing:
-            raise TableError(
-                f"{sink.uri} also has {one_of(missing)}, which these rows lack; write "
-                "another table."
-            )

@@ -1,21 +1,23 @@
-"""A partition written aside, checked, and put in place at once.
+"""A partition written aside, checked, and put in place or added at once.
 
 Nothing under a partition's own name changes before the commit. Rows go to a staging directory
 beside the table; the commit closes and syncs the file, reads its footer back, adds ``_SUCCESS``,
-and lets the directory take the partition's place in one step (`swap`). What identifies the commit
-stands in the file's footer, so that the directory holds nothing that a reader of Parquet could trip
+and lets the directory take the partition's place in one step (`swap`). Rows to be added are one
+more file, named by its commit and renamed into the partition. What identifies the commit stands in
+the file's footer, so that the directory holds nothing that a reader of Parquet could trip
 over. An attempt that dies leaves its staging directory behind and nothing else, and a later one of
 the same table removes it; two attempts each have their own.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,9 +25,11 @@ from stat import S_ISREG
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from probclass_core.errors import TableError
 from probclass_core.table_format import Leftover
+from probclass_core.tables.agreement import refuse_other_columns
 from probclass_core.tables.hive import hive_segment
 from probclass_core.tables.parquet_file import RowsToParquet, cannot_write, commit_record
 from probclass_core.tables.swap import put_in_place, retired_name
@@ -41,7 +45,7 @@ class ParquetSink:
 
     Args:
         root: directory of the table, or a single ``.parquet`` file.
-        partition: values of the partition columns, outermost first; none replaces the whole table.
+        partition: values of the partition columns, outermost first; none is the whole table.
 
     Raises:
         TableError: the path holds something that a table must not replace.
@@ -89,15 +93,45 @@ class ParquetSink:
 
     @property
     def commit(self) -> dict[str, Any] | None:
-        try:
-            if not self.is_file and _names(self.target) != [DATA_FILE]:
-                return None
-            return commit_record(self.root if self.is_file else self.target / DATA_FILE)
-        except (OSError, KeyError, ValueError, pa.ArrowException):
-            return None
+        records = self._records()
+        return records[0] if len(records) == 1 else None
+
+    def commits(self) -> list[dict[str, Any]]:
+        return [record for record in self._records() if record is not None]
+
+    def _records(self) -> list[dict[str, Any] | None]:
+        """Of each file; none where others made it."""
+        files = [self.root] if self.is_file else _entries(self.target)
+        return [_record(path) for path in files]
+
+    def check_columns(self, schema: pa.Schema, leaving: Sequence[Mapping[str, Any]]) -> None:
+        left = {
+            self.root.joinpath(*(hive_segment(*item) for item in one.items())) for one in leaving
+        }
+        held = None if self.is_file else _some_schema(self.root, left)
+        if held is not None:
+            refuse_other_columns(
+                str(self.root), schema, held, partition=self.partition, exactly=False
+            )
+
+    def stage(
+        self, schema: pa.Schema, commit: Mapping[str, Any]
+    ) -> AbstractContextManager[StagedDirectory]:
+        return self._staged(schema, commit, more=False)
+
+    def stage_more(
+        self, schema: pa.Schema, commit: Mapping[str, Any]
+    ) -> AbstractContextManager[StagedDirectory]:
+        if self.is_file:
+            raise TableError(
+                f"{self.root} is one file, which no rows can be added to; name a directory."
+            )
+        return self._staged(schema, commit, more=True)
 
     @contextmanager
-    def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedDirectory]:
+    def _staged(
+        self, schema: pa.Schema, commit: Mapping[str, Any], *, more: bool
+    ) -> Iterator[StagedDirectory]:
         where = self._staging_place()
         directory = where / f"{STAGING}{self.root.name}-{uuid.uuid4().hex}"
         try:
@@ -107,7 +141,7 @@ class ParquetSink:
         except OSError as error:
             raise TableError(f"cannot write to {where}: {error.strerror}.") from error
         try:
-            with closing(StagedDirectory(self, directory, schema, commit)) as staged:
+            with closing(StagedDirectory(self, directory, schema, commit, more=more)) as staged:
                 yield staged
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -126,15 +160,24 @@ class ParquetSink:
 
 
 class StagedDirectory:
-    """A partition in the making: one Parquet file in a directory of its own."""
+    """A partition in the making, or more of one: a Parquet file in a directory of its own."""
 
     def __init__(
-        self, sink: ParquetSink, directory: Path, schema: pa.Schema, commit: Mapping[str, Any]
+        self,
+        sink: ParquetSink,
+        directory: Path,
+        schema: pa.Schema,
+        commit: Mapping[str, Any],
+        *,
+        more: bool,
     ) -> None:
         self._sink = sink
+        self._more = more
         self._content = directory / CONTENT
         self._content.mkdir()
-        self._path = self._content / (sink.root.name if sink.is_file else DATA_FILE)
+        # Two attempts at one commit write one file: the later takes the place of its equal.
+        name = f"part-{commit['commit_id'][:32]}.parquet" if more else DATA_FILE
+        self._path = self._content / (sink.root.name if sink.is_file else name)
         self._file = RowsToParquet(self._path, schema, commit, place=sink.place)
 
     @property
@@ -155,8 +198,25 @@ class StagedDirectory:
             else:
                 (self._content / SUCCESS_FILE).touch()
                 _sync(self._content)
-                put_in_place(self._content, target)
+                if self._more:
+                    self._add_to(target)
+                else:
+                    put_in_place(self._content, target)
             _sync(target.parent)
+
+    def _add_to(self, target: Path) -> None:
+        """One rename: of the directory where nothing stands, else of the file."""
+        while True:
+            try:
+                self._content.rename(target)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            with suppress(FileNotFoundError):  # the target went away in between
+                self._path.rename(target / self._path.name)
+                _sync(target)
+                return
 
     def close(self) -> None:
         """Let go of the file, whatever has become of it."""
@@ -170,8 +230,25 @@ def _entries(directory: Path) -> list[Path]:
     return sorted(entry for entry in directory.iterdir() if not entry.name.startswith(("_", ".")))
 
 
-def _names(directory: Path) -> list[str]:
-    return [entry.name for entry in _entries(directory)]
+def _record(path: Path) -> dict[str, Any] | None:
+    """The commit record in a file's footer; none where it has none."""
+    try:
+        return commit_record(path)
+    except (OSError, KeyError, ValueError, pa.ArrowException):
+        return None
+
+
+def _some_schema(directory: Path, left: set[Path]) -> pa.Schema | None:
+    """Of a file below a directory, but for those directories; none where there is none."""
+    for entry in () if directory in left else _entries(directory):
+        if entry.is_dir():
+            found = _some_schema(entry, left)
+            if found is not None:
+                return found
+        else:
+            with suppress(OSError, pa.ArrowException):  # whoever reads the table will tell
+                return pq.read_schema(entry)
+    return None
 
 
 def staging_leftovers(root: Path) -> list[Leftover]:

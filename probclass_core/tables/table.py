@@ -161,6 +161,69 @@ class Sink(Protocol):
         ...
 
 
+@runtime_checkable
+class AppendableSink(Protocol):
+    """What a `Sink` also has where rows can be added to those that stand there."""
+
+    def commits(self) -> Sequence[Mapping[str, Any]]:
+        """The records of what stands there, each with its ``rows``, in the order of their files."""
+        ...
+
+    def check_columns(self, schema: pa.Schema, leaving: Sequence[Mapping[str, Any]]) -> None:
+        """Whether rows of such a schema, without the partition columns, go with the table's own.
+
+        Args:
+            schema: of the rows.
+            leaving: partitions that are about to be replaced, whose columns do not count.
+
+        Raises:
+            TableError: the table has other columns, or of types that do not go together.
+        """
+        ...
+
+    def stage_more(
+        self, schema: pa.Schema, commit: Mapping[str, Any]
+    ) -> AbstractContextManager[Staged]:
+        """Like `Sink.stage`, but for rows to be added to those that stand there.
+
+        To publish them does nothing where a commit of the same ``commit_id`` stands there by then.
+
+        Raises:
+            TableError: the place cannot be written, or not be added to.
+        """
+        ...
+
+
+class TypedPartition(dict[str, Any]):
+    """Values of the partition columns, outermost first, with the types of those columns.
+
+    A table that is made with its first partition takes its types from here: a null tells none.
+
+    Args:
+        values: by column.
+        schema: which has these columns.
+    """
+
+    def __init__(self, values: Mapping[str, Any], schema: pa.Schema) -> None:
+        super().__init__(values)
+        self.schema = pa.schema([schema.field(name) for name in values])
+
+
+def partition_schema(partition: Mapping[str, Any]) -> pa.Schema:
+    """The types of partition columns: as they are known, or else as the values have them.
+
+    A null of no known type is text, as in the name of a directory.
+    """
+    known = partition.schema if isinstance(partition, TypedPartition) else None
+    kinds = {
+        name: pa.scalar(value).type if known is None else known.field(name).type
+        for name, value in partition.items()
+    }
+    return pa.schema(
+        [(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in kinds.items()]
+    )
+
+
 def asked_for(
     schema: pa.Schema,
     columns: Sequence[str] | None,
