@@ -116,6 +116,7 @@ def train_task_group(
         promote = ProbClassPromoteOperator(
             task_id="promote",
             alias=alias,
+            evaluation=XComArg(evaluate),
             metric=metric,
             margin=margin,
             outlets=list(outlets),

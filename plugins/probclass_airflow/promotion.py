@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
@@ -12,11 +12,19 @@ from probclass_airflow.base import ProbClassOperator
 from probclass_airflow.operators import Where
 
 if TYPE_CHECKING:
-    from probclass_core import Evaluation, ModelStore, ModelVersion
+    from probclass_core import ModelStore, ModelVersion
 
 Metric = Literal["log_loss", "brier", "ece", "cost", "accuracy"]
 
 _LESS_IS_BETTER = {"log_loss": True, "brier": True, "ece": True, "cost": True, "accuracy": False}
+
+
+class _Judged(NamedTuple):
+    """What an evaluation says of a model, as far as the gate goes."""
+
+    value: float | None
+    rows: int
+    unseen: int
 
 
 class ProbClassPromoteOperator(ProbClassOperator):
@@ -36,6 +44,8 @@ class ProbClassPromoteOperator(ProbClassOperator):
         partition: judge on this partition alone.
         where: judge on the rows that meet all of ``(column, operator, value)``.
         decision: ``"map"``, ``"ml"``, or the dict that `DecisionRule.from_dict` takes.
+        evaluation: what a `ProbClassEvaluateOperator` returned of the challenger on the same rows
+            by the same decision, which are then not read again for it.
         workers: threads to read with; the library decides by default.
 
     Returns (XCom and the `extra` of outlet assets):
@@ -54,11 +64,13 @@ class ProbClassPromoteOperator(ProbClassOperator):
         "partition",
         "where",
         "decision",
+        "evaluation",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "partition": "json",
         "where": "json",
         "decision": "json",
+        "evaluation": "json",
     }
     ui_color = "#f4d9dc"
 
@@ -74,6 +86,7 @@ class ProbClassPromoteOperator(ProbClassOperator):
         partition: Mapping[str, str] | None = None,
         where: Where | None = None,
         decision: Mapping[str, Any] | str = "map",
+        evaluation: Mapping[str, Any] | None = None,
         workers: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -87,6 +100,7 @@ class ProbClassPromoteOperator(ProbClassOperator):
         self.partition = partition
         self.where = where
         self.decision = decision
+        self.evaluation = evaluation
         self.workers = workers
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
@@ -116,14 +130,11 @@ class ProbClassPromoteOperator(ProbClassOperator):
         if champion is not None and champion.id == challenger.id:
             reason = f"{_short(challenger)} is the {self.alias} already"
             return {**summary, "promoted": False, "reason": reason}
-        of_challenger = self._evaluated(store, challenger, "challenger")
-        summary |= {
-            "challenger_value": _plain(self._value(of_challenger)),
-            "rows": of_challenger.rows,
-        }
+        of_challenger = self._of_challenger(store, challenger)
+        summary |= {"challenger_value": _plain(of_challenger.value), "rows": of_challenger.rows}
         if champion is not None:
             of_champion = self._evaluated(store, champion, self.alias)
-            summary["champion_value"] = _plain(self._value(of_champion))
+            summary["champion_value"] = _plain(of_champion.value)
             better, reason = self._verdict(of_challenger, of_champion, margin)
             summary["reason"] = reason
             if not better:
@@ -151,12 +162,22 @@ class ProbClassPromoteOperator(ProbClassOperator):
         found = store.aliases(challenger.model).get(self.alias)
         return None if found is None else store.resolve(f"{found.model}@{found.id}")
 
-    def _evaluated(self, store: ModelStore, version: ModelVersion, role: str) -> Evaluation:
+    def _of_challenger(self, store: ModelStore, challenger: ModelVersion) -> _Judged:
+        if self.evaluation is None:
+            return self._evaluated(store, challenger, "challenger")
+        if self.evaluation.get("model") != challenger.ref:
+            raise AirflowFailException(
+                f"evaluation is of {self.evaluation.get('model')!r} and the challenger is "
+                f"{challenger.ref!r}; give the output of the task that evaluated it."
+            )
+        return self._judged(self.evaluation)
+
+    def _evaluated(self, store: ModelStore, version: ModelVersion, role: str) -> _Judged:
         import probclass_core as pc
 
         self.log.info("Evaluating %s, the %s", _short(version), role)
         try:
-            return pc.evaluate(
+            evaluation = pc.evaluate(
                 store.load(version.ref),
                 self.source,
                 partition=self.partition,
@@ -167,21 +188,27 @@ class ProbClassPromoteOperator(ProbClassOperator):
             )
         except pc.DataError as error:
             raise pc.DataError(f"{_short(version)}, the {role}: {error}") from error
+        return self._judged(evaluation.to_dict())
 
-    def _value(self, evaluation: Evaluation) -> float | None:
-        value: float | None = getattr(evaluation, self.metric)
-        if value is None and self.metric == "cost" and evaluation.decided:
+    def _judged(self, evaluation: Mapping[str, Any]) -> _Judged:
+        value: float | None = evaluation[self.metric]
+        if value is None and self.metric == "log_loss":
+            value = math.inf  # for which JSON has no number
+        if value is None and self.metric == "cost" and evaluation["decided"]:
             raise AirflowFailException(
                 "metric 'cost' needs a decision with costs; give decision={'costs': …}."
             )
-        return value
+        return _Judged(value, int(evaluation["rows"]), int(evaluation["unseen_labels"]))
 
-    def _verdict(
-        self, challenger: Evaluation, champion: Evaluation, margin: float
-    ) -> tuple[bool, str]:
+    def _verdict(self, challenger: _Judged, champion: _Judged, margin: float) -> tuple[bool, str]:
         """Whether the challenger is better by the margin, and the reason in one line."""
-        new, old = self._value(challenger), self._value(champion)
-        unseen, unseen_before = challenger.unseen_labels, champion.unseen_labels
+        if challenger.rows != champion.rows:
+            raise AirflowFailException(
+                f"the challenger was evaluated on {challenger.rows:,} rows and the champion on "
+                f"{champion.rows:,}; evaluate both on the same, which must not change meanwhile."
+            )
+        new, old = challenger.value, champion.value
+        unseen, unseen_before = challenger.unseen, champion.unseen
         if self.metric != "accuracy" and unseen != unseen_before:
             # Such rows are left out of the metric, which would reward who knows fewer classes.
             reason = f"{unseen:,} rows are of a class it never saw, against {unseen_before:,}"

@@ -76,6 +76,7 @@ def test_a_mapped_training_gives_the_model_of_one_task(
     assert ran["train.evaluate"].result["model"] == merged["model"]
     promoted = ran["train.promote"]
     assert promoted.result["promoted"] is True
+    assert promoted.result["challenger_value"] == ran["train.evaluate"].result["log_loss"]
     assert promoted.events == {"air.champion": promoted.result}
     assert store.resolve("air@champion").id == expected.id
     assert max(len(json.dumps(task.result)) for task in ran.values()) < LARGEST_MESSAGE

@@ -13,7 +13,7 @@ from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 import probclass_core as pc
-from probclass_airflow import ProbClassPromoteOperator
+from probclass_airflow import ProbClassEvaluateOperator, ProbClassPromoteOperator
 
 GOOD = pc.ModelSpec(label="air", blocks=(pc.Block("gaussian_full", ["dew_point", "pressure"]),))
 POOR = pc.ModelSpec(label="air", blocks=(pc.Block("gaussian_diagonal", ["pressure"]),))
@@ -86,6 +86,39 @@ def test_the_better_is_promoted_and_the_worse_is_skipped_with_the_reason(
         f"log_loss {poor.log_loss:.6g} against {good.log_loss:.6g} on {good.rows:,} rows" in words
     )
     assert "\n" not in words
+
+
+def test_a_challenger_that_was_evaluated_already_is_not_evaluated_again(
+    store: pc.ModelStore, fields: dict[str, Any], lake: str
+) -> None:
+    judged = {name: fields[name] for name in ("source", "store", "partition")}
+    evaluate = ProbClassEvaluateOperator(task_id="evaluate", model="air@good", **judged)
+    evaluation = evaluate.execute({"run_id": "by hand"})
+    gone = {**fields, "source": "/no/such/table"}  # with no champion, nothing else is read
+    first = by_hand(gone, model="air@good", evaluation=evaluation, alias="first")
+    assert first["challenger_value"] == measured(store, "air@good", lake).log_loss
+    store.promote("air", "air@poor", alias="champion")
+    given = by_hand(fields, model="air@good", evaluation=evaluation)
+    store.promote("air", "air@poor", alias="champion")
+    assert given == by_hand(fields, model="air@good")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"model": "air@0123456789"}, "evaluation is of 'air@0123456789' and the challenger is"),
+        ({"rows": 7}, "evaluated on 7 rows and the champion on 6"),
+    ],
+)
+def test_an_evaluation_of_something_else_is_refused(
+    wrong: dict[str, Any], message: str, store: pc.ModelStore, fields: dict[str, Any], lake: str
+) -> None:
+    evaluation = {**measured(store, "air@good", lake).to_dict()}
+    evaluation |= {"model": store.resolve("air@good").ref, **wrong}
+    store.promote("air", "air@poor", alias="champion")
+    with pytest.raises(AirflowFailException, match=message):
+        by_hand(fields, model="air@good", evaluation=evaluation)
+    assert store.resolve("air@champion") == store.resolve("air@poor")
 
 
 @pytest.mark.parametrize("metric", ["log_loss", "brier", "accuracy", "ece"])
