@@ -73,7 +73,7 @@ _HOMES = {
     "sharding": ("Shard", "ShardPlan", "plan_shards"),
     "spec": ("Block", "ModelSpec"),
     "statistics": ("Statistics", "merge", "refine"),
-    "store": ("Alias", "ModelStore", "ModelVersion", "StatisticsCache"),
+    "store": ("Alias", "EvaluationRecord", "ModelStore", "ModelVersion", "StatisticsCache"),
     "table_format": ("Leftover", "TableFormat", "TableRef"),
     "tables": ("open_table",),
     "tables.cleaning": ("clean_table",),

@@ -54,6 +54,7 @@ from probclass_core.statistics import (
 )
 from probclass_core.store import (
     Alias as Alias,
+    EvaluationRecord as EvaluationRecord,
     ModelStore as ModelStore,
     ModelVersion as ModelVersion,
     StatisticsCache as StatisticsCache,

@@ -90,6 +90,29 @@ class Evaluation:
         plain: dict[str, Any] = json.loads(json.dumps({**numbers, **tables}, allow_nan=False))
         return plain
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:
+        """The inverse of `to_dict`.
+
+        Raises:
+            DataError: the values are no evaluation, or lack its tables.
+        """
+        missing = [name for name in cls.__dataclass_fields__ if name not in values]
+        if missing:
+            raise DataError(f"the values are no whole evaluation: there is no {missing[0]!r}.")
+        known = {name: values[name] for name in cls.__dataclass_fields__}
+        for name in ("log_loss", "baseline_log_loss"):  # always defined, so null is infinite
+            known[name] = np.inf if known[name] is None else known[name]
+        labels = pa.array([row["class"] for row in known["reliability"]], pa.string())
+        tables = {
+            "confusion": pa.Table.from_pylist(known["confusion"]),
+            "per_class": pa.Table.from_pylist(known["per_class"]),
+            "reliability": pa.Table.from_pylist(known["reliability"]).set_column(
+                0, "class", labels
+            ),
+        }
+        return cls(**{**known, **tables})
+
 
 def true_classes(model: Model, batch: pa.RecordBatch) -> tuple[IntArray, BoolArray]:
     """The label of each row as a position among the model's classes.

@@ -7,6 +7,7 @@ next. A task that is told to stop does so between two batches, or just before it
 
 from __future__ import annotations
 
+import json
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -134,6 +135,13 @@ def model_spec(spec: Mapping[str, Any] | str) -> ModelSpec:
     if isinstance(spec, Mapping):
         return pc.ModelSpec.from_dict(spec)
     return pc.ModelSpec.from_file(spec)
+
+
+def judged_rows(task: ProbClassOperator) -> dict[str, Any]:
+    """Which rows a task judges a model on, and by which decision, as plain values to record."""
+    fields = ("source", "partition", "where", "decision")
+    given = {name: getattr(task, name) for name in fields if getattr(task, name) is not None}
+    return dict(json.loads(json.dumps(given, default=str)))  # a condition may hold a date
 
 
 def _leaves(place: str, value: object) -> Iterator[tuple[str, object]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from probclass_airflow.base import ProbClassOperator, model_spec
+from probclass_airflow.base import ProbClassOperator, judged_rows, model_spec
 
 Where = Sequence[tuple[str, str, Any]]
 
@@ -218,6 +218,8 @@ class ProbClassScoreOperator(ProbClassOperator):
 class ProbClassEvaluateOperator(ProbClassOperator):
     """Measure a stored model on labelled rows, beside the baseline that knows the prior alone.
 
+    What was measured is recorded in the store beside the version; the same rows again add nothing.
+
     Args:
         source: path or URI of a Parquet file or (Hive-partitioned) directory, with the label.
         store: path or URI of the model store.
@@ -283,6 +285,10 @@ class ProbClassEvaluateOperator(ProbClassOperator):
             decision=self.decision,
             workers=self.workers,
             progress=self.watch,
+        )
+        self.stop_if_asked()
+        store.record_evaluation(
+            version, evaluation, on=judged_rows(self), provenance={"airflow": run}
         )
         summary = evaluation.to_dict()
         # One row per class and more: too much for a message where classes are many.

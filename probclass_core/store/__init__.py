@@ -5,6 +5,7 @@ A map of the folder, in reading order:
 - `refs`: names, aliases and references such as ``air@champion``; what they resolve to.
 - `files`: the few things a store asks of a file system, for a local folder and for fsspec.
 - `model_store`: `ModelStore`, which saves, loads, lists and promotes.
+- `evaluations`: how well a version did, kept beside it.
 - `packed`: tables as one file.
 - `statistics_cache`: `StatisticsCache`, which keeps the statistics of fragments.
 
@@ -13,6 +14,7 @@ What a model looks like as files is told in `probclass_core.bundle`. On disk:
     <store>/<model>/<content id>/manifest.json     written last: without it there is no version
     <store>/<model>/<content id>/<table>.arrow     priors, parameters of each block, calibration …
     <store>/<model>/aliases/<alias>.json           which version it names, since when, and before
+    <store>/<model>/evaluations/<content id>/<digest>.json      how well it did, and on which rows
     <store>/_statistics/…                          statistics of fragments; see `statistics_cache`
 
 A content id is 64 hex digits and ``aliases`` is not, so the two never clash; no model's name begins
@@ -20,8 +22,9 @@ with ``_``. Names that begin with
 a dot are work in progress and belong to nobody else.
 """
 
+from probclass_core.store.evaluations import EvaluationRecord
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.refs import Alias, ModelVersion
 from probclass_core.store.statistics_cache import CacheEntry, StatisticsCache
 
-__all__ = ["Alias", "CacheEntry", "ModelStore", "ModelVersion", "StatisticsCache"]
+__all__ = ["Alias", "CacheEntry", "EvaluationRecord", "ModelStore", "ModelVersion", "StatisticsCache"]

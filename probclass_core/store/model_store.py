@@ -13,6 +13,12 @@ from typing import Any, Protocol
 from probclass_core.bundle import Bundle, plain_json
 from probclass_core.errors import StoreError, nearest, one_of
 from probclass_core.model import Model
+from probclass_core.store.evaluations import (
+    Evaluated,
+    EvaluationRecord,
+    evaluations,
+    record_evaluation,
+)
 from probclass_core.store.files import open_files
 from probclass_core.store.refs import (
     Alias,
@@ -197,6 +203,40 @@ class ModelStore:
         if parse_ref(ref)[0] != name:
             raise StoreError(f"{ref!r} is no version of model {name!r}; name a version of its own.")
         return self.resolve(ref)
+
+    # Evaluations
+
+    def record_evaluation(
+        self,
+        version: ModelVersion | str,
+        evaluation: Evaluated,
+        *,
+        on: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> EvaluationRecord:
+        """Keep how well a version did beside it; measured again on the same rows, it adds nothing.
+
+        Args:
+            version: what was evaluated, or a reference to it.
+            evaluation: of that version.
+            on: plain JSON values that say on which rows, such as source, partition and where.
+            provenance: plain JSON values to record with it, such as a run id.
+
+        Raises:
+            StoreError: there is no such version, the evaluation is of another, or the file system
+                refuses.
+        """
+        known = version if isinstance(version, ModelVersion) else self.resolve(version)
+        return record_evaluation(self._files, known, evaluation, on or {}, provenance or {})
+
+    def evaluations(self, version: ModelVersion | str) -> list[EvaluationRecord]:
+        """The recorded evaluations of a version, oldest first.
+
+        Raises:
+            StoreError: there is no such version, or a record is damaged.
+        """
+        known = version if isinstance(version, ModelVersion) else self.resolve(version)
+        return evaluations(self._files, known)
 
     # What stands in the files
 

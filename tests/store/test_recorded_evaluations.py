@@ -1,0 +1,102 @@
+"""Evaluations kept beside a version: what is recorded, found again, and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import probclass_core as pc
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> pc.ModelStore:
+    return pc.ModelStore(tmp_path / "models")
+
+
+@pytest.fixture
+def model(iris: pa.Table) -> pc.Model:
+    return pc.fit(iris, pc.ModelSpec.auto(iris, label="species"))
+
+
+def test_an_evaluation_is_found_again_beside_its_version(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table
+) -> None:
+    version = store.save(model, "iris")
+    quality = pc.evaluate(model, iris)
+    recorded = store.record_evaluation(
+        "iris", quality, on={"source": "iris.csv"}, provenance={"run": 1}
+    )
+    (found,) = store.evaluations(version)
+    assert found == recorded
+    assert (found.model, found.version) == ("iris", version.id)
+    assert (found.on, found.provenance) == ({"source": "iris.csv"}, {"run": 1})
+    again = pc.Evaluation.from_dict(found.result)
+    assert again.to_dict() == quality.to_dict()
+    assert again.confusion == quality.confusion
+    assert again.reliability == quality.reliability
+    # The version is what it was, and nothing else took the folder for one.
+    assert (store.models(), store.versions("iris")) == (["iris"], [version])
+    assert store.load("iris").id == version.id
+
+
+def test_the_same_rows_again_add_nothing(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table
+) -> None:
+    version = store.save(model, "iris")
+    quality = pc.evaluate(model, iris)
+    first = store.record_evaluation(version, quality, on={"part": 1}, provenance={"run": 1})
+    assert store.record_evaluation(version, quality, on={"part": 1}, provenance={"run": 2}) == first
+    other = store.record_evaluation(version, quality, on={"part": 2})
+    assert store.evaluations("iris") == [first, other]
+
+
+def test_an_infinite_loss_stays_infinite(store: pc.ModelStore, iris: pa.Table) -> None:
+    block = pc.Block("categorical", ["x"], pseudo_count=0.0)
+    table = pa.table({"c": ["a", "b"], "x": ["u", "v"]})
+    model = pc.fit(table, pc.ModelSpec("c", [block]))
+    store.save(model, "m")
+    quality = pc.evaluate(model, pa.table({"c": ["a", "b"], "x": ["v", "v"]}))
+    store.record_evaluation("m", quality)
+    (found,) = store.evaluations("m")
+    assert found.result["log_loss"] is None
+    assert pc.Evaluation.from_dict(found.result).log_loss == float("inf") == quality.log_loss
+
+
+def test_of_very_many_classes_the_numbers_are_kept(store: pc.ModelStore) -> None:
+    names = [f"class {number:03}" for number in range(400)]
+    table = pa.table({"c": names * 2, "x": [float(at) for at in range(800)]})
+    model = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))
+    store.save(model, "m")
+    found = store.record_evaluation("m", pc.evaluate(model, table))
+    assert found.result["rows"] == 800
+    assert "confusion" not in found.result
+    with pytest.raises(pc.DataError, match="no whole evaluation: there is no 'confusion'"):
+        pc.Evaluation.from_dict(found.result)
+
+
+def test_an_evaluation_of_another_model_is_refused(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table
+) -> None:
+    store.save(model, "iris")
+    other = pc.fit(iris.slice(0, 120), model.spec)
+    with pytest.raises(pc.StoreError, match=f"is of model {other.id[:12]}, not of 'iris@"):
+        store.record_evaluation("iris", pc.evaluate(other, iris))
+    with pytest.raises(pc.StoreError, match="on must be plain values"):
+        store.record_evaluation("iris", pc.evaluate(model, iris), on={"when": object()})
+    assert store.evaluations("iris") == []
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"model": "iris"}'])
+def test_a_damaged_record_is_named(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table, content: str
+) -> None:
+    store.save(model, "iris")
+    record = store.record_evaluation("iris", pc.evaluate(model, iris))
+    path = Path(store.uri, "iris", "evaluations", model.id, f"{record.id}.json")
+    assert json.loads(path.read_text())["id"] == record.id
+    path.write_text(content)
+    with pytest.raises(pc.StoreError, match=r"evaluation .*\.json is damaged; remove it"):
+        store.evaluations("iris")
