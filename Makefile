@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test servers faults lint format check bench pictures wheel constraints clean
+.PHONY: help setup demo test servers faults celery lint format check bench pictures wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ servers: $(SERVERS)/.installed ## Make .venv-servers, with the servers that the 
 
 faults: setup ## Kill scorings at random and at every step, 200 and more for each format
 	PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest -rP tests/faults/test_kills.py
+
+celery: setup ## Train and score on Celery, PostgreSQL and Redis, and kill a worker amid it
+	$(PYTHON) -m pytest tests/deployment
 
 lint: setup ## Check style, types and the direction of imports
 	$(VENV)/bin/ruff check .
@@ -58,7 +61,7 @@ wheel: setup ## Build the wheel, and fit a model with it in an environment witho
 constraints: ## Resolve all dependencies anew and pin them in constraints.txt
 	rm -rf .venv-constraints
 	$(PYTHON3) -m venv .venv-constraints
-	.venv-constraints/bin/python -m pip install --quiet '.[all,test,dev,bench,docs]'
+	.venv-constraints/bin/python -m pip install --quiet '.[all,celery,test,dev,bench,docs]'
 	.venv-constraints/bin/python -m pip freeze --exclude probclass > .venv-constraints/pins
 	( echo '# Every dependency, pinned. Renew with: make constraints'; \
 	  cat .venv-constraints/pins ) > constraints.txt
@@ -74,7 +77,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  echo "probclass needs Python 3.11 or newer; name one: make PYTHON3=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
 	$(PYTHON3) -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[all,test,dev,bench,docs]'
+	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[all,celery,test,dev,bench,docs]'
 	@touch $@
 
 $(SERVERS)/.installed: tests/servers.txt

@@ -1,0 +1,70 @@
+"""A worker that dies while it scores costs a retry, and no row."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.dataset as ds
+from celery_airflow import CeleryAirflow
+from servers import postgres, redis
+
+import probclass_core as pc
+from probclass_core.demo.lake import lay_out
+
+HERE = Path(__file__).parent
+SPEC = HERE.parents[1] / "dags" / "specs" / "air_full.toml"
+MONTHS = ("2014-01", "2014-02", "2014-03", "2014-04")
+SECONDS_TO_HOLD = 90.0
+
+
+def pid_in(held: Path) -> int:
+    deadline = time.monotonic() + SECONDS_TO_HOLD
+    while not (held.exists() and held.read_text().endswith("\n")):
+        assert time.monotonic() < deadline, "no scoring has begun"
+        time.sleep(0.1)
+    return int(held.read_text())
+
+
+def rows(scored: Path) -> pa.Table:
+    return ds.dataset(scored, partitioning="hive").to_table().sort_by("time")
+
+
+def test_a_run_survives_the_death_of_a_worker(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    lake = lay_out(home / "lake")
+    shutil.copy(SPEC, home / "spec.toml")
+    with (
+        postgres() as database,
+        redis() as broker,
+        CeleryAirflow(
+            tmp_path / "airflow",
+            HERE / "dags",
+            database,
+            broker,
+            environment={"PROBCLASS_HOME": str(home)},
+        ) as airflow,
+    ):
+        airflow.start()
+        airflow.start_scheduler()
+        for name in ("worker-a", "worker-b"):
+            airflow.start_worker(name)
+        run_id = airflow.trigger("air_cycle")
+        held = pid_in(home / "held")
+        airflow.kill(airflow.worker_of(held))
+        assert not psutil.pid_exists(held)
+        state, tasks = airflow.ended("air_cycle", run_id)
+    assert state == "success"
+    assert sorted(task["try_number"] for task in tasks) == [1, 1, 1, 1, 2]
+
+    where = [("month", ">=", "2013-01"), ("month", "<", "2014-01")]
+    model = pc.fit(lake, pc.ModelSpec.from_file(SPEC), where=where)
+    for month in MONTHS:
+        pc.score(
+            model, lake, tmp_path / "alone", partition={"month": month}, columns=["time", "air"]
+        )
+    assert pc.ModelStore(home / "models").resolve("air@champion").id == model.id
+    assert rows(home / "scored").equals(rows(tmp_path / "alone"))
