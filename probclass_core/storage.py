@@ -210,3 +210,6 @@ _OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], _Opened]] = {
     "hdfs": _hdfs,
     "viewfs": _hdfs,
 }
+
+ARROW_SCHEMES = frozenset(_OPENERS)
+"""Those that pyarrow opens by itself."""

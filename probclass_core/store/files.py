@@ -16,14 +16,16 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import pyarrow as pa
 
 from probclass_core.bundle import Buffer
-from probclass_core.errors import StoreError
+from probclass_core.errors import StoreError, TableError
+from probclass_core.storage import ARROW_SCHEMES, one_line, storage_of
+from probclass_core.table_format import TableRef
 
 _STAGING = ".staging-"
 _LOCK = ".lock-"
@@ -61,16 +63,22 @@ class Files(Protocol):
         """
 
 
-def open_files(uri: str) -> Files:
+def open_files(uri: str, options: Mapping[str, Any] | None = None) -> Files:
     """The file system that ``uri`` names: a path or ``file://`` is local, the rest is fsspec's.
+
+    Args:
+        uri: of the store.
+        options: of the file system, as in a `TableRef`; a local folder takes none.
 
     Raises:
         StoreError: the URI's scheme is unknown, or what it needs is not installed.
     """
+    if "://" in uri and not uri.startswith("file://"):
+        return FsspecFiles(uri, options or {})
+    if options:
+        raise StoreError(f"{uri}: a store on a local disk takes no options.")
     if "://" not in uri:
         return LocalFiles(Path(uri))
-    if not uri.startswith("file://"):
-        return FsspecFiles(uri)
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost"):
         raise StoreError(f"{uri!r} names the host {parts.netloc!r}; a local path is 'file:///…'.")
@@ -149,21 +157,33 @@ class LocalFiles:
 
 
 class FsspecFiles:
-    """Any other URI, through fsspec: a file is one PUT, a folder is there with its last file."""
+    """Any other URI, through fsspec: a file is one PUT, a folder is there with its last file.
 
-    def __init__(self, uri: str) -> None:
+    What pyarrow opens for a table it opens here, too, and fsspec wraps it.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, Any]) -> None:
         # A password in a URI has no place in a message.
         self._shown = re.sub(r"://[^/@:]*:[^/@]*@", "://***@", uri).rstrip("/")
         try:
             from fsspec.core import url_to_fs
+            from fsspec.implementations.arrow import ArrowFSWrapper
         except ImportError as error:
             raise StoreError(
                 f"{self._shown!r} needs fsspec: pip install 'probclass[fsspec]'."
             ) from error
         try:
-            self._fs, self._root = url_to_fs(uri)
-        except (ImportError, ValueError) as error:
-            raise StoreError(f"cannot open the store at {self._shown!r}: {error}.") from error
+            if uri.partition("://")[0] in ARROW_SCHEMES:
+                storage = storage_of(TableRef(uri, options=options))
+                self._fs, self._root = ArrowFSWrapper(storage.filesystem), storage.path
+                self._shown = storage.uri
+            else:
+                self._fs, self._root = url_to_fs(uri, **options)
+        except TableError as error:
+            raise StoreError(str(error)) from error
+        except (ImportError, TypeError, ValueError) as error:
+            reason = one_line(error)
+            raise StoreError(f"cannot open the store at {self._shown!r}: {reason}.") from error
 
     def place(self, path: str) -> str:
         return f"{self._shown}/{path}"
@@ -215,7 +235,8 @@ def _refusals(verb: str, place: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise StoreError(f"cannot {verb} {place}: {error.strerror or error}.") from error
+        reason = error.strerror or one_line(error)
+        raise StoreError(f"cannot {verb} {place}: {reason}.") from error
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from probclass_core.store.evaluations import (
     evaluations,
     record_evaluation,
 )
-from probclass_core.store.files import open_files
+from probclass_core.store.files import Files, open_files
 from probclass_core.store.refs import (
     Alias,
     ModelVersion,
@@ -47,6 +47,8 @@ class ModelStore:
     Args:
         uri: a local path or ``file://`` URI, or any URI that fsspec knows
             (``pip install 'probclass[fsspec]'``). Nothing is made until the first save.
+        options: of the file system, as in a `TableRef`: credentials, an endpoint. They are never
+            shown or recorded.
 
     Examples:
         >>> store = ModelStore("models")                                    # doctest: +SKIP
@@ -56,12 +58,19 @@ class ModelStore:
         True
     """
 
-    def __init__(self, uri: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, uri: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None
+    ) -> None:
         self.uri = os.fspath(uri)
-        self._files = open_files(self.uri)
+        self._files = open_files(self.uri, options)
 
     def __repr__(self) -> str:
         return f"ModelStore({self.uri!r})"
+
+    @property
+    def files(self) -> Files:
+        """Its file system, for what else is kept in the store."""
+        return self._files
 
     # Saving and loading
 

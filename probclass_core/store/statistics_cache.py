@@ -27,7 +27,7 @@ from probclass_core.errors import SpecError, StoreError
 from probclass_core.plugins import find_estimator, registry
 from probclass_core.spec import ModelSpec
 from probclass_core.statistics import Statistics, type_names
-from probclass_core.store.files import Files, open_files
+from probclass_core.store.files import Files
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.packed import pack, unpack
 
@@ -78,8 +78,10 @@ class StatisticsCache:
     """
 
     def __init__(self, store: ModelStore | str | os.PathLike[str]) -> None:
-        self.uri = store.uri if isinstance(store, ModelStore) else os.fspath(store)
-        self._files = open_files(self.uri)
+        if not isinstance(store, ModelStore):
+            store = ModelStore(store)
+        self.uri = store.uri
+        self._files = store.files
 
     @classmethod
     def chosen(cls, cache: CacheOption) -> StatisticsCache | None:
