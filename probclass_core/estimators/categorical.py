@@ -7,16 +7,19 @@ Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.2: f(v | c) = (n_c(v)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from probclass_core.arrays import (
     MISSING,
     FloatArray,
+    IntArray,
     category_codes,
     label_codes,
     sorted_classes,
@@ -32,6 +35,7 @@ from probclass_core.estimator import (
     require_types,
     with_notes,
 )
+from probclass_core.estimators.cells import runs
 from probclass_core.estimators.domains import CATEGORICAL_DEFAULTS, Domains, refuse_unseen
 from probclass_core.estimators.tidy import by_feature
 from probclass_core.evidence import dirichlet_categorical
@@ -77,25 +81,24 @@ class Categorical(LikelihoodEstimator):
     ) -> pa.Table:
         labels = classes.dictionary
         rows = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        parts = []
-        for feature in self.features.names:
-            codes, values = category_codes(batch.column(feature))
-            # Column 0 of the count table takes the nulls (code −1) and is left out.
-            cells = rows * (len(values) + 1) + codes - MISSING
-            size = len(labels) * (len(values) + 1)
-            counts = np.bincount(cells, weights, minlength=size).reshape(len(labels), -1)[:, 1:]
-            row, column = np.nonzero(counts)
-            parts.append(
-                pa.table(
-                    {
-                        "class": labels.take(pa.array(row)),
-                        "feature": pa.array([feature] * len(row), pa.string()),
-                        "value": pa.array(values, pa.string()).take(pa.array(column)),
-                        "count": counts[row, column].astype(np.float64),
-                    }
-                )
-            )
-        return self.merge(parts)
+        coded = [category_codes(batch.column(feature)) for feature in self.features.names]
+        spelled: list[str] = []
+        cells = []
+        tables = _counts(rows, len(labels), coded, weights)
+        for number, ((_, values), counts) in enumerate(zip(coded, tables, strict=True)):
+            row, value = np.nonzero(counts)
+            column = np.full(len(row), number)
+            cells.append((row, column, value + len(spelled), counts[row, value].astype(np.float64)))
+            spelled += values
+        row, column, value, count = (np.concatenate(part) for part in zip(*cells, strict=True))
+        return pa.table(
+            {
+                "class": labels.take(pa.array(row)),
+                "feature": pa.array(self.features.names, pa.string()).take(pa.array(column)),
+                "value": pa.array(spelled, pa.string()).take(pa.array(value)),
+                "count": count,
+            }
+        )
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         keys = ["class", "feature", "value"]
@@ -222,6 +225,30 @@ class CategoricalLikelihood:
             cells = np.append(np.where(known == MISSING, len(domain), known), MISSING)
             result += table[:, cells[codes]]
         return result.T
+
+
+def _counts(
+    rows: IntArray,
+    classes: int,
+    columns: Sequence[tuple[IntArray, Sequence[str]]],
+    weights: FloatArray | None,
+) -> Iterator[NDArray[Any]]:
+    """Of each column, rows or weights by class and value, nulls left out: ``(k, m)``.
+
+    Columns of few values are counted together, by the cells of their product, in one pass over
+    the rows; the counts of each are a margin of that.
+    """
+    sizes = [len(values) + 1 for _, values in columns]
+    for run in runs(sizes, classes, max(len(rows) // 4, 1)):
+        cells, shift, shape = rows, 0, (classes, *sizes[run])
+        for (codes, _), size in zip(columns[run], sizes[run], strict=True):
+            cells = cells * size
+            cells += codes
+            shift = shift * size - MISSING  # a null, code −1, is the first of its column's cells
+        joint = np.bincount(cells + shift, weights, minlength=math.prod(shape)).reshape(shape)
+        for axis in range(1, len(shape)):
+            others = tuple(other for other in range(1, len(shape)) if other != axis)
+            yield joint.sum(axis=others)[:, 1:]
 
 
 @hookimpl

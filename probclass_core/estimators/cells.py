@@ -31,7 +31,7 @@ class CellIndex:
         self._steps: list[tuple[slice, IntArray]] = []
         self.group = np.zeros(codes.shape[1], dtype=np.intp)
         self.first = np.zeros(0, dtype=np.intp)
-        for run in _runs(sizes, codes.shape[1]):
+        for run in runs(sizes, codes.shape[1], 2**62):
             keys, self.first, self.group = np.unique(
                 self._numbers(self.group, codes, run), return_index=True, return_inverse=True
             )
@@ -53,12 +53,15 @@ class CellIndex:
         return numbers
 
 
-def _runs(sizes: Sequence[int], numbers: int) -> Iterator[slice]:
-    """Columns in runs whose codes, after so many numbers, fit an integer of 62 bits."""
-    start, room = 0, 2**62 // max(numbers, 1)
+def runs(sizes: Sequence[int], numbers: int, limit: int) -> Iterator[slice]:
+    """Columns in runs whose combinations, with so many numbers before them, are within a limit.
+
+    A column that is beyond it by itself is a run of its own.
+    """
+    start, room = 0, limit // max(numbers, 1)
     for column, size in enumerate(sizes):
         if size > room and column > start:
             yield slice(start, column)
-            start, room = column, 2**62 // max(numbers, 1)
+            start, room = column, limit // max(numbers, 1)
         room //= max(size, 1)
     yield slice(start, len(sizes))
