@@ -7,6 +7,7 @@ Reading map:
     mapped: one table, many tasks: plans, shards, the merge.
     groups: the two common shapes as task groups.
     base: what they share: watching a run, stopping it, telling what went wrong and what came out.
+    lineage: what a task read and wrote, as OpenLineage has it.
     retries: which failures a retry can mend, for tasks that call the library themselves.
     provider_info: what Airflow's list of providers says of this package.
     demo: what `make demo` runs: the example DAGs over real months, in an Airflow of its own.

@@ -11,12 +11,13 @@ import json
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
     from probclass_core import ModelSpec
@@ -36,8 +37,15 @@ class ProbClassOperator(BaseOperator):
             later task can take ``train.output["model"]``.
     """
 
+    makes_model: ClassVar[bool] = False
+    """Whether the model that the task names is what it saves, rather than what it loads."""
+
+    spec_of_call: ModelSpec | None = None
+    """The model's, once the call knows it; its columns are told to lineage."""
+
     _stop_requested = False
     _last_log_line = 0.0
+    _summary: dict[str, Any] | None = None
 
     def __init__(self, *, multiple_outputs: bool = True, **kwargs: Any) -> None:
         super().__init__(multiple_outputs=multiple_outputs, **kwargs)
@@ -72,11 +80,22 @@ class ProbClassOperator(BaseOperator):
         except pc.ProbClassError as error:
             # The message says it all; the frames of the library below would bury it in the log.
             raise error.with_traceback(None) from None
+        self._summary = summary
         for outlet in self.outlets:
             if isinstance(outlet, Asset):
                 context["outlet_events"][outlet].extra = summary
         self.log.info("%s: %s", self.task_id, summary)
         return summary
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """What the task read and wrote, for Airflow's OpenLineage provider; see `lineage`."""
+        from probclass_airflow.lineage import lineage_of
+
+        return lineage_of(self, self._summary)
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """What the task was to read and write; there are no numbers to tell."""
+        return self.get_openlineage_facets_on_complete(task_instance)
 
     def on_kill(self) -> None:
         """Ask the running call to stop; `watch` and `stop_if_asked` see to it.

@@ -36,6 +36,7 @@ class ProbClassCalibrateOperator(ProbClassOperator):
         "where",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"partition": "json", "where": "json"}
+    makes_model = True
     ui_color = "#e6dcf4"
 
     def __init__(
@@ -67,8 +68,10 @@ class ProbClassCalibrateOperator(ProbClassOperator):
 
         store = pc.ModelStore(self.store)
         version = store.resolve(self.model)
+        model = store.load(version.ref)
+        self.spec_of_call = model.spec
         calibrated = pc.calibrate(
-            store.load(version.ref),
+            model,
             self.source,
             self.method,
             partition=self.partition,

@@ -113,10 +113,10 @@ def train_task_group(
             "workers": workers,
         }
         evaluate = ProbClassEvaluateOperator(task_id="evaluate", **judged)
+        judged["evaluation"] = XComArg(evaluate)
         promote = ProbClassPromoteOperator(
             task_id="promote",
             alias=alias,
-            evaluation=XComArg(evaluate),
             metric=metric,
             margin=margin,
             outlets=list(outlets),

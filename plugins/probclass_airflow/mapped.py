@@ -77,9 +77,10 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
         """Plan."""
         import probclass_core as pc
 
+        self.spec_of_call = spec = model_spec(self.spec)
         plan = pc.plan_shards(
             self.source,
-            model_spec(self.spec),
+            spec,
             cache=pc.ModelStore(self.store),
             partition=self.partition,
             where=self.where,
@@ -146,9 +147,10 @@ class ProbClassSummarizeOperator(ProbClassOperator):
         """Summarise and keep."""
         import probclass_core as pc
 
+        self.spec_of_call = spec = model_spec(self.spec)
         statistics = pc.summarize(
             self.source,
-            model_spec(self.spec),
+            spec,
             partition=self.partition,
             where=self.where,
             workers=self.workers,

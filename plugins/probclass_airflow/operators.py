@@ -54,6 +54,7 @@ class ProbClassTrainOperator(ProbClassOperator):
         "partition": "json",
         "where": "json",
     }
+    makes_model = True
     ui_color = "#d7ebf7"
 
     def __init__(
@@ -94,9 +95,8 @@ class ProbClassTrainOperator(ProbClassOperator):
             "progress": self.watch,
         }
         store = pc.ModelStore(self.store)
-        fitted = pc.fit(
-            self.source, model_spec(self.spec), **rows, cache=store if self.cache else None
-        )
+        self.spec_of_call = spec = model_spec(self.spec)
+        fitted = pc.fit(self.source, spec, **rows, cache=store if self.cache else None)
         if self.density_quantiles:
             fitted = pc.with_density_quantiles(fitted, self.source, **rows)
         self.stop_if_asked()
@@ -191,8 +191,10 @@ class ProbClassScoreOperator(ProbClassOperator):
 
         store = pc.ModelStore(self.store)
         version = store.resolve(self.model)
+        model = store.load(version.ref)
+        self.spec_of_call = model.spec
         report = pc.score(
-            store.load(version.ref),
+            model,
             self.source,
             self.sink,
             partition=self.partition,
@@ -277,8 +279,10 @@ class ProbClassEvaluateOperator(ProbClassOperator):
 
         store = pc.ModelStore(self.store)
         version = store.resolve(self.model)
+        model = store.load(version.ref)
+        self.spec_of_call = model.spec
         evaluation = pc.evaluate(
-            store.load(version.ref),
+            model,
             self.source,
             partition=self.partition,
             where=self.where,

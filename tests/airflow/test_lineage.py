@@ -1,0 +1,191 @@
+"""What Airflow's OpenLineage provider emits of our tasks, and how places are named there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openlineage.client import facet_v2
+from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent
+
+import probclass_core as pc
+from probclass_airflow.lineage import dataset_name, model_name
+
+RUNNER = Path(__file__).with_name("lineage_run.py")
+KEPT, FEATURES = ("time", "air", "month"), ("dew_point", "temperature", "wind_direction")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lineage")
+
+
+@pytest.fixture(scope="module")
+def events(
+    airflow_database: None, lake: str, folder: Path
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """The events of a DAG run, by task and type."""
+    file = folder / "events.jsonl"
+    transport = {"type": "file", "log_file_path": str(file), "append": True}
+    ended = subprocess.run(
+        [sys.executable, RUNNER, lake, folder],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    told = [json.loads(line) for line in file.read_text().splitlines()]
+    return {(e["job"]["name"].removeprefix("lineage."), e["eventType"]): e for e in told}
+
+
+def of_kind(datasets: list[dict[str, Any]], ending: str) -> dict[str, Any]:
+    (found,) = [each for each in datasets if each["name"].endswith(ending)]
+    return found
+
+
+def facets(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Those of datasets, which are ours."""
+    for dataset in (*event["inputs"], *event["outputs"]):
+        for kind in ("facets", "inputFacets", "outputFacets"):
+            yield from dataset.get(kind, {}).values()
+
+
+def test_events_are_what_openlineage_defines(events: dict[tuple[str, str], Any]) -> None:
+    classes = {
+        name: value
+        for module in vars(facet_v2).values()
+        for name, value in getattr(module, "__dict__", {}).items()
+        if name.endswith("Facet")
+    }
+    assert {kind for _, kind in events} == {"START", "COMPLETE", "FAIL"}
+    for event in events.values():
+        rebuilt = RunEvent(
+            eventType=event["eventType"],
+            eventTime=event["eventTime"],
+            run=Run(**event["run"]),
+            job=Job(**event["job"]),
+            inputs=[InputDataset(**each) for each in event["inputs"]],
+            outputs=[OutputDataset(**each) for each in event["outputs"]],
+            producer=event["producer"],
+        )
+        assert rebuilt.schemaURL == event["schemaURL"]
+        for facet in facets(event):
+            own = {key: value for key, value in facet.items() if not key.startswith("_")}
+            name = facet["_schemaURL"].rpartition("/")[2]
+            assert classes[name](**own)._schemaURL == facet["_schemaURL"]
+
+
+def test_a_training_reads_a_table_and_writes_a_model(
+    events: dict[tuple[str, str], Any], lake: str, folder: Path
+) -> None:
+    event = events["train", "COMPLETE"]
+    (source,) = event["inputs"]
+    assert (source["namespace"], source["name"]) == ("file", lake)
+    columns = {field["name"]: field["type"] for field in source["facets"]["schema"]["fields"]}
+    assert columns == {field.name: str(field.type) for field in pc.open_table(lake).schema}
+    labels = pc.open_table(lake).plan(["air"], partition={"month": "2013-03"}).batches()
+    nulls = sum(batch["air"].null_count for batch in labels)
+    quality = source["inputFacets"]["dataQualityMetrics"]
+    assert quality["rowCount"] == 31 * 24
+    assert quality["columnMetrics"]["air"]["nullCount"] == nulls > 0
+    (model,) = event["outputs"]
+    assert (model["namespace"], model["name"]) == ("file", str(folder / "models" / "air"))
+    version = pc.ModelStore(folder / "models").resolve("air@new")
+    assert model["facets"]["version"]["datasetVersion"] == version.id
+    read = {each["field"] for each in model["facets"]["columnLineage"]["dataset"]}
+    assert read == {"air", *FEATURES}
+    assert event["run"]["facets"]["probclass"]["model"] == version.ref
+
+
+def test_a_scoring_tells_where_each_column_comes_from(
+    events: dict[tuple[str, str], Any], lake: str, folder: Path
+) -> None:
+    event = events["score", "COMPLETE"]
+    assert {each["name"] for each in event["inputs"]} == {lake, str(folder / "models" / "air")}
+    (scored,) = event["outputs"]
+    assert scored["outputFacets"]["outputStatistics"]["rowCount"] == 30 * 24
+    columns = [field["name"] for field in scored["facets"]["schema"]["fields"]]
+    assert {*KEPT, "prediction", "p_good", "log_density", "model_id"} < set(columns)
+    lineage = scored["facets"]["columnLineage"]["fields"]
+    assert set(lineage) == set(columns) - {"model_id"}
+    for name, field in lineage.items():
+        origins = field["inputFields"]
+        assert {(each["namespace"], each["name"]) for each in origins} == {("file", lake)}
+        assert {each["field"] for each in origins} == ({name} if name in KEPT else set(FEATURES))
+        kind = "IDENTITY" if name in KEPT else "TRANSFORMATION"
+        assert {t["subtype"] for each in origins for t in each["transformations"]} == {kind}
+
+
+def test_an_evaluation_tells_of_the_labels_and_the_metrics(
+    events: dict[tuple[str, str], Any], lake: str, folder: Path
+) -> None:
+    event = events["evaluate", "COMPLETE"]
+    facts = of_kind(event["inputs"], lake)["inputFacets"]
+    assert facts["inputStatistics"]["rowCount"] == 30 * 24
+    (known,) = facts["dataQualityAssertions"]["assertions"]
+    assert (known["column"], known["success"], known["actual"]) == ("air", True, "0")
+    model = pc.ModelStore(folder / "models").load("air@new")
+    measured = pc.evaluate(model, lake, partition={"month": "2013-04"})
+    told = event["run"]["facets"]["probclass"]
+    assert told["log_loss"] == measured.log_loss
+    assert told["rejected"] == measured.rejected
+    assert event["outputs"] == []
+
+
+def test_a_promotion_writes_the_model_it_promotes(
+    events: dict[tuple[str, str], Any], folder: Path
+) -> None:
+    event = events["promote", "COMPLETE"]
+    model = str(folder / "models" / "air")
+    assert of_kind(event["inputs"], model)["facets"] == of_kind(event["outputs"], model)["facets"]
+    assert event["run"]["facets"]["probclass"]["alias"] == "champion"
+
+
+def test_a_failure_tells_what_was_to_be_read_and_written(
+    events: dict[tuple[str, str], Any], lake: str, folder: Path
+) -> None:
+    event = events["fail", "FAIL"]
+    assert {each["name"] for each in event["inputs"]} == {lake, str(folder / "models" / "air")}
+    (sink,) = event["outputs"]
+    assert sink["name"] == str(folder / "never")
+    assert not sink.get("outputFacets")
+    assert "2031-01" in event["run"]["facets"]["errorMessage"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "named"),
+    [
+        ("/lake/../lake/air/", ("file", "/lake/air")),
+        ("file:///lake/air", ("file", "/lake/air")),
+        ("delta+file:///lake/air", ("file", "/lake/air")),
+        ("s3://bucket/lake/air/", ("s3://bucket", "lake/air")),
+        ("delta+s3://bucket/air", ("s3://bucket", "air")),
+        ("s3://bucket/air?region=eu-west-1", ("s3://bucket", "air")),
+        ("s3a://bucket/air", ("s3://bucket", "air")),
+        ("gcs://bucket/air", ("gs://bucket", "air")),
+        ("s3://bucket", ("s3://bucket", "/")),
+        (
+            "abfss://lake@account.dfs.core.windows.net/air",
+            ("abfss://lake@account.dfs.core.windows.net", "air"),
+        ),
+        ("iceberg://prod/weather.air", ("iceberg://prod", "weather.air")),
+    ],
+)
+def test_a_place_goes_by_the_rules_of_openlineage(uri: str, named: tuple[str, str]) -> None:
+    assert dataset_name(uri) == named
+
+
+def test_a_model_is_its_folder_whatever_the_version() -> None:
+    assert model_name("s3://bucket/models", "air@champion") == ("s3://bucket", "models/air")
+    assert model_name("/lake/models", "air") == ("file", "/lake/models/air")
