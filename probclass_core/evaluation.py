@@ -155,7 +155,7 @@ class Evaluator:
         self.losses = np.zeros(3)
         self.bins = np.zeros((1 + size, BINS, 3))
 
-    def measure(self, batch: pa.RecordBatch) -> _Measured:
+    def measure(self, batch: pa.RecordBatch) -> Measured:
         """What one batch adds; safe to call from many threads."""
         truth, labelled = true_classes(self.model, batch)
         posterior, decided = self.model.decide(batch, self.decider)
@@ -167,7 +167,7 @@ class Evaluator:
         losses = np.array(
             [surprise.sum(), (error**2).sum(), -self.model.log_prior[truth[known]].sum()]
         )
-        return _Measured(
+        return Measured(
             outcomes=self._outcomes(truth[labelled], decided, labelled),
             losses=losses,
             bins=bin_sums(probability, truth[known]),
@@ -182,7 +182,7 @@ class Evaluator:
         cells = np.where(truth == MISSING, rows - 1, truth) * columns + outcome
         return np.bincount(cells, minlength=rows * columns).reshape(rows, columns)
 
-    def add(self, part: _Measured) -> None:
+    def add(self, part: Measured) -> None:
         """Take in what `measure` gave."""
         self.outcomes += part.outcomes
         self.losses += part.losses
@@ -267,11 +267,18 @@ class Evaluator:
 
 
 @dataclass(frozen=True)
-class _Measured:
+class Measured:
+    """What a batch adds to an evaluation; see `Evaluator`."""
+
     outcomes: np.ndarray
     losses: FloatArray
     bins: FloatArray
     null_labels: int
+
+    @property
+    def rows(self) -> int:
+        """Of the batch."""
+        return int(self.outcomes.sum()) + self.null_labels
 
 
 def _mean(total: float, rows: int) -> float | None:

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 
 import pluggy
 
+from probclass_core.engine import EnginePlugin
 from probclass_core.estimator import EstimatorPlugin
 from probclass_core.table_format import TableFormat
 
@@ -69,5 +70,32 @@ def probclass_table_formats() -> Iterable[TableFormat]:
         ...     )
         >>> [table_format.name for table_format in probclass_table_formats()]
         ['csv']
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def probclass_engines() -> Iterable[EnginePlugin]:
+    """Engines, which run the work on the parts of a table, as one frozen descriptor each.
+
+    Called once, when the plugin manager is built; it must be cheap and start no worker.
+
+    Example:
+        >>> import contextlib
+        >>> import probclass_core as pc
+        >>> class OneByOne:
+        ...     in_process = True
+        ...     def map(self, work, items):
+        ...         return map(work, items)
+        >>> @pc.hookimpl
+        ... def probclass_engines():
+        ...     yield pc.EnginePlugin(
+        ...         name="one_by_one",
+        ...         summary="this thread",
+        ...         recognises=lambda given: False,
+        ...         open=lambda handle, workers: contextlib.nullcontext(OneByOne()),
+        ...     )
+        >>> [engine.name for engine in probclass_engines()]
+        ['one_by_one']
     """
     raise AssertionError("a specification is never called")

@@ -16,7 +16,8 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from probclass_core.decision import Decision
-from probclass_core.engines.local import ordered_map
+from probclass_core.engine import Engine, EngineOption
+from probclass_core.engines import open_engine
 from probclass_core.errors import DataError, SpecError, TableError, one_of
 from probclass_core.evaluation import Evaluation, Evaluator
 from probclass_core.model import Model, finalize
@@ -36,7 +37,8 @@ from probclass_core.table_format import TableRef
 from probclass_core.tables import open_table
 from probclass_core.tables.filters import Where
 from probclass_core.tables.memory import ReaderTable
-from probclass_core.tables.table import Fragment, Plan, Table
+from probclass_core.tables.table import Plan, Table
+from probclass_core.work import measures, summaries
 
 Progress = Callable[[int, int | None], None]
 """Told ``(rows done, rows in all if known)`` after each batch and once more right before a commit.
@@ -52,6 +54,7 @@ def fit(
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
+    engine: EngineOption = None,
     workers: int | None = None,
     progress: Progress | None = None,
     cache: CacheOption = None,
@@ -66,7 +69,9 @@ def fit(
         spec: the model.
         partition: read this partition only, such as ``{"month": "2014-01"}``.
         where: read these rows only: ``[("month", ">=", "2013-01"), …]``, all of which must hold.
-        workers: threads; by default every processor. The model does not depend on it.
+        engine: who reads and summarises: ``"threads"``, by default, ``"processes"``, ``"spark"``,
+            an executor, a Spark session; see `EngineOption`. The model does not depend on it.
+        workers: of the engine; by default every processor. The model does not depend on it.
         progress: see `Progress`.
         cache: a model store, or its URI, that keeps the statistics of fragments: those that are
             there are not read, the others are read and kept. `True` is the store that the
@@ -78,22 +83,23 @@ def fit(
         DataError: the rows cannot carry the model, or come from a reader, which can be read once,
             and another pass is due.
         TableError: the table or partition is not there or cannot be read.
-        PluginError: an estimator is unknown.
+        PluginError: an estimator or an engine is unknown.
         StoreError: the cache cannot be opened.
     """
     table = open_table(source)
     kept = StatisticsCache.chosen(cache)
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
-    statistics, reused = _summarize(plan, spec, workers, progress, kept)
-    passes = 1
-    while (refined := refine(statistics, passes=passes)) is not None:
-        if isinstance(table, ReaderTable):
-            raise DataError(
-                "the model needs another pass over the rows, and a reader can be read once; give a "
-                "table or a path."
-            )
-        statistics, reused = _summarize(plan, refined, workers, progress, kept)
-        passes += 1
+    with open_engine(engine, workers) as opened:
+        statistics, reused = _summarize(plan, spec, opened, progress, kept)
+        passes = 1
+        while (refined := refine(statistics, passes=passes)) is not None:
+            if isinstance(table, ReaderTable):
+                raise DataError(
+                    "the model needs another pass over the rows, and a reader can be read once; "
+                    "give a table or a path."
+                )
+            statistics, reused = _summarize(plan, refined, opened, progress, kept)
+            passes += 1
     model = finalize(statistics, early=True)
     training = {**model.training, **origin(table, plan, partition, where)}
     if passes > 1:
@@ -123,6 +129,7 @@ def summarize(
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
+    engine: EngineOption = None,
     workers: int | None = None,
     progress: Progress | None = None,
     cache: CacheOption = None,
@@ -137,35 +144,25 @@ def summarize(
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
     if part is not None:
         plan = part.part_of(plan)
-    return _summarize(plan, spec, workers, progress, kept)[0]
+    with open_engine(engine, workers) as opened:
+        return _summarize(plan, spec, opened, progress, kept)[0]
 
 
 def _summarize(
     plan: Plan,
     spec: ModelSpec,
-    workers: int | None,
+    engine: Engine,
     progress: Progress | None,
     cache: StatisticsCache | None,
 ) -> tuple[Statistics, int]:
     """Statistics, and how many fragments came from the cache."""
     counter = RowCounter(progress, plan.rows)
-
-    def of(fragment: Fragment) -> Statistics:
-        part = None if kept is None else kept.load(fragment.digest)
-        if part is not None:
-            counter.add(part.rows)
-            return part
-        part = summarize_batches(spec, plan.schema, fragment.read(), counter.add)
-        if kept is not None:
-            kept.save(fragment.digest, part)
-        return part
-
     # An empty table still has a schema for the spec to be checked against.
     parts = [summarize_batches(spec, plan.schema, ())]
     kept: KeptStatistics | None = None
     if cache is not None:
         kept = cache.of(spec, canonical_schema(plan.schema, spec.features))
-    for part in ordered_map(of, plan.fragments, workers):
+    for part in summaries(plan, spec, engine, kept, counter.add):
         parts.append(part)
         if len(parts) > _MERGE_EVERY:
             parts = [merge(parts)]
@@ -179,6 +176,7 @@ def evaluate(
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     decision: Decision = "map",
+    engine: EngineOption = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -194,8 +192,10 @@ def evaluate(
     plan = open_table(source).plan(columns, partition=partition, where=where, coded=True)
     counter = RowCounter(progress, plan.rows)
     evaluator = Evaluator(model, decision)
-    for part in ordered_map(evaluator.measure, counter.counted(plan.batches()), workers):
-        evaluator.add(part)
+    with open_engine(engine, workers) as opened:
+        for part in measures(plan, evaluator, opened):
+            counter.add(part.rows)
+            evaluator.add(part)
     return evaluator.result()
 
 
@@ -258,8 +258,8 @@ def score(
         columns: columns to keep in the scored table; all by default.
         posterior: one column per class, or one list column; see `scoring.Scorer`.
         decision: how a class is chosen, and when none is; see `DecisionRule`.
-        overwrite: ``"partition"`` replaces what stands there; ``"append"`` adds to it, once for each
-            model, input and configuration; ``"never"`` refuses unless it came of the same inputs.
+        overwrite: ``"partition"`` replaces what stands there; ``"append"`` adds to it, once for
+            each model, input and configuration; ``"never"`` refuses unless it came of the same.
         run_id: name of the run that this is part of, for the record of the commit.
         workers: threads; by default every processor.
         progress: see `Progress`.
@@ -274,7 +274,7 @@ def score(
     """
     began = time.monotonic()
     if overwrite not in get_args(Overwrite):
-        raise SpecError(f"overwrite must be {one_of(get_args(Overwrite))}, got {overwrite!r}.")
+        raise SpecError(f"overwrite must be one of {one_of(get_args(Overwrite))}, got {overwrite!r}.")
     table, place = open_table(source), TableRef.of(sink)
     if table.uri is not None:
         _refuse_overlap(table.uri, place.uri)

@@ -1,9 +1,9 @@
 """Finding plugins: built-ins in one tuple, third parties by entry point, failures named.
 
 A broken plugin is never passed over in silence. `estimators`, which lists all, raises. Asking for
-one estimator or table format that does load works and logs the broken plugin as an error; asking
-for one that does not load raises with the cause, so one bad distribution cannot stop models that do
-not need it. What is not installed yet can be tried, see `trying`.
+one estimator, table format or engine that does load works and logs the broken plugin as an error;
+asking for one that does not load raises with the cause, so one bad distribution cannot stop models
+that do not need it. What is not installed yet can be tried, see `trying`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from typing import TypeVar
 import pluggy
 
 from probclass_core import hookspecs
+from probclass_core.engine import EnginePlugin
 from probclass_core.errors import PluginError, nearest, one_of
 from probclass_core.estimator import PROBCLASS_API, EstimatorFactory, EstimatorPlugin
 from probclass_core.table_format import TableFormat
 
 log = logging.getLogger(__name__)
 
-_Offer = TypeVar("_Offer", EstimatorPlugin, TableFormat)
+_Offer = TypeVar("_Offer", EstimatorPlugin, TableFormat, EnginePlugin)
 
 ENTRY_POINT_GROUP = "probclass"
 BUILT_IN = (
@@ -41,15 +42,23 @@ BUILT_IN = (
     "probclass_core.estimators.poisson",
     "probclass_core.estimators.knn_density",
     "probclass_core.tables.formats",
+    "probclass_core.engines.built_in",
 )
 
-Descriptor = EstimatorPlugin | TableFormat
+Descriptor = EstimatorPlugin | TableFormat | EnginePlugin
 
 _KINDS: Mapping[str, type[Descriptor]] = {
     "probclass_estimators": EstimatorPlugin,
     "probclass_table_formats": TableFormat,
+    "probclass_engines": EnginePlugin,
 }
 """Hook to what it yields."""
+
+_NOUNS: Mapping[type[Descriptor], str] = {
+    EstimatorPlugin: "estimator",
+    TableFormat: "table format",
+    EnginePlugin: "engine",
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class FoundPlugin:
         source: its entry point and distribution, as messages name it.
         module: where it is.
         distribution: name and version; none for a built-in one.
-        offers: names of the estimators and table formats it offers.
+        offers: names of the estimators, table formats and engines it offers.
         failure: why nothing of it is used; none where all is well.
     """
 
@@ -78,12 +87,14 @@ class Registry:
     Attributes:
         estimators: name to descriptor.
         table_formats: name to descriptor, the built-in ones first.
+        engines: name to descriptor, the built-in ones first.
         failures: what could not be loaded, one error per plugin or clash.
         plugins: all of them, those that failed included; a clash is the failure of each party.
     """
 
     estimators: Mapping[str, EstimatorPlugin]
     table_formats: Mapping[str, TableFormat]
+    engines: Mapping[str, EnginePlugin]
     failures: Sequence[PluginError] = field(default_factory=tuple)
     plugins: Sequence[FoundPlugin] = field(default_factory=tuple)
 
@@ -199,6 +210,7 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
     return Registry(
         {one.name: one for one in found if isinstance(one, EstimatorPlugin)},
         {one.name: one for one in found if isinstance(one, TableFormat)},
+        {one.name: one for one in found if isinstance(one, EnginePlugin)},
         tuple(failures),
         tuple(plugins),
     )
@@ -212,23 +224,27 @@ def find_estimator(name: str, found: Registry | None = None) -> EstimatorPlugin:
             to load, since it may have been theirs.
     """
     found = registry() if found is None else found
-    return _named(name, "estimator", found.estimators, found.failures)
+    return _named(name, EstimatorPlugin, found.estimators, found.failures)
 
 
 def find_table_format(name: str) -> TableFormat:
     """The descriptor of one table format; raises as `find_estimator`."""
-    return _named(name, "table format", registry().table_formats, registry().failures)
+    return _named(name, TableFormat, registry().table_formats, registry().failures)
+
+
+def find_engine(name: str) -> EnginePlugin:
+    """The descriptor of one engine; raises as `find_estimator`."""
+    return _named(name, EnginePlugin, registry().engines, registry().failures)
 
 
 def _named(
-    name: str, kind: str, offers: Mapping[str, _Offer], failures: Sequence[PluginError]
+    name: str, kind: type[_Offer], offers: Mapping[str, _Offer], failures: Sequence[PluginError]
 ) -> _Offer:
     if name in offers:
         return offers[name]
     broken = "".join(f" Not loaded: {failure}" for failure in failures)
-    error = PluginError(
-        f"unknown {kind} {name!r}; registered: {one_of(offers)}.{nearest(name, offers)}{broken}"
-    )
+    hints = f"{nearest(name, offers)}{broken}"
+    error = PluginError(f"unknown {_NOUNS[kind]} {name!r}; registered: {one_of(offers)}.{hints}")
     error.__cause__ = failures[0] if failures else None
     raise error
 
@@ -294,7 +310,7 @@ def _offered(manager: pluggy.PluginManager, plugin: object) -> Iterable[Descript
 
 
 def _clash(name: str, offers: Sequence[tuple[str, Descriptor]]) -> PluginError:
-    kind = "estimator" if isinstance(offers[0][1], EstimatorPlugin) else "table format"
+    kind = next(noun for kind, noun in _NOUNS.items() if isinstance(offers[0][1], kind))
     sources = "; ".join(source for source, _ in offers)
     return PluginError(
         f"{kind} {name!r} is offered by {len(offers)} plugins: {sources}. "

@@ -8,13 +8,29 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+from probclass_core.engine import Item, Result
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Threads of this process.
+
+    Attributes:
+        workers: how many; by default, the processors this process may use.
+    """
+
+    workers: int | None = None
+    in_process: bool = True
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """See `ordered_map`."""
+        return ordered_map(work, items, self.workers)
 
 
 def ordered_map(
@@ -35,7 +51,7 @@ def ordered_map(
     items = iter(items)
     first = list(islice(items, 2))
     items = chain(first, items)
-    with _linear_algebra("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
+    with one_thread_each():
         if workers <= 1 or len(first) < 2:
             yield from map(work, items)
             return
@@ -52,6 +68,13 @@ def ordered_map(
             for future in under_way:
                 future.cancel()
             pool.shutdown(wait=True)
+
+
+def one_thread_each() -> AbstractContextManager[object]:
+    """Linear algebra of this process on one thread."""
+    controller = _linear_algebra("scipy.linalg" in sys.modules)
+    limited: AbstractContextManager[object] = controller.limit(limits=1, user_api="blas")
+    return limited
 
 
 def available_processors() -> int:

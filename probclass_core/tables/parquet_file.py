@@ -49,15 +49,15 @@ def commit_record(path: str | Path, filesystem: FileSystem | None = None) -> dic
 class RowsToParquet:
     """One Parquet file, written row group by row group; one is written while the next is made.
 
+    The file is made with its first row group. Until then this pickles, and a copy in another
+    process may do the writing; see `take_over`.
+
     Args:
         path: of the new file.
         schema: of the rows.
         commit: a record of plain values for the file's footer.
         place: where the rows are to stand in the end, for messages.
         filesystem: that the path is of; the local one by default.
-
-    Raises:
-        TableError: the file cannot be made.
     """
 
     def __init__(
@@ -78,24 +78,17 @@ class RowsToParquet:
             {**(schema.metadata or {}), COMMIT_KEY.encode(): record}
         )
         self._pending: list[pa.RecordBatch] = []
-        # Dictionary pages pay for text and cost time for floats that never repeat.
-        text = [column.name for column in schema if not pa.types.is_floating(column.type)]
-        with cannot_write(self._place):
-            self._writer = pq.ParquetWriter(
-                path,
-                self._schema,
-                use_dictionary=text,
-                write_page_checksum=True,
-                filesystem=filesystem,
-            )
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="probclass-write")
+        self._footer: pq.FileMetaData | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[None] | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows.
 
         Raises:
-            TableError: the disk is full or the like; it may be told of at the next row group.
+            TableError: the file cannot be made, the disk is full or the like; it may be told of at
+                the next row group.
         """
         self.rows += batch.num_rows
         self._pending.append(batch)
@@ -111,21 +104,48 @@ class RowsToParquet:
         Raises:
             TableError: it could not be written, or does not hold what was written.
         """
+        if self._footer is not None:
+            return self._footer
         self._flush()
         self._settle()
         with cannot_write(self._place):
-            self._writer.close()
+            self._opened().close()
             footer = patiently(lambda: pq.read_metadata(self._path, filesystem=self._filesystem))
         if footer.num_rows != self.rows:
             raise TableError(f"{self._path} holds {footer.num_rows} rows of {self.rows} written.")
+        self._footer = footer
         return footer
+
+    def take_over(self, footer: pq.FileMetaData) -> None:
+        """Go on from where a copy in another process has finished.
+
+        Args:
+            footer: what its `finish` returned.
+        """
+        self.rows, self._footer = footer.num_rows, footer
 
     def close(self) -> None:
         """Let go of the file, whatever has become of it."""
         self._pending.clear()
-        self._thread.shutdown()
+        if self._thread is not None:
+            self._thread.shutdown()
         with suppress(OSError, pa.ArrowException):  # a finished file is closed already
-            self._writer.close()
+            if self._writer is not None:
+                self._writer.close()
+
+    def _opened(self) -> pq.ParquetWriter:
+        if self._writer is None:
+            # Dictionary pages pay for text and cost time for floats that never repeat.
+            text = [field.name for field in self._schema if not pa.types.is_floating(field.type)]
+            with cannot_write(self._place):
+                self._writer = pq.ParquetWriter(
+                    self._path,
+                    self._schema,
+                    use_dictionary=text,
+                    write_page_checksum=True,
+                    filesystem=self._filesystem,
+                )
+        return self._writer
 
     def _flush(self) -> None:
         if self._pending:
@@ -134,8 +154,10 @@ class RowsToParquet:
             )
             self._pending.clear()
             self._settle()
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, thread_name_prefix="probclass-write")
             self._under_way = self._thread.submit(
-                self._writer.write_table, table, row_group_size=_ROW_GROUP
+                self._opened().write_table, table, row_group_size=_ROW_GROUP
             )
 
     def _settle(self) -> None:
@@ -144,3 +166,15 @@ class RowsToParquet:
         if under_way is not None:
             with cannot_write(self._place):
                 under_way.result()
+
+
+class OneParquetFile:
+    """What is staged as one file, whose rows another process may write; see `WrittenElsewhere`."""
+
+    _file: RowsToParquet
+
+    def hand_over(self) -> pq.FileMetaData:
+        return self._file.finish()
+
+    def take_over(self, written: pq.FileMetaData) -> None:
+        self._file.take_over(written)
