@@ -48,11 +48,11 @@ class DeltaSink(LogSink[DeltaTable]):
         held = self.columns(table)
         wanted = {name: self.typed(name, held.field(name).type) for name in self.partition}
         actions = pa.table(table.get_add_actions(flatten=True))
-        paths: list[str] = []
-        for row in actions.to_pylist():
-            if all(row.get(f"partition.{name}") == value for name, value in wanted.items()):
-                paths.append(unquote(row["path"]))
-        return sorted(paths)
+        return sorted(
+            unquote(row["path"])
+            for row in actions.to_pylist()
+            if all(row.get(f"partition.{name}") == value for name, value in wanted.items())
+        )
 
     def located(self, table: DeltaTable | None, name: str) -> tuple[str, FileSystem]:
         return name, self.filesystem

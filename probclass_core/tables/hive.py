@@ -8,6 +8,9 @@ from urllib.parse import quote
 from probclass_core.errors import TableError
 from probclass_core.spec import category_text
 
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""What stands for a null in the name of a directory."""
+
 
 def hive_segment(name: str, value: Any) -> str:
     """The directory of a partition value, escaped as Hive does.
@@ -21,5 +24,5 @@ def hive_segment(name: str, value: Any) -> str:
             "or '.', and '/' or '=' would be misread; rename it."
         )
     if value is None:
-        return f"{name}=__HIVE_DEFAULT_PARTITION__"
+        return f"{name}={HIVE_NULL}"
     return f"{name}={quote(category_text(value), safe=' -_.~')}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import suppress
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -14,6 +17,7 @@ from probclass_core.retries import patiently
 from probclass_core.storage import Storage, storage_of
 from probclass_core.table_format import TableRef
 from probclass_core.tables.dataset import DatasetTable, readable
+from probclass_core.tables.hive import HIVE_NULL
 from probclass_core.tables.manifests import data_files
 
 
@@ -21,7 +25,8 @@ def parquet_table(ref: TableRef) -> DatasetTable:
     """A Parquet file, or a directory of them, Hive partitions included.
 
     Files and directories whose names begin with ``_`` or ``.`` are not data. A partition with a
-    manifest consists of the files that it names.
+    manifest consists of the files that it names. The columns are those of the first file and of the
+    last, in which a column that was added in the course of time is found; by name, in any order.
 
     Raises:
         TableError: there is no such place, no Parquet file below it, or one that cannot be read.
@@ -45,18 +50,59 @@ def parquet_table(ref: TableRef) -> DatasetTable:
 def _dataset(storage: Storage, files: Sequence[FileInfo]) -> ds.Dataset:
     paths = [info.path for info in files]
     options = ds.FileSystemFactoryOptions()
+    form = ds.ParquetFileFormat()
     if paths != [storage.path]:
         options.partition_base_dir = storage.path
-        options.partitioning_factory = ds.HivePartitioning.discover()
+        unknown = _without_values(storage, paths)
+        if unknown is None:
+            options.partitioning_factory = ds.HivePartitioning.discover()
+        else:
+            options.partitioning = ds.partitioning(unknown, flavor="hive")
     with readable(storage.uri):
-        factory = ds.FileSystemDatasetFactory(
-            storage.filesystem, paths, ds.ParquetFileFormat(), options
-        )
+        factory = ds.FileSystemDatasetFactory(storage.filesystem, paths, form, options)
         stored, *spelled = patiently(factory.inspect_schemas)
+        if len(paths) > 1:
+            stored = _grown(stored, patiently(lambda: form.inspect(paths[-1], storage.filesystem)))
         # What directories spell out may stand in the files as well, and those know its type.
         more = [column for names in spelled for column in names if column.name not in stored.names]
         schema = pa.schema([*stored, *more], metadata=stored.metadata)
         return patiently(lambda: factory.finish(schema_without_views(schema)))
+
+
+def _grown(first: pa.Schema, last: pa.Schema) -> pa.Schema:
+    """The columns of both, in types that were widened, where those of both have one in common."""
+    if first.equals(last):
+        return first
+    columns = {column.name: column for column in (*last, *first)}
+    for name in {*first.names} & {*last.names}:
+        with suppress(pa.ArrowException):  # the plan tells which files do not go together
+            both = [pa.schema([names.field(name)]) for names in (first, last)]
+            columns[name] = pa.unify_schemas(both, promote_options="permissive").field(name)
+    order = dict.fromkeys([*first.names, *last.names])
+    return pa.schema([columns[name] for name in order], metadata=first.metadata)
+
+
+def _without_values(storage: Storage, paths: Sequence[str]) -> pa.Schema | None:
+    """The partition columns, if one has no value but null, whose type pyarrow cannot tell.
+
+    Such a one is text; the others have the types that pyarrow would tell.
+    """
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        for segment in path.removeprefix(storage.path).split("/")[:-1]:
+            name, equal, value = segment.partition("=")
+            if equal:
+                found.setdefault(name, set()).add(value)
+    values = {name: each - {HIVE_NULL} for name, each in found.items()}
+    if all(values.values()):
+        return None
+    return pa.schema([(unquote(name), _type_of(each)) for name, each in values.items()])
+
+
+def _type_of(values: set[str]) -> pa.DataType:
+    """32-bit integers where the names of directories are such, else text."""
+    narrow = {value for value in values if re.fullmatch(r"-?\d{1,9}", value)}
+    return pa.int32() if values and narrow == values else pa.string()
 
 
 def _state(storage: Storage, info: FileInfo) -> str:
