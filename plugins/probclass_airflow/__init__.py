@@ -8,6 +8,7 @@ Reading map:
     groups: the two common shapes as task groups.
     base: what they share: watching a run, stopping it, telling what went wrong and what came out.
     lineage: what a task read and wrote, as OpenLineage has it.
+    hooks, credentials: tables and model stores opened by the id of a connection.
     retries: which failures a retry can mend, for tasks that call the library themselves.
     provider_info: what Airflow's list of providers says of this package.
     demo: what `make demo` runs: the example DAGs over real months, in an Airflow of its own.
@@ -21,6 +22,7 @@ from __future__ import annotations
 from probclass_airflow.base import ProbClassOperator, ProbClassTaskStopped
 from probclass_airflow.calibration import ProbClassCalibrateOperator
 from probclass_airflow.groups import score_task_group, train_task_group
+from probclass_airflow.hooks import ProbClassHook
 from probclass_airflow.mapped import (
     ProbClassMergeOperator,
     ProbClassPlanPartitionsOperator,
@@ -37,6 +39,7 @@ from probclass_airflow.promotion import ProbClassPromoteOperator
 __all__ = [
     "ProbClassCalibrateOperator",
     "ProbClassEvaluateOperator",
+    "ProbClassHook",
     "ProbClassMergeOperator",
     "ProbClassOperator",
     "ProbClassPlanPartitionsOperator",

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from probclass_airflow.hooks import connected
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -33,9 +35,14 @@ class ProbClassOperator(BaseOperator):
     """A task that makes one call of probclass; a subclass says which, in `call`.
 
     Args:
+        source_conn_id: connection with the credentials of the source; see `ProbClassHook`. Those
+            of the machine by default, as for the others.
+        store_conn_id: connection with the credentials of the model store.
         multiple_outputs: let each entry of the summary be an XCom of its own as well, so that a
             later task can take ``train.output["model"]``.
     """
+
+    template_fields: Sequence[str] = ("source_conn_id", "store_conn_id")
 
     makes_model: ClassVar[bool] = False
     """Whether the model that the task names is what it saves, rather than what it loads."""
@@ -47,8 +54,17 @@ class ProbClassOperator(BaseOperator):
     _last_log_line = 0.0
     _summary: dict[str, Any] | None = None
 
-    def __init__(self, *, multiple_outputs: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        source_conn_id: str | None = None,
+        store_conn_id: str | None = None,
+        multiple_outputs: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(multiple_outputs=multiple_outputs, **kwargs)
+        self.source_conn_id = source_conn_id
+        self.store_conn_id = store_conn_id
 
     @abstractmethod
     def call(self, run: dict[str, str]) -> dict[str, Any]:
@@ -62,8 +78,8 @@ class ProbClassOperator(BaseOperator):
         """Run the call, tell the outlet assets, and return the summary.
 
         Raises:
-            AirflowFailException: the spec, the data or a rendered field is wrong; a retry would
-                fail alike, so none is made.
+            AirflowFailException: the spec, the data, a connection or a rendered field is wrong; a
+                retry would fail alike, so none is made.
             TableError, StoreError: a table or model could not be reached; retried as the task says.
             ProbClassTaskStopped: the task was told to stop; nothing was committed.
         """
@@ -72,9 +88,10 @@ class ProbClassOperator(BaseOperator):
 
         self._last_log_line = time.monotonic()
         try:
-            summary = self.call(
-                {"dag_id": self.dag_id, "task_id": self.task_id, "run_id": context["run_id"]}
-            )
+            with connected(self._connections()):
+                summary = self.call(
+                    {"dag_id": self.dag_id, "task_id": self.task_id, "run_id": context["run_id"]}
+                )
         except (pc.SpecError, pc.DataError, pc.PluginError, pc.NotSupportedError) as error:
             raise AirflowFailException(str(error)) from None
         except pc.ProbClassError as error:
@@ -130,6 +147,13 @@ class ProbClassOperator(BaseOperator):
                 self.log.info("%s of %s rows (%.0f %%)", f"{rows_done:,}", f"{rows_total:,}", share)
             else:
                 self.log.info("%s rows", f"{rows_done:,}")
+
+    def _connections(self) -> Iterator[tuple[str, str]]:
+        """The ids of connections, and the places that they open."""
+        for field in ("source", "sink", "store"):
+            conn_id = getattr(self, f"{field}_conn_id", None)
+            if conn_id is not None:
+                yield conn_id, getattr(self, field)
 
     def _check_rendered_fields(self) -> None:
         for field in self.template_fields:

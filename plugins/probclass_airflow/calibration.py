@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from probclass_airflow.base import ProbClassOperator
+from probclass_airflow.hooks import store_at, table_at
 from probclass_airflow.operators import Where
 
 
@@ -27,6 +28,7 @@ class ProbClassCalibrateOperator(ProbClassOperator):
     """
 
     template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
         "source",
         "store",
         "model",
@@ -66,13 +68,13 @@ class ProbClassCalibrateOperator(ProbClassOperator):
         """Load, calibrate, save, promote."""
         import probclass_core as pc
 
-        store = pc.ModelStore(self.store)
+        store = store_at(self.store, self.store_conn_id)
         version = store.resolve(self.model)
         model = store.load(version.ref)
         self.spec_of_call = model.spec
         calibrated = pc.calibrate(
             model,
-            self.source,
+            table_at(self.source, self.source_conn_id),
             self.method,
             partition=self.partition,
             where=self.where,

@@ -42,6 +42,8 @@ def train_task_group(
     min_shard_rows: int = 1_000_000,
     workers: int | None = None,
     outlets: Sequence[Asset] = (),
+    source_conn_id: str | None = None,
+    store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
 ) -> TaskGroup:
     """Plan, summarise in mapped tasks, merge, evaluate, promote: a whole training.
@@ -53,6 +55,9 @@ def train_task_group(
     Args:
         group_id: of the group, before the id of each task.
         source: path or URI of the table to train on.
+        source_conn_id: connection with its credentials; see `ProbClassHook`. The rows to judge on
+            are read by it, too.
+        store_conn_id: the same of the model store.
         spec: the model, as a dict or the path of a file.
         store: path or URI of the model store.
         model: name to save the model under.
@@ -80,7 +85,9 @@ def train_task_group(
             f"train_task_group {group_id!r}: say which rows judge the model, by held_out_where, "
             "held_out_partition or held_out_source; those it was trained on would flatter it."
         )
+    connections = {"source_conn_id": source_conn_id, "store_conn_id": store_conn_id}
     rows: dict[str, Any] = {
+        **connections,
         "source": source,
         "spec": spec,
         "store": store,
@@ -104,6 +111,7 @@ def train_task_group(
             **rows,
         )
         judged: dict[str, Any] = {
+            **connections,
             "source": held_out_source or source,
             "store": store,
             "model": XComArg(merge, key="model"),
@@ -141,6 +149,9 @@ def score_task_group(
     decision: Mapping[str, Any] | str = "map",
     workers: int | None = None,
     outlets: Sequence[Asset] = (),
+    source_conn_id: str | None = None,
+    sink_conn_id: str | None = None,
+    store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
 ) -> TaskGroup:
     """Score the partitions of a table in mapped tasks, one each, all by the same version.
@@ -151,6 +162,9 @@ def score_task_group(
     Args:
         group_id: of the group, before the id of each task.
         source: path or URI of a (Hive-partitioned) directory.
+        source_conn_id: connection with its credentials; see `ProbClassHook`.
+        sink_conn_id: the same of the sink.
+        store_conn_id: the same of the model store.
         sink: path or URI of the scored table.
         store: path or URI of the model store.
         model: ``name@alias`` or ``name@id``.
@@ -165,12 +179,21 @@ def score_task_group(
     """
     with TaskGroup(group_id, default_args=default_args or {}) as group:  # type: ignore[arg-type]
         plan = ProbClassPlanPartitionsOperator(
-            task_id="plan", source=source, store=store, model=model, where=partitions
+            task_id="plan",
+            source=source,
+            source_conn_id=source_conn_id,
+            store=store,
+            store_conn_id=store_conn_id,
+            model=model,
+            where=partitions,
         )
         ProbClassScoreOperator.partial(
             task_id="score",
             source=source,
+            source_conn_id=source_conn_id,
+            store_conn_id=store_conn_id,
             sink=sink,
+            sink_conn_id=sink_conn_id,
             store=store,
             model=XComArg(plan, key="model"),
             where=where,

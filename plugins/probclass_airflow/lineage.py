@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.openlineage.extractors import OperatorLineage
+from airflow.sdk.exceptions import AirflowFailException
 from openlineage.client.event_v2 import InputDataset, OutputDataset
 from openlineage.client.facet_v2 import (
     DatasetFacet,
@@ -47,7 +48,7 @@ def lineage_of(task: Any, summary: Mapping[str, Any] | None) -> OperatorLineage[
     """
     known = summary or {}
     source: str = task.source
-    read = _columns(task, source)
+    read = _columns(task, source, task.source_conn_id)
     inputs = [_table_read(source, read, task.spec_of_call, known)]
     outputs = []
     if (sink := getattr(task, "sink", None)) is not None:
@@ -130,7 +131,7 @@ def _table_read(
 def _table_written(
     task: Any, source: str, read: Columns, sink: str, known: Mapping[str, Any]
 ) -> OutputDataset:
-    written = _columns(task, sink) if known else {}
+    written = _columns(task, sink, task.sink_conn_id) if known else {}
     facets = _table(sink, written)
     if task.spec_of_call is not None and written:
         facets["columnLineage"] = _column_lineage(source, read, written, task.spec_of_call)
@@ -195,13 +196,15 @@ def _table(uri: str, columns: Columns) -> dict[str, DatasetFacet]:
     return facets
 
 
-def _columns(task: Any, uri: str) -> Columns:
+def _columns(task: Any, uri: str, conn_id: str | None) -> Columns:
     """Names and types; none where the table cannot be looked at, which lineage leaves at that."""
     import probclass_core as pc
+    from probclass_airflow.hooks import table_at
 
     try:
-        return {field.name: str(field.type) for field in pc.open_table(uri).schema}
-    except pc.ProbClassError as error:
+        table = table_at(uri, conn_id)
+        return {field.name: str(field.type) for field in pc.open_table(table).schema}
+    except (pc.ProbClassError, AirflowFailException) as error:
         task.log.info("Lineage tells no columns of %s: %s", uri, error)
         return {}
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from probclass_airflow.base import ProbClassOperator, model_spec
+from probclass_airflow.hooks import store_at, table_at
 from probclass_airflow.operators import ProbClassTrainOperator, Where
 
 if TYPE_CHECKING:
@@ -39,7 +40,14 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
         fragments, kept, rows.
     """
 
-    template_fields: Sequence[str] = ("source", "spec", "store", "partition", "where")
+    template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
+        "source",
+        "spec",
+        "store",
+        "partition",
+        "where",
+    )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "spec": "json",
         "partition": "json",
@@ -79,9 +87,9 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
 
         self.spec_of_call = spec = model_spec(self.spec)
         plan = pc.plan_shards(
-            self.source,
+            table_at(self.source, self.source_conn_id),
             spec,
-            cache=pc.ModelStore(self.store),
+            cache=store_at(self.store, self.store_conn_id),
             partition=self.partition,
             where=self.where,
             most=self.most,
@@ -114,7 +122,15 @@ class ProbClassSummarizeOperator(ProbClassOperator):
         shard, rows, null_labels, spec_digest.
     """
 
-    template_fields: Sequence[str] = ("source", "spec", "store", "shard", "partition", "where")
+    template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
+        "source",
+        "spec",
+        "store",
+        "shard",
+        "partition",
+        "where",
+    )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "spec": "json",
         "partition": "json",
@@ -149,13 +165,13 @@ class ProbClassSummarizeOperator(ProbClassOperator):
 
         self.spec_of_call = spec = model_spec(self.spec)
         statistics = pc.summarize(
-            self.source,
+            table_at(self.source, self.source_conn_id),
             spec,
             partition=self.partition,
             where=self.where,
             workers=self.workers,
             progress=self.watch,
-            cache=pc.ModelStore(self.store),
+            cache=store_at(self.store, self.store_conn_id),
             shard=self.shard,
         )
         return {
@@ -213,7 +229,13 @@ class ProbClassPlanPartitionsOperator(ProbClassOperator):
         the ``name@id``. The `extra` of outlet assets has both.
     """
 
-    template_fields: Sequence[str] = ("source", "store", "model", "where")
+    template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
+        "source",
+        "store",
+        "model",
+        "where",
+    )
     template_fields_renderers: ClassVar[dict[str, str]] = {"where": "json"}
     ui_color = "#e8e8ee"
 
@@ -243,8 +265,8 @@ class ProbClassPlanPartitionsOperator(ProbClassOperator):
         """Resolve, list."""
         import probclass_core as pc
 
-        version = pc.ModelStore(self.store).resolve(self.model)
-        table = pc.open_table(self.source)
+        version = store_at(self.store, self.store_conn_id).resolve(self.model)
+        table = pc.open_table(table_at(self.source, self.source_conn_id))
         if not table.partition_columns:
             raise pc.TableError(
                 f"{self.source} has no partitions to map over; score it in one task, by a "

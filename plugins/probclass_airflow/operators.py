@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from probclass_airflow.base import ProbClassOperator, judged_rows, model_spec
+from probclass_airflow.hooks import store_at, table_at
 
 Where = Sequence[tuple[str, str, Any]]
 
@@ -41,6 +42,7 @@ class ProbClassTrainOperator(ProbClassOperator):
     """
 
     template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
         "source",
         "spec",
         "store",
@@ -94,11 +96,12 @@ class ProbClassTrainOperator(ProbClassOperator):
             "workers": self.workers,
             "progress": self.watch,
         }
-        store = pc.ModelStore(self.store)
+        store = store_at(self.store, self.store_conn_id)
         self.spec_of_call = spec = model_spec(self.spec)
-        fitted = pc.fit(self.source, spec, **rows, cache=store if self.cache else None)
+        source = table_at(self.source, self.source_conn_id)
+        fitted = pc.fit(source, spec, **rows, cache=store if self.cache else None)
         if self.density_quantiles:
-            fitted = pc.with_density_quantiles(fitted, self.source, **rows)
+            fitted = pc.with_density_quantiles(fitted, source, **rows)
         self.stop_if_asked()
         version = store.save(fitted, self.model, provenance={"airflow": run})
         if self.alias is not None:
@@ -122,6 +125,7 @@ class ProbClassScoreOperator(ProbClassOperator):
     Args:
         source: path or URI of a Parquet file or (Hive-partitioned) directory.
         sink: path or URI of the scored table.
+        sink_conn_id: connection with its credentials; see `ProbClassHook`.
         store: path or URI of the model store.
         model: ``name@alias`` or ``name@id``; an alias is resolved once, and its id recorded.
         partition: score, and replace or add to in the sink, this partition alone.
@@ -139,8 +143,10 @@ class ProbClassScoreOperator(ProbClassOperator):
     """
 
     template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
         "source",
         "sink",
+        "sink_conn_id",
         "store",
         "model",
         "partition",
@@ -161,6 +167,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         *,
         source: str,
         sink: str,
+        sink_conn_id: str | None = None,
         store: str,
         model: str,
         partition: Mapping[str, str] | None = None,
@@ -175,6 +182,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         super().__init__(**kwargs)
         self.source = source
         self.sink = sink
+        self.sink_conn_id = sink_conn_id
         self.store = store
         self.model = model
         self.partition = partition
@@ -189,14 +197,14 @@ class ProbClassScoreOperator(ProbClassOperator):
         """Load, score, commit."""
         import probclass_core as pc
 
-        store = pc.ModelStore(self.store)
+        store = store_at(self.store, self.store_conn_id)
         version = store.resolve(self.model)
         model = store.load(version.ref)
         self.spec_of_call = model.spec
         report = pc.score(
             model,
-            self.source,
-            self.sink,
+            table_at(self.source, self.source_conn_id),
+            table_at(self.sink, self.sink_conn_id),
             partition=self.partition,
             where=self.where,
             columns=self.columns,
@@ -238,6 +246,7 @@ class ProbClassEvaluateOperator(ProbClassOperator):
     """
 
     template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
         "source",
         "store",
         "model",
@@ -277,13 +286,13 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         """Load and evaluate."""
         import probclass_core as pc
 
-        store = pc.ModelStore(self.store)
+        store = store_at(self.store, self.store_conn_id)
         version = store.resolve(self.model)
         model = store.load(version.ref)
         self.spec_of_call = model.spec
         evaluation = pc.evaluate(
             model,
-            self.source,
+            table_at(self.source, self.source_conn_id),
             partition=self.partition,
             where=self.where,
             decision=self.decision,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from probclass_airflow.base import ProbClassOperator
+from probclass_airflow.hooks import store_at, table_at
 from probclass_airflow.operators import Where
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class ProbClassPromoteOperator(ProbClassOperator):
     """
 
     template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
         "source",
         "store",
         "model",
@@ -109,10 +111,8 @@ class ProbClassPromoteOperator(ProbClassOperator):
         Raises:
             AirflowSkipException: the champion stays.
         """
-        import probclass_core as pc
-
         margin = self._checked_margin()
-        store = pc.ModelStore(self.store)
+        store = store_at(self.store, self.store_conn_id)
         challenger = store.resolve(self.model)
         champion = self._champion(store, challenger)
         summary = {
@@ -179,7 +179,7 @@ class ProbClassPromoteOperator(ProbClassOperator):
         try:
             evaluation = pc.evaluate(
                 store.load(version.ref),
-                self.source,
+                table_at(self.source, self.source_conn_id),
                 partition=self.partition,
                 where=self.where,
                 decision=self.decision,

@@ -12,6 +12,48 @@ def get_provider_info() -> dict[str, Any]:
         "name": "probclass",
         "description": "Train, calibrate, evaluate, promote and score Bayes classifiers on a lake.",
         "integrations": [{"integration-name": "probclass", "tags": ["software"]}],
+        "hooks": [
+            {"integration-name": "probclass", "python-modules": ["probclass_airflow.hooks"]}
+        ],
+        "connection-types": [
+            {
+                "hook-class-name": "probclass_airflow.hooks.ProbClassHook",
+                "hook-name": "probclass table or model store",
+                "connection-type": "probclass",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "port"],
+                    "relabeling": {
+                        "login": "Access key, or storage account",
+                        "password": "Secret key, or account key",
+                        "host": "Catalog",
+                    },
+                    "placeholders": {"host": "URI of an Iceberg catalog"},
+                },
+                "conn-fields": {
+                    "region": {
+                        "label": "Region",
+                        "schema": {"type": ["string", "null"]},
+                        "description": "of an S3 bucket",
+                    },
+                    "endpoint": {
+                        "label": "Endpoint",
+                        "schema": {"type": ["string", "null"]},
+                        "description": "address of the store, where it is not its cloud's own",
+                    },
+                    "options": {
+                        "label": "Options",
+                        "schema": {"type": ["string", "null"], "format": "password"},
+                        "description": "a JSON object, in the words of pyarrow, deltalake, "
+                        "pyiceberg or fsspec, whichever reaches the place",
+                    },
+                    "place": {
+                        "label": "Place",
+                        "schema": {"type": ["string", "null"]},
+                        "description": "URI of the table or folder that a test looks at",
+                    },
+                },
+            }
+        ],
         "operators": [
             {
                 "integration-name": "probclass",
