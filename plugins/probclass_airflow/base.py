@@ -17,6 +17,7 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from probclass_airflow.hooks import connected
+from probclass_airflow.links import ModelCardLink, RunReportLink
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -43,6 +44,8 @@ class ProbClassOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("source_conn_id", "store_conn_id")
+
+    operator_extra_links = (ModelCardLink(), RunReportLink())
 
     makes_model: ClassVar[bool] = False
     """Whether the model that the task names is what it saves, rather than what it loads."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+_LINKS = ("ModelCardLink", "RunReportLink")
+
 
 def get_provider_info() -> dict[str, Any]:
     """The metadata of the provider, as Airflow's schema of it asks."""
     return {
         "package-name": "probclass",
+        "extra-links": [f"probclass_airflow.links.{name}" for name in _LINKS],
         "name": "probclass",
         "description": "Train, calibrate, evaluate, promote and score Bayes classifiers on a lake.",
         "integrations": [{"integration-name": "probclass", "tags": ["software"]}],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -60,7 +61,7 @@ _UNITS = {
     "celsius": "°C",
     "mps": "m/s",
 }
-_LONGEST_NAME, _MOST_NAMES = 28, 12
+_LONGEST_NAME, _LONGEST_LABEL, _MOST_NAMES = 28, 60, 12
 
 
 @dataclass(frozen=True)
@@ -127,16 +128,19 @@ def axis_label(column: str) -> str:
     words = column.split("_")
     unit = _UNITS.get(words[-1].lower()) if len(words) > 1 else None
     if unit is None:
-        return " ".join(words)
-    return f"{' '.join(words[:-1])} ({unit})"
+        return short(" ".join(words), _LONGEST_LABEL)
+    return f"{short(' '.join(words[:-1]), _LONGEST_LABEL)} ({unit})"
 
 
-def short(name: str) -> str:
-    """A name, without its middle where it is very long: long names often differ at their ends."""
-    if len(name) <= _LONGEST_NAME:
-        return name
-    half = _LONGEST_NAME // 2
-    return f"{name[: half - 1]}…{name[-half:]}"
+def short(name: str, longest: int = _LONGEST_NAME) -> str:
+    """A name as text of a picture, without its middle where it is very long.
+
+    Long names often differ at their ends. A dollar sign is one, and begins no formula.
+    """
+    if len(name) > longest:
+        half = longest // 2
+        name = f"{name[: half - 1]}…{name[-half:]}"
+    return re.sub(r"\\?\$", r"\\$", name)
 
 
 def by_lot(rows: IntArray, most: int = MOST_POINTS) -> IntArray:

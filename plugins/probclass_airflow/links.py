@@ -1,0 +1,74 @@
+"""Links from a task to the pages of models; Airflow computes them where the task ran, at its end.
+
+A link is relative to Airflow's address where the worker does not know it, as browsers read it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
+
+from airflow.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+ROUTE = "probclass"
+"""Of the pages below Airflow's address, and of their frame below ``plugin/``."""
+
+_FRAMED_SINCE = (1, 3, 2)
+"""Since this Task SDK, that of Airflow 3.3.2, an address below ``plugin/`` opens a page framed."""
+
+
+class RunReportLink(BaseOperatorLink):
+    """To the report of this task."""
+
+    @property
+    def name(self) -> str:
+        """What stands on the button."""
+        return "Run report"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The address of the report, whether or not the task succeeded."""
+        names = ("dag_id", "run_id", "task_id", "map_index")
+        return _page("run?" + urlencode({name: getattr(ti_key, name) for name in names}))
+
+
+class ModelCardLink(BaseOperatorLink):
+    """To the card of the version that the task trained, used or judged."""
+
+    @property
+    def name(self) -> str:
+        """What stands on the button."""
+        return "Model card"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The address of the card; empty, and so no button, where the task left no model."""
+        from airflow.sdk.execution_time.xcom import XCom
+
+        report: Any = XCom.get_value(ti_key=ti_key, key="return_value")
+        store = getattr(operator, "store", None)
+        if not isinstance(report, dict) or not isinstance(store, str):
+            return ""
+        name, at, version = str(report.get("model", "")).partition("@")
+        return _page(f"stores/{store_key(store)}/{name}/{version}") if at else ""
+
+
+def store_key(uri: str) -> str:
+    """What stands for a store in an address: a digest, for a URI may hold a secret."""
+    return hashlib.sha256(uri.removeprefix("file://").rstrip("/").encode()).hexdigest()[:12]
+
+
+def _page(path: str) -> str:
+    from airflow.sdk import __version__
+    from airflow.sdk.configuration import conf
+
+    base = conf.get("api", "base_url", fallback="") or ""
+    base += "" if base.endswith("/") or not base else "/"
+    page = f"{ROUTE}/{path}"
+    known = tuple(int(part) for part in __version__.split(".")[:3] if part.isdigit())
+    if known < _FRAMED_SINCE:
+        return base + page
+    return f"{base}plugin/{ROUTE}{urlsplit(base).path or '/'}{page}"

@@ -1,0 +1,97 @@
+"""What a task reported, from Airflow's own database: its state, its times and its return value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from sqlalchemy import select
+
+from probclass_airflow.ui.shelves import NotThere
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """A task instance and what it returned.
+
+    Attributes:
+        state: such as ``success``; none before it has one.
+        tries: how many there were.
+        seconds: how long the last try took.
+        ended: when, ISO 8601 in UTC; empty before that.
+        partition: key of the run's partition, if it has one.
+        report: the summary; empty where it left none.
+    """
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    operator: str
+    state: str | None
+    tries: int
+    seconds: float | None
+    ended: str
+    partition: str | None
+    report: dict[str, Any]
+
+
+def task_report(
+    session: Session, dag_id: str, run_id: str, task_id: str, map_index: int
+) -> TaskReport:
+    """The report of one task of one run.
+
+    Raises:
+        NotThere: there is no such task instance.
+    """
+    task = session.scalar(
+        select(TaskInstance).where(
+            TaskInstance.dag_id == dag_id,
+            TaskInstance.run_id == run_id,
+            TaskInstance.task_id == task_id,
+            TaskInstance.map_index == map_index,
+        )
+    )
+    if task is None:
+        at = f", map index {map_index}," if map_index >= 0 else ""
+        raise NotThere(f"There is no task {task_id!r}{at} in run {run_id!r} of {dag_id!r}.")
+    value = session.scalar(
+        select(XComModel.value).where(
+            XComModel.dag_id == dag_id,
+            XComModel.run_id == run_id,
+            XComModel.task_id == task_id,
+            XComModel.map_index == map_index,
+            XComModel.key == "return_value",
+        )
+    )
+    run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+    return TaskReport(
+        dag_id=dag_id,
+        run_id=run_id,
+        task_id=task_id,
+        map_index=map_index,
+        operator=str(task.operator or ""),
+        state=task.state,
+        tries=task.try_number,
+        seconds=task.duration,
+        ended=task.end_date.isoformat() if task.end_date else "",
+        partition=getattr(run, "partition_key", None),
+        report=_summary(value),
+    )
+
+
+def _summary(value: Any) -> dict[str, Any]:
+    """A task's dict; what another operator returned, or a message kept elsewhere, is none."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return value if isinstance(value, dict) else {}
