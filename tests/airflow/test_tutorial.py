@@ -1,0 +1,41 @@
+"""The DAG that docs/tutorial.md ends with, run by Airflow on what the page has made by then."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+
+
+@pytest.fixture
+def tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the blocks of the page have defined, run in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in re.findall(
+        r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    ):
+        exec(compile(block, str(PAGE), "exec"), names)
+    return names
+
+
+def test_the_dag_goes_on_where_the_page_left_off(
+    tutorial: dict[str, Any], run_dag: Callable[..., Any], tmp_path: Path
+) -> None:
+    january = run_dag(tutorial["monthly"], date="2014-02-01")
+    assert {name: task.state for name, task in january.items()} == dict.fromkeys(
+        ("train", "score", "evaluate"), "success"
+    )
+    assert january["train"].result["model"] == tutorial["version"].ref
+    assert january["score"].result["skipped"] == 1
+
+    february = run_dag(tutorial["monthly"], date="2014-03-01")
+    assert february["score"].result["skipped"] == 0
+    scored = pq.read_table(tmp_path / "air" / "scored", columns=["month"]).to_pandas()
+    assert scored["month"].value_counts().to_dict() == {"2014-01": 744, "2014-02": 672}
