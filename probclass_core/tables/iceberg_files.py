@@ -189,9 +189,21 @@ class RestoredRows(RowGroups):
     def _batches(self) -> Iterator[pa.RecordBatch]:
         needed = self._needed()
         held = {theirs for name in needed if (theirs := self.names[name]) is not None}
-        at = _first_row(self.piece)
-        for batch in self.piece.to_batches(
-            columns=sorted(held),
+        for piece in self._promising():
+            yield from self._restored(piece, needed, sorted(held))
+
+    def _promising(self) -> Sequence[ds.Fragment]:
+        """Row groups that may hold rows of the filter, by their own statistics."""
+        if self.kept is None or any(theirs != name for name, theirs in self.names.items()):
+            return [self.piece]
+        return list(self.piece.split_by_row_group(self.kept, self.schema))
+
+    def _restored(
+        self, piece: ds.Fragment, needed: Sequence[str], held: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        at = _first_row(piece)
+        for batch in piece.to_batches(
+            columns=list(held),
             batch_size=BATCH_ROWS,
             batch_readahead=2,
             fragment_scan_options=self.scan,
@@ -210,14 +222,19 @@ class RestoredRows(RowGroups):
             yield from rows.select(list(self.columns)).to_batches()
 
     def _needed(self) -> list[str]:
-        """Columns asked for, and those of the filter, which does not tell them: it is tried."""
-        asked = list(dict.fromkeys([*self.columns, *self._spelt_out]))
-        if self.kept is not None:
-            try:
-                self.schema.empty_table().select(asked).filter(self.kept)
-            except pa.ArrowInvalid:
-                return list(self.schema.names)
-        return asked
+        """Columns asked for, and those of the filter."""
+        asked = [*self.columns, *self._spelt_out]
+        return [name for name in self.schema.names if name in asked or self._filters_by(name)]
+
+    def _filters_by(self, name: str) -> bool:
+        """Whether the filter has such a column; it does not tell, so it is tried without."""
+        if self.kept is None:
+            return False
+        try:
+            self.schema.empty_table().drop_columns(name).filter(self.kept)
+        except pa.ArrowInvalid:
+            return True
+        return False
 
     @property
     def _spelt_out(self) -> dict[str, Any]:
