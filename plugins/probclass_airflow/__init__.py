@@ -7,6 +7,8 @@ Reading map:
     mapped: one table, many tasks: plans, shards, the merge.
     groups: the two common shapes as task groups.
     base: what they share: watching a run, stopping it, telling what went wrong and what came out.
+    assets: models and tables as assets, each under one URI.
+    decorators: the verbs as ``@task.probclass_score`` and its like.
     lineage: what a task read and wrote, as OpenLineage has it.
     hooks, credentials: tables and model stores opened by the id of a connection.
     retries: which failures a retry can mend, for tasks that call the library themselves.
@@ -19,6 +21,7 @@ DAG file that uses it stays cheap to parse; the library is imported where a task
 
 from __future__ import annotations
 
+from probclass_airflow.assets import model_asset, table_asset
 from probclass_airflow.base import ProbClassOperator, ProbClassTaskStopped
 from probclass_airflow.calibration import ProbClassCalibrateOperator
 from probclass_airflow.groups import score_task_group, train_task_group
@@ -49,6 +52,8 @@ __all__ = [
     "ProbClassSummarizeOperator",
     "ProbClassTaskStopped",
     "ProbClassTrainOperator",
+    "model_asset",
     "score_task_group",
+    "table_asset",
     "train_task_group",
 ]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from probclass_airflow.hooks import connected
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from probclass_core import ModelSpec
-
-_SECONDS_BETWEEN_LOG_LINES = 10.0
 
 
 class ProbClassTaskStopped(AirflowException):
@@ -53,6 +52,7 @@ class ProbClassOperator(BaseOperator):
     spec_of_call: ModelSpec | None = None
     """The model's, once the call knows it; its columns are told to lineage."""
 
+    _seconds_between_log_lines = 10.0
     _stop_requested = False
     _last_log_line = 0.0
     _summary: dict[str, Any] | None = None
@@ -87,6 +87,7 @@ class ProbClassOperator(BaseOperator):
             ProbClassTaskStopped: the task was told to stop; nothing was committed.
         """
         self._check_rendered_fields()
+        self._take_settings()
         import probclass_core as pc
 
         self._last_log_line = time.monotonic()
@@ -143,13 +144,20 @@ class ProbClassOperator(BaseOperator):
         """
         self.stop_if_asked()
         now = time.monotonic()
-        if now - self._last_log_line >= _SECONDS_BETWEEN_LOG_LINES:
+        if now - self._last_log_line >= self._seconds_between_log_lines:
             self._last_log_line = now
             if rows_total:
                 share = 100 * rows_done / rows_total
                 self.log.info("%s of %s rows (%.0f %%)", f"{rows_done:,}", f"{rows_total:,}", share)
             else:
                 self.log.info("%s rows", f"{rows_done:,}")
+
+    def _take_settings(self) -> None:
+        """What the section ``[probclass]`` of Airflow's configuration says; see `provider_info`."""
+        seconds = conf.getfloat("probclass", "progress_seconds", fallback=10.0)
+        self._seconds_between_log_lines = seconds
+        if getattr(self, "workers", None) is None:
+            self.workers = conf.getint("probclass", "workers", fallback=0) or None
 
     def _connections(self) -> Iterator[tuple[str, str]]:
         """The ids of connections, and the places that they open."""

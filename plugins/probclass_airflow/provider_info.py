@@ -4,6 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+_OPTIONS = {
+    "workers": {
+        "description": "Threads of a task whose operator names no number; 0 is every processor "
+        "of the machine.",
+        "version_added": "0.2.0",
+        "type": "integer",
+        "example": "2",
+        "default": "0",
+    },
+    "progress_seconds": {
+        "description": "Seconds between two lines of progress in a task's log.",
+        "version_added": "0.2.0",
+        "type": "float",
+        "example": "60",
+        "default": "10",
+    },
+}
+
 _LINKS = ("ModelCardLink", "RunReportLink")
 
 
@@ -15,9 +33,7 @@ def get_provider_info() -> dict[str, Any]:
         "name": "probclass",
         "description": "Train, calibrate, evaluate, promote and score Bayes classifiers on a lake.",
         "integrations": [{"integration-name": "probclass", "tags": ["software"]}],
-        "hooks": [
-            {"integration-name": "probclass", "python-modules": ["probclass_airflow.hooks"]}
-        ],
+        "hooks": [{"integration-name": "probclass", "python-modules": ["probclass_airflow.hooks"]}],
         "connection-types": [
             {
                 "hook-class-name": "probclass_airflow.hooks.ProbClassHook",
@@ -66,4 +82,20 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
+        "task-decorators": [
+            {
+                "name": f"probclass_{verb}",
+                "class-name": f"probclass_airflow.decorators.{verb}_task",
+            }
+            for verb in ("train", "score", "evaluate")
+        ],
+        "asset-uris": [
+            {
+                "schemes": ["probclass"],
+                "handler": "probclass_airflow.assets.sanitize_uri",
+                "factory": "probclass_airflow.assets.model_asset",
+                "to_openlineage_converter": "probclass_airflow.assets.to_openlineage",
+            }
+        ],
+        "config": {"probclass": {"description": "Defaults of all operators.", "options": _OPTIONS}},
     }

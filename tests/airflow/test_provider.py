@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers_manager import _create_provider_info_schema_validator
 from airflow.sdk import DAG, task
+from airflow.sdk.module_loading import import_string
 
 import probclass_airflow
 import probclass_core as pc
+from probclass_airflow import ProbClassTrainOperator
 from probclass_airflow.provider_info import get_provider_info
 from probclass_airflow.retries import ProbClassRetryPolicy
 
@@ -67,6 +70,37 @@ def test_it_names_the_modules_of_all_operators() -> None:
         if name.endswith("Operator") and name != "ProbClassOperator"
     }
     assert named == operators
+
+
+def test_what_it_says_is_what_airflow_asks_for() -> None:
+    assert _create_provider_info_schema_validator().is_valid(get_provider_info())
+
+
+def test_what_it_names_is_there() -> None:
+    info = get_provider_info()
+    (scheme,) = info["asset-uris"]
+    named = [scheme[role] for role in ("handler", "factory", "to_openlineage_converter")]
+    named += [decorator["class-name"] for decorator in info["task-decorators"]]
+    assert all(callable(import_string(name)) for name in named)
+
+
+def test_a_setting_of_airflow_holds_where_the_operator_says_nothing(
+    run: Any, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int | None, float]] = []
+
+    class Watched(ProbClassTrainOperator):
+        def call(self, run: dict[str, str]) -> dict[str, Any]:
+            seen.append((self.workers, self._seconds_between_log_lines))
+            return {}
+
+    fields = {"source": lake, "spec": {}, "store": str(tmp_path), "model": "air"}
+    Watched(task_id="task", **fields).execute({"run_id": "by hand"})
+    monkeypatch.setenv("AIRFLOW__PROBCLASS__WORKERS", "2")
+    monkeypatch.setenv("AIRFLOW__PROBCLASS__PROGRESS_SECONDS", "0.5")
+    Watched(task_id="task", **fields).execute({"run_id": "by hand"})
+    Watched(task_id="task", workers=3, **fields).execute({"run_id": "by hand"})
+    assert seen == [(None, 10.0), (2, 0.5), (3, 0.5)]
 
 
 @pytest.mark.parametrize(

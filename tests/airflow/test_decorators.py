@@ -1,0 +1,94 @@
+"""The verbs as decorators: the function says what to work on, the operator does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+from airflow.sdk import DAG, Asset, task
+
+import probclass_core as pc
+
+SPEC = {"label": "air", "blocks": [{"estimator": "gaussian_full", "columns": ["temperature"]}]}
+
+
+@pytest.fixture
+def place(lake: str, tmp_path: Path) -> dict[str, str]:
+    return {"source": lake, "store": str(tmp_path / "models")}
+
+
+def test_a_function_says_which_rows(
+    run_dag: Callable[..., Any], place: dict[str, str], lake: str, tmp_path: Path
+) -> None:
+    asset = Asset("decorated.scored")
+    with DAG("decorated", schedule=None, default_args=place) as dag:
+
+        @task.probclass_train(spec=SPEC, model="air", alias="champion")
+        def train(first: str, data_interval_end: Any = None) -> dict[str, Any]:
+            """Trains on the months from one on, up to the run's."""
+            return {"where": [("month", ">=", first), ("month", "<", f"{data_interval_end:%Y-%m}")]}
+
+        @task.probclass_score(
+            sink=str(tmp_path / "scored"), model="{{ 'air' }}@champion", outlets=[asset]
+        )
+        def score(month: str):  # type: ignore[no-untyped-def]
+            return {"partition": {"month": month}, "columns": ["time"]}
+
+        @task.probclass_evaluate(partition={"month": "{{ '2013-04' }}"})
+        def evaluate(model: str) -> dict[str, str]:
+            return {"model": model}
+
+        trained = train("2013-01")
+        scored = score.expand(month=["2013-03", "2013-04"])
+        trained >> scored
+        evaluate(trained["model"])
+    ran = run_dag(dag, date="2013-03-01")
+    assert {each.state for each in ran.values()} == {"success"}
+    where = [("month", ">=", "2013-01"), ("month", "<", "2013-03")]
+    model = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=where)
+    assert ran["train"].result["model"] == f"air@{model.id}"
+    rows = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
+    assert rows.num_rows == (31 + 30) * 24
+    assert [ran[f"score[{at}]"].result["partition"]["month"] for at in (0, 1)] == [
+        "2013-03",
+        "2013-04",
+    ]
+    assert ran["score[1]"].events == {"decorated.scored": ran["score[1]"].result}
+    measured = pc.evaluate(model, lake, partition={"month": "2013-04"})
+    assert ran["evaluate"].result["log_loss"] == measured.log_loss
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("2013-03", "the function returned '2013-03'; let it return a dict of fields"),
+        ({"month": "2013-03"}, "the function returned 'month', which is none of columns, "),
+        ({"partition": {"month": "2013-03"}}, "'sink' is given neither to the decorator nor by"),
+        ({"partition": {"month": ""}, "sink": "/no/such"}, r"partition\['month'\] is empty"),
+    ],
+    ids=["no dict", "no field", "a field missing", "an empty field"],
+)
+def test_what_the_function_should_not_return_fails_at_once(
+    returned: Any,
+    message: str,
+    run_dag: Callable[..., Any],
+    place: dict[str, str],
+    request: pytest.FixtureRequest,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    name = request.node.callspec.id.replace(" ", "_")
+    with DAG(f"returns_{name}", schedule=None) as dag:
+
+        @task.probclass_score(model="air@champion", retries=2, retry_delay=timedelta(0), **place)
+        def score() -> Any:
+            return returned
+
+        score()
+    ran = run_dag(dag)["score"]
+    assert (ran.state, ran.tries, ran.result) == ("failed", 1, None)
+    with pytest.raises(Exception, match=message):
+        dag.task_dict["score"].prepare_for_execution().execute({"run_id": "by hand"})
