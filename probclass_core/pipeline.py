@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
@@ -38,7 +39,7 @@ from probclass_core.tables import open_table
 from probclass_core.tables.filters import Where
 from probclass_core.tables.memory import ReaderTable
 from probclass_core.tables.table import Plan, Table
-from probclass_core.work import measures, summaries
+from probclass_core.work import measures, summaries, written
 
 Progress = Callable[[int, int | None], None]
 """Told ``(rows done, rows in all if known)`` after each batch and once more right before a commit.
@@ -238,6 +239,7 @@ def score(
     decision: Decision = "map",
     overwrite: Overwrite = "partition",
     run_id: str | None = None,
+    engine: EngineOption = None,
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> ScoreReport:
@@ -261,7 +263,9 @@ def score(
         overwrite: ``"partition"`` replaces what stands there; ``"append"`` adds to it, once for
             each model, input and configuration; ``"never"`` refuses unless it came of the same.
         run_id: name of the run that this is part of, for the record of the commit.
-        workers: threads; by default every processor.
+        engine: who scores; as for `fit`. One worker of another process scores a whole partition,
+            and this process alone commits; the files are the same, byte for byte.
+        workers: of the engine; by default every processor.
         progress: see `Progress`.
 
     Raises:
@@ -274,7 +278,8 @@ def score(
     """
     began = time.monotonic()
     if overwrite not in get_args(Overwrite):
-        raise SpecError(f"overwrite must be one of {one_of(get_args(Overwrite))}, got {overwrite!r}.")
+        choices = one_of(get_args(Overwrite))
+        raise SpecError(f"overwrite must be one of {choices}, got {overwrite!r}.")
     table, place = open_table(source), TableRef.of(sink)
     if table.uri is not None:
         _refuse_overlap(table.uri, place.uri)
@@ -297,30 +302,24 @@ def score(
         for one in wanted
     ]
     counter = RowCounter(progress, _total(part.plan for part in parts))
-    rows, skipped = 0, 0
-    done: list[ScoredPartition] = []
-    checked = False
-    for part in parts:
-        standing = part.standing
-        if standing is not None:
-            written = int(standing["rows"])
-            skipped += 1
+    standing = [part.standing for part in parts]
+    todo = [part for part, record in zip(parts, standing, strict=True) if record is None]
+    for part in todo if overwrite == "never" else todo[:1]:
+        part.check_place(parts)
+    for part, record in zip(parts, standing, strict=True):
+        if record is not None:
             counter.add(part.plan.rows or 0)
-        else:
-            if overwrite == "never" or not checked:
-                part.check_place(parts)
-                checked = True
-            written = part.write(counter.counted, workers, counter.tell)
-        if written:
-            done.append(part)
-        rows += written
+    with open_engine(engine, workers) as opened:
+        new = deque(written(todo, opened, counter.counted, counter.add, counter.tell))
+    rows = [new.popleft() if record is None else int(record["rows"]) for record in standing]
+    done = [part for part, count in zip(parts, rows, strict=True) if count]
     if not done:
         raise TableError(f"{table.uri or 'the source'} has no rows to score.")
     commits = [part.commit_id for part in done]
     return ScoreReport(
-        rows=rows,
+        rows=sum(rows),
         partitions=[part.sink.partition for part in done if part.sink.partition],
-        skipped=skipped,
+        skipped=len(parts) - len(todo),
         model_id=model.id,
         uri=place.uri,
         commit_id=commits[0] if len(commits) == 1 else digest(commits),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.decision import Decision, DecisionRule
-from probclass_core.engines.local import ordered_map
+from probclass_core.engine import Engine
 from probclass_core.errors import TableError
 from probclass_core.model import Model
 from probclass_core.scoring import PosteriorFormat, Scorer
 from probclass_core.table_format import TableRef
 from probclass_core.tables import open_sink
 from probclass_core.tables.filters import Where, typed_partition
-from probclass_core.tables.table import AppendableSink, Plan, Sink, Table, TypedPartition
+from probclass_core.tables.table import AppendableSink, Plan, Sink, Staged, Table, TypedPartition
 
 Overwrite = Literal["partition", "append", "never"]
 """What becomes of rows that stand in the sink: replaced, added to, or a reason to refuse."""
@@ -150,44 +151,60 @@ class ScoredPartition:
             leaving = () if appended else [part.sink.partition for part in parts]
             self.sink.check_columns(self.scorer.schema, leaving)
 
-    def write(
-        self, counted: Counted, workers: int | None, before_commit: Callable[[], None]
-    ) -> int:
+    def stage(self) -> AbstractContextManager[Staged]:
+        """The place for the scored rows, which no reader sees before it is published."""
+        stage = self.sink.stage
+        if self.overwrite == "append" and isinstance(self.sink, AppendableSink):
+            stage = self.sink.stage_more
+        return stage(self.scorer.schema, self.commit)
+
+    def write(self, engine: Engine, counted: Counted, before_commit: Callable[[], None]) -> int:
         """Score, stage and commit.
 
         Args:
+            engine: threads of this process.
             counted: passes batches on, telling the progress of them.
-            workers: threads.
             before_commit: called once all rows are staged; what it raises prevents the commit.
 
         Returns:
             Rows written; 0 where there were none, and then nothing was committed.
         """
-        stage = self.sink.stage
-        if self.overwrite == "append" and isinstance(self.sink, AppendableSink):
-            stage = self.sink.stage_more
-        with stage(self.scorer.schema, self.commit) as staged:
-            for batch in ordered_map(self._score, counted(self.plan.batches()), workers):
-                staged.write(batch)
-            if staged.rows:
-                before_commit()
-                staged.publish()
-            return staged.rows
 
-    def _score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The scored batch; a row outside the partition is refused, whoever read it."""
-        for name, value in self.sink.partition.items():
-            column = batch.column(name)
-            if pa.types.is_dictionary(column.type):
-                column = column.dictionary_decode()
-            inside = column.is_null() if value is None else pc.equal(column, value)
-            strays = column.filter(pc.invert(pc.fill_null(inside, fill_value=False)))
-            if len(strays):
-                raise TableError(
-                    f"{len(strays)} rows lie outside the partition {name}={value}, the first with "
-                    f"{strays[0].as_py()!r}; nothing was written of it."
-                )
-        return self.scorer.score(batch)
+        def scored(batch: pa.RecordBatch) -> pa.RecordBatch:
+            return self.scorer.score(inside(batch, self.sink.partition))
+
+        with self.stage() as staged:
+            for batch in engine.map(scored, counted(self.plan.batches())):
+                staged.write(batch)
+            return committed(staged, before_commit)
+
+
+def committed(staged: Staged, before_commit: Callable[[], None]) -> int:
+    """Publish what is staged, if that is anything, and tell how many rows it has."""
+    if staged.rows:
+        before_commit()
+        staged.publish()
+    return staged.rows
+
+
+def inside(batch: pa.RecordBatch, partition: Mapping[str, Any]) -> pa.RecordBatch:
+    """The batch; a row outside the partition is refused, whoever read it.
+
+    Raises:
+        TableError: there is one.
+    """
+    for name, value in partition.items():
+        column = batch.column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        equal = column.is_null() if value is None else pc.equal(column, value)
+        strays = column.filter(pc.invert(pc.fill_null(equal, fill_value=False)))
+        if len(strays):
+            raise TableError(
+                f"{len(strays)} rows lie outside the partition {name}={value}, the first with "
+                f"{strays[0].as_py()!r}; nothing was written of it."
+            )
+    return batch
 
 
 def plain(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,14 @@ from probclass_core.errors import SpecError
 from probclass_core.model import Model
 
 PosteriorFormat = Literal["columns", "list"]
+
+
+class ScorerOptions(NamedTuple):
+    """What a `Scorer` is told beside its model and the schema; see there."""
+
+    passthrough: Sequence[str]
+    posterior: PosteriorFormat
+    decision: Decision
 
 
 class Scorer:
@@ -78,6 +86,11 @@ class Scorer:
             "probclass.decision": json.dumps(self.rule.to_dict()),
         }
         self.schema = pa.schema([*kept, *scored], metadata=metadata)
+
+    @property
+    def options(self) -> ScorerOptions:
+        """What, with a model and the schema of the batches, makes an equal scorer."""
+        return ScorerOptions(self.passthrough, "list" if self.as_list else "columns", self.rule)
 
     def _posterior_fields(self) -> list[pa.Field]:
         if self.as_list:

@@ -11,6 +11,7 @@ import base64
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from probclass_core.arrays import (
     select,
     weight_vector,
 )
-from probclass_core.bundle import Bundle
+from probclass_core.bundle import Bundle, from_ipc, to_ipc
 from probclass_core.errors import DataError, StoreError
 from probclass_core.estimator import LikelihoodEstimator
 from probclass_core.plugins import find_estimator
@@ -61,6 +62,12 @@ class Statistics:
     rows: int
     null_labels: int
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process they go as Arrow IPC."""
+        tables = {name: to_ipc(table) for name, table in self.blocks.items()}
+        parts = (self.features, to_ipc(self.classes), tables, self.rows, self.null_labels)
+        return _received, (self.spec, *parts)
+
     def to_bundle(self) -> Bundle:
         """The statistics as Arrow tables and plain values."""
         return Bundle(
@@ -93,6 +100,18 @@ class Statistics:
             rows=content["rows"],
             null_labels=content["null_labels"],
         )
+
+
+def _received(
+    spec: ModelSpec,
+    features: pa.Schema,
+    classes: bytes,
+    blocks: Mapping[str, bytes],
+    rows: int,
+    null_labels: int,
+) -> Statistics:
+    tables = {name: from_ipc(sent) for name, sent in blocks.items()}
+    return Statistics(spec, features, from_ipc(classes), tables, rows, null_labels)
 
 
 def summarize_batches(

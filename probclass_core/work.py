@@ -1,26 +1,32 @@
-"""What engines run: the work on one fragment, in this process or in another.
+"""What engines run: the work on one fragment or one partition, in this process or in another.
 
-Each work is called with a fragment and returns what the road needs of it. It pickles, and so does
+Each work is called with its part and returns what the road needs of it. It pickles, and so does
 what it returns; tables in it travel as Arrow IPC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 
 from probclass_core.decision import Decision
 from probclass_core.engine import Engine
+from probclass_core.errors import NotSupportedError
 from probclass_core.evaluation import Evaluator, Measured
 from probclass_core.model import Model
+from probclass_core.scored_table import Counted, ScoredPartition, committed, inside
+from probclass_core.scoring import Scorer, ScorerOptions
 from probclass_core.spec import ModelSpec
 from probclass_core.statistics import Statistics, summarize_batches
 from probclass_core.store.statistics_cache import KeptStatistics
-from probclass_core.tables.table import Fragment, Plan
+from probclass_core.tables.table import Fragment, Plan, Staged, WrittenElsewhere
 
 OnRows = Callable[[int], None]
 """Told how many rows were done."""
@@ -100,3 +106,88 @@ def measures(plan: Plan, evaluator: Evaluator, engine: Engine) -> Iterator[Measu
         return engine.map(evaluator.measure, plan.batches())
     measure = MeasureFragment(evaluator.model, evaluator.decider.rule)
     return chain.from_iterable(engine.map(measure, plan.fragments))
+
+
+@dataclass(frozen=True)
+class StagedPartition:
+    """A partition on its way to the worker that writes it; its model goes another way, once.
+
+    Attributes:
+        place: for messages.
+        plan: the rows.
+        scorer: what to make of them.
+        partition: that they must be in.
+        staged: where the scored rows go.
+    """
+
+    place: str
+    plan: Plan
+    scorer: ScorerOptions
+    partition: Mapping[str, Any]
+    staged: Staged
+
+    def __str__(self) -> str:
+        return self.place
+
+
+@dataclass(frozen=True)
+class WritePartition:
+    """Its scored rows, written where they are staged: what is handed over, none of no rows."""
+
+    model: Model
+
+    def __call__(self, part: StagedPartition) -> Any:
+        scorer = Scorer(self.model, part.plan.schema, *part.scorer)
+        for batch in part.plan.batches():
+            part.staged.write(scorer.score(inside(batch, part.partition)))
+        if isinstance(part.staged, WrittenElsewhere) and part.staged.rows:
+            return part.staged.hand_over()
+        return None
+
+
+def written(
+    parts: Sequence[ScoredPartition],
+    engine: Engine,
+    counted: Counted,
+    on_rows: OnRows,
+    before_commit: Callable[[], None],
+) -> Iterator[int]:
+    """Score and commit partitions one after another; workers of other processes are ahead.
+
+    They stage, and this process alone commits.
+
+    Args:
+        parts: of one model.
+        engine: whose workers score.
+        counted: tells of progress, batch by batch.
+        on_rows: tells of the progress that others made.
+        before_commit: called before each commit; what it raises prevents it.
+
+    Returns:
+        Rows of each partition.
+    """
+    if engine.in_process or not parts:
+        for part in parts:
+            yield part.write(engine, counted, before_commit)
+        return
+    with ExitStack() as places:
+        staged: deque[Staged] = deque()
+
+        def on_its_way(part: ScoredPartition) -> StagedPartition:
+            staged.append(place := places.enter_context(part.stage()))
+            if not isinstance(place, WrittenElsewhere):
+                raise NotSupportedError(
+                    f"{part.sink.place}: tables of this format are written by this process alone; "
+                    "score with the engine 'threads'."
+                )
+            return StagedPartition(
+                part.sink.place, part.plan, part.scorer.options, part.sink.partition, place
+            )
+
+        write = WritePartition(parts[0].scorer.model)
+        for part, found in zip(parts, engine.map(write, map(on_its_way, parts)), strict=True):
+            place = staged.popleft()
+            on_rows(part.plan.rows or 0)
+            if found is not None and isinstance(place, WrittenElsewhere):
+                place.take_over(found)
+            yield committed(place, before_commit)

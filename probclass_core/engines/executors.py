@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from probclass_core.engine import Item, Result
 from probclass_core.engines.local import available_processors
@@ -98,12 +98,12 @@ class GivenExecutor:
                 if errand.future is None:
                     ask(errand)
 
-    def _first(self, under_way: deque[_Errand], ask: Callable[[_Errand], None]) -> Result:
+    def _first(self, under_way: deque[_Errand], ask: Callable[[_Errand], None]) -> Any:
         first = under_way[0]
         if not first.suspect:
             self._ask_all(under_way, ask)
         answer = self._answer(under_way, ask)
-        result: Result = settled(first.item, answer, lambda: self._answer(under_way, ask))
+        result = settled(first.item, answer, lambda: self._answer(under_way, ask))
         under_way.popleft()
         return result
 

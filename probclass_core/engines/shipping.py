@@ -49,6 +49,7 @@ def packed(what: Any) -> bytes:
 
 def answer_of(work: bytes, item: bytes) -> bytes:
     """In the worker: the result of an item, or what went wrong, ready to be sent back."""
+    answer: tuple[Any, Exception | None]
     try:
         call, argument = _unpacked(work), _opened(item)
         with one_thread_each():

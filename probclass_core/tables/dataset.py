@@ -236,6 +236,10 @@ class RowGroups:
     scan: ds.ParquetFragmentScanOptions
     digest: str | None
 
+    def __str__(self) -> str:
+        numbers = [group.id for group in getattr(self.piece, "row_groups", ())]
+        return f"{self.place} (row groups {numbers[0]} to {numbers[-1]})" if numbers else self.place
+
     def read(self) -> Iterator[pa.RecordBatch]:
         """Where a store fails half-way it is asked again; what was given is not given twice."""
         patience = Patience()

@@ -1,4 +1,4 @@
-"""A partition of a table that keeps a log, replaced or added to: a new file, a commit that names it.
+"""A partition of a table that keeps a log, replaced or added to by one commit that names one file.
 
 The rows go into one new Parquet file, which no reader sees before the log names it. The commit adds
 that file and removes those of the partition, unless they are to stay. Where another writer came
@@ -24,7 +24,12 @@ from pyarrow.fs import FileSystem
 from probclass_core.errors import TableError
 from probclass_core.table_format import TableRef
 from probclass_core.tables.agreement import refuse_other_columns
-from probclass_core.tables.parquet_file import RowsToParquet, cannot_write, commit_record
+from probclass_core.tables.parquet_file import (
+    OneParquetFile,
+    RowsToParquet,
+    cannot_write,
+    commit_record,
+)
 from probclass_core.tables.table import partition_schema
 
 Log = TypeVar("Log")
@@ -235,7 +240,7 @@ class LogSink(ABC, Generic[Log]):
         """
 
 
-class StagedFile(Generic[Log]):
+class StagedFile(OneParquetFile, Generic[Log]):
     """A partition in the making: a Parquet file that the log does not name yet."""
 
     def __init__(

@@ -15,6 +15,7 @@ from probclass_core.arrays import (
     schema_without_views,
     without_views,
 )
+from probclass_core.bundle import from_ipc, to_ipc
 from probclass_core.errors import TableError
 from probclass_core.tables.filters import Where
 from probclass_core.tables.table import Plan, asked_for
@@ -74,11 +75,22 @@ class _Slice:
     table: pa.Table
     digest: None = None
 
+    def __str__(self) -> str:
+        return f"{self.table.num_rows} rows in memory"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By itself Arrow would send the whole table that this is a slice of.
+        return _received, (to_ipc(self.table),)
+
     def read(self) -> Iterator[pa.RecordBatch]:
         # Chunks follow the history of a table; equal rows should give equal batches.
         for start in range(0, self.table.num_rows, BATCH_ROWS):
             rows = self.table.slice(start, BATCH_ROWS).combine_chunks()
             yield from rows.to_batches()
+
+
+def _received(rows: bytes) -> _Slice:
+    return _Slice(from_ipc(rows))
 
 
 class ReaderTable(_InMemory):
@@ -110,6 +122,9 @@ class _Stream:
     columns: Sequence[str]
     kept: pc.Expression | None
     digest: None = None
+
+    def __str__(self) -> str:
+        return "a reader, which can be read once,"
 
     def read(self) -> Iterator[pa.RecordBatch]:
         for batch in map(without_views, self.reader):

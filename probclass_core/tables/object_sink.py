@@ -33,7 +33,7 @@ from probclass_core.tables.manifests import (
     unnamed_files,
     valid,
 )
-from probclass_core.tables.parquet_file import RowsToParquet, cannot_write
+from probclass_core.tables.parquet_file import OneParquetFile, RowsToParquet, cannot_write
 
 
 class ObjectSink:
@@ -152,7 +152,7 @@ class ObjectSink:
             )
 
 
-class StagedObject:
+class StagedObject(OneParquetFile):
     """A partition in the making, or more of one: a Parquet file that no manifest names yet."""
 
     def __init__(

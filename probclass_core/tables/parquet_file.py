@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.fs import FileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem
 
 from probclass_core.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
@@ -49,7 +49,7 @@ def commit_record(path: str | Path, filesystem: FileSystem | None = None) -> dic
 class RowsToParquet:
     """One Parquet file, written row group by row group; one is written while the next is made.
 
-    The file is made with its first row group. Until then this pickles, and a copy in another
+    The file is made with its first rows. Until then this pickles, and a copy in another
     process may do the writing; see `take_over`.
 
     Args:
@@ -90,6 +90,7 @@ class RowsToParquet:
             TableError: the file cannot be made, the disk is full or the like; it may be told of at
                 the next row group.
         """
+        self._opened()
         self.rows += batch.num_rows
         self._pending.append(batch)
         if sum(part.num_rows for part in self._pending) >= _ROW_GROUP:
@@ -138,6 +139,10 @@ class RowsToParquet:
             # Dictionary pages pay for text and cost time for floats that never repeat.
             text = [field.name for field in self._schema if not pa.types.is_floating(field.type)]
             with cannot_write(self._place):
+                if isinstance(self._filesystem, LocalFileSystem):
+                    # pyiceberg's own makes folders, and in another process it is a plain one.
+                    folder = str(self._path).rpartition("/")[0]
+                    self._filesystem.create_dir(folder, recursive=True)
                 self._writer = pq.ParquetWriter(
                     self._path,
                     self._schema,

@@ -31,7 +31,12 @@ from probclass_core.errors import TableError
 from probclass_core.table_format import Leftover
 from probclass_core.tables.agreement import refuse_other_columns
 from probclass_core.tables.hive import hive_segment
-from probclass_core.tables.parquet_file import RowsToParquet, cannot_write, commit_record
+from probclass_core.tables.parquet_file import (
+    OneParquetFile,
+    RowsToParquet,
+    cannot_write,
+    commit_record,
+)
 from probclass_core.tables.swap import put_in_place, retired_name
 
 SUCCESS_FILE = "_SUCCESS"
@@ -159,7 +164,7 @@ class ParquetSink:
         return self.root if self.partition and self.root.is_dir() and alone else beside
 
 
-class StagedDirectory:
+class StagedDirectory(OneParquetFile):
     """A partition in the making, or more of one: a Parquet file in a directory of its own."""
 
     def __init__(

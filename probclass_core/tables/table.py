@@ -125,6 +125,27 @@ class Staged(Protocol):
         ...
 
 
+@runtime_checkable
+class WrittenElsewhere(Protocol):
+    """What a `Staged` also has where another process may write its rows.
+
+    Until rows are written it pickles. A copy in the other process writes them all and hands over;
+    the one that was copied takes over, and is published.
+    """
+
+    def hand_over(self) -> Any:
+        """Finish the rows, and tell what the other has to know of them; it pickles.
+
+        Raises:
+            TableError: it is not what was written.
+        """
+        ...
+
+    def take_over(self, written: Any) -> None:
+        """Go on with what a copy has written; `Staged.rows` counts it."""
+        ...
+
+
 class Sink(Protocol):
     """Where one partition (or one whole unpartitioned table) is to stand."""
 
