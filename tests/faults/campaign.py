@@ -34,6 +34,11 @@ SPEC = pc.ModelSpec(
 )
 ROWS = {"old": 4_000, "new": 6_000}
 """Of the partition that is replaced, by the model that scores it."""
+MORE = 3_000
+"""Rows that are added to the partition of ``old``, by the same model."""
+LAKES = {**ROWS, "more": MORE}
+LEAVES = {"old": "old", "new": "new", "more": "old and more"}
+"""What the partition is once such a lake is scored."""
 MONTH = {"month": "2014-02"}
 LOOKED_AT = ["id", "model_id", "month"]
 
@@ -55,13 +60,14 @@ def rows_of(seed: int, rows: int) -> pa.Table:
 
 @functools.cache
 def model(which: str) -> pc.Model:
-    return pc.fit(rows_of(list(ROWS).index(which) + 50, rows=200), SPEC)
+    return pc.fit(rows_of(50 if which == "more" else list(ROWS).index(which) + 50, 200), SPEC)
 
 
 def arrange(folder: Path, name: str) -> None:
-    """The lakes ``old`` and ``new`` and a table scored from the old one."""
-    for which, rows in ROWS.items():
-        for month, table in (("2014-01", rows_of(1, 40)), ("2014-02", rows_of(2, rows))):
+    """The lakes ``old``, ``new`` and ``more`` and a table scored from the old one."""
+    for which, rows in LAKES.items():
+        february = rows_of(3 if which == "more" else 2, rows)
+        for month, table in (("2014-01", rows_of(1, 40)), ("2014-02", february)):
             place = folder / which / f"month={month}"
             place.mkdir(parents=True)
             pq.write_table(table, place / "rows.parquet")
@@ -69,13 +75,15 @@ def arrange(folder: Path, name: str) -> None:
 
 
 def score(folder: Path, name: str, which: str) -> pc.ScoreReport:
-    """Replace the partition by what this model makes of its lake."""
-    place = FORMATS[name].place(folder)
-    return pc.score(model(which), folder / which, place, partition=MONTH, workers=1)
+    """Replace the partition by what this model makes of its lake, or add to it."""
+    place, how = FORMATS[name].place(folder), "append" if which == "more" else "partition"
+    return pc.score(
+        *(model(which), folder / which, place), partition=MONTH, overwrite=how, workers=1
+    )
 
 
 def state(table: pa.Table) -> str:
-    """Which of the two the replaced partition is; all of one, and the other one untouched."""
+    """Which of `LEAVES` the partition is; all of one, and the other partition untouched."""
     held: dict[str, list[tuple[int, str]]] = {"2014-01": [], "2014-02": []}
     for row in table.to_pylist():
         held[row["month"]].append((row["id"], row["model_id"]))
@@ -84,6 +92,9 @@ def state(table: pa.Table) -> str:
     for which, rows in ROWS.items():
         if found == [(20_000 + n, model(which).id) for n in range(rows)]:
             return which
+    old, more = found[: ROWS["old"]], [(30_000 + n, model("old").id) for n in range(MORE)]
+    if found == [*((20_000 + n, model("old").id) for n in range(len(old))), *more]:
+        return "old and more"
     raise AssertionError(f"{len(found)} rows of {sorted({each for _, each in found})}")
 
 
@@ -115,7 +126,7 @@ class Format:
             path.relative_to(folder).as_posix()
             for path in folder.rglob("*")
             if path not in known
-            and path.relative_to(folder).parts[0] not in ROWS
+            and path.relative_to(folder).parts[0] not in LAKES
             and (path.is_file() or path.name.startswith("_staging"))
         )
 
@@ -128,7 +139,8 @@ def with_duckdb(ref: pc.TableRef) -> pa.Table:
 
 def files_of_parquet(folder: Path) -> set[Path]:
     parts = [folder / "scored" / f"month={month}" for month in ("2014-01", "2014-02")]
-    return {part / name for part in parts for name in ("_SUCCESS", "part-0.parquet")}
+    added = parts[1].glob(f"part-{'[0-9a-f]' * 32}.parquet")
+    return {*added, *(part / name for part in parts for name in ("_SUCCESS", "part-0.parquet"))}
 
 
 def files_of_delta(folder: Path) -> set[Path]:

@@ -86,12 +86,14 @@ def attempt(folder: Path, name: str, line: str) -> dict[str, Any]:
         os._exit(0)
     os.close(told)
     end = began + float(when) if how == "after" else float("inf")
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
         if time.monotonic() >= end:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return answer(heard, None)
         time.sleep(0.0005)
+    if os.WIFEXITED(ended[1]) and os.WEXITSTATUS(ended[1]):
+        raise ChildProcessError(f"the attempt {line!r} failed by itself")
     took = time.monotonic() - began
     return answer(heard, took)
 

@@ -1,5 +1,7 @@
 """Killed at any instant and at every step: the old partition or the new one, in every format.
 
+Where rows are added, those are the old rows, or the old and the new.
+
 ``PROBCLASS_KILLS`` says how many scorings of each format to kill at random, and that every step is
 to be killed at; without it a few of each will do. ``make faults`` is the whole campaign.
 """
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign import FORMATS, arrange
+from campaign import FORMATS, LEAVES, arrange
 
 import probclass_core as pc
 
@@ -68,8 +70,8 @@ class Campaign:
         """Score to the end; all readers then see it."""
         took = self.attempt(which, "after", NEVER)["seconds"]
         assert took is not None
-        assert self.format.states(self.folder) == {which}
-        self.present = which
+        assert self.format.states(self.folder) == {LEAVES[which]}
+        self.present = LEAVES[which]
         self.lately.append(took)
 
     @property
@@ -78,9 +80,13 @@ class Campaign:
         return statistics.median(self.lately)
 
     def strike(self, how: str, when: float) -> None:
+        """Strike a replacement of what stands there by the other one."""
+        self.strike_at("old" if self.present == "new" else "new", how, when)
+
+    def strike_at(self, which: str, how: str, when: float) -> None:
         """Kill an attempt, and look; clean, and look; complete it, and look."""
-        wanted = "old" if self.present == "new" else "new"
-        answer = self.attempt(wanted, how, when)
+        wanted = LEAVES[which]
+        answer = self.attempt(which, how, when)
         last = answer["last"]
         killed = answer["seconds"] is None
         found = self.format.states(self.folder)
@@ -91,7 +97,7 @@ class Campaign:
         if self.chance.random() < 0.5:
             self.clean(last)
             assert self.format.states(self.folder) == found, last
-        self.complete(wanted)
+        self.complete(which)
         self.clean(last)
         assert self.format.states(self.folder) == {wanted}, last
 
@@ -161,3 +167,31 @@ def test_killed_at_a_step_all_is_old_or_new(tmp_path: Path, name: str) -> None:
     tally.report(f"at {steps} steps")
     assert tally.seen["old"]
     assert tally.seen["new"] or not WHOLE
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_killed_while_rows_are_added_all_are_there_once_or_none(tmp_path: Path, name: str) -> None:
+    tally = Tally(name)
+    struck: deque[tuple[str, float]] = deque([("count", 0)])
+    for wave in itertools.count():
+        if not struck:
+            break
+        with campaign_on(tmp_path / str(wave), tally) as campaign:
+            if wave == 0:
+                struck, steps = strikes_while_adding(campaign)
+            for how, when in [struck.popleft() for _ in range(min(WAVE, len(struck)))]:
+                campaign.complete("old")
+                campaign.strike_at("more", how, when)
+    tally.report(f"while rows are added, at {steps} steps and at random")
+    assert (tally.seen["old"] and tally.seen["new"]) or not WHOLE
+
+
+def strikes_while_adding(campaign: Campaign) -> tuple[deque[tuple[str, float]], int]:
+    """When to kill those who add: at steps and at random; and how many steps there are."""
+    campaign.complete("more")
+    campaign.complete("old")
+    steps = int(campaign.attempt("more", "at", 10**9)["last"])
+    assert steps > 50
+    at = range(steps) if WHOLE else [campaign.chance.randrange(steps)]
+    times = [campaign.chance.uniform(0.0, 1.05 * campaign.usual) for _ in range(KILLS // 4)]
+    return deque([*(("at", step) for step in at), *(("after", time) for time in times)]), steps
