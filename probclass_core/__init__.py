@@ -11,7 +11,7 @@ The public face. To read the code as a story, follow the road::
     histogram       counts of a numeric column on a grid, and their only merge
     estimators/     the families, one file each
     table_format    the address of a table, and what a plugin registers for a format
-    storage         a path or URI as a file system; what to do when it does not answer: retries
+    engine          who runs the map, and what a plugin registers for an engine
     storage         a path or URI as a file system; what to do when it does not answer: retries
     hookspecs, plugins   how estimators are found, built-in or not
     statistics      what training knows of some rows: a monoid
@@ -26,8 +26,9 @@ The public face. To read the code as a story, follow the road::
     drift/          what changed from one model to another, without its rows
     bayes           Bayes' rule on plain tables
     store/, bundle  models as verified Arrow tables, versions, aliases; kept statistics
-    engines/        who runs the map
+    engines/        threads, processes, executors, Spark
     sharding        what each of many tasks summarises
+    work            what an engine's workers do with a fragment or a partition
     pipeline        fit, score, evaluate: the road end to end
     held_out        calibrate, with_density_quantiles
     cli, plots      the same for hands and eyes
@@ -46,6 +47,7 @@ _HOMES = {
     "comparison": ("Comparison", "ModelOdds", "compare"),
     "decision": ("DecisionRule",),
     "drift": ("Drift", "drift"),
+    "engine": ("Engine", "EnginePlugin"),
     "errors": (
         "DataError",
         "NotSupportedError",

@@ -8,6 +8,7 @@ from probclass_core.comparison import (
 )
 from probclass_core.decision import DecisionRule as DecisionRule
 from probclass_core.drift import Drift as Drift, drift as drift
+from probclass_core.engine import Engine as Engine, EnginePlugin as EnginePlugin
 from probclass_core.errors import (
     DataError as DataError,
     NotSupportedError as NotSupportedError,

@@ -5,7 +5,7 @@ A map of the folder, in reading order:
 - `app`: the list of commands, and what a failure looks like: one line, exit code 2.
 - `options`: the options that commands share.
 - `parsing`: text such as ``month >= 2013-01`` to the values the library takes.
-- `road`: fit, score, evaluate.
+- `road`: fit, score, evaluate; `evaluating`: what an evaluation looks like.
 - `judgement`: explain, compare.
 - `shelf`: models, promote, inspect.
 - `cache`: cache ls, cache gc.

@@ -42,6 +42,14 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", metavar="N", min=1, help="Threads; by default every processor."),
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="Who does the work: threads, processes, spark, or a plugin's; by default threads.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, for machines.")]
 Out = Annotated[
     Path, typer.Option("--out", metavar="FILE.png", help="Picture to write: png, svg, pdf …")

@@ -14,7 +14,9 @@ from probclass_core.cli.deciding import (
     MinProbability,
     decision_rule,
 )
+from probclass_core.cli.evaluating import show_evaluation
 from probclass_core.cli.options import (
+    Engine,
     Json,
     MaybeStore,
     Partition,
@@ -29,14 +31,10 @@ from probclass_core.cli.parsing import parse_names, parse_partition, parse_where
 from probclass_core.errors import SpecError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from probclass_core import Evaluation, Model, ModelSpec, ModelVersion
+    from probclass_core import Model, ModelSpec, ModelVersion
     from probclass_core.scored_table import Overwrite
     from probclass_core.scoring import PosteriorFormat
 
-_MOST_CLASSES = 12
-"""More classes than this make no confusion matrix that can be read."""
 _MOST_ROWS = 20
 
 
@@ -83,6 +81,7 @@ def fit(
         str | None,
         typer.Option("--cache-store", metavar="URI", help="The same, in another store."),
     ] = None,
+    engine: Engine = None,
     workers: Workers = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and show the spec, as TOML; train nothing.")
@@ -122,6 +121,7 @@ def fit(
             chosen,
             partition=one,
             where=conditions,
+            engine=engine,
             workers=workers,
             progress=tell,
             cache=cache_store or (shelf if cache else None),
@@ -172,6 +172,7 @@ def score(
         str | None,
         typer.Option("--run-id", metavar="NAME", help="Of the run, for the record of the commit."),
     ] = None,
+    engine: Engine = None,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
@@ -198,6 +199,7 @@ def score(
             decision=rule,
             overwrite=cast("Overwrite", overwrite),
             run_id=run_id,
+            engine=engine,
             workers=workers,
             progress=tell,
         )
@@ -229,6 +231,7 @@ def evaluate(
     costs: Costs = None,
     min_probability: MinProbability = None,
     min_density_quantile: MinDensityQuantile = None,
+    engine: Engine = None,
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
@@ -250,13 +253,14 @@ def evaluate(
             partition=one,
             where=conditions,
             decision=rule,
+            engine=engine,
             workers=workers,
             progress=tell,
         )
     if as_json:
         put_json({"model": version.ref, **found.to_dict()})
     else:
-        _show_evaluation(version.ref, found)
+        show_evaluation(version.ref, found)
 
 
 def _spec(
@@ -327,65 +331,6 @@ def _show_fit(
         ),
         table(model.priors, "Classes", limit=_MOST_ROWS),
     )
-
-
-def _show_evaluation(ref: str, found: Evaluation) -> None:
-    unseen = f"{found.unseen_labels:,} with a label the model never saw: counted as wrong"
-    put(
-        facts(
-            {
-                "model": ref,
-                "rows": f"{found.rows:,} labelled",
-                "left out": f"{found.null_labels:,} without a label" if found.null_labels else None,
-                "unseen": unseen if found.unseen_labels else None,
-                "rejected": _rejected(found),
-            }
-        ),
-        _quality(found),
-        _confusion(found),
-        table(found.per_class, "By class", limit=_MOST_ROWS),
-    )
-
-
-def _rejected(found: Evaluation) -> str | None:
-    if found.decided == found.rows:
-        return None
-    reasons = ", ".join(f"{count:,} by {reason}" for reason, count in found.rejected.items())
-    return f"{found.rows - found.decided:,} ({found.rejected_share:.1%}): {reasons}"
-
-
-def _quality(found: Evaluation) -> RenderableType:
-    of = "share predicted right" + ("" if found.decided == found.rows else ", of those decided")
-    metrics = [
-        ("accuracy", found.accuracy, found.baseline_accuracy, of),
-        ("cost", found.cost, found.baseline_cost, "mean of a decided row, less is better"),
-        ("log loss", found.log_loss, found.baseline_log_loss, "nats a row, less is better"),
-        ("Brier score", found.brier, None, "0 to 2, less is better"),
-        ("calibration error", found.ece, None, "0 to 1, less is better"),
-    ]
-    shown = [metric for metric in metrics if metric[0] != "cost" or found.cost is not None]
-    names = ("metric", "model", "prior alone", "")
-    return table(dict(zip(names, map(list, zip(*shown, strict=True)), strict=True)), "Quality")
-
-
-def _confusion(found: Evaluation) -> RenderableType:
-    """The matrix; where it is too large to be read, the largest mistakes in it."""
-    names = found.confusion["class"].to_pylist()
-    if len(names) <= _MOST_CLASSES:
-        matrix = found.confusion.rename_columns(["true class", *names])
-        return table(matrix, "Confusion: rows by true class, columns by predicted class")
-    mistakes = [
-        (true, predicted, count)
-        for true, row in zip(names, found.confusion.drop(["class"]).to_pylist(), strict=True)
-        for predicted, count in zip(names, row.values(), strict=True)
-        if true != predicted and count
-    ]
-    mistakes.sort(key=lambda mistake: -mistake[2])
-    columns = {
-        name: [mistake[place] for mistake in mistakes]
-        for place, name in enumerate(("true class", "predicted", "rows"))
-    }
-    return table(columns, "Most frequent mistakes", limit=_MOST_ROWS)
 
 
 def _listed(partitions: Any) -> str | None:
