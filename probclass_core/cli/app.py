@@ -19,6 +19,7 @@ from probclass_core.cli import (
     gallery,
     judgement,
     pictures,
+    plugin,
     road,
     shelf,
     tables,
@@ -102,6 +103,7 @@ app.command("inspect")(shelf.inspect)
 app.command("models")(shelf.models)
 app.command("promote")(shelf.promote)
 app.command("estimators")(gallery.estimators)
+app.add_typer(plugin.plugin, name="plugin")
 app.add_typer(pictures.plot, name="plot")
 app.add_typer(tables.table, name="table")
 app.add_typer(cache.cache, name="cache")

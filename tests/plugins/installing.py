@@ -1,0 +1,109 @@
+"""Plugins as pip would leave them, and a fresh Python that finds them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ESTIMATOR = '''
+"""An exponential density of one positive column, written against the public contract."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import probclass_core as pk
+
+
+class Exponential(pk.LikelihoodEstimator):
+    name = "{name}"
+
+    def summarize(self, batch, classes, weights):
+        weight = np.ones(batch.num_rows) if weights is None else weights
+        values = batch.column(0).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return self.merge([pa.table({{
+            "class": classes.dictionary_decode(), "count": weight, "sum": weight * values,
+        }})])
+
+    def merge(self, tables):
+        grouped = pa.concat_tables(tables).group_by("class", use_threads=False)
+        merged = grouped.aggregate([("count", "sum"), ("sum", "sum")])
+        return merged.rename_columns(["class", "count", "sum"]).sort_by("class")
+
+    def finalize(self, statistics, classes):
+        place = pc.index_in(classes, value_set=statistics["class"].combine_chunks())
+        rows = statistics.take(place)
+        return pa.table({{"class": classes, "rate": pc.divide(rows["count"], rows["sum"])}})
+
+    def likelihood(self, parameters, classes):
+        return ExponentialLikelihood(self.features.names[0], parameters["rate"].to_numpy())
+
+
+class ExponentialLikelihood:
+    normalised = True
+
+    def __init__(self, column, rate):
+        self.column, self.rate = column, rate
+
+    def log_likelihood(self, batch):
+        x = batch.column(self.column).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.log(self.rate) - self.rate * x[:, None]
+'''
+
+HOOK = """
+PROBCLASS_API = 1
+
+@pk.hookimpl
+def probclass_estimators():
+    yield pk.EstimatorPlugin("{name}", Exponential, "an exponential density")
+"""
+
+GOOD = ESTIMATOR + HOOK
+
+USE = """
+import json, logging, sys
+import numpy as np, pyarrow as pa
+import probclass_core as pk
+table = pa.table({"x": [1.0, 2.0, 3.0, 10.0, 20.0, 30.0], "y": list("aaabbb")})
+"""
+
+
+def install(folder: Path, distribution: str, source: str, version: str = "1.2") -> None:
+    """A module and its metadata, in the form of an installed wheel."""
+    folder.mkdir(exist_ok=True)
+    module = distribution.replace("-", "_")
+    (folder / f"{module}.py").write_text(source, encoding="utf-8")
+    info = folder / f"{module}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
+    )
+    (info / "entry_points.txt").write_text(f"[probclass]\n{module} = {module}\n")
+
+
+def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """A fresh Python that finds what is installed in the folder."""
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-c", USE + script],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def refusal(folder: Path) -> str:
+    """What `pc.estimators()` says of the plugins in the folder."""
+    script = """
+try:
+    pk.estimators()
+except pk.PluginError as error:
+    print(error)
+"""
+    done = run(folder, script)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
