@@ -21,7 +21,7 @@ from probclass_core.decision import Decided, Decider, Decision, DecisionRule, pr
 from probclass_core.density_quantiles import log_density_quantile
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimator import Likelihood, LinearLikelihood
-from probclass_core.plugins import find_estimator
+from probclass_core.plugins import check_reader, find_estimator, origins
 from probclass_core.posterior import Posterior, normalise
 from probclass_core.spec import ModelSpec, Prior, category_text
 from probclass_core.statistics import Statistics, bind, refine, schema_of, type_names
@@ -282,7 +282,10 @@ class Model:
                 "blocks": blocks,
             },
             tables={"priors": self.priors, **self.parameters, **measured},
-            provenance=dict(self.training),
+            provenance={
+                **origins(block["estimator"] for block in blocks.values()),
+                **self.training,
+            },
             min_reader_version=FORMAT_VERSION if self.calibration is None else READER_VERSION,
         )
 
@@ -297,13 +300,7 @@ class Model:
         if bundle.kind != "model":
             raise StoreError(f"the bundle holds {bundle.kind}, not a model.")
         for name, block in bundle.content["blocks"].items():
-            plugin = find_estimator(block["estimator"])
-            if plugin.parameters_version != block["parameters_version"]:
-                raise StoreError(
-                    f"block {name!r} holds parameters of version {block['parameters_version']}, "
-                    f"the installed {plugin.name} reads {plugin.parameters_version}; "
-                    "install a matching release, or train again."
-                )
+            check_reader(name, block, bundle.provenance)
         tables = dict(bundle.tables)
         model = cls(
             spec=ModelSpec.from_dict(bundle.content["spec"]),

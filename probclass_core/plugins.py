@@ -15,13 +15,13 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pluggy
 
 from probclass_core import hookspecs
 from probclass_core.engine import EnginePlugin
-from probclass_core.errors import PluginError, nearest, one_of
+from probclass_core.errors import PluginError, StoreError, nearest, one_of
 from probclass_core.estimator import PROBCLASS_API, EstimatorFactory, EstimatorPlugin
 from probclass_core.table_format import TableFormat
 
@@ -53,6 +53,9 @@ _KINDS: Mapping[str, type[Descriptor]] = {
     "probclass_engines": EnginePlugin,
 }
 """Hook to what it yields."""
+
+_ORIGIN = ("distribution", "version")
+"""What a bundle's provenance says of an estimator that is not built in."""
 
 _NOUNS: Mapping[type[Descriptor], str] = {
     EstimatorPlugin: "estimator",
@@ -247,6 +250,52 @@ def _named(
     error = PluginError(f"unknown {_NOUNS[kind]} {name!r}; registered: {one_of(offers)}.{hints}")
     error.__cause__ = failures[0] if failures else None
     raise error
+
+
+def origins(estimators: Iterable[str]) -> dict[str, Any]:
+    """Where estimators come from, for the provenance of a bundle: nothing for built-in ones.
+
+    Returns:
+        ``{"plugins": {estimator: {"distribution": …, "version": …}}}``, or an empty dict.
+    """
+    by_offer = {
+        name: plugin.distribution for plugin in registry().plugins for name in plugin.offers
+    }
+    known = ((name, by_offer.get(name)) for name in estimators)
+    plugins = {name: dict(zip(_ORIGIN, one, strict=True)) for name, one in known if one}
+    return {"plugins": plugins} if plugins else {}
+
+
+def check_reader(block: str, made: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
+    """Refuse the parameters of a block that nothing installed can read.
+
+    Args:
+        block: its name.
+        made: what the bundle says of it, its estimator and the version of its parameters.
+        provenance: of the bundle, which knows the distribution that made them, see `origins`.
+
+    Raises:
+        PluginError: the estimator is not installed.
+        StoreError: it reads parameters of another version.
+    """
+    name, version = made["estimator"], made["parameters_version"]
+    recorded = provenance.get("plugins")
+    origin = recorded.get(name) if isinstance(recorded, Mapping) else None
+    mend = "install a matching release, or train again."
+    if isinstance(origin, Mapping) and origin.keys() >= set(_ORIGIN):
+        distribution, release = (origin[key] for key in _ORIGIN)
+        mend = f"it was made by {distribution} {release}: pip install '{distribution}=={release}'."
+    if name not in registry().estimators and origin is not None:
+        broken = "".join(f" Not loaded: {failure}" for failure in registry().failures)
+        raise PluginError(
+            f"block {block!r} needs the estimator {name!r}, which is not installed; {mend}{broken}"
+        )
+    plugin = find_estimator(name)
+    if plugin.parameters_version != version:
+        raise StoreError(
+            f"block {block!r} holds parameters of version {version}, the installed {plugin.name} "
+            f"reads {plugin.parameters_version}; {mend}"
+        )
 
 
 def estimator_plugins(found: Registry | None = None) -> dict[str, EstimatorPlugin]:

@@ -169,12 +169,13 @@ def inspect(
         "label": spec["label"],
         "weight": spec.get("weight"),
         "prior": spec["prior"],
+        "plugins": _plugins(bundle.provenance) or None,
     }
     training = {**bundle.provenance, "source": _origin(bundle.provenance) or None}
     told = {
         key.replace("_", " "): _measured(value) if _is_measured(value) else value
         for key, value in training.items()
-        if key not in ("partition", "where")
+        if key not in ("partition", "plugins", "where")
     }
     priors = table(bundle.tables["priors"], "Classes", limit=limit)
     put(facts(card), facts(told, "Training"), priors, *tables)
@@ -214,6 +215,12 @@ def _origin(provenance: Mapping[str, Any]) -> str:
     else:
         parts += [" ".join((column, operator, _words(value))) for column, operator, value in where]
     return ", ".join(part for part in parts if part)
+
+
+def _plugins(provenance: Mapping[str, Any]) -> str:
+    """The distributions that made the model's estimators, the built-in ones left out."""
+    origins = {tuple(origin.values()) for origin in provenance.get("plugins", {}).values()}
+    return ", ".join(sorted(" ".join(origin) for origin in origins))
 
 
 def _is_measured(value: Any) -> bool:

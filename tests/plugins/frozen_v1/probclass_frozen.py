@@ -1,0 +1,135 @@
+"""A plugin of contract version 1, as it was released. Not to be changed: it stands for all others.
+
+Waiting times with an exponential density, and a format of tables. It uses what version 1 offered
+when it began, and nothing that came later.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+import probclass_core as pc
+from probclass_core.authoring import (
+    FloatArray,
+    is_numeric_type,
+    label_codes,
+    notes_of,
+    number_option,
+    numeric_matrix,
+    read_options,
+    require_types,
+    with_notes,
+)
+
+PROBCLASS_API = 1
+
+
+class Frozen(pc.LikelihoodEstimator):
+    """Exponential features; ``rows`` and ``sum`` are those of a gamma prior."""
+
+    name = "frozen"
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        super().__init__(features, read_options(self.name, options, {"rows": 0.0, "sum": 0.0}))
+        require_types(self.name, features, is_numeric_type, "numbers")
+        self.rows, self.sum = (
+            number_option(self.name, key, self.options[key]) for key in ("rows", "sum")
+        )
+
+    def summarize(
+        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        codes = classes.indices.to_numpy(zero_copy_only=False)
+        weight = np.ones(len(codes)) if weights is None else weights
+        parts = []
+        for name, times in zip(
+            self.features.names, numeric_matrix(batch, self.features.names), strict=True
+        ):
+            if (times < 0.0).any():
+                raise pc.DataError(f"column {name!r} holds negative times; drop those rows.")
+            seen = ~np.isnan(times)
+            count, total = (
+                np.bincount(codes[seen], terms[seen], len(classes.dictionary)).astype(float)
+                for terms in (weight, weight * times)
+            )
+            columns = {"class": classes.dictionary, "feature": [name] * len(count)}
+            part = pa.table({**columns, "count": count, "total": total})
+            parts.append(part.filter(pa.array(count > 0.0)))
+        return self.merge(parts)
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        grouped = pa.concat_tables(tables).group_by(["class", "feature"], use_threads=False)
+        merged = grouped.aggregate([("count", "sum"), ("total", "sum")])
+        merged = merged.rename_columns(["class", "feature", "count", "total"])
+        return merged.sort_by([("class", "ascending"), ("feature", "ascending")])
+
+    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        names = self.features.names
+        sums = np.zeros((2, len(classes), len(names)))
+        rows = label_codes(statistics["class"], classes)
+        columns = label_codes(statistics["feature"], pa.array(names))
+        for sum_, name in zip(sums, ("count", "total"), strict=True):
+            sum_[rows, columns] = statistics[name].to_numpy()
+        if not (sums[1] + self.sum).all():
+            raise pc.DataError("a class has no time above 0; drop it, or leave the column out.")
+        rate = (sums[0] + self.rows) / (sums[1] + self.sum)
+        repeat = np.repeat(np.arange(len(classes)), len(names))
+        parameters = pa.table(
+            {
+                "class": classes.take(pa.array(repeat)),
+                "feature": names * len(classes),
+                "rate": rate.ravel(),
+            }
+        )
+        return with_notes(parameters, features=names)
+
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> pc.Likelihood:
+        return FrozenLikelihood(parameters, classes)
+
+
+class FrozenLikelihood:
+    """Σⱼ log λ_cj − λ_cj xⱼ, over the features that are there."""
+
+    normalised = True
+
+    def __init__(self, parameters: pa.Table, classes: pa.Array) -> None:
+        self.features = notes_of(parameters)["features"]
+        self.rate = np.empty((len(classes), len(self.features)))
+        codes = label_codes(parameters["class"], classes)
+        columns = label_codes(parameters["feature"], pa.array(self.features))
+        self.rate[codes, columns] = parameters["rate"].to_numpy()
+
+    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        result = np.zeros((batch.num_rows, len(self.rate)))
+        for column, times in enumerate(numeric_matrix(batch, self.features)):
+            rate = self.rate[:, column]
+            with np.errstate(over="ignore"):
+                log_density = np.log(rate) - rate * times[:, None]
+            log_density[times < 0.0] = -np.inf
+            result += np.where(np.isnan(times)[:, None], 0.0, log_density)
+        return result
+
+
+def open_lines(ref: pc.TableRef) -> Any:
+    """A table of JSON lines."""
+    return pc.open_table(pyarrow.json.read_json(ref.uri))
+
+
+@pc.hookimpl
+def probclass_estimators() -> Iterable[pc.EstimatorPlugin]:
+    """Registers `Frozen`, by position as the first fields stood."""
+    yield pc.EstimatorPlugin("frozen", Frozen, "exponential times", 1, pc.Traits(False, True))
+
+
+@pc.hookimpl
+def probclass_table_formats() -> Iterable[pc.TableFormat]:
+    """Registers JSON lines."""
+    yield pc.TableFormat(
+        name="jsonl",
+        summary="JSON lines, read whole",
+        recognises=lambda ref: ref.uri.endswith(".jsonl"),
+        open=open_lines,
+    )
