@@ -17,7 +17,6 @@ import pyarrow as pa
 from probclass_core.arrays import MISSING, FloatArray, weight_vector
 from probclass_core.calibration import METHODS, HeldOut, fit_calibration
 from probclass_core.density_quantiles import LogDensities
-from probclass_core.engines.local import ordered_map
 from probclass_core.errors import DataError, SpecError, one_of
 from probclass_core.evaluation import true_classes
 from probclass_core.model import Model
@@ -25,6 +24,7 @@ from probclass_core.pipeline import Progress, RowCounter, origin
 from probclass_core.posterior import Posterior
 from probclass_core.tables import open_table
 from probclass_core.tables.filters import Where
+from probclass_core.threads import ordered_map
 
 Result = TypeVar("Result")
 

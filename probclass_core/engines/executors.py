@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from probclass_core.engine import Item, Result
-from probclass_core.engines.local import available_processors
 from probclass_core.engines.shipping import answer_of, packed, settled
 from probclass_core.errors import TableError
+from probclass_core.threads import available_processors
 
 
 @dataclass

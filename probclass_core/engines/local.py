@@ -1,20 +1,12 @@
-"""Map over threads: results in the order of the items, a bounded number under way."""
+"""Threads of this process, the engine that needs nothing."""
 
 from __future__ import annotations
 
-import functools
-import os
-import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import chain, islice
-
-from threadpoolctl import ThreadpoolController
 
 from probclass_core.engine import Item, Result
+from probclass_core.threads import ordered_map
 
 
 @dataclass(frozen=True)
@@ -31,63 +23,3 @@ class Threads:
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """See `ordered_map`."""
         return ordered_map(work, items, self.workers)
-
-
-def ordered_map(
-    work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None
-) -> Iterator[Result]:
-    """``work`` of every item, in order, however the items finish.
-
-    At most two items per worker are under way or waiting, so memory does not grow with the number
-    of items. Linear algebra inside a worker runs on one thread: the workers are the parallelism,
-    and its rounding must not depend on how many there are.
-
-    Args:
-        work: called in worker threads; what it raises is raised here.
-        items: drawn in this thread, no faster than they are used.
-        workers: threads; by default, the processors this process may use. 1 means this thread.
-    """
-    workers = available_processors() if workers is None else workers
-    items = iter(items)
-    first = list(islice(items, 2))
-    items = chain(first, items)
-    with one_thread_each():
-        if workers <= 1 or len(first) < 2:
-            yield from map(work, items)
-            return
-        pool = ThreadPoolExecutor(workers, thread_name_prefix="probclass")
-        under_way: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                under_way.append(pool.submit(work, item))
-                if len(under_way) >= 2 * workers:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
-        finally:
-            for future in under_way:
-                future.cancel()
-            pool.shutdown(wait=True)
-
-
-def one_thread_each() -> AbstractContextManager[object]:
-    """Linear algebra of this process on one thread."""
-    controller = _linear_algebra("scipy.linalg" in sys.modules)
-    limited: AbstractContextManager[object] = controller.limit(limits=1, user_api="blas")
-    return limited
-
-
-def available_processors() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-@functools.cache
-def _linear_algebra(with_scipy: bool) -> ThreadpoolController:
-    """The libraries loaded so far; looked up again once SciPy has brought its own.
-
-    A look takes milliseconds, as long as a whole fit of a small table.
-    """
-    return ThreadpoolController()

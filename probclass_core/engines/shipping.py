@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import probclass_core
-from probclass_core.engines.local import one_thread_each
 from probclass_core.errors import (
     DataError,
     NotSupportedError,
@@ -22,6 +21,7 @@ from probclass_core.errors import (
     SpecError,
     TableError,
 )
+from probclass_core.threads import one_thread_each
 
 TRIES = 3
 """How often an item is tried before it is given up."""

@@ -19,9 +19,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from probclass_core.engine import Item, Result
-from probclass_core.engines.local import available_processors, ordered_map
 from probclass_core.engines.shipping import answer_of, packed, settled
 from probclass_core.errors import NotSupportedError
+from probclass_core.threads import available_processors, ordered_map
 
 _JOBS_AT_ONCE = 2
 """While one job waits for its last task, the next has begun."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +39,9 @@ from probclass_core.estimator import (
     require_types,
     with_notes,
 )
+from probclass_core.estimators.neighbours import NearestByProducts
 from probclass_core.hookspecs import hookimpl
+from probclass_core.threads import ordered_map
 
 __all__ = ["PROBCLASS_API", "KnnDensity", "log_ball_volume", "probclass_estimators"]
 
@@ -48,6 +50,12 @@ _LARGEST = float(np.finfo(np.float64).max)
 _NEEDS_SCALE = ("mahalanobis", "seuclidean")
 _BLOCK_CELLS = 4_000_000
 """Numbers held at once by a search: 32 MB."""
+
+_ROWS_AT_ONCE = 512
+"""Rows that one thread searches for before it takes the next."""
+
+_MANY_DIMENSIONS = 9
+"""From here on a tree visits most of its leaves, and matrix products are faster."""
 
 
 class KnnDensity(LikelihoodEstimator):
@@ -238,7 +246,7 @@ class _Reference:
         from scipy.spatial import cKDTree
 
         self.points = points
-        # One more row without count: the tree answers it where it finds no neighbour.
+        # One more row without count: a search answers it where it finds no neighbour.
         self.counts = np.vstack([counts, np.zeros(counts.shape[1])])
         self.per_point = self.counts.sum(axis=1)
         self.per_class = counts.sum(axis=0)
@@ -246,12 +254,16 @@ class _Reference:
         self.enough = min(k, self.per_point.sum()) * (1.0 - 1e-12)
         self.norm = norm
         self.metric = metric
-        self.tree = None
+        self.nearest: Callable[[FloatArray, int], tuple[FloatArray, IntArray]] | None = None
         if norm is not None and len(points):
             # Distances take p-th powers: in units of the spread these stay within float64. A unit
             # that is a power of two rounds nothing.
             self.exponent = int(np.frexp(np.ptp(0.5 * points, axis=0).max())[1])
-            self.tree = cKDTree(self._in_units(points))
+            scaled = self._in_units(points)
+            if norm == 2.0 and points.shape[1] >= _MANY_DIMENSIONS:
+                self.nearest = NearestByProducts(scaled).query
+            else:
+                self.nearest = functools.partial(cKDTree(scaled).query, p=norm)
 
     def log_likelihood(self, rows: FloatArray) -> FloatArray:
         """``(n, d)`` to ``(n, k)``; −inf for a class with no point in the ball."""
@@ -267,31 +279,37 @@ class _Reference:
 
     def balls(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``(n, d)`` to the counts by class in the ball around each ``(n, k)``, and its radius."""
-        if self.tree is None:
+        starts = range(0, max(len(rows), 1), _ROWS_AT_ONCE)
+        parts = ordered_map(lambda start: self._balls(rows[start : start + _ROWS_AT_ONCE]), starts)
+        inside, radius = zip(*parts, strict=True)
+        return np.concatenate(inside), np.concatenate(radius)
+
+    def _balls(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.nearest is None:
             return self._by_force(rows)
-        inside, radius = self._by_tree(self._in_units(rows), math.ceil(self.enough) + 1)
+        inside, radius = self._by_search(self._in_units(rows), math.ceil(self.enough) + 1)
         with np.errstate(over="ignore"):
             return inside, np.ldexp(radius, self.exponent)
 
     def _in_units(self, values: FloatArray) -> FloatArray:
-        """Coordinates for the tree, which takes finite ones only."""
+        """Coordinates for the search, which takes finite ones only."""
         with np.errstate(over="ignore"):
             return np.clip(np.ldexp(values, -self.exponent), -_LARGEST, _LARGEST)
 
-    def _by_tree(self, rows: FloatArray, asked: int) -> tuple[FloatArray, FloatArray]:
+    def _by_search(self, rows: FloatArray, asked: int) -> tuple[FloatArray, FloatArray]:
         """Counts by class in each ball ``(n, k)``, and its radius ``(n,)``.
 
         ``asked`` neighbours are fetched first; rows whose ball may hold more are searched again
         for twice as many.
         """
-        assert self.tree is not None
+        assert self.nearest is not None
         asked = min(asked, len(self.points))
         inside = np.empty((len(rows), len(self.per_class)))
         radius = np.empty(len(rows))
         step = max(1, _BLOCK_CELLS // (asked * len(self.per_class)))
         for start in range(0, len(rows), step):
             block = slice(start, start + step)
-            distance, found = self.tree.query(rows[block], k=asked, p=self.norm)
+            distance, found = self.nearest(rows[block], asked)
             distance, found = distance.reshape(-1, asked), found.reshape(-1, asked)
             reached = np.cumsum(self.per_point[found], axis=1) >= self.enough
             edge = np.take_along_axis(distance, np.argmax(reached, axis=1)[:, None], axis=1)
@@ -302,11 +320,11 @@ class _Reference:
             sure = reached.any(axis=1) & (distance[:, -1] > edge[:, 0])
             if asked < len(self.points) and not sure.all():
                 again = start + np.flatnonzero(~sure)
-                inside[again], radius[again] = self._by_tree(rows[again], 2 * asked)
+                inside[again], radius[again] = self._by_search(rows[again], 2 * asked)
         return inside, radius
 
     def _by_force(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """As `_by_tree`, by every distance, for metrics that no tree knows."""
+        """As `_by_search`, by every distance, for metrics that no tree knows."""
         from scipy.spatial.distance import cdist
 
         inside = np.empty((len(rows), len(self.per_class)))
