@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATURES
 
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, one_of
 from probclass_core.storage import Storage, one_line
 from probclass_core.table_format import TableRef
 from probclass_core.tables.dataset import DatasetTable
@@ -25,13 +26,7 @@ def delta_table(ref: TableRef) -> DatasetTable:
     """
     with said_by_delta(ref):
         table = opened(ref)
-        try:
-            dataset = table.to_pyarrow_dataset()
-        except DeltaProtocolError as error:
-            raise TableError(
-                f"{ref.uri} uses features that cannot be read here: {one_line(error)}; write it "
-                "out without them (for deletion vectors: optimize or purge the table)."
-            ) from error
+        dataset = table.to_pyarrow_dataset()
         return DatasetTable(
             dataset,
             uri=ref.uri,
@@ -42,10 +37,25 @@ def delta_table(ref: TableRef) -> DatasetTable:
 
 
 def opened(ref: TableRef) -> DeltaTable:
-    """The Delta table itself; to be called within `said_by_delta`."""
+    """The Delta table itself; to be called within `said_by_delta`.
+
+    Raises:
+        TableError: it uses what cannot be read, and so not be written either.
+    """
     table = DeltaTable(ref.uri, version=ref.version, storage_options=dict(ref.options) or None)
     if ref.timestamp is not None:
         table.load_as_version(ref.timestamp)
+    protocol = table.protocol()
+    needed = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES
+    if protocol.min_reader_version > MAX_SUPPORTED_READER_VERSION:
+        needed.add(f"reader version {protocol.min_reader_version}")
+    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        needed.add("columnMapping")
+    if needed:
+        raise TableError(
+            f"{ref.uri} uses {one_of(needed)}, which cannot be read or written here; write the "
+            "table out without it (for deletion vectors: purge it, and drop the feature)."
+        )
     return table
 
 

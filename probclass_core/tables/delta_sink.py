@@ -19,7 +19,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyarrow.fs import FileSystem, PyFileSystem
 
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, one_of
 from probclass_core.spec import category_text
 from probclass_core.storage import one_line
 from probclass_core.tables.delta import opened, said_by_delta
@@ -28,6 +28,8 @@ from probclass_core.tables.lasting import lasting_schema
 from probclass_core.tables.log_sink import LogSink, NewFile
 from probclass_core.tables.parquet_file import COMMIT_KEY
 
+_CONSTRAINT = "delta.constraints."
+
 
 class DeltaSink(LogSink[DeltaTable]):
     """Where one partition (or a whole unpartitioned Delta table) is to stand."""
@@ -35,9 +37,22 @@ class DeltaSink(LogSink[DeltaTable]):
     def table(self) -> DeltaTable | None:
         with said_by_delta(self.ref):
             try:
-                return opened(self.ref)
+                table = opened(self.ref)
             except TableNotFoundError:
                 return None
+        rules = [key for key in table.metadata().configuration if key.startswith(_CONSTRAINT)]
+        rules += [
+            f"{column.name}: {key}"
+            for column in table.schema().fields
+            for key in column.metadata
+            if key.startswith("delta.")
+        ]
+        if rules:
+            raise TableError(
+                f"{self.uri} has rules for its rows that cannot be checked here: {one_of(rules)}; "
+                "drop them, or write another table."
+            )
+        return table
 
     def partition_columns(self, table: DeltaTable) -> list[str]:
         return list(table.metadata().partition_columns)
@@ -87,6 +102,8 @@ class DeltaSink(LogSink[DeltaTable]):
     ) -> bool:
         added = self._added(file, footer.num_rows)
         record = {COMMIT_KEY: json.dumps(dict(commit), sort_keys=True)}
+        if table is not None and not more and self.standing_files(table):
+            self._refuse_append_only(table)
         # Whether to try again is for the caller to say, who looks at the partition first.
         properties = CommitProperties(custom_metadata=record, max_commit_retries=0)
         try:
@@ -118,6 +135,13 @@ class DeltaSink(LogSink[DeltaTable]):
                 f"cannot write {self.place}: {one_line(error)}; what stood there is unchanged."
             ) from error
         return True
+
+    def _refuse_append_only(self, table: DeltaTable) -> None:
+        if table.metadata().configuration.get("delta.appendOnly") == "true":
+            raise TableError(
+                f"{self.place} stands in a table that is only added to (delta.appendOnly); score "
+                "with overwrite='append', or write another table."
+            )
 
     @cached_property
     def filesystem(self) -> PyFileSystem:

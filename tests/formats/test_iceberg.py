@@ -19,7 +19,15 @@ import pytest
 from iceberg_deletes import delete_rows
 from logged_lakes import IcebergLake, by_month, rows, spec
 from pyiceberg.manifest import DataFileContent, FileFormat
-from pyiceberg.transforms import MonthTransform
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    TruncateTransform,
+    VoidTransform,
+)
 from pyiceberg.types import DoubleType, LongType, StringType
 
 import probclass_core as pc
@@ -266,6 +274,52 @@ def test_other_kinds_of_partitions_are_read_and_not_replaced(lake: IcebergLake) 
     assert (len(february.fragments), february.rows) == (1, 20)
     with pytest.raises(pc.TableError, match=r"partitioned by month of 'time'; only partitions of"):
         pc.score(model, rows("2014-01"), lake.ref("timed"), partition={"month": "2014-01"})
+
+
+TRANSFORMED: dict[str, list[tuple[str, Transform[Any, Any]]]] = {
+    "a hash": [("x", BucketTransform(4))],
+    "a hash within a month": [("month", IdentityTransform()), ("id", BucketTransform(4))],
+    "beginnings of text": [("kind", TruncateTransform(1))],
+    "beginnings of text within a month": [
+        ("month", IdentityTransform()),
+        ("kind", TruncateTransform(1)),
+    ],
+    "a day": [("time", DayTransform())],
+    "a month and a day": [("month", IdentityTransform()), ("time", DayTransform())],
+    "nothing any more": [("month", VoidTransform())],
+}
+
+
+@pytest.mark.parametrize("overwrite", ["partition", "append"])
+@pytest.mark.parametrize("by", TRANSFORMED)
+def test_a_table_by_what_no_value_tells_is_not_written(
+    lake: IcebergLake, by: str, overwrite: Any
+) -> None:
+    rest = {
+        "id": pa.array(range(40)),
+        "time": pa.array([dt.datetime(2014, 1, day % 2 + 1) for day in range(40)]),
+    }
+    full = rows("2014-01")
+    for name, column in rest.items():
+        full = full.append_column(name, column)
+    pq.write_table(full, lake.root / "full.parquet")
+    model = pc.fit(full, spec())
+    pc.score(model, full, lake.ref("made"), partition={"month": "2014-01"})
+    lake.write("made too", lake.read("made").slice(0, 0), [])
+    table = lake.table("made too")
+    changes = [(name.replace("x", "id"), transform) for name, transform in TRANSFORMED[by]]
+    with table.update_spec() as change:
+        for name, transform in changes:
+            change.add_field(name, transform)
+    before = lake.table("made too").metadata
+    for partition in ({"month": "2014-01"}, {"kind": "p"}, None):
+        with pytest.raises(pc.TableError, match=r"only partitions of whole values|names none"):
+            pc.score(
+                *(model, lake.root / "full.parquet", lake.ref("made too")),
+                partition=partition,
+                overwrite=overwrite,
+            )
+    assert lake.table("made too").metadata == before
 
 
 def test_files_of_an_earlier_partitioning_are_read_and_not_replaced(lake: IcebergLake) -> None:
