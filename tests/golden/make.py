@@ -1,0 +1,159 @@
+"""Models as this release writes them, and what they say of rows: `make golden` keeps them for good.
+
+A release is written once, into a folder of its name, and never again: what it holds must be read by
+every later one. The rows are made up here, so that each estimator meets nulls and unseen values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import probclass_core as pc
+from probclass_core.bundle import to_ipc
+from probclass_core.plugins import BUILT_IN
+
+RULES: Mapping[str, pc.DecisionRule] = {
+    "costs": pc.DecisionRule(costs={"low": {"high": 5.0}, "high": {"low": 0.5}}),
+    "least": pc.DecisionRule(min_probability=0.6),
+    "usual": pc.DecisionRule(min_density_quantile=0.1),
+}
+"""Decisions that are kept beside the predictions; the last needs quantiles of the density."""
+
+NUMBERS, WORDS = ["x", "y"], ["u", "v"]
+BLOCKS: Mapping[str, list[pc.Block]] = {
+    "gaussian_diagonal": [pc.Block("gaussian_diagonal", NUMBERS)],
+    "gaussian_diagonal_predictive": [pc.Block("gaussian_diagonal", NUMBERS, predictive=True)],
+    "gaussian_full": [pc.Block("gaussian_full", NUMBERS, ridge=1e-6)],
+    "gaussian_shared": [pc.Block("gaussian_shared", NUMBERS)],
+    "categorical": [pc.Block("categorical", WORDS, domain={"u": ["p", "q", "r", "s"]})],
+    "categorical_joint": [pc.Block("categorical_joint", WORDS)],
+    "discretized": [pc.Block("discretized", NUMBERS, method="frequency", bins=4)],
+    "bernoulli": [pc.Block("bernoulli", ["text"])],
+    "multinomial": [pc.Block("multinomial", ["text"])],
+    "poisson": [pc.Block("poisson", ["i"], pseudo_rows=2.0)],
+    "knn_density": [pc.Block("knn_density", NUMBERS, k=7)],
+    "mixed": [pc.Block("gaussian_full", NUMBERS), pc.Block("categorical", WORDS)],
+}
+
+
+def rows() -> pa.Table:
+    """Rows of three classes, of which one in eight lacks a feature."""
+    rng = np.random.default_rng(20260101)
+    size = 72
+    kind = rng.integers(0, 3, size)
+    lacks = rng.random((5, size)) < 0.125
+    documents = [
+        [["rain", "wind", "sun"][word] for word in rng.integers(0, 2, 3) + (one == 2)]
+        for one in kind
+    ]
+    columns = {
+        "x": np.round(rng.normal(kind, 1.0), 3),
+        "y": np.round(rng.normal(-2.0 * kind, 1.5), 3),
+        "u": np.array(["p", "q", "r"])[(kind + (rng.random(size) < 0.3)) % 3],
+        "v": np.array(["yes", "no"])[(kind + rng.integers(0, 2, size)) % 2],
+        "i": rng.poisson(1.0 + 2.0 * kind),
+    }
+    table = pa.table({name: pa.array(column) for name, column in columns.items()})
+    table = pa.table(
+        {
+            **{
+                name: pa.array(table[name].to_pylist(), table[name].type, mask=lacking)
+                for name, lacking in zip(columns, lacks, strict=True)
+            },
+            "text": pa.array(documents, pa.list_(pa.string())),
+            "kind": np.array(["low", "middle", "high"])[kind],
+            "weight": rng.integers(1, 4, size).astype(float),
+        }
+    )
+    unseen = pa.Table.from_pylist(
+        [
+            {
+                "x": 40.0,
+                "y": 3.0,
+                "u": "never",
+                "v": None,
+                "i": 30,
+                "text": ["snow"],
+                "weight": 0.0,
+            },
+            {"x": None, "y": None, "u": None, "v": None, "i": None, "text": None, "weight": 0.0},
+        ],
+        schema=table.schema,
+    )
+    return pa.concat_tables([table, unseen]).combine_chunks()
+
+
+def models(table: pa.Table) -> dict[str, pc.Model]:
+    """A model of every built-in estimator, and those that something was measured of."""
+    found = {
+        name: pc.fit(table, pc.ModelSpec("kind", blocks, weight="weight"))
+        for name, blocks in BLOCKS.items()
+    }
+    mixed = found["mixed"]
+    return {
+        **found,
+        "uniform_prior": mixed.with_prior("uniform"),
+        "calibrated_temperature": pc.calibrate(mixed, table, method="temperature"),
+        "calibrated_isotonic": pc.calibrate(mixed, table, method="isotonic"),
+        "density_quantiles": pc.with_density_quantiles(mixed, table),
+    }
+
+
+def said(model: pc.Model, table: pa.Table) -> pa.Table:
+    """What a model says of rows: joint, posterior, density, prediction, and decisions."""
+    columns: dict[str, pa.Array] = {
+        "joint": pa.array(list(model.joint_log_likelihood(table)), pa.list_(pa.float64())),
+        "posterior": pa.array(list(model.predict_proba(table)), pa.list_(pa.float64())),
+        "log_density": pa.array(model.score_samples(table)),
+        "prediction": model.predict(table),
+    }
+    for name, rule in RULES.items():
+        if rule.min_density_quantile is None or model.density_quantiles is not None:
+            columns[name] = model.predict(table, decision=rule)
+    return pa.table(columns)
+
+
+def write(folder: Path) -> None:
+    """Rows, models, and what they say, for good."""
+    table = rows()
+    store = pc.ModelStore(folder / "models")
+    made = models(table)
+    used = {block.estimator for model in made.values() for block in model.spec.blocks}
+    family = "probclass_core.estimators."
+    missing = {one.removeprefix(family) for one in BUILT_IN if one.startswith(family)} - used
+    if missing:
+        raise SystemExit(
+            f"no golden model has the estimators {sorted(missing)}: add them to BLOCKS."
+        )
+    (folder / "said").mkdir(parents=True)
+    (folder / "rows.arrow").write_bytes(to_ipc(table))
+    for name, model in made.items():
+        model = dataclasses.replace(model, training={"rows": table.num_rows})
+        store.save(model, name)
+        (folder / "said" / f"{name}.arrow").write_bytes(to_ipc(said(model, table)))
+    release = {"release": pc.__version__, "models": sorted(made), "estimators": sorted(used)}
+    (folder / "release.json").write_text(json.dumps(release, indent=2) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--into", type=Path, default=Path(__file__).parent, metavar="DIR")
+    folder = parser.parse_args().into / pc.__version__
+    if folder.exists():
+        sys.exit(
+            f"{folder} is there: a release is kept as it was written; raise the version first."
+        )
+    write(folder)
+    sys.stdout.write(f"{folder}: keep it with the release\n")
+
+
+if __name__ == "__main__":
+    main()

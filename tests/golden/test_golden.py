@@ -1,0 +1,181 @@
+"""Models of every release are read by this one and say what they said when they were made."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+import probclass_core as pc
+from probclass_core.bundle import from_ipc
+
+HERE = Path(__file__).parent
+RELEASES = sorted(path.parent.name for path in HERE.glob("*/release.json"))
+MODELS = [
+    (release, name)
+    for release in RELEASES
+    for name in json.loads((HERE / release / "release.json").read_text())["models"]
+]
+every_model = pytest.mark.parametrize(("release", "name"), MODELS)
+every_release = pytest.mark.parametrize("release", RELEASES)
+
+
+def rows(release: str) -> pa.Table:
+    return from_ipc((HERE / release / "rows.arrow").read_bytes())
+
+
+def load(release: str, name: str) -> pc.Model:
+    return pc.ModelStore(HERE / release / "models").load(name)
+
+
+def said(release: str, name: str) -> pa.Table:
+    return from_ipc((HERE / release / "said" / f"{name}.arrow").read_bytes())
+
+
+def matrix(column: pa.ChunkedArray) -> np.ndarray:
+    return np.array(column.to_pylist())
+
+
+@every_model
+def test_a_model_says_what_it_said_when_it_was_made(release: str, name: str) -> None:
+    model, table, before = load(release, name), rows(release), said(release, name)
+    close = {"rtol": 1e-9, "atol": 1e-12}
+    np.testing.assert_allclose(model.joint_log_likelihood(table), matrix(before["joint"]), **close)
+    np.testing.assert_allclose(model.predict_proba(table), matrix(before["posterior"]), **close)
+    np.testing.assert_allclose(model.score_samples(table), before["log_density"], **close)
+    rules: Mapping[str, pc.DecisionRule | str] = {
+        "prediction": "map",
+        "costs": pc.DecisionRule(costs={"low": {"high": 5.0}, "high": {"low": 0.5}}),
+        "least": pc.DecisionRule(min_probability=0.6),
+        "usual": pc.DecisionRule(min_density_quantile=0.1),
+    }
+    for column, rule in rules.items():
+        if column in before.column_names:
+            decided = model.predict(table, decision=rule).to_pylist()
+            assert decided == before[column].to_pylist()
+
+
+@every_model
+def test_a_model_has_the_name_and_the_tables_it_had(release: str, name: str) -> None:
+    """Its id is that of its folder, and saving it again, under this release, keeps the id."""
+    (folder,) = (HERE / release / "models" / name).iterdir()
+    model = load(release, name)
+    assert model.id == folder.name
+    tables = {path.stem for path in folder.glob("*.arrow")}
+    assert tables == set(model.to_bundle().tables)
+    for stem in tables:
+        stored = pa.ipc.open_file(pa.memory_map(str(folder / f"{stem}.arrow"))).read_all()
+        again = model.to_bundle().tables[stem]
+        assert stored.schema.equals(again.schema, check_metadata=True)
+        assert str(stored.to_pydict()) == str(again.to_pydict())  # as text, NaN equals NaN
+
+
+@every_release
+def test_a_release_kept_a_model_of_each_of_its_estimators(release: str) -> None:
+    kept = json.loads((HERE / release / "release.json").read_text())
+    found = {
+        block.estimator for name in kept["models"] for block in load(release, name).spec.blocks
+    }
+    assert found == set(kept["estimators"])
+
+
+def test_this_release_is_kept() -> None:
+    assert pc.__version__ in RELEASES, "make golden writes the models of a new release"
+
+
+def test_a_release_is_never_written_again(tmp_path: Path) -> None:
+    command = [sys.executable, str(HERE / "make.py"), "--into", str(HERE)]
+    before = {path: path.stat().st_mtime_ns for path in (HERE / pc.__version__).rglob("*")}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert "a release is kept as it was written" in ran.stderr
+    assert {path: path.stat().st_mtime_ns for path in (HERE / pc.__version__).rglob("*")} == before
+
+
+# From the tables alone, by formulas of others: nothing of probclass is asked.
+
+Log = Callable[[pa.Table, list[str], dict[str, object]], list[float]]
+
+
+def normals(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[float]:
+    cells = {(cell["class"], cell["feature"]): cell for cell in table.to_pylist()}
+    return [
+        sum(
+            float(stats.norm.logpdf(row[name], cell["mean"], np.sqrt(cell["variance"])))
+            for name in ("x", "y")
+            if row[name] is not None
+            for cell in [cells[label, name]]
+        )
+        for label in classes
+    ]
+
+
+def full_normals(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[float]:
+    seen = [place for place, name in enumerate(("x", "y")) if row[name] is not None]
+    if not seen:
+        return [0.0] * len(classes)
+    values = np.array([row["x"], row["y"]], dtype=float)[seen]
+    covariances = table["covariance"].combine_chunks()
+    tensors = getattr(covariances, "chunk", lambda _: covariances)(0).to_numpy_ndarray()
+    by_class = dict(zip(table["class"].to_pylist(), range(len(table)), strict=True))
+    found = []
+    for label in classes:
+        place = by_class[label]
+        mean = np.array(table["mean"][place].as_py())[seen]
+        covariance = tensors[place][np.ix_(seen, seen)]
+        found.append(float(stats.multivariate_normal.logpdf(values, mean, covariance)))
+    return found
+
+
+def masses(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[float] | None:
+    cells = {
+        (c["class"], c["feature"], c["value"]): c["log_probability"] for c in table.to_pylist()
+    }
+    names = [name for name in ("u", "v") if row[name] is not None]
+    if any((classes[0], name, row[name]) not in cells for name in names):
+        return None  # an unseen value is a matter of the options
+    return [sum(cells[label, name, row[name]] for name in names) for label in classes]
+
+
+def poissons(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[float]:
+    rates = dict(zip(table["class"].to_pylist(), table["rate"].to_pylist(), strict=True))
+    if row["i"] is None:
+        return [0.0] * len(classes)
+    return [float(stats.poisson.logpmf(row["i"], rates[label])) for label in classes]
+
+
+FORMULAS = {
+    "gaussian_diagonal": normals,
+    "gaussian_full": full_normals,
+    "gaussian_shared": full_normals,
+    "categorical": masses,
+    "poisson": poissons,
+}
+
+
+@every_release
+@pytest.mark.parametrize("name", FORMULAS)
+def test_scores_follow_from_the_tables_alone(release: str, name: str) -> None:
+    (folder,) = (HERE / release / "models" / name).iterdir()
+    tables = {
+        stem: pa.ipc.open_file(pa.memory_map(str(folder / f"{stem}.arrow"))).read_all()
+        for stem in ("priors", name)
+    }
+    classes = tables["priors"]["class"].to_pylist()
+    prior = np.log(tables["priors"]["prior"].to_numpy())
+    compared = 0
+    for row, joint in zip(
+        rows(release).to_pylist(), matrix(said(release, name)["joint"]), strict=True
+    ):
+        expected = FORMULAS[name](tables[name], classes, row)
+        if expected is not None:
+            np.testing.assert_allclose(joint, prior + np.array(expected), rtol=1e-9, atol=1e-9)
+            compared += 1
+    assert compared >= rows(release).num_rows - 1
