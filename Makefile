@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test servers faults celery lint format check bench site pictures wheel constraints clean
+.PHONY: help setup demo test servers faults celery image lint format check bench golden distributions site pictures wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ faults: setup ## Kill scorings at random and at every step, 200 and more for eac
 celery: setup ## Train and score on Celery, PostgreSQL and Redis, and kill a worker amid it
 	$(PYTHON) -m pytest tests/deployment
 
+image: ## Build docker/Dockerfile without a Docker daemon, and run the demo in the image; as root
+	docker/build.sh
+
 lint: setup ## Check style, types and the direction of imports
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -43,23 +46,22 @@ check: lint test ## lint and test
 bench: setup ## Measure speed and memory
 	$(PYTHON) -m benchmarks
 
+golden: setup ## Keep models of this release, with what they say, in tests/golden; once per release
+	$(PYTHON) tests/golden/make.py
+
+distributions: setup ## Build the plugins beside probclass, install them, and take them down the road
+	PYTHON=$(PYTHON) .ci/distributions
+
 site: setup ## Build the documentation as a site, into build/site, the notebooks run anew
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --config-file docs/site/mkdocs.yml
 
 pictures: setup ## Draw the pictures of docs/plots.md anew
 	$(PYTHON) tests/docs/draw.py
 
-wheel: setup ## Build the wheel, and fit a model with it in an environment without extras
+wheel: setup ## Build the sdist and the wheel into dist; the tests try them in fresh environments
 	rm -rf dist
-	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
-	$(PYTHON) -m venv dist/venv
-	dist/venv/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
-	dist/venv/bin/python -I -c '\
-	from importlib.util import find_spec; \
-	import probclass_core as pc; \
-	assert find_spec("probclass_airflow"); \
-	blocks = [pc.Block("knn_density", ["age"]), pc.Block("categorical", ["sex"])]; \
-	print("model", pc.fit("tests/data/adult_test.parquet", pc.ModelSpec("income", blocks)).id)'
+	$(PYTHON) -m build --outdir dist .
+	$(PYTHON) -m twine check --strict dist/*
 
 constraints: ## Resolve all dependencies anew and pin them in constraints.txt
 	rm -rf .venv-constraints
