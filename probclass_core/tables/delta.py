@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATURES
@@ -26,7 +30,7 @@ def delta_table(ref: TableRef) -> DatasetTable:
     """
     with said_by_delta(ref):
         table = opened(ref)
-        dataset = table.to_pyarrow_dataset()
+        dataset = _dataset(table)
         return DatasetTable(
             dataset,
             uri=ref.uri,
@@ -34,6 +38,47 @@ def delta_table(ref: TableRef) -> DatasetTable:
             partition_columns=list(table.metadata().partition_columns),
             version=table.version(),
         )
+
+
+def _dataset(table: DeltaTable) -> ds.Dataset:
+    """The library's, whose files are pruned by their bounds in the log, where it has them.
+
+    A file without bounds of a column, for the column came later or its writer left them out, would
+    be taken for one without rows as soon as a condition names the column.
+    """
+    dataset = table.to_pyarrow_dataset()
+    vague = _without_bounds(pa.table(table.get_add_actions(flatten=True)))
+    if not vague:
+        return dataset
+    names = table.metadata().partition_columns
+    pieces = []
+    for piece in dataset.get_fragments():
+        if unquote(piece.path) in vague:
+            known = _spelt_out(piece, names, dataset.schema)
+            piece = dataset.format.make_fragment(piece.path, piece.filesystem, known)
+        pieces.append(piece)
+    return ds.FileSystemDataset(pieces, dataset.schema, dataset.format, dataset.filesystem)
+
+
+def _without_bounds(actions: pa.Table) -> set[str]:
+    """Paths of the files that lack the least value of a column, and do not say it is all nulls."""
+    vague = pa.chunked_array([pa.repeat(pa.scalar(value=False), actions.num_rows)])
+    for name in actions.column_names:
+        if name.startswith("min."):
+            nulls = actions.column(f"null_count.{name.removeprefix('min.')}")
+            empty = pc.fill_null(pc.equal(nulls, actions["num_records"]), fill_value=False)
+            vague = pc.or_(vague, pc.and_not(pc.is_null(actions[name]), empty))
+    return {unquote(path) for path in actions["path"].filter(vague).to_pylist()}
+
+
+def _spelt_out(piece: ds.Fragment, names: Sequence[str], schema: pa.Schema) -> pc.Expression:
+    """What the partition says of a file's rows."""
+    keys = ds.get_partition_keys(piece.partition_expression)
+    whole = pc.scalar(value=True)
+    for name in names:
+        value = pa.scalar(keys[name], schema.field(name).type)
+        whole &= pc.field(name) == value if value.is_valid else pc.field(name).is_null()
+    return whole
 
 
 def opened(ref: TableRef) -> DeltaTable:

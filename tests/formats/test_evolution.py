@@ -1,0 +1,142 @@
+"""Columns that came later, moved or grew wider: found by their names, in every format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pac
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+from logged_lakes import IcebergLake
+from pyiceberg.types import DoubleType, LongType
+
+import probclass_core as pc
+
+FIRST = pa.table(
+    {
+        "kind": ["p", "q", "p", "q"],
+        "n": pa.array([1, 2, 3, 4], pa.int32()),
+        "x": pa.array([0.5, 1.5, 2.5, 3.5], pa.float32()),
+        "y": ["a", "a", "b", "b"],
+    }
+)
+LATER = pa.table(
+    {
+        "extra": [10.0, 20.0],
+        "y": ["a", "b"],
+        "x": [0.1, 4.1],
+        "n": pa.array([2**40, 5]),
+        "kind": ["p", "q"],
+    }
+)
+SAME_TYPES = LATER.set_column(2, "x", pa.array([0.1, 4.1], pa.float32())).set_column(
+    3, "n", pa.array([6, 5], pa.int32())
+)
+
+
+def parquet(root: Path) -> tuple[pc.TableRef, pa.Table]:
+    for month, part in (("2014-01", FIRST), ("2014-02", LATER)):
+        (root / "lake" / f"month={month}").mkdir(parents=True)
+        pq.write_table(part, root / "lake" / f"month={month}" / "rows.parquet")
+    return pc.TableRef(str(root / "lake")), LATER
+
+
+def in_store(root: Path) -> tuple[pc.TableRef, pa.Table]:
+    """As in a bucket."""
+    parquet(root)
+    fsspec.filesystem("memory").put(f"{root}/lake", f"/{root.name}/lake", recursive=True)
+    return pc.TableRef(f"memory://{root.name}/lake"), LATER
+
+
+def delta(root: Path) -> tuple[pc.TableRef, pa.Table]:
+    """Its types grow by a feature that is refused; see test_delta.py."""
+    for month, part in (("2014-01", FIRST), ("2014-02", SAME_TYPES)):
+        rows = part.append_column("month", pa.array([month] * part.num_rows))
+        how = {"mode": "append", "schema_mode": "merge"} if month == "2014-02" else {}
+        write_deltalake(str(root / "lake"), rows, partition_by=["month"], **how)
+    return pc.TableRef(str(root / "lake"), format="delta"), SAME_TYPES
+
+
+def iceberg(root: Path) -> tuple[pc.TableRef, pa.Table]:
+    lake = IcebergLake(root)
+    lake.write("lake", FIRST.append_column("month", pa.array(["2014-01"] * 4)), ["month"])
+    with lake.table("lake").update_schema() as change:
+        change.add_column("extra", DoubleType())
+        change.update_column("n", LongType())
+        change.update_column("x", DoubleType())
+        change.move_first("y")
+    later = LATER.append_column("month", pa.array(["2014-02"] * 2))
+    table = lake.table("lake")
+    table.append(later.select(table.schema().column_names))
+    return lake.ref("lake"), LATER
+
+
+KINDS: dict[str, Callable[[Path], tuple[pc.TableRef, pa.Table]]] = {
+    "parquet": parquet,
+    "store": in_store,
+    "delta": delta,
+    "iceberg": iceberg,
+}
+
+
+@pytest.fixture(params=KINDS)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[pc.TableRef, pa.Table]:
+    """A table, and the later of its two months as the table has it."""
+    return KINDS[request.param](tmp_path)
+
+
+def read(table: pc.TableRef, *columns: str, **rows: object) -> pa.Table:
+    plan = pc.open_table(table).plan(list(columns) or None, **rows)
+    return pa.Table.from_batches(plan.batches(), plan.schema)
+
+
+def test_all_rows_are_read_by_name(lake: tuple[pc.TableRef, pa.Table]) -> None:
+    ref, later = lake
+    whole = read(ref, "n", "x", "extra", "kind", "y", "month")
+    assert whole["n"].to_pylist() == [1, 2, 3, 4, *later["n"].to_pylist()]
+    x = pa.chunked_array([FIRST["x"].cast(pa.float64()).chunk(0), later["x"].chunk(0).cast("f8")])
+    assert whole["x"].cast(pa.float64()).to_pylist() == x.to_pylist()
+    assert whole["extra"].to_pylist() == [None] * 4 + [10.0, 20.0]
+    assert whole["kind"].to_pylist() == ["p", "q", "p", "q", "p", "q"]
+    assert whole["month"].to_pylist() == ["2014-01"] * 4 + ["2014-02"] * 2
+    assert set(pc.open_table(ref).schema.names) == {*LATER.column_names, "month"}
+    # The older month alone has the column that came later, too: as nulls.
+    january = read(ref, "extra", "n", partition={"month": "2014-01"})
+    assert january["extra"].null_count == january.num_rows == 4
+
+
+def test_conditions_on_them_are_met(lake: tuple[pc.TableRef, pa.Table]) -> None:
+    ref, _ = lake
+    assert read(ref, "kind", where=[("extra", ">", 15.0)])["kind"].to_pylist() == ["q"]
+    assert read(ref, "x", where=[("extra", "==", None)]).num_rows == 4
+    assert read(ref, "n", where=[("n", ">", 3)]).num_rows == 3
+    assert read(ref, "n", where=[("x", ">", 1.25)]).num_rows == 4
+    assert read(ref, "n", where=pac.field("x") > 1.25).num_rows == 4
+
+
+def test_a_model_of_them_is_that_of_the_same_rows_in_memory(
+    lake: tuple[pc.TableRef, pa.Table], tmp_path: Path
+) -> None:
+    ref, later = lake
+    blocks = [
+        pc.Block("gaussian_diagonal", ["n", "x", "extra"]),
+        pc.Block("categorical", ["kind"]),
+    ]
+    spec = pc.ModelSpec("y", blocks)
+    parts = [
+        part.set_column(part.column_names.index("x"), "x", part["x"].cast("f8"))
+        for part in (FIRST, later)
+    ]
+    together = pa.concat_tables(parts, promote_options="permissive")
+    ours, theirs = pc.fit(ref, spec), pc.fit(together, spec)
+    probability = ours.predict_proba(together)
+    np.testing.assert_allclose(probability, theirs.predict_proba(together), rtol=1e-12)
+    report = pc.score(ours, ref, tmp_path / "scored")
+    assert (report.rows, len(report.partitions)) == (6, 2)
+    scored = read(pc.TableRef(str(tmp_path / "scored")), "extra", "prediction")
+    assert scored["extra"].to_pylist() == [None] * 4 + [10.0, 20.0]
