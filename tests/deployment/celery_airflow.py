@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import psutil
 from probclass_airflow.demo.local_airflow import DemoError, LocalAirflow
 
 SECONDS_FOR_A_RUN = 120.0
+HEALTH = Path(__file__).parents[2] / "docker" / "health"
 
 
 class CeleryAirflow(LocalAirflow):
@@ -35,7 +39,7 @@ class CeleryAirflow(LocalAirflow):
             "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__VISIBILITY_TIMEOUT": "10",
             "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
-            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "8",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "12",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "1",
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
         }
@@ -44,6 +48,19 @@ class CeleryAirflow(LocalAirflow):
     def start_worker(self, name: str) -> None:
         """Start a Celery worker of one process for tasks."""
         self._start(name, ["celery", "worker", "--celery-hostname", name, "--skip-serve-logs"])
+
+    def complaint(self, *part: str) -> str:
+        """What a container's health check has against a part; nothing if it is well."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        checked = subprocess.run(
+            [HEALTH, *part],
+            env={**self._environment, "PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return checked.stdout if checked.returncode else ""
 
     def worker_of(self, pid: int) -> str:
         """The worker that a task's process belongs to."""

@@ -10,7 +10,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.dataset as ds
 from celery_airflow import CeleryAirflow
-from servers import postgres, redis
+from postgres_and_redis import postgres, redis
 
 import probclass_core as pc
 from probclass_core.demo.lake import lay_out
@@ -54,9 +54,13 @@ def test_a_run_survives_the_death_of_a_worker(tmp_path: Path) -> None:
             airflow.start_worker(name)
         run_id = airflow.trigger("air_cycle")
         held = pid_in(home / "held")
-        airflow.kill(airflow.worker_of(held))
+        worker = airflow.worker_of(held)
+        for part in (["api-server"], ["scheduler"], ["worker", worker]):
+            assert airflow.complaint(*part) == ""
+        airflow.kill(worker)
         assert not psutil.pid_exists(held)
         state, tasks = airflow.ended("air_cycle", run_id)
+        assert "No nodes replied" in airflow.complaint("worker", worker)
     assert state == "success"
     assert sorted(task["try_number"] for task in tasks) == [1, 1, 1, 1, 2]
 

@@ -1,6 +1,6 @@
 """The demonstration behind ``make demo``: both DAGs on real months, in a real Airflow.
 
-It runs in a checkout, whose `dags/` and `plugins/` it hands to an Airflow of its own.
+It hands `dags/` and `plugins/` of a checkout, or of an installed Airflow, to an Airflow of its own.
 
 Reading map:
     __main__: the demonstration as a story.

@@ -1,6 +1,7 @@
 """Run the air-quality DAGs over some months in an Airflow of its own, and show what came of it.
 
 python -m probclass_airflow.demo [--first 2014-01] [--months 12] [--output demo-output]
+                                   [--dags dags]
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def main() -> int:
         with _alone_in(output):
             lake = lay_out(output / "lake")
             console.print(f"Five years of Beijing's air, by month: [cyan]{shown(lake)}[/]")
-            found = _run_dags(console, output, months)
+            found = _run_dags(console, output, arguments.dags.resolve(), months)
             show(console, found, output)
     except (DemoError, pc.ProbClassError, OSError) as error:
         message = escape(str(error))
@@ -56,7 +57,7 @@ def main() -> int:
     return 0
 
 
-def _run_dags(console: Console, output: Path, months: list[date]) -> list[Result]:
+def _run_dags(console: Console, output: Path, dags: Path, months: list[date]) -> list[Result]:
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -67,8 +68,8 @@ def _run_dags(console: Console, output: Path, months: list[date]) -> list[Result
     )
     with LocalAirflow(
         home=output / "airflow",
-        dags=ROOT / "dags",
-        plugins=ROOT / "plugins",
+        dags=dags,
+        plugins=dags.parent / "plugins",
         environment={"PROBCLASS_HOME": str(output)},
     ) as airflow:
         with console.status("Airflow is starting (SQLite, LocalExecutor)"):
@@ -93,6 +94,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--first", type=_month, default="2014-01", help="first month to score")
     parser.add_argument("--months", type=int, default=12, help="how many months (at least 1)")
     parser.add_argument("--output", type=Path, default=ROOT / "demo-output", help="directory")
+    parser.add_argument(
+        "--dags", type=Path, default=ROOT / "dags", help="DAG folder, with plugins/ beside it"
+    )
     arguments = parser.parse_args()
     first, last = date(2011, 1, 1), date(2014, 12, 1)
     if not (

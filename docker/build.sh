@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Build the image with neither a Docker daemon nor a registry of images, and run the demo in it.
+#
+#   docker/build.sh [ARCHIVE]      as root; needs buildah, debootstrap, python3
+#
+# The base is Debian's own packages, put together here; the rest is docker/Dockerfile as it is. The
+# image is written to ARCHIVE for `docker load`, if that is given. PROBCLASS_IMAGES names a directory
+# to keep images in, whose base is used again; by default they go when the script ends.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+archive=${1:-}
+scratch=$(mktemp -d)
+images=${PROBCLASS_IMAGES:-$scratch/images}
+trap 'buildah rm --all > /dev/null; rm -rf "$scratch"' EXIT
+
+quietly() { "$@" > "$scratch/log" 2>&1 || { tail -40 "$scratch/log" >&2; exit 1; }; }
+
+# No overlay file system, no namespaces: what any container and any CI machine can do.
+export BUILDAH_ISOLATION=chroot
+buildah() { command buildah --storage-driver vfs --root "$images" --runroot "$scratch/run" "$@"; }
+
+# A pip within the build knows nothing of this machine's indexes and certificates. Its settings go
+# in as a file, and each path that they name is mounted where it lies.
+pip_settings() {
+  python3 - "$scratch/pip.conf" << 'PYTHON'
+import ast, os, subprocess, sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+listed = subprocess.run(
+    [sys.executable, "-m", "pip", "config", "list"], capture_output=True, check=True, text=True
+).stdout.splitlines()
+settings = {}
+# The environment's come last, for pip heeds them most.
+for line in sorted(listed, key=lambda line: line.startswith(":env:")):
+    name, _, value = line.partition("=")
+    settings[name.rpartition(".")[2]] = ast.literal_eval(value).split()
+lines = [f"{key} = " + "\n  ".join(values) for key, values in settings.items()]
+Path(sys.argv[1]).write_text("\n".join(["[global]", *lines, ""]))
+for value in sum(settings.values(), []):
+    path = value
+    if value.startswith("file:"):  # an index, whose pages point to files beside it
+        path = os.path.dirname(unquote(urlsplit(value).path).rstrip("/"))
+    if os.path.isabs(path) and os.path.exists(path):
+        print(f"--volume={path}:{path}:ro")
+PYTHON
+  echo "--volume=$scratch/pip.conf:/etc/pip.conf:ro"
+}
+
+if ! buildah inspect --type image probclass-base > /dev/null 2>&1; then
+  echo "The base image: a minimal Debian with Python"
+  base=$(buildah from scratch)
+  root=$(buildah mount "$base")
+  quietly debootstrap --variant=minbase --include=ca-certificates,python3-venv bookworm "$root"
+  rm -rf "$root"/var/{cache/apt/archives,lib/apt/lists}/*
+  quietly buildah commit --rm --disable-compression "$base" probclass-base
+fi
+
+mapfile -t volumes < <(pip_settings)
+echo "The image"
+quietly buildah bud --format docker --disable-compression \
+  --build-arg BASE=localhost/probclass-base --file docker/Dockerfile --tag probclass "${volumes[@]}" .
+
+echo "The demo, within the image"
+container=$(buildah from probclass)
+buildah run "$container" -- python -m probclass_airflow.demo \
+  --months 2 --dags /opt/airflow/dags --output /data/demo
+buildah run "$container" -- pip check
+
+if [ -n "$archive" ]; then
+  buildah push --quiet probclass "docker-archive:$archive:probclass:latest"
+fi

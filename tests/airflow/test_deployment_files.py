@@ -1,0 +1,94 @@
+"""What docker/ says to Airflow is what this Airflow understands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+DOCKER = ROOT / "docker"
+VALUES: dict[str, Any] = yaml.safe_load((DOCKER / "helm-values.yaml").read_text(encoding="utf-8"))
+COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+
+def options_set() -> set[tuple[str, str]]:
+    """(section, option) of Airflow's configuration, from all files of docker/."""
+    variables = set(re.findall(r"AIRFLOW__[A-Z_]+", "".join(map(str, SERVICES.values()))))
+    variables |= set(re.findall(r"AIRFLOW__[A-Z_]+", (DOCKER / "Dockerfile").read_text()))
+    from_environment = {tuple(name.lower().split("__")[1:]) for name in variables}
+    assert len(from_environment) > 10
+    return from_environment | {
+        (section, option) for section, options in VALUES["config"].items() for option in options
+    }
+
+
+def test_airflow_knows_every_option_that_is_set() -> None:
+    from airflow.configuration import conf
+
+    known = {
+        (section, option)
+        for section, content in conf.configuration_description.items()
+        for option in content["options"]
+    }
+    assert options_set() - known == set()
+
+
+def test_no_container_runs_as_root() -> None:
+    assert {str(service["user"]).partition(":")[0] for service in SERVICES.values()} == {
+        "50000",
+        "postgres",
+        "redis",
+    }
+    last = re.findall(r"^USER (.+)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)[-1]
+    assert last == "50000:0"
+
+
+def test_every_secret_must_be_given_and_the_example_gives_none() -> None:
+    text = (DOCKER / "compose.yaml").read_text(encoding="utf-8")
+    wanted = set(re.findall(r"\$\{(\w+):\?", text))
+    example = dict(
+        line.split("=", 1)
+        for line in (DOCKER / ".env.example").read_text().splitlines()
+        if line and not line.startswith("#")
+    )
+    assert {name for name, value in example.items() if not value} == wanted
+    for name in re.findall(r"\$\{(\w*(?:SECRET|PASSWORD|KEY))\b", text):
+        assert name in wanted
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_a_service_that_goes_on_tells_whether_it_is_well(name: str) -> None:
+    service = SERVICES[name]
+    goes_on = service["restart"] == "unless-stopped"
+    assert goes_on != service["healthcheck"].get("disable", False)
+
+
+def test_images_are_pinned_and_the_version_of_airflow_is_that_of_the_constraints() -> None:
+    base = re.search(r"^ARG BASE=(.+)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
+    assert base is not None
+    for image in (base[1], SERVICES["postgres"]["image"], SERVICES["redis"]["image"]):
+        assert re.search(r":\d+\.\d+(\.\d+)?-", image), image
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert f"apache-airflow=={VALUES['airflowVersion']}" in pins
+
+
+def test_the_image_installs_extras_that_there_are() -> None:
+    extras = re.search(r"^ARG EXTRAS=(.+)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
+    assert extras is not None
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(extras[1].split(",")) <= set(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize("script", ["build.sh", "entrypoint", "health"])
+def test_a_script_can_be_run_and_parsed(script: str) -> None:
+    path = DOCKER / script
+    assert path.stat().st_mode & 0o111
+    shell = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("#!").split()
+    subprocess.run([*shell, "-n", path], check=True)
