@@ -184,49 +184,67 @@ def state(table: pc.TableRef) -> str:
     return which
 
 
-def test_killed_at_any_request_all_is_old_or_new_and_a_rerun_completes(
-    folder: Path, bucket: Bucket, proxy: Proxy, through: Through
-) -> None:
-    sink = bucket.at("scored")
-    process = subprocess.Popen(
-        [sys.executable, PROCESSES, folder, sink.uri],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "OPTIONS": json.dumps(dict(through("scored").options)),
-        },
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    states = []
-    for step in itertools.count():
-        pc.score(model(50), folder / "old", sink, partition=FEBRUARY)
+class Scorer:
+    """A process whose scorings die at a request of theirs."""
+
+    def __init__(self, folder: Path, sink: pc.TableRef, proxy: Proxy, through: Through) -> None:
+        self.proxy = proxy
+        self.process = subprocess.Popen(
+            [sys.executable, PROCESSES, folder, sink.uri],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "OPTIONS": json.dumps(dict(through("scored").options)),
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def dies(self, overwrite: str, step: int) -> bool:
+        """Whether a scoring came to the point, before or after a request, at which it is killed."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         count = itertools.count()
         child: list[int] = []
 
-        def killed(request: str, step: int = step, count: Any = count, child: Any = child) -> bool:
+        def killed(request: str) -> bool:
             now = next(count) == step
             if now:
                 os.kill(child[0], signal.SIGKILL)
             return now
 
-        proxy.before = proxy.after = killed
-        print("score", file=process.stdin, flush=True)
-        child.append(int(process.stdout.readline()))
-        outcome = process.stdout.readline().strip()
-        states.append(state(sink))
-        report = pc.score(model(51), folder / "new", sink, partition=FEBRUARY)
-        assert report.skipped == (1 if states[-1] == "new" else 0)
-        assert state(sink) == "new"
-        january = pc.open_table(sink).plan(partition={"month": "2014-01"})
-        assert january.rows == 40
-        if outcome != "killed":
-            assert outcome == "0"
-            break
-    process.communicate()
+        self.proxy.before = self.proxy.after = killed
+        print(overwrite, file=self.process.stdin, flush=True)
+        child.append(int(self.process.stdout.readline()))
+        outcome = self.process.stdout.readline().strip()
+        assert outcome in ("killed", "0")
+        return outcome == "killed"
+
+    def __enter__(self) -> Scorer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.communicate()
+
+
+def test_killed_at_any_request_all_is_old_or_new_and_a_rerun_completes(
+    folder: Path, bucket: Bucket, proxy: Proxy, through: Through
+) -> None:
+    sink = bucket.at("scored")
+    states = []
+    with Scorer(folder, sink, proxy, through) as scorer:
+        for step in itertools.count():
+            pc.score(model(50), folder / "old", sink, partition=FEBRUARY)
+            killed = scorer.dies("partition", step)
+            states.append(state(sink))
+            report = pc.score(model(51), folder / "new", sink, partition=FEBRUARY)
+            assert report.skipped == (1 if states[-1] == "new" else 0)
+            assert state(sink) == "new"
+            january = pc.open_table(sink).plan(partition={"month": "2014-01"})
+            assert january.rows == 40
+            if not killed:
+                break
     rows = read(sink).num_rows
     pc.clean_table(sink, older_than=timedelta(0))
     assert read(sink).num_rows == rows
@@ -235,6 +253,35 @@ def test_killed_at_any_request_all_is_old_or_new_and_a_rerun_completes(
     assert states == sorted(states, reverse=True)
     assert states.count("old") >= 3
     assert states.count("new") >= 3
+
+
+def test_killed_while_rows_are_added_all_are_there_once_or_none(
+    folder: Path, bucket: Bucket, proxy: Proxy, through: Through
+) -> None:
+    sink = bucket.at("scored")
+    counts = []
+    with Scorer(folder, sink, proxy, through) as scorer:
+        for step in itertools.count(step=3):
+            pc.score(model(50), folder / "old", sink, partition=FEBRUARY)
+            assert state(sink) == "old"
+            killed = scorer.dies("append", step)
+            counts.append(pc.open_table(sink).plan(partition=FEBRUARY).rows)
+            for _ in range(2):
+                report = pc.score(
+                    *(model(51), folder / "new", sink), partition=FEBRUARY, overwrite="append"
+                )
+            assert (report.rows, report.skipped) == (ROWS["new"], 1)
+            rows = pc.open_table(sink).plan(["model_id"], partition=FEBRUARY)
+            ids = pa.Table.from_batches(rows.batches())["model_id"].to_pylist()
+            assert sorted(ids) == sorted(
+                [model(50).id] * ROWS["old"] + [model(51).id] * ROWS["new"]
+            )
+            if not killed:
+                break
+    pc.clean_table(sink, older_than=timedelta(0))
+    assert len(bucket.keys("scored")) == 6, "January, February and more of it, with manifests"
+    assert counts == sorted(counts)
+    assert {*counts} == {ROWS["old"], ROWS["old"] + ROWS["new"]}
 
 
 def test_of_two_writers_of_one_partition_the_later_stands_whole(

@@ -134,7 +134,10 @@ def test_a_sink_that_is_no_place(sink: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"overwrite": "always"}, "overwrite must be one of 'append', 'never', 'partition', got 'always'"),
+        (
+            {"overwrite": "always"},
+            "overwrite must be one of 'append', 'never', 'partition', got 'always'",
+        ),
         ({"posterior": "rows"}, "posterior must be 'columns' or 'list', got 'rows'"),
     ],
 )
