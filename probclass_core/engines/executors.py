@@ -93,7 +93,8 @@ class GivenExecutor:
                     errand.future.cancel()
 
     def _ask_all(self, under_way: Iterable[_Errand], ask: Callable[[_Errand], None]) -> None:
-        with suppress(BrokenExecutor):  # to be told where the first answer is waited for
+        # Of an executor that is broken or closed; to be told where the first answer is waited for.
+        with suppress(RuntimeError):
             for errand in under_way:
                 if errand.future is None:
                     ask(errand)
