@@ -6,7 +6,7 @@ asks for the months. Months that this very champion has scored already are left 
 
 from __future__ import annotations
 
-from air_quality_settings import LAKE, MONTHLY, SCORED, STORE
+from air_quality_settings import COMMON, LAKE, SCORED, STORE
 from airflow.sdk import Asset, Param, dag
 
 from probclass_airflow import score_task_group
@@ -18,11 +18,11 @@ MODEL = "air_full"
     doc_md=__doc__,
     schedule=[Asset(f"{MODEL}.champion")],
     params={
-        **MONTHLY["params"],
+        **COMMON["params"],
         "first": Param("2014-01", type="string", pattern=r"^\d{4}-\d{2}$", title="First month"),
         "last": Param("2014-12", type="string", pattern=r"^\d{4}-\d{2}$", title="Last month"),
     },
-    tags=MONTHLY["tags"],
+    tags=COMMON["tags"],
 )
 def air_quality_rescore() -> None:
     score_task_group(

@@ -1,6 +1,7 @@
-"""Lay the bundled air-quality data out as a Hive-partitioned lake, one directory per month.
+"""Lay the bundled air-quality data out as a Hive-partitioned lake, one directory per month or day.
 
     lake/month=2010-01/part-0.parquet ... lake/month=2014-12/part-0.parquet
+    lake/day=2010-01-01/part-0.parquet ... lake/day=2014-12-31/part-0.parquet
 
 The lake appears whole or not at all, and laying it out again changes nothing.
 """
@@ -19,28 +20,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from probclass_core.errors import TableError
+from probclass_core.errors import SpecError, TableError, one_of
 
 GOOD_UP_TO, MODERATE_UP_TO = 35.0, 115.0
 """Upper ends of two classes of PM2.5, in µg/m³: breakpoints of China's HJ 633 air quality index."""
+
+PARTITIONS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
+"""What a lake can be cut by, and how such a part is written."""
 
 _RECIPE = b"1"
 _MARKER = "_probclass_demo"
 
 
-def lay_out(root: str | Path) -> Path:
-    """Write the monthly lake at `root`, unless it lies there already; return its path.
+def lay_out(root: str | Path, by: str = "month") -> Path:
+    """Write the lake at `root`, unless it lies there already; return its path.
 
     Beside the columns of the bundled file (see ``beijing_pm25.md``) each row has `air` ("good",
     "moderate" or "unhealthy"; null where pm25 is), `hour` of the day (0 to 23) and
-    `log_wind_speed` (natural logarithm of m/s). `month` ("2014-01") is in the directory's name.
+    `log_wind_speed` (natural logarithm of m/s). `month` ("2014-01") or `day` ("2014-01-31") is in
+    the directory's name.
 
     Raises:
+        SpecError: it cannot be cut by that.
         TableError: something else is at `root`, or it cannot be written.
     """
+    if by not in PARTITIONS:
+        raise SpecError(f"the demo lake is cut by {one_of(PARTITIONS)}, not by {by!r}.")
     root = Path(root)
     source = files("probclass_core.demo").joinpath("beijing_pm25.parquet").read_bytes()
-    digest = hashlib.sha256(_RECIPE + source).hexdigest()
+    digest = hashlib.sha256(_RECIPE + by.encode() + source).hexdigest()
     marker = root / _MARKER
     if marker.is_file() and marker.read_text(encoding="utf-8") == digest:
         return root
@@ -50,8 +58,9 @@ def lay_out(root: str | Path) -> Path:
         )
     staging = root.parent / f"_staging-{root.name}-{uuid.uuid4().hex}"
     try:
-        for month, rows in _by_month(_enriched(pq.read_table(pa.BufferReader(source)))):
-            directory = staging / f"month={month}"
+        table = _enriched(pq.read_table(pa.BufferReader(source)))
+        for part, rows in _parts(table, PARTITIONS[by]):
+            directory = staging / f"{by}={part}"
             directory.mkdir(parents=True)
             pq.write_table(rows, directory / "part-0.parquet")
         (staging / _MARKER).write_text(digest, encoding="utf-8")
@@ -79,10 +88,10 @@ def _enriched(table: pa.Table) -> pa.Table:
     )
 
 
-def _by_month(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    month = pc.strftime(table["time"], format="%Y-%m")
-    for name in pc.unique(month).to_pylist():
-        yield name, table.filter(pc.equal(month, name))
+def _parts(table: pa.Table, written: str) -> Iterator[tuple[str, pa.Table]]:
+    part = pc.strftime(table["time"], format=written)
+    for name in pc.unique(part).to_pylist():
+        yield name, table.filter(pc.equal(part, name))
 
 
 def _swap(staging: Path, root: Path) -> None:
@@ -96,9 +105,9 @@ def _swap(staging: Path, root: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m probclass_core.demo.lake DIRECTORY")
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: python -m probclass_core.demo.lake DIRECTORY [month|day]")
     try:
-        sys.stdout.write(f"{lay_out(sys.argv[1])}\n")
-    except TableError as error:
+        sys.stdout.write(f"{lay_out(*sys.argv[1:])}\n")
+    except (SpecError, TableError) as error:
         sys.exit(f"error: {error}")

@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
+from airflow.sdk.exceptions import ParamValidationError
 
 import probclass_core as pc
+from probclass_core.demo.lake import lay_out
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("air_full", "air_naive")
@@ -32,6 +34,10 @@ def test_the_folder_holds_these_dags(dags: dict[str, Any]) -> None:
         "air_quality_score": {f"{m}.{verb}" for m in MODELS for verb in ("score", "evaluate")},
         "air_quality_champion": {f"{m}.{verb}" for m in MODELS for verb in TRAINING},
         "air_quality_rescore": {"rescore.plan", "rescore.score"},
+        "air_quality_by_hand": {"train", "evaluate", "promote"},
+        "air_quality_window": {"train", "score"},
+        "air_quality_weekly_model": {"train"},
+        "air_quality_daily_score": {"score"},
     }
 
 
@@ -104,3 +110,35 @@ def test_a_champion_is_followed_only_by_a_better_one_and_scores_the_months(
     rows = ds.dataset(tmp_path / "scored" / "champion", partitioning="hive").to_table()
     assert rows.num_rows == (31 + 28 + 31) * 24
     assert set(rows["model_id"].to_pylist()) == {store.resolve("air_full@champion").id}
+
+
+def test_a_window_of_ninety_days_reads_one_new_day_a_day(
+    dags: dict[str, Any], run_dag: Callable[..., Any], tmp_path: Path
+) -> None:
+    days = lay_out(tmp_path / "days", "day")
+    spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml")
+    told = [
+        run_dag(dags["air_quality_window"], date=date, home=str(tmp_path))
+        for date in ("2014-06-01", "2014-06-02")
+    ]
+    trained = [ran["train"].result for ran in told]
+    assert [each["cache"] for each in trained] == [
+        {"fragments": 90, "reused": 0},
+        {"fragments": 90, "reused": 89},
+    ]
+    # Triggered by hand on a day, a daily DAG has the day that has just ended.
+    window = [("day", ">=", "2014-03-03"), ("day", "<", "2014-06-01")]
+    assert trained[1]["model"] == f"air_window@{pc.fit(days, spec, where=window).id}"
+    scored = [ran["score"].result for ran in told]
+    assert [(each["partition"]["day"], each["skipped"]) for each in scored] == [
+        ("2014-05-31", 0),
+        ("2014-06-01", 0),
+    ]
+
+
+def test_a_form_asks_for_months_and_takes_no_others(dags: dict[str, Any]) -> None:
+    params = dags["air_quality_by_hand"].params
+    assert params.validate()["first"] == "2013-01"
+    params["first"] = "2013-13-01"
+    with pytest.raises(ParamValidationError, match="does not match"):
+        params.validate()

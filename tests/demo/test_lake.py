@@ -42,6 +42,20 @@ def test_a_row_has_what_the_recipe_adds(table: pa.Table) -> None:
             assert row["air"] == (expected if row["pm25"] <= 115 else "unhealthy")
 
 
+def test_it_is_cut_by_day_too(table: pa.Table, tmp_path: Path) -> None:
+    days = ds.dataset(lay_out(tmp_path / "days", "day"), partitioning="hive").to_table()
+    assert all(row["day"] == f"{row['time']:%Y-%m-%d}" for row in days.to_pylist())
+    assert len(set(days["day"].to_pylist())) == 5 * 365 + 1
+    columns = table.column_names[:-1]
+    by_time = [("time", "ascending")]
+    assert days.select(columns).sort_by(by_time) == table.select(columns).sort_by(by_time)
+
+
+def test_it_is_cut_by_nothing_else(tmp_path: Path) -> None:
+    with pytest.raises(pc.SpecError, match="is cut by 'day', 'month', not by 'year'"):
+        lay_out(tmp_path / "years", "year")
+
+
 def test_laying_it_out_again_changes_nothing(tmp_path: Path) -> None:
     root = lay_out(tmp_path / "lake")
     before = stamps(root)

@@ -1,0 +1,67 @@
+"""Train by hand: a form asks for the months, the gate decides.
+
+Trigger it in Airflow's UI. `air_full` is trained on the months that the form names and judged on
+another; if it beats the champion by the margin it takes its place, and `air_quality_rescore` runs.
+"""
+
+from __future__ import annotations
+
+from air_quality_settings import COMMON, LAKE, SPECS, STORE
+from airflow.sdk import Asset, Param, dag
+
+from probclass_airflow import (
+    ProbClassEvaluateOperator,
+    ProbClassPromoteOperator,
+    ProbClassTrainOperator,
+)
+
+SPEC = SPECS[0]
+MODEL = SPEC.stem
+
+
+def month(default: str, title: str) -> Param:
+    """A field of the form."""
+    return Param(default, type="string", pattern=r"^\d{4}-\d{2}$", title=title)
+
+
+@dag(
+    doc_md=__doc__,
+    schedule=None,
+    params={
+        **COMMON["params"],
+        "first": month("2013-01", "First month to train on"),
+        "last": month("2013-12", "Last month to train on"),
+        "judged_on": month("2014-01", "Month to judge on"),
+        "margin": Param(0.0, type="number", minimum=0, title="Margin in nats"),
+    },
+    tags=COMMON["tags"],
+)
+def air_quality_by_hand() -> None:
+    train = ProbClassTrainOperator(
+        task_id="train",
+        source=LAKE,
+        where=[("month", ">=", "{{ params.first }}"), ("month", "<=", "{{ params.last }}")],
+        spec=str(SPEC),
+        store=STORE,
+        model=MODEL,
+    )
+    evaluate = ProbClassEvaluateOperator(
+        task_id="evaluate",
+        source=LAKE,
+        store=STORE,
+        model=train.output["model"],
+        partition={"month": "{{ params.judged_on }}"},
+    )
+    ProbClassPromoteOperator(
+        task_id="promote",
+        source=LAKE,
+        store=STORE,
+        model=train.output["model"],
+        partition={"month": "{{ params.judged_on }}"},
+        evaluation=evaluate.output,
+        margin="{{ params.margin }}",
+        outlets=[Asset(f"{MODEL}.champion")],
+    )
+
+
+air_quality_by_hand()

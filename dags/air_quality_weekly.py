@@ -1,0 +1,91 @@
+"""Train on Monday, score each day of the week: partitioned assets.
+
+`air_quality_weekly_model` runs for a partition that is a Monday, such as `2014-01-06`, and trains
+on the half year before it. Its asset event fans out: `air_quality_daily_score` runs for each of the
+seven days from that Monday on, and scores the partition of the lake that the day is.
+
+The lake is cut by day: `python -m probclass_core.demo.lake $PROBCLASS_HOME/days day`.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from air_quality_settings import COMMON, DAYS, SCORED, SPECS, STORE, YEARS
+from airflow.sdk import (
+    Asset,
+    CronPartitionTimetable,
+    FanOutMapper,
+    PartitionedAssetTimetable,
+    StartOfWeekMapper,
+    WeekWindow,
+    dag,
+)
+
+from probclass_airflow import ProbClassScoreOperator, ProbClassTrainOperator
+
+MODEL = "air_weekly"
+WEEKLY = Asset(f"{MODEL}.model")
+KEY_FORMAT = "%Y-%m-%d"  # of both partition keys, and of the days of the lake
+
+
+def days_before(day: str, days: int) -> str:
+    """A day so many days before another, for templates."""
+    return f"{date.fromisoformat(day) - timedelta(days=days)}"
+
+
+def monday(day: str) -> str:
+    """The Monday of a day's week, for templates."""
+    return days_before(day, date.fromisoformat(day).weekday())
+
+
+@dag(
+    doc_md=__doc__,
+    schedule=CronPartitionTimetable("0 0 * * 1", timezone="UTC", key_format=KEY_FORMAT),
+    user_defined_macros={"days_before": days_before},
+    **YEARS,
+)
+def air_quality_weekly_model() -> None:
+    ProbClassTrainOperator(
+        task_id="train",
+        source=DAYS,
+        where=[
+            ("day", ">=", "{{ days_before(partition_key, 182) }}"),
+            ("day", "<", "{{ partition_key }}"),
+        ],
+        spec=str(SPECS[0]),
+        store=STORE,
+        model=MODEL,
+        alias="{{ partition_key }}",
+        cache=True,
+        outlets=[WEEKLY],
+    )
+
+
+@dag(
+    doc_md=__doc__,
+    schedule=PartitionedAssetTimetable(
+        assets=WEEKLY,
+        default_partition_mapper=FanOutMapper(
+            upstream_mapper=StartOfWeekMapper(input_format=KEY_FORMAT), window=WeekWindow()
+        ),
+    ),
+    user_defined_macros={"monday": monday},
+    **COMMON,
+)
+def air_quality_daily_score() -> None:
+    ProbClassScoreOperator(
+        task_id="score",
+        source=DAYS,
+        sink=f"{SCORED}/{MODEL}",
+        store=STORE,
+        # Of its own week, whichever was trained last.
+        model=f"{MODEL}@{{{{ monday(partition_key) }}}}",
+        partition={"day": "{{ partition_key }}"},
+        columns=["time", "air"],
+        outlets=[Asset(f"{MODEL}.scored")],
+    )
+
+
+air_quality_weekly_model()
+air_quality_daily_score()

@@ -1,0 +1,45 @@
+"""Train on the last ninety days, every day, and score the day.
+
+The window moves by a day, and the statistics of each day are kept in the store: a run reads one
+new day and merges eighty-nine that it knows.
+
+The lake is cut by day: `python -m probclass_core.demo.lake $PROBCLASS_HOME/days day`.
+"""
+
+from __future__ import annotations
+
+from air_quality_settings import DAILY, DAY, DAYS, SCORED, SPECS, STORE
+from airflow.sdk import Asset, dag
+
+from probclass_airflow import ProbClassScoreOperator, ProbClassTrainOperator
+
+MODEL = "air_window"
+FIRST = "{{ data_interval_start.subtract(days=90).strftime('%Y-%m-%d') }}"
+
+
+@dag(doc_md=__doc__, **DAILY)
+def air_quality_window() -> None:
+    train = ProbClassTrainOperator(
+        task_id="train",
+        source=DAYS,
+        where=[("day", ">=", FIRST), ("day", "<", DAY)],
+        spec=str(SPECS[0]),
+        store=STORE,
+        model=MODEL,
+        cache=True,
+        outlets=[Asset(f"{MODEL}.model")],
+    )
+    ProbClassScoreOperator(
+        task_id="score",
+        source=DAYS,
+        sink=f"{SCORED}/{MODEL}",
+        store=STORE,
+        # The very version that was trained, even if tomorrow's is there by now.
+        model=train.output["model"],
+        partition={"day": DAY},
+        columns=["time", "air"],
+        outlets=[Asset(f"{MODEL}.scored")],
+    )
+
+
+air_quality_window()

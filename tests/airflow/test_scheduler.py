@@ -1,0 +1,230 @@
+"""The example DAGs under Airflow's own scheduler: assets, partitions, reruns, marked failed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow.dataset as ds
+import pytest
+
+import probclass_core as pc
+from probclass_airflow.demo.local_airflow import LocalAirflow
+from probclass_core.demo.lake import lay_out
+
+ROOT = Path(__file__).parents[2]
+SECONDS_TO_FINISH = 120.0
+WEEK = [f"2014-01-{day:02d}" for day in range(6, 13)]
+
+SLOW = '''
+"""A scoring that takes its time between two batches, so that a user can change their mind."""
+
+import time
+
+from air_quality_settings import COMMON, LAKE, SCORED, STORE
+from airflow.sdk import DAG
+
+from probclass_airflow import ProbClassScoreOperator
+
+
+class SlowScore(ProbClassScoreOperator):
+    def watch(self, rows_done, rows_total):
+        self.log.info("a batch was scored")
+        for _ in range(240):
+            time.sleep(0.25)
+            super().watch(rows_done, rows_total)
+
+
+with DAG("slow", schedule=None, **COMMON):
+    SlowScore(
+        task_id="score",
+        source=LAKE,
+        sink=f"{SCORED}/champion",
+        store=STORE,
+        model="air_full@other",
+        partition={"month": "2014-01"},
+        columns=["time", "air"],
+    )
+'''
+
+
+class Client:
+    """What a user does in Airflow's UI, by its REST API."""
+
+    def __init__(self, airflow: LocalAirflow) -> None:
+        self._http = httpx.Client(base_url=airflow.url, trust_env=False, timeout=30.0)
+        token = self._http.get("/auth/token").raise_for_status().json()["access_token"]
+        self._http.headers["Authorization"] = f"Bearer {token}"
+
+    def ask(self, method: str, path: str, **rest: Any) -> Any:
+        answer = self._http.request(method, f"/api/v2/dags/{path}", **rest)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def unpause(self, *dag_ids: str) -> None:
+        for dag_id in dag_ids:
+            self.ask("PATCH", dag_id, json={"is_paused": False})
+
+    def trigger(self, dag_id: str, **body: Any) -> str:
+        run = self.ask("POST", f"{dag_id}/dagRuns", json={"logical_date": None, **body})
+        return str(run["dag_run_id"])
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        return list(self.ask("GET", f"{dag_id}/dagRuns")["dag_runs"])
+
+    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        return list(self.ask("GET", f"{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"])
+
+    def log(self, dag_id: str, run_id: str, task_id: str) -> str:
+        path = f"{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/1"
+        return str(self.ask("GET", path, params={"full_content": True})["content"])
+
+    def result(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> Any:
+        path = f"{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+        query = {"map_index": map_index, "deserialize": True}
+        return self.ask("GET", path, params=query)["value"]
+
+
+def wait_for(what: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + SECONDS_TO_FINISH
+    while not (found := what()):
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.5)
+    return found
+
+
+@pytest.fixture(scope="module")
+def home(lake: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where lake, models and scored tables lie."""
+    home = tmp_path_factory.mktemp("scheduled")
+    (home / "lake").symlink_to(lake)
+    lay_out(home / "days", "day")
+    shutil.copytree(ROOT / "dags", home / "dags")
+    (home / "dags" / "slow.py").write_text(SLOW)
+    return home
+
+
+@pytest.fixture(scope="module")
+def airflow(home: Path) -> Iterator[LocalAirflow]:
+    with LocalAirflow(
+        home=home / "airflow",
+        dags=home / "dags",
+        plugins=ROOT / "plugins",
+        environment={"PROBCLASS_HOME": str(home)},
+    ) as airflow:
+        airflow.start()
+        airflow.start_scheduler()
+        yield airflow
+
+
+@pytest.fixture(scope="module")
+def client(airflow: LocalAirflow) -> Client:
+    return Client(airflow)
+
+
+@pytest.fixture(scope="module")
+def rescored(client: Client) -> str:
+    """The id of the run that a promotion by hand set off."""
+    client.unpause("air_quality_by_hand", "air_quality_rescore")
+    client.trigger("air_quality_by_hand", conf={"first": "2013-07"})
+
+    def done() -> str | None:
+        return next(
+            (
+                run["dag_run_id"]
+                for run in client.runs("air_quality_rescore")
+                if run["state"] == "success"
+            ),
+            None,
+        )
+
+    return str(wait_for(done))
+
+
+def test_a_promotion_sets_off_a_run_without_a_logical_date_over_twelve_partitions(
+    client: Client, rescored: str, home: Path
+) -> None:
+    (run,) = client.runs("air_quality_rescore")
+    assert (run["run_type"], run["logical_date"]) == ("asset_triggered", None)
+    (by_hand,) = client.runs("air_quality_by_hand")
+    assert by_hand["conf"]["first"] == "2013-07"
+    champion = pc.ModelStore(home / "models").resolve("air_full@champion")
+    spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml")
+    months = [("month", ">=", "2013-07"), ("month", "<=", "2013-12")]
+    assert champion.id == pc.fit(home / "lake", spec, where=months).id
+    scored = ds.dataset(home / "scored" / "champion", partitioning="hive").to_table()
+    assert scored.num_rows == 365 * 24
+    assert set(scored["model_id"].to_pylist()) == {champion.id}
+
+
+def test_a_cleared_task_changes_nothing(client: Client, rescored: str, home: Path) -> None:
+    dag_id, task_id = "air_quality_rescore", "rescore.score"
+    folder = home / "scored" / "champion"
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    first = client.result(dag_id, rescored, task_id, 0)
+    body = {"dag_run_id": rescored, "task_ids": [[task_id, 0]], "dry_run": False}
+    client.ask("POST", f"{dag_id}/clearTaskInstances", json={**body, "only_failed": False})
+
+    def done() -> bool:
+        tasks = client.tasks(dag_id, rescored)
+        (task,) = [t for t in tasks if (t["task_id"], t["map_index"]) == (task_id, 0)]
+        return task["state"] == "success" and task["try_number"] == 2
+
+    wait_for(done)
+    again = client.result(dag_id, rescored, task_id, 0)
+    assert (first["skipped"], again["skipped"]) == (0, 1)
+    assert again["commit_id"] == first["commit_id"]
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_task_marked_failed_stops_and_leaves_the_old_partition(
+    client: Client, rescored: str, home: Path
+) -> None:
+    store = pc.ModelStore(home / "models")
+    spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_naive.toml")
+    other = pc.fit(home / "lake", spec, partition={"month": "2013-01"})
+    store.promote("air_full", store.save(other, "air_full"), "other")
+    folder = home / "scored" / "champion" / "month=2014-01"
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    client.unpause("slow")
+    run_id = client.trigger("slow")
+    task = f"slow/dagRuns/{run_id}/taskInstances/score"
+    wait_for(lambda: client.tasks("slow", run_id)[0]["state"] == "running")
+    wait_for(lambda: "a batch was scored" in client.log("slow", run_id, "score"))
+    client.ask("PATCH", task, json={"new_state": "failed"})
+    wait_for(lambda: "told to stop" in client.log("slow", run_id, "score"))
+    assert client.ask("GET", task)["state"] == "failed"
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_weekly_model_fans_out_to_the_days_of_its_week(client: Client, home: Path) -> None:
+    client.unpause("air_quality_weekly_model", "air_quality_daily_score")
+    client.trigger("air_quality_weekly_model", partition_key=WEEK[0])
+
+    def done() -> list[dict[str, Any]] | None:
+        runs = client.runs("air_quality_daily_score")
+        return runs if [run["state"] for run in runs] == ["success"] * 7 else None
+
+    runs = wait_for(done)
+    assert sorted(run["partition_key"] for run in runs) == WEEK
+    scored = ds.dataset(home / "scored" / "air_weekly", partitioning="hive").to_table()
+    assert scored.num_rows == 7 * 24
+    weekly = pc.ModelStore(home / "models").resolve(f"air_weekly@{WEEK[0]}")
+    assert set(scored["model_id"].to_pylist()) == {weekly.id}
+    half_year = [("day", ">=", "2013-07-08"), ("day", "<", "2014-01-06")]
+    spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml")
+    assert weekly.id == pc.fit(home / "days", spec, where=half_year).id
+
+
+def test_no_process_of_airflow_warns_of_our_code(airflow: LocalAirflow, rescored: str) -> None:
+    # As Airflow logs a Python warning, on a line of text or of JSON.
+    warning = re.compile(r'category["=: ]+\w*Warning.*?filename["=: ]+([^" ]+)')
+    logs = {path: path.read_text(errors="replace") for path in airflow.logs.rglob("*.log")}
+    assert {"scheduler", "dag-processor", "attempt=1"} <= {path.stem for path in logs}
+    warned = [found[1] for text in logs.values() for found in warning.finditer(text)]
+    assert [filename for filename in warned if "site-packages" not in filename] == []
