@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test servers faults celery image lint format check bench golden distributions site pictures wheel constraints clean
+.PHONY: help setup demo airflow test servers faults celery image lint format check bench golden distributions site pictures wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ setup: $(INSTALLED) ## Make .venv and install everything into it
 
 demo: setup ## Train and score real months in a real Airflow, and show what came of it
 	$(PYTHON) -m probclass_airflow.demo
+
+airflow: setup ## The same for six months, and Airflow with its page of models left up to be looked at
+	$(PYTHON) -m probclass_airflow.demo --months 6 --output airflow-output --stay
 
 test: setup servers ## Run the tests
 	$(PYTHON) -m pytest
@@ -73,7 +76,7 @@ constraints: ## Resolve all dependencies anew and pin them in constraints.txt
 	rm -rf .venv-constraints
 
 clean: ## Remove the environment, caches and outputs
-	rm -rf $(VENV) $(SERVERS) build dist demo-output .hypothesis .import_linter_cache \
+	rm -rf $(VENV) $(SERVERS) build dist airflow-output demo-output .hypothesis .import_linter_cache \
 	  .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

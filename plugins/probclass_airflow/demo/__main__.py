@@ -1,6 +1,6 @@
 """Run the air-quality DAGs over some months in an Airflow of its own, and show what came of it.
 
-python -m probclass_airflow.demo [--first 2014-01] [--months 12] [--output demo-output]
+python -m probclass_airflow.demo [--first 2014-01] [--months 12] [--output demo-output] [--stay]
                                    [--dags dags]
 """
 
@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import probclass_core as pc
 from probclass_airflow.demo.local_airflow import DemoError, LocalAirflow
-from probclass_airflow.demo.summary import Result, results, show, shown
+from probclass_airflow.demo.summary import results, show, shown
 from probclass_core.demo.lake import lay_out
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,20 +44,19 @@ def main() -> int:
         with _alone_in(output):
             lake = lay_out(output / "lake")
             console.print(f"Five years of Beijing's air, by month: [cyan]{shown(lake)}[/]")
-            found = _run_dags(console, output, arguments.dags.resolve(), months)
-            show(console, found, output)
+            _run_dags(console, output, arguments.dags.resolve(), months, arguments.stay)
     except (DemoError, pc.ProbClassError, OSError) as error:
         message = escape(str(error))
         console.print(f"[red]The demo failed:[/] {message}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         console.print("Stopped; Airflow is down.")
-        return 130
+        return 0 if arguments.stay else 130
     console.print(f"Done in {time.monotonic() - started:.0f} s.")
     return 0
 
 
-def _run_dags(console: Console, output: Path, dags: Path, months: list[date]) -> list[Result]:
+def _run_dags(console: Console, output: Path, dags: Path, months: list[date], stay: bool) -> None:
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -70,7 +69,10 @@ def _run_dags(console: Console, output: Path, dags: Path, months: list[date]) ->
         home=output / "airflow",
         dags=dags,
         plugins=dags.parent / "plugins",
-        environment={"PROBCLASS_HOME": str(output)},
+        environment={
+            "PROBCLASS_HOME": str(output),
+            "AIRFLOW__PROBCLASS__STORES": str(output / "models"),
+        },
     ) as airflow:
         with console.status("Airflow is starting (SQLite, LocalExecutor)"):
             airflow.start()
@@ -84,7 +86,13 @@ def _run_dags(console: Console, output: Path, dags: Path, months: list[date]) ->
                 task = bar.add_task(verb, total=len(months))
                 for done in airflow.run_backfill(dag_id, runs=len(months)):
                     bar.update(task, completed=done)
-        return results(airflow.asset_events(SCORE))
+        show(console, results(airflow.asset_events(SCORE)), output)
+        if stay:
+            page = f"{airflow.url}/plugin/probclass"
+            console.print(
+                f"The models: [cyan]{page}[/], no login is asked for. Ctrl-C stops it all."
+            )
+            airflow.stay()
 
 
 def _arguments() -> argparse.Namespace:
@@ -96,6 +104,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=ROOT / "demo-output", help="directory")
     parser.add_argument(
         "--dags", type=Path, default=ROOT / "dags", help="DAG folder, with plugins/ beside it"
+    )
+    parser.add_argument(
+        "--stay", action="store_true", help="leave Airflow up, to be looked at, until Ctrl-C"
     )
     arguments = parser.parse_args()
     first, last = date(2011, 1, 1), date(2014, 12, 1)

@@ -145,6 +145,16 @@ class LocalAirflow:
                 )
             time.sleep(0.5)
 
+    def stay(self) -> None:
+        """Stay up, until Ctrl-C.
+
+        Raises:
+            DemoError: one of its processes ended by itself.
+        """
+        while True:
+            self._check_alive()
+            time.sleep(1.0)
+
     def stop(self) -> None:
         """Take every process down: the scheduler first, while the others still answer it."""
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)

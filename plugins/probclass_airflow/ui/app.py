@@ -229,7 +229,7 @@ _TEMPLATES = jinja2.Environment(
 )
 _TEMPLATES.filters |= {
     name: getattr(shown, name)
-    for name in ("bits", "minute", "number", "origin", "plain", "share", "words")
+    for name in ("bits", "brief", "minute", "number", "origin", "plain", "share", "words")
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_airflow.ui.shown import number, plain, share
+from probclass_airflow.ui.shown import brief, number, plain, share
 
 _MOST_ROWS, _MOST_CLASSES, _MOST_GRIDS = 24, 12, 40
 
@@ -161,13 +161,9 @@ def _raw(table: pa.Table) -> Grid:
     head = table.column_names
     rows = []
     for row in table.slice(0, _MOST_ROWS).to_pylist():
-        first, *rest = (_short(plain(row[name])) for name in head)
+        first, *rest = (brief(plain(row[name])) for name in head)
         rows.append((first, [Cell(text) for text in rest]))
     return Grid("", list(head), rows, _beyond(table.num_rows - len(rows), "rows"))
-
-
-def _short(text: str, longest: int = 80) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _beyond(count: int, what: str) -> str:

@@ -79,6 +79,12 @@ def plain(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def brief(text: Any, longest: int = 80) -> str:
+    """A name without its middle where it is very long."""
+    text = str(text)
+    return text if len(text) <= longest else f"{text[: longest // 2 - 1]}…{text[-longest // 2 :]}"
+
+
 def words(key: str) -> str:
     """A key as words."""
     return key.replace("_", " ")

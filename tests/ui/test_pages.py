@@ -1,0 +1,230 @@
+"""The page of models in a real Airflow and a real Chromium, below a path of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+from sites import BASE, Site
+
+import probclass_core as pc
+
+DRAWN = "Array.from(document.images).filter(i => i.offsetParent && !i.naturalWidth).map(i => i.src)"
+
+
+@pytest.fixture
+def page(login: BrowserContext) -> Iterator[Page]:
+    """A page whose every complaint, such as of the content policy, fails the test."""
+    page = login.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda told: complaints.append(told.text) if told.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(dialog.message))
+    yield page
+    page.close()
+    assert complaints == []
+
+
+def see_all(page: Page) -> None:
+    """Open what is closed, and scroll past every picture: they are loaded when they are seen."""
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    page.evaluate("document.querySelectorAll('img').forEach(each => { each.loading = 'eager' })")
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate(DRAWN) == []
+
+
+def run_address(site: Site, task_id: str, map_index: int = -1) -> str:
+    named = {"dag_id": "air", "run_id": site.run_id, "task_id": task_id, "map_index": map_index}
+    return f"/probclass/run?{urlencode(named)}"
+
+
+def newest(site: Site, name: str) -> pc.ModelVersion:
+    return pc.ModelStore(site.store).versions(name)[-1]
+
+
+def test_from_airflows_menu_to_a_card_and_the_run_that_made_it(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/")
+    page.get_by_role("link", name="Models").click()
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("link", name="air", exact=True).click()
+    expect(frame.locator("h1")).to_have_text("air")
+    rows = frame.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("month < 2014-01")
+    rows.first.get_by_role("link").first.click()
+    expect(frame.locator("h1")).to_contain_text(newest(site, "air").id[:12])
+    expect(frame.locator("h1")).to_contain_text("champion")  # the run's gate let it pass
+    expect(frame.get_by_text("Log loss")).to_be_visible()
+    expect(frame.locator("#drift tbody tr")).to_have_count(5)
+    frame.get_by_role("link", name="train of air").click()
+    expect(frame.locator("h1")).to_contain_text("train")
+    expect(frame.locator("h1")).to_contain_text("success")
+    assert "/plugin/probclass/" in page.url  # Airflow's address follows the frame
+    page.reload()
+    expect(page.frame_locator("iframe").locator("h1")).to_contain_text("train")
+
+
+def test_the_links_of_a_finished_task_lead_to_its_report_and_its_model(
+    page: Page, site: Site
+) -> None:
+    page.goto(f"{site.url}/dags/air/runs/{site.run_id}/tasks/evaluate/details")
+    page.get_by_role("link", name="Run report").click()
+    frame = page.frame_locator("iframe")
+    expect(frame.locator("h1")).to_contain_text("evaluate")
+    (recorded,) = pc.ModelStore(site.store).evaluations(newest(site, "air"))
+    expect(frame.locator("dl").first).to_contain_text(f"{recorded.result['log_loss']:.3f}"[:4])
+    page.go_back()
+    page.get_by_role("link", name="Model card").click()
+    expect(page.frame_locator("iframe").locator("h1")).to_contain_text(newest(site, "air").id[:12])
+
+
+@pytest.mark.parametrize(
+    ("task_id", "map_index", "told"),
+    [
+        ("train", -1, "spec digest"),
+        ("score", 1, "month=2014-02"),
+        ("promote", -1, "Promoted"),
+    ],
+)
+def test_every_task_has_a_report(
+    page: Page, site: Site, task_id: str, map_index: int, told: str
+) -> None:
+    where = f"/api/v2/dags/air/dagRuns/{site.run_id}/taskInstances/{task_id}/links"
+    links = site.get(f"{where}?map_index={map_index}").json()["extra_links"]
+    assert links.keys() == {"Model card", "Run report"}
+    assert links["Run report"] == f"{site.url}/plugin/probclass{BASE}" + run_address(
+        site, task_id, map_index
+    )
+    page.goto(site.url + run_address(site, task_id, map_index))
+    expect(page.locator("main")).to_contain_text(told)
+    page.get_by_role("link", name="air", exact=False).first.click()
+
+
+def test_a_card_is_drawn_in_light_and_in_dark(page: Page, site: Site) -> None:
+    version = newest(site, "air")
+    page.goto(f"{site.url}/probclass/stores/{site.key}/air/{version.id}")
+    see_all(page)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(paper) == "rgb(255, 255, 255)"
+    page.evaluate("localStorage.setItem('theme', 'dark')")  # as Airflow's switch does
+    page.reload()
+    see_all(page)
+    assert page.evaluate(paper) == "rgb(22, 24, 29)"
+    shown = page.eval_on_selector_all(
+        "img", "all => all.filter(each => each.offsetParent).map(each => each.src)"
+    )
+    assert len(shown) == 6  # reliability, a plane, three numbers, categories
+    assert all(address.endswith("theme=dark") for address in shown)
+    page.evaluate("localStorage.removeItem('theme')")
+
+
+def test_two_versions_are_compared(page: Page, site: Site) -> None:
+    first, last = pc.ModelStore(site.store).versions("air")
+    page.goto(f"{site.url}/probclass/stores/{site.key}/air/{first.id}")
+    expect(page.locator("#drift")).to_contain_text("This is the first version")
+    page.get_by_role("button", name="Compare").click()
+    found = pc.drift(*(pc.ModelStore(site.store).load(each.ref) for each in (last, first)))
+    most = found.by_feature.to_pylist()[0]
+    expect(page.locator("#drift tbody tr").nth(1)).to_contain_text(most["feature"])
+    expect(page.locator("#drift tbody tr").nth(1)).to_contain_text(f"{most['divergence']:.4f}")
+
+
+def test_hostile_names_are_text_and_nothing_more(page: Page, site: Site) -> None:
+    version = newest(site, "hostile")
+    page.goto(f"{site.url}/probclass/stores/{site.key}/hostile/{version.id}")
+    see_all(page)
+    assert page.title() == f"hostile {version.id[:8]}"
+    assert page.locator("script").count() == 1
+    assert page.locator("img[src=x], [onerror], main script").count() == 0
+    text = page.inner_text("main")
+    assert "<script>document.title='owned'</script>" in text
+    assert "../../../etc/passwd" in text
+    assert "{{ 7 * 7 }}" in text
+    assert "secret" not in text
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.goto(f"{site.url}/probclass/stores/{site.key}/hostile")
+    assert page.title() == "hostile"
+
+
+@pytest.mark.parametrize("kind", ["column.svg?column={0} y", "column.svg?column={0} x"])
+def test_a_picture_of_hostile_names_holds_shapes_alone(site: Site, kind: str) -> None:
+    version = newest(site, "hostile")
+    query = kind.format("%3Cscript%3Edocument.title=%27owned%27%3C/script%3E").replace(" ", "%20")
+    found = site.get(f"/probclass/stores/{site.key}/hostile/{version.id}/{query}")
+    assert found.status_code == 200
+    assert found.headers["content-type"].startswith("image/svg+xml")
+    assert "default-src 'none'" in found.headers["content-security-policy"]
+    assert not re.search(r"<(script|foreignObject|image|a)\b|\son\w+=", found.text)
+
+
+PAGES = [
+    "/probclass/",
+    "/probclass/stores/{key}/air",
+    "/probclass/stores/{key}/air/{version}",
+    "/probclass/stores/{key}/air/{version}/column.svg?column=temperature",
+    "/probclass/stores/{key}/air/{version}/plane.svg?x=temperature&y=pressure",
+    "/probclass/stores/{key}/air/{version}/reliability/{version}.svg",
+    "/probclass/run?dag_id=air&run_id=x&task_id=train",
+    "/probclass/static/style.css",
+    "/probclass/no/such/page",
+]
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_nothing_is_told_without_a_login_or_a_role(site: Site, address: str) -> None:
+    path = address.format(key=site.key, version=newest(site, "air").id)
+    unknown = site.get(path, token="")
+    assert unknown.status_code == 401
+    assert "Log in to Airflow first." in unknown.text
+    browser = site.get(path, token="", Accept="text/html")
+    assert browser.status_code == 307
+    assert browser.headers["location"].startswith(f"{BASE}/api/v2/auth/login?next=%2Fteam%2F")
+    assert site.get(path, token=site.stranger).status_code == 403
+    assert site.get(path, token="no token").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "line"),
+    [
+        ("/probclass/stores/{key}/ari", 404, "There is no model &#39;ari&#39; in the store"),
+        ("/probclass/stores/0123456789ab/air", 404, "not among those that Airflow shows"),
+        ("/probclass/stores/{key}/air/00000000", 404, "Model &#39;air&#39; has no version"),
+        ("/probclass/stores/{key}/air/{version}?against=1", 404, "has no other version &#39;1"),
+        ("/probclass/stores/{key}/%2e%2e/{version}", 404, "There is no"),
+        ("/probclass/stores/{key}/..%2f..%2fetc/passwd", 404, "There is no"),
+        ("/probclass/stores/{key}/air/aliases", 404, "has no version"),
+        ("/probclass/static/..%2fapp.py", 404, "There is no"),
+        ("/probclass/static/%2fetc%2fpasswd", 404, "There is no"),
+        ("/probclass/stores/{key}/air/{version}/column.svg?column=x", 404, "no such column"),
+        ("/probclass/stores/{key}/air/{version}/column.svg", 422, "This address is not complete"),
+        ("/probclass/run?dag_id=air&run_id=x&task_id=train", 404, "There is no task"),
+        ("/probclass/run?dag_id=air&run_id=x&task_id=y&map_index=z", 422, "not complete"),
+        ("/probclass/stores/{key}/damaged/{damaged}", 500, "gaussian_diagonal.arrow&#39;"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line_and_a_status(
+    site: Site, path: str, status: int, line: str
+) -> None:
+    names = {"version": newest(site, "air").id, "damaged": newest(site, "damaged").id}
+    found = site.get(path.format(key=site.key, **names))
+    assert found.status_code == status
+    assert line in found.text
+    assert "Traceback" not in found.text
+    assert "default-src 'none'" in found.headers["content-security-policy"]
+
+
+def test_an_alias_names_its_version_and_an_empty_store_is_told(site: Site) -> None:
+    found = site.get(f"/probclass/stores/{site.key}/air/champion")
+    assert found.headers["location"].endswith(newest(site, "air").id)
+    assert "This store holds no models." in site.get("/probclass/").text
+
+
+def test_it_only_reads(site: Site) -> None:
+    bearer = {"Authorization": f"Bearer {site.token}"}
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        answer = httpx.request(method, f"{site.url}/probclass/", headers=bearer, trust_env=False)
+        assert answer.status_code == 405
