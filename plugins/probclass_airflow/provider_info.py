@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 _OPTIONS = {
+    "stores": {
+        "description": "Model stores that the page Models shows: paths or URIs, separated by commas. "
+        "By default the one that PROBCLASS_STORE names.",
+        "version_added": "0.2.0",
+        "type": "string",
+        "example": "/lake/models, s3://bucket/models",
+        "default": None,
+    },
     "workers": {
         "description": "Threads of a task whose operator names no number; 0 is every processor "
         "of the machine.",
