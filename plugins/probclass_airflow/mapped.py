@@ -6,6 +6,7 @@ through XCom go positions such as ``"0:8"``, one for each mapped task.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _MOST_PARTITIONS = 100
-"""In one plan, so that it stays a message of a few kilobytes."""
+_LARGEST_MESSAGE = 4096
+"""What one plan may have, and take as JSON."""
 
 
 class ProbClassPlanShardsOperator(ProbClassOperator):
@@ -286,10 +288,14 @@ class ProbClassPlanPartitionsOperator(ProbClassOperator):
                 f"{self.source} has {len(found):,} partitions where {self.where}, and one run maps "
                 f"over {_MOST_PARTITIONS}; narrow 'where', such as to the run's data interval."
             )
-        return {
-            "model": version.ref,
-            "partitions": [
-                {name: None if value is None else str(value) for name, value in keys.items()}
-                for keys in found
-            ],
-        }
+        partitions = [
+            {name: None if value is None else str(value) for name, value in keys.items()}
+            for keys in found
+        ]
+        if (size := len(json.dumps(partitions))) >= _LARGEST_MESSAGE:
+            raise pc.SpecError(
+                f"the names of {len(found)} partitions of {self.source} take {size:,} bytes, and a "
+                f"message has less than {_LARGEST_MESSAGE:,}; narrow 'where', such as to the run's "
+                "data interval."
+            )
+        return {"model": version.ref, "partitions": partitions}
