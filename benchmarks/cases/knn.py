@@ -16,11 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 import probclass_core as pc
-from benchmarks.case import OURS, Case, Outcome
+from benchmarks.case import OURS, Bar, Case, Outcome
 
 K = 10
 CLASSES = 3
-DIMENSIONS = (2, 5, 10, 20)
+DIMENSIONS = (2, 5, 10, 20, 50)
+FEW_DIMENSIONS = 10
+"""Beyond these a tree takes longer than all the others together."""
 
 
 @dataclass(frozen=True)
@@ -78,29 +80,26 @@ def case(dimensions: int) -> Case[Points]:
     def points(cache: Path, rows: int) -> Points:
         return Points(rows, dimensions)
 
+    peers = dict(TREES if dimensions <= FEW_DIMENSIONS else {}, **ANY_DIMENSIONS)
     searched: Case[Points] = Case(
         name=f"knn_d{dimensions}",
         title=f"{K} nearest neighbours in {dimensions} dimensions",
         rows=100_000,
         prepare=points,
-        reference="scipy cKDTree",
+        reference=next(iter(peers)),
+        bars=tuple(Bar(1.0, peer) for peer in peers),
         outcome=densities,
+        tolerance=1e-5,  # faiss measures in float32
     )
-    searched.contestant("scipy cKDTree", is_floor=True)(scipy_tree)
-    searched.contestant("scipy cKDTree, one thread", is_floor=True)(scipy_tree_on_one_thread)
     searched.contestant(OURS)(density)
-    searched.contestant("scikit-learn")(sklearn_neighbours)
+    for peer, search in peers.items():
+        searched.contestant(peer, is_floor=peer == searched.reference)(search)
     return searched
 
 
 def scipy_tree(points: Points) -> Any:
     """query with workers=-1."""
     return _tree(points).query(drawn(points)[2], k=K, workers=-1)
-
-
-def scipy_tree_on_one_thread(points: Points) -> Any:
-    """query with workers=1."""
-    return _tree(points).query(drawn(points)[2], k=K)
 
 
 @functools.cache
@@ -120,6 +119,37 @@ def _neighbours(points: Points) -> Any:
     from sklearn.neighbors import NearestNeighbors
 
     return NearestNeighbors(n_neighbors=K, n_jobs=-1).fit(drawn(points)[0])
+
+
+def pykdtree_tree(points: Points) -> Any:
+    """KDTree.query, as many threads as OpenMP takes."""
+    return _pykdtree(points).query(drawn(points)[2], k=K)
+
+
+@functools.cache
+def _pykdtree(points: Points) -> Any:
+    from pykdtree.kdtree import KDTree
+
+    return KDTree(drawn(points)[0])
+
+
+def faiss_flat(points: Points) -> Any:
+    """IndexFlatL2.search: float32, every distance."""
+    squared, found = _faiss(points).search(drawn(points)[2].astype(np.float32), K)
+    return np.sqrt(squared.astype(np.float64)), found
+
+
+@functools.cache
+def _faiss(points: Points) -> Any:
+    import faiss
+
+    index = faiss.IndexFlatL2(points.dimensions)
+    index.add(drawn(points)[0].astype(np.float32))
+    return index
+
+
+TREES = {"scipy cKDTree": scipy_tree, "pykdtree": pykdtree_tree}
+ANY_DIMENSIONS = {"faiss, flat": faiss_flat, "scikit-learn": sklearn_neighbours}
 
 
 def density(points: Points) -> Outcome:
