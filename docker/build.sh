@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 archive=${1:-}
 scratch=$(mktemp -d)
 images=${PROBCLASS_IMAGES:-$scratch/images}
-trap 'buildah rm --all > /dev/null; rm -rf "$scratch"' EXIT
+trap 'buildah rm --all > /dev/null || true; rm -rf "$scratch"' EXIT
 
 quietly() { "$@" > "$scratch/log" 2>&1 || { tail -40 "$scratch/log" >&2; exit 1; }; }
 
@@ -31,11 +31,13 @@ from urllib.parse import unquote, urlsplit
 listed = subprocess.run(
     [sys.executable, "-m", "pip", "config", "list"], capture_output=True, check=True, text=True
 ).stdout.splitlines()
+lent = "cert client-cert extra-index-url find-links index-url no-index proxy timeout trusted-host"
 settings = {}
 # The environment's come last, for pip heeds them most.
 for line in sorted(listed, key=lambda line: line.startswith(":env:")):
     name, _, value = line.partition("=")
-    settings[name.rpartition(".")[2]] = ast.literal_eval(value).split()
+    if (key := name.rpartition(".")[2].removeprefix("default-")) in lent.split():
+        settings[key] = ast.literal_eval(value).split()
 lines = [f"{key} = " + "\n  ".join(values) for key, values in settings.items()]
 Path(sys.argv[1]).write_text("\n".join(["[global]", *lines, ""]))
 for value in sum(settings.values(), []):
