@@ -123,8 +123,14 @@ def read_manifest(storage: Storage, folder: str, appended: str | None = None) ->
                 raise TableError(
                     f"{storage.name(path)} was written by a newer probclass; upgrade it."
                 )
-            told = (values[key] for key in ("files", "rows", "commit", "replaced"))
-            return Manifest(folder, *told, appended)
+            return Manifest(
+                folder,
+                values["files"],
+                values["rows"],
+                values["commit"],
+                values["replaced"],
+                appended,
+            )
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowFailException
@@ -123,6 +124,20 @@ def test_scoring_resolves_the_alias_once_and_reports(
     assert task.events == {"air.scored": task.result}
     assert scored.column_names[:3] == ["time", "air", "prediction"]
     assert set(scored["model_id"].to_pylist()) == {champion.id}
+
+
+def test_a_month_is_added_once_and_tells_its_run(
+    run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
+) -> None:
+    fields = {"source": lake, "store": trained.uri, "model": "air@champion"}
+    adding = {**fields, "sink": str(tmp_path / "scored"), "overwrite": "append"}
+    first, again = (run(ProbClassScoreOperator, **adding, partition=FEBRUARY) for _ in range(2))
+    assert (first.result["skipped"], again.result["skipped"]) == (0, 1)
+    assert again.result["rows"] == 28 * 24
+    [file] = (tmp_path / "scored" / "month=2013-02").glob("*.parquet")
+    record = json.loads(pq.read_metadata(file).metadata[b"probclass.commit"])
+    assert record["run_id"].startswith("manual__")
+    assert record["model_id"] == trained.resolve("air@champion").id
 
 
 def test_evaluation_reports_the_baselines_too(run: Any, lake: str, trained: pc.ModelStore) -> None:

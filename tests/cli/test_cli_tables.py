@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import time
 from pathlib import Path
@@ -169,3 +170,24 @@ def test_a_table_that_is_not_of_files(probclass: Any, only_read: None) -> None:
 )
 def test_what_is_refused(probclass: Any, lake: Path, arguments: tuple[str, ...], line: str) -> None:
     assert line in probclass.refused("table", *arguments)
+
+
+def test_rows_are_added_once_by_a_run_with_a_name(
+    probclass: Any, lake: Path, model: pc.Model
+) -> None:
+    pc.ModelStore(Path("models")).save(model, "air")
+    january = lake / "month=2014-01" / "rows.parquet"
+    adding = ("score", "air", january, "added", "--store", "models", "--overwrite", "append")
+    first = probclass.done(*adding, "--run-id", "nightly", "--json").json
+    again = probclass.done(*adding, "--json").json
+    assert (first["rows"], first["skipped"], again["rows"], again["skipped"]) == (ROWS, 0, ROWS, 1)
+    assert "1 of 1: there already, from the same inputs" in probclass.done(*adding).out
+    probclass.done("score", "air", lake / "month=2014-02", *adding[3:])
+    assert pq.read_table("added").num_rows == 2 * ROWS
+    [record] = [
+        record
+        for file in Path("added").glob("*.parquet")
+        if (record := json.loads(pq.read_metadata(file).metadata[b"probclass.commit"]))["source"]
+        == str(january)
+    ]
+    assert record["run_id"] == "nightly"
