@@ -143,15 +143,16 @@ class Balls:
             reached = np.cumsum(self.per_point[order], axis=1) >= self.enough
             nearest = np.take_along_axis(order, np.argmax(reached, axis=1)[:, None], axis=1)
             edge = np.take_along_axis(distance, nearest, axis=1)
-            inside[block] = self._by_class(*np.nonzero(distance <= edge), len(edge))
+            row, point = np.nonzero(distance <= edge)
+            inside[block] = self._by_class(row, point, len(edge))
             radius[block] = edge[:, 0]
         return inside, radius
 
     def _by_class(self, row: IntArray, point: IntArray, rows: int) -> FloatArray:
         """Counts by class of the points that are in the ball of each row: ``(n, k)``."""
         cells = row * len(self.per_class) + self.classes[point]
-        size = rows * len(self.per_class)
-        return np.bincount(cells, self.per_point[point], minlength=size).reshape(rows, -1)
+        held = np.bincount(cells, self.per_point[point], rows * len(self.per_class))
+        return held.reshape(rows, -1).astype(np.float64, copy=False)
 
 
 def log_ball_volume(d: int, radius: FloatArray, p: float) -> FloatArray:

@@ -217,7 +217,7 @@ class KnnDensityLikelihood:
         points = self.points[:, features]
         whole = ~np.isnan(points).any(axis=1)
         counts, classes = self.counts[whole], self.classes[whole]
-        held = np.bincount(classes, counts, minlength=self.k_classes)
+        held = np.bincount(classes, counts, self.k_classes).astype(np.float64, copy=False)
         return Balls(points[whole], counts, classes, held, self.k, self.norm, self.metric)
 
 
