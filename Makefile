@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test servers faults celery image lint format check bench golden distributions site pictures wheel constraints clean
+.PHONY: help setup demo airflow test servers faults celery image lint format check bench golden distributions site pictures screenshots wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ site: setup ## Build the documentation as a site, into build/site, the notebooks
 
 pictures: setup ## Draw the pictures of docs/plots.md anew
 	$(PYTHON) tests/docs/draw.py
+
+screenshots: setup ## Take the pictures of docs/ui.md anew, in Airflow and Chromium
+	$(PYTHON) tests/ui/draw.py
 
 wheel: setup ## Build the sdist and the wheel into dist; the tests try them in fresh environments
 	rm -rf dist

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from probclass_airflow.base import ProbClassOperator
+from probclass_airflow.base import ProbClassOperator, judged_rows
 from probclass_airflow.hooks import store_at, table_at
 from probclass_airflow.operators import Where
 
@@ -32,7 +32,8 @@ class ProbClassPromoteOperator(ProbClassOperator):
     """Point an alias at a model that beats the one there on the same rows; else skip, saying why.
 
     Without a model at the alias, the challenger takes it. A model that is there already stays, and
-    the task succeeds: so a retry of a promotion that was made does no harm.
+    the task succeeds: so a retry of a promotion that was made does no harm. What it measures is
+    recorded in the store beside each version.
 
     Args:
         source: path or URI of a Parquet file or (Hive-partitioned) directory, with the label.
@@ -130,10 +131,10 @@ class ProbClassPromoteOperator(ProbClassOperator):
         if champion is not None and champion.id == challenger.id:
             reason = f"{_short(challenger)} is the {self.alias} already"
             return {**summary, "promoted": False, "reason": reason}
-        of_challenger = self._of_challenger(store, challenger)
+        of_challenger = self._of_challenger(store, challenger, run)
         summary |= {"challenger_value": _plain(of_challenger.value), "rows": of_challenger.rows}
         if champion is not None:
-            of_champion = self._evaluated(store, champion, self.alias)
+            of_champion = self._evaluated(store, champion, self.alias, run)
             summary["champion_value"] = _plain(of_champion.value)
             better, reason = self._verdict(of_challenger, of_champion, margin)
             summary["reason"] = reason
@@ -162,9 +163,11 @@ class ProbClassPromoteOperator(ProbClassOperator):
         found = store.aliases(challenger.model).get(self.alias)
         return None if found is None else store.resolve(f"{found.model}@{found.id}")
 
-    def _of_challenger(self, store: ModelStore, challenger: ModelVersion) -> _Judged:
+    def _of_challenger(
+        self, store: ModelStore, challenger: ModelVersion, run: dict[str, str]
+    ) -> _Judged:
         if self.evaluation is None:
-            return self._evaluated(store, challenger, "challenger")
+            return self._evaluated(store, challenger, "challenger", run)
         if self.evaluation.get("model") != challenger.ref:
             raise AirflowFailException(
                 f"evaluation is of {self.evaluation.get('model')!r} and the challenger is "
@@ -172,7 +175,9 @@ class ProbClassPromoteOperator(ProbClassOperator):
             )
         return self._judged(self.evaluation)
 
-    def _evaluated(self, store: ModelStore, version: ModelVersion, role: str) -> _Judged:
+    def _evaluated(
+        self, store: ModelStore, version: ModelVersion, role: str, run: dict[str, str]
+    ) -> _Judged:
         import probclass_core as pc
 
         self.log.info("Evaluating %s, the %s", _short(version), role)
@@ -188,6 +193,10 @@ class ProbClassPromoteOperator(ProbClassOperator):
             )
         except pc.DataError as error:
             raise pc.DataError(f"{_short(version)}, the {role}: {error}") from error
+        self.stop_if_asked()
+        store.record_evaluation(
+            version, evaluation, on=judged_rows(self), provenance={"airflow": run}
+        )
         return self._judged(evaluation.to_dict())
 
     def _judged(self, evaluation: Mapping[str, Any]) -> _Judged:

@@ -6,8 +6,8 @@ from typing import Any
 
 _OPTIONS = {
     "stores": {
-        "description": "Model stores that the page Models shows: paths or URIs, separated by commas. "
-        "By default the one that PROBCLASS_STORE names.",
+        "description": "Model stores that the page Models shows: paths or URIs, separated by "
+        "commas; by default the one that PROBCLASS_STORE names.",
         "version_added": "0.2.0",
         "type": "string",
         "example": "/lake/models, s3://bucket/models",

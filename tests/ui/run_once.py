@@ -25,5 +25,5 @@ tokens = {
     "token": manager.generate_jwt(SimpleAuthManagerUser(username="anna", role="VIEWER")),
     "stranger": manager.generate_jwt(SimpleAuthManagerUser(username="eve", role=None)),
 }
-told = {"run_id": run.run_id, "key": store_key(f"{os.environ['PROBCLASS_HOME']}/models"), **tokens}
+told = {"run_id": run.run_id, "key": store_key("models"), **tokens}
 sys.stdout.write(json.dumps(told) + "\n")

@@ -1,14 +1,38 @@
-"""What the tests know of the Airflow that runs for them."""
+"""An Airflow of the tests' own, below a path, with a viewer, a store and a finished run."""
 
 from __future__ import annotations
 
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
+from playwright.sync_api import Browser, BrowserContext
+from shelf_of_trials import fill
 
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
 BASE = "/team/airflow"
 """The path that Airflow is served below."""
+USER, PASSWORD = "anna", "a password for the tests"
+SECONDS_TO_START = 180.0
+CHROMIUM: dict[str, Any] = {
+    "executable_path": "/usr/bin/chromium",
+    "args": [
+        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -38,3 +62,87 @@ class Site:
             headers["Authorization"] = f"Bearer {bearer}"
         with httpx.Client(trust_env=False, timeout=60.0) as client:
             return client.get(f"{self.url}{path}", headers=headers)
+
+
+@contextmanager
+def running(home: Path) -> Iterator[Site]:
+    """Start it in an empty folder, run its DAG once, and take it down at the end."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}{BASE}"
+    (home / "passwords.json").write_text(json.dumps({USER: PASSWORD}))
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")},
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(64),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(HERE / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:viewer",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
+        "AIRFLOW__PROBCLASS__STORES": "models, nothing",  # relative to its working directory
+        "NO_PROXY": "*",
+        "no_proxy": "*",
+        "PYTHONPATH": str(ROOT),
+    }
+    airflow = [sys.executable, "-m", "airflow"]
+    given: dict[str, Any] = {"env": environment, "cwd": home}
+    subprocess.run([*airflow, "db", "migrate"], check=True, capture_output=True, **given)
+    log = home / "api-server.log"
+    with log.open("wb") as written:
+        server = subprocess.Popen(
+            [*airflow, "api-server"],
+            stdout=written,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            **given,
+        )
+    try:
+        fill(home)
+        ran = subprocess.run(
+            [sys.executable, str(HERE / "run_once.py")],
+            capture_output=True,
+            text=True,
+            check=False,
+            **given,
+        )
+        assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
+        _wait(url, server, log)
+        yield Site(url=url, store=home / "models", **json.loads(ran.stdout.splitlines()[-1]))
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def logged_in(site: Site, browser: Browser, **look: Any) -> BrowserContext:
+    """A window whose viewer asked for the page, logged in by hand, and got it."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, **look)
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    page.goto(f"{site.url}/probclass/")
+    page.fill("input[name=username]", USER)
+    page.fill("input[name=password]", PASSWORD)
+    page.click("button[type=submit]")
+    page.wait_for_url(f"{site.url}/probclass/")
+    page.close()
+    return context
+
+
+def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < deadline:
+        assert server.poll() is None, log.read_text(errors="replace")[-3000:]
+        try:
+            if httpx.get(f"{url}/api/v2/version", trust_env=False).status_code == 200:
+                return
+        except httpx.HTTPError:
+            time.sleep(0.25)
+    raise AssertionError(log.read_text(errors="replace")[-3000:])

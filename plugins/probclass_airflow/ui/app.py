@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 import jinja2
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.common.db.common import SessionDep
-from airflow.api_fastapi.core_api.security import (
-    DagAccessEntity,
-    requires_access_asset,
-    requires_access_dag,
-)
+from airflow.api_fastapi.core_api.security import requires_access_asset, requires_access_dag
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse

@@ -108,7 +108,7 @@ def card(shelf: Shelf, name: str, content_id: str, against: str | None) -> Card:
         facts.append(("Weight", spec["weight"]))
     told = {"source", "partition", "where", "airflow"}
     training = [("read from", origin(provenance))] if origin(provenance) else []
-    training += [(words(key), _told(value)) for key, value in provenance.items() if key not in told]
+    training += [(words(key), plain(value)) for key, value in provenance.items() if key not in told]
     return Card(
         shelf=shelf,
         version=version,
@@ -131,12 +131,6 @@ def _run(provenance: Mapping[str, Any]) -> dict[str, str] | None:
     if not isinstance(run, Mapping) or not all(isinstance(run.get(name), str) for name in names):
         return None
     return {**{name: run[name] for name in names}, "map_index": str(run.get("map_index", -1))}
-
-
-def _told(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{words(key)} {plain(each)}" for key, each in value.items())
-    return plain(value)
 
 
 def _block(block: dict[str, Any], bundle: Any, classes: Sequence[Any]) -> BlockCard:

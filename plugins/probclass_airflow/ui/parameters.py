@@ -87,11 +87,11 @@ def _covariances(
         for at, column in enumerate(columns):
             cells[column, name] = _normal(mean[at], covariance[at, at])
         if name in classes and 1 < len(columns) <= _MOST_CLASSES:
-            rows = [
-                (column, [_correlation(covariance[i, j], spread[i] * spread[j]) for j in range(i)])
-                for i, column in enumerate(columns)
-            ]
-            correlations.append(Grid(f"Correlations in {name}", ["", *columns[:-1]], rows[1:]))
+            rows = []
+            for i, column in enumerate(columns[1:], 1):
+                told = [_correlation(covariance[i, j], spread[i] * spread[j]) for j in range(i)]
+                rows.append((column, told + [Cell("")] * (len(columns) - 1 - i)))
+            correlations.append(Grid(f"Correlations in {name}", ["", *columns[:-1]], rows))
     return [_pivot("", columns, classes, cells, beyond), *correlations]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -14,7 +14,7 @@ class ProbClassPlugin(AirflowPlugin):
     """The page of models."""
 
     name = "probclass"
-    external_views: ClassVar[list[Any]] = [
+    external_views: list[Any] = [  # noqa: RUF012 - as Airflow declares it
         {
             "name": "Models",
             "href": f"{ROUTE}/",

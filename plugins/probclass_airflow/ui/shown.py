@@ -76,6 +76,8 @@ def plain(value: Any) -> str:
         return place(value)
     if isinstance(value, (int, float)) or value is None:
         return number(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{words(str(key))} {plain(each)}" for key, each in value.items()) or "–"
     return json.dumps(value, ensure_ascii=False, default=str)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from airflow.sdk import DAG
 
 from probclass_airflow import (
@@ -13,14 +11,13 @@ from probclass_airflow import (
     ProbClassTrainOperator,
 )
 
-HOME = os.environ["PROBCLASS_HOME"]
-WHERE = {"source": f"{HOME}/lake", "store": f"{HOME}/models"}
+WHERE = {"source": "lake", "store": "models"}  # in the working directory of Airflow
 MONTHS = [{"month": month} for month in ("2014-01", "2014-02")]
 
 with DAG("air", schedule=None):
     train = ProbClassTrainOperator(
         task_id="train",
-        spec=f"{HOME}/air.json",
+        spec="air.json",
         model="air",
         where=[("month", "<", "2014-01"), ("month", ">=", "2013-07")],
         **WHERE,
@@ -28,7 +25,7 @@ with DAG("air", schedule=None):
     score = ProbClassScoreOperator.partial(
         task_id="score",
         model="{{ ti.xcom_pull(task_ids='train')['model'] }}",
-        sink=f"{HOME}/scored",
+        sink="scored",
         columns=["time"],
         **WHERE,
     ).expand(partition=MONTHS)

@@ -1,0 +1,95 @@
+"""Take the pictures of docs/ui.md anew, in a real Airflow and a real Chromium.
+
+python tests/ui/draw.py
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from urllib.parse import urlencode
+
+from playwright.sync_api import Page, sync_playwright
+from sites import BASE, CHROMIUM, ROOT, logged_in, running
+
+import probclass_core as pc
+from probclass_core.demo.lake import lay_out
+
+IMAGES = ROOT / "docs" / "images"
+SPEC = pc.ModelSpec(
+    label="air",
+    blocks=[
+        pc.Block("gaussian_full", ["dew_point", "temperature", "pressure", "log_wind_speed"]),
+        pc.Block("categorical", ["wind_direction", "hour"]),
+    ],
+)
+
+
+def fill_year(home: Path) -> pc.ModelVersion:
+    """A year of monthly versions, each measured on the month after it; the last one."""
+    store, lake = pc.ModelStore(home / "models"), lay_out(home / "lake")
+    months = [f"{year}-{month:02}" for year in (2013, 2014) for month in range(1, 13)]
+    for before, month in zip(months, months[12:], strict=False):
+        year = [("month", ">=", before), ("month", "<", month)]
+        model = pc.fit(lake, SPEC, where=year)
+        version = store.save(model, "air_full", provenance={"source": "lake"})
+        store.promote("air_full", version, month)
+        quality = pc.evaluate(model, lake, partition={"month": month})
+        store.record_evaluation(
+            version, quality, on={"source": "lake", "partition": {"month": month}}
+        )
+    store.promote("air_full", version, "champion")
+    return version
+
+
+def take(page: Page, name: str) -> None:
+    """Keep what the window shows, once all of it is there."""
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(1500)
+    target = IMAGES / f"ui_{name}.png"
+    page.screenshot(path=target)
+    sys.stdout.write(f"{target.relative_to(ROOT)}  {target.stat().st_size / 1000:.0f} kB\n")
+
+
+def main() -> None:
+    """The list, a card in light and in dark, what changed, a report."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        home = Path(folder)
+        with running(home) as site:
+            for damaged in ("hostile", "damaged"):
+                (site.store / damaged).rename(home / damaged)
+            version = fill_year(home)
+            browser = playwright.chromium.launch(**CHROMIUM)
+            framed = f"{site.url}/plugin/probclass{BASE}/probclass"
+            card = f"{framed}/stores/{site.key}/air_full/{version.id}"
+            run = {"dag_id": "air", "run_id": site.run_id, "task_id": "evaluate", "map_index": -1}
+            for theme in ("light", "dark"):
+                page = logged_in(site, browser, color_scheme=theme).new_page()
+                if theme == "light":
+                    page.goto(framed + "/")
+                    take(page, "models")
+                    page.goto(f"{framed}/stores/{site.key}/air_full")
+                    take(page, "versions")
+                    page.goto(card)
+                    take(page, "card")
+                    page.goto(f"{framed}/run?{urlencode(run)}")
+                    take(page, "run")
+                else:
+                    page.goto(f"{card}")
+                    page.frame_locator("iframe").locator(
+                        ".block"
+                    ).first.scroll_into_view_if_needed()
+                    page.frame_locator("iframe").locator(".block h2").first.evaluate(
+                        "each => each.scrollIntoView()"
+                    )
+                    take(page, "parameters")
+                    page.frame_locator("iframe").locator("#drift").evaluate(
+                        "each => each.scrollIntoView()"
+                    )
+                    take(page, "drift")
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()
