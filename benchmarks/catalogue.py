@@ -17,6 +17,7 @@ FAMILIES = (
     "knn",
     "small",
     "importing",
+    "parsing",
 )
 
 
