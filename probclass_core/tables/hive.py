@@ -25,4 +25,6 @@ def hive_segment(name: str, value: Any) -> str:
         )
     if value is None:
         return f"{name}={HIVE_NULL}"
-    return f"{name}={quote(category_text(value), safe=' -_.~')}"
+    # Beyond ASCII nothing is escaped: Hive and Spark would take each byte for a letter.
+    escaped = (quote(c, safe=" -_.~") if c.isascii() else c for c in category_text(value))
+    return f"{name}={''.join(escaped)}"
