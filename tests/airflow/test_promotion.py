@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -222,6 +224,34 @@ def test_a_champion_who_moved_meanwhile_is_not_overrun(
     with pytest.raises(pc.StoreError, match="promoted by another meanwhile"):
         Overtaken(task_id="task", model=fit.ref, **fields).execute({"run_id": "by hand"})
     assert store.resolve("air@champion") == store.resolve("air@good")
+
+
+def test_of_two_gates_that_race_one_moves_the_alias(
+    store: pc.ModelStore, fields: dict[str, Any]
+) -> None:
+    store.promote("air", "air@poor", alias="champion")
+    fit = store.save(pc.fit(fields["source"], GOOD, where=YEAR[:1]), "air")
+    both_compared = threading.Barrier(2)
+
+    class Racing(ProbClassPromoteOperator):
+        def _verdict(self, *evaluations: Any) -> tuple[bool, str]:
+            verdict = super()._verdict(*evaluations)
+            both_compared.wait(60)
+            return verdict
+
+    def gate(ref: str) -> str:
+        try:
+            Racing(task_id="task", model=ref, **fields).execute({"run_id": ref})
+        except pc.StoreError as error:
+            return str(error)
+        return "promoted"
+
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(gate, ["air@good", fit.ref]))
+    (overtaken,) = set(ends) - {"promoted"}
+    assert "was promoted by another meanwhile" in overtaken
+    winner = (store.resolve("air@good"), fit)[ends.index("promoted")]
+    assert store.resolve("air@champion") == winner
 
 
 class StoppedPromote(ProbClassPromoteOperator):
