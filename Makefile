@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test servers faults celery image lint format check bench golden distributions site pictures screenshots wheel constraints clean
+.PHONY: help setup demo airflow test servers faults celery image lint format check bench scale golden distributions site pictures screenshots wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ check: lint test ## lint and test
 
 bench: setup ## Measure speed and memory
 	$(PYTHON) -m benchmarks
+
+scale: setup ## Measure time and memory from 100,000 rows to 100 million
+	$(PYTHON) -m benchmarks.scale
 
 golden: setup ## Keep models of this release, with what they say, in tests/golden; once per release
 	$(PYTHON) tests/golden/make.py

@@ -1,0 +1,28 @@
+"""The campaign of many rows, on few of them: what it measures is there, and in bounded memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import scale
+
+
+def test_prefixes_are_ten_times_longer_each() -> None:
+    assert scale.prefixes(10_000_000) == [100_000, 1_000_000, 10_000_000]
+    assert scale.prefixes(50_000_000) == [500_000, 5_000_000, 50_000_000]
+    assert scale.prefixes(1) == [scale.PARTITION_ROWS]
+
+
+def test_a_small_campaign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake, out = tmp_path / "lake", tmp_path / "out"
+    assert scale.main(["--rows", "1000000", "--lake", str(lake), "--out", str(out)]) == 0
+    runs = json.loads((out / "scale.json").read_text())
+    found = [(run["work"], run["rows"]) for run in runs]
+    lengths = (100_000, 1_000_000)
+    assert found == [(work, rows) for work in ("train", "score") for rows in lengths]
+    assert max(run["peak_mebibytes"] for run in runs) < 1024
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(runs)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "out"]
