@@ -10,6 +10,7 @@ import numpy as np
 
 from probclass_core.arrays import FloatArray, IntArray
 from probclass_core.estimator import POINT_MASS_WIDTH
+from probclass_core.estimators.approximate import FEWEST_POINTS, NearestByCells
 from probclass_core.estimators.neighbours import NearestByProducts
 from probclass_core.threads import ordered_map
 
@@ -36,6 +37,7 @@ class Balls:
         k: neighbours in a ball.
         norm: exponent of the Minkowski norm, or none for another ``metric``.
         metric: name known to scipy.
+        probes: cells to look into; 0 finds the nearest of all points.
     """
 
     def __init__(
@@ -44,9 +46,11 @@ class Balls:
         counts: FloatArray,
         classes: IntArray,
         per_class: FloatArray,
+        *,
         k: float,
         norm: float | None,
         metric: str,
+        probes: int = 0,
     ) -> None:
         from scipy.spatial import cKDTree
 
@@ -65,7 +69,9 @@ class Balls:
             # that is a power of two rounds nothing.
             self.exponent = int(np.frexp(np.ptp(0.5 * points, axis=0).max())[1])
             scaled = self._in_units(points)
-            if norm == 2.0 and points.shape[1] >= _MANY_DIMENSIONS:
+            if probes and len(points) >= FEWEST_POINTS:
+                self.nearest = NearestByCells(scaled, probes).query
+            elif norm == 2.0 and points.shape[1] >= _MANY_DIMENSIONS:
                 self.nearest = NearestByProducts(scaled).query
             else:
                 self.nearest = functools.partial(cKDTree(scaled).query, p=norm)
@@ -117,13 +123,17 @@ class Balls:
             distance, found = self.nearest(rows[block], asked)
             distance, found = distance.reshape(-1, asked), found.reshape(-1, asked)
             reached = np.cumsum(self.per_point[found], axis=1) >= self.enough
-            edge = np.take_along_axis(distance, np.argmax(reached, axis=1)[:, None], axis=1)
-            within = (distance <= edge) & np.isfinite(distance)
+            finite = np.isfinite(distance)
+            enough = reached.any(axis=1)
+            last = np.where(enough, reached.argmax(axis=1), finite.sum(axis=1) - 1)
+            edge = np.take_along_axis(distance, np.maximum(last, 0)[:, None], axis=1)
+            within = (distance <= edge) & finite
             row, rank = np.nonzero(within)
             inside[block] = self._by_class(row, found[row, rank], len(within))
             radius[block] = edge[:, 0]
             # Sure only once a farther point was seen: others may stand on the edge as well.
-            sure = reached.any(axis=1) & (distance[:, -1] > edge[:, 0])
+            # Where the search came to an end, there is nothing more to ask for.
+            sure = (enough & (distance[:, -1] > edge[:, 0])) | ~finite[:, -1]
             if asked < len(self.points) and not sure.all():
                 again = start + np.flatnonzero(~sure)
                 inside[again], radius[again] = self._by_search(rows[again], 2 * asked)

@@ -38,12 +38,14 @@ from probclass_core.estimator import (
     require_types,
     with_notes,
 )
+from probclass_core.estimators.approximate import require_faiss
 from probclass_core.estimators.balls import Balls
 from probclass_core.hookspecs import hookimpl
 
 __all__ = ["PROBCLASS_API", "KnnDensity", "probclass_estimators"]
 
 _NORMS = {"euclidean": 2.0, "manhattan": 1.0, "cityblock": 1.0, "chebyshev": math.inf}
+_DEFAULTS = {"k": 5, "metric": "euclidean", "p": 2.0, "probes": 0}
 _NEEDS_SCALE = ("mahalanobis", "seuclidean")
 
 
@@ -59,17 +61,21 @@ class KnnDensity(LikelihoodEstimator):
             any other of `scipy.spatial.distance.cdist` that needs no parameters. A ball of those
             others has no known volume: posteriors stand, ``log_density`` is not offered.
         p: exponent of the Minkowski norm, at least 1.
+        probes: 0 finds the nearest of all points. A number looks into so many of 4 √m cells of the
+            m points, and may miss some neighbours: for the Euclidean metric and very many points,
+            by faiss (extra ``ann``). Fewer than 10,000 points are all looked at.
 
     Statistics and parameters: class, point (fixed-size list, NaN where null), count (Σ w there).
 
     Raises:
         SpecError: a column is not numeric, or an option is out of range.
+        NotSupportedError: ``probes`` are asked for, and faiss is not installed.
     """
 
     name: ClassVar[str] = "knn_density"
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        chosen = read_options(self.name, options, {"k": 5, "metric": "euclidean", "p": 2.0})
+        chosen = read_options(self.name, options, _DEFAULTS)
         super().__init__(features, chosen)
         require_types(self.name, features, is_numeric_type, "numbers")
         self.k = number_option(self.name, "k", chosen["k"], at_least=1, whole=True)
@@ -78,6 +84,16 @@ class KnnDensity(LikelihoodEstimator):
         self.norm = p if self.metric == "minkowski" else _NORMS.get(self.metric)
         if self.norm is None:
             _check_metric(self.metric)
+        self.probes = int(
+            number_option(self.name, "probes", chosen["probes"], at_least=0, whole=True)
+        )
+        if self.probes:
+            if self.norm != 2.0:
+                raise SpecError(
+                    f"{self.name}: probes are for the Euclidean metric, got {self.metric!r}; leave "
+                    "one of the two out."
+                )
+            require_faiss()
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -152,6 +168,7 @@ class KnnDensity(LikelihoodEstimator):
             k=self.k,
             norm=self.norm,
             metric=self.metric,
+            probes=self.probes,
         )
 
 
@@ -167,6 +184,7 @@ class KnnDensityLikelihood:
         k: neighbours in a ball.
         norm: exponent of the Minkowski norm, or none for another ``metric``.
         metric: name known to scipy.
+        probes: as the estimator's option.
     """
 
     def __init__(
@@ -180,6 +198,7 @@ class KnnDensityLikelihood:
         k: float,
         norm: float | None,
         metric: str,
+        probes: int = 0,
     ) -> None:
         self.features = list(features)
         self.points = points
@@ -189,6 +208,7 @@ class KnnDensityLikelihood:
         self.k = k
         self.norm = norm
         self.metric = metric
+        self.probes = probes
         self.normalised = norm is not None
         self._references = functools.cache(self._reference)
 
@@ -218,7 +238,16 @@ class KnnDensityLikelihood:
         whole = ~np.isnan(points).any(axis=1)
         counts, classes = self.counts[whole], self.classes[whole]
         held = np.bincount(classes, counts, self.k_classes).astype(np.float64, copy=False)
-        return Balls(points[whole], counts, classes, held, self.k, self.norm, self.metric)
+        return Balls(
+            points[whole],
+            counts,
+            classes,
+            held,
+            k=self.k,
+            norm=self.norm,
+            metric=self.metric,
+            probes=self.probes,
+        )
 
 
 def _check_metric(metric: str) -> None:
