@@ -21,6 +21,8 @@ ELSEWHERE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "LICENSE": "licence.md",
+    "plugins/probclass-kde/README.md": "plugins/kde.md",
+    "plugins/probclass-student-t/README.md": "plugins/student_t.md",
     "probclass_core/demo/beijing_pm25.md": "data/beijing_pm25.md",
     "tests/data/README.md": "data/tests.md",
 }
