@@ -1,14 +1,11 @@
-"""Tables made to break an estimator, and what it means for two statistics to say the same."""
+"""Tables of every kind of column, for the laws of whole models; options of each estimator."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from hypothesis import reject
 from hypothesis import strategies as st
@@ -171,15 +168,6 @@ def training_tables() -> st.SearchStrategy[pa.Table]:
 
 
 @st.composite
-def split(draw: st.DrawFn, table: pa.Table, parts: int) -> list[pa.Table]:
-    """The table cut in so many, some of which may be empty or a single row."""
-    place = st.integers(0, table.num_rows)
-    cuts = sorted(draw(st.lists(place, min_size=parts - 1, max_size=parts - 1)))
-    edges = [0, *cuts, table.num_rows]
-    return [table.slice(a, b - a) for a, b in itertools.pairwise(edges)]
-
-
-@st.composite
 def queries(draw: st.DrawFn) -> pa.Table:
     """Rows to score: as far out as float64 goes, and values that training never saw."""
     edge = [0.0, -0.0, 5e-324, -1e-160, 1.0, -7e3, 1e6, -1e6, 1e100, -1e154, 1e200]
@@ -208,100 +196,3 @@ def fitted_or_rejected(table: pa.Table, spec: pc.ModelSpec) -> pc.Model:
         return pc.fit(table, spec)
     except pc.DataError:
         reject()
-
-
-@dataclass(frozen=True)
-class Same:
-    """Compares statistics of the same rows, as closely as the rows' own rounding allows.
-
-    Args:
-        table: the rows; errors are measured by how far their values spread, and lie from 0.
-    """
-
-    table: pa.Table
-
-    def statistics(self, one: pc.Statistics, other: pc.Statistics) -> None:
-        assert (one.rows, one.null_labels) == (other.rows, other.null_labels)
-        self.contents(one, other)
-
-    def contents(self, one: pc.Statistics, other: pc.Statistics) -> None:
-        """Classes and blocks; how many rows were read for them does not matter."""
-        columns = one.classes.select(["class", "count"]), other.classes.select(["class", "count"])
-        assert columns[0].to_pydict() == columns[1].to_pydict()
-        assert one.blocks.keys() == other.blocks.keys()
-        for name in one.blocks:
-            compare = getattr(self, f"_{name}")
-            compare(one.blocks[name], other.blocks[name])
-
-    def _gaussian_diagonal(self, one: pa.Table, other: pa.Table) -> None:
-        one, other = _sorted(one, "class", "feature"), _sorted(other, "class", "feature")
-        assert one.select(["class", "feature"]).equals(other.select(["class", "feature"]))
-        np.testing.assert_allclose(one["count"], other["count"], rtol=1e-12)
-        error = np.array([self._error[name] for name in one["feature"].to_pylist()])
-        mean = np.array(one["mean"]), np.array(other["mean"])
-        assert (np.abs(mean[0] - mean[1]) <= error).all()
-        scatter = np.array(one["scatter"]), np.array(other["scatter"])
-        assert (np.abs(scatter[0] - scatter[1]) <= self._weight * error**2).all()
-
-    def _gaussian_full(self, one: pa.Table, other: pa.Table) -> None:
-        one, other = _sorted(one, "class"), _sorted(other, "class")
-        assert one["class"].equals(other["class"])
-        error = np.array([self._error[name] for name in NUMBERS])
-        bound = {
-            "count": 1e-9,
-            "mean": error[:, None],
-            "scatter": self._weight * np.outer(*[error] * 2),
-        }
-        for field, most in bound.items():
-            tensors = [_tensor(table, field) for table in (one, other)]
-            assert (np.abs(tensors[0] - tensors[1]) <= most).all(), field
-
-    _gaussian_shared = _gaussian_full
-
-    def _categorical(self, one: pa.Table, other: pa.Table) -> None:
-        keys = ("class", "feature", "value")
-        assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
-
-    def _categorical_joint(self, one: pa.Table, other: pa.Table) -> None:
-        keys = ("class", *CATEGORIES)
-        assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
-
-    def _discretized(self, one: pa.Table, other: pa.Table) -> None:
-        keys = ("class", "feature", "value")
-        assert _sorted(one, *keys).to_pydict() == _sorted(other, *keys).to_pydict()
-
-    def _bernoulli(self, one: pa.Table, other: pa.Table) -> None:
-        one, other = _sorted(one, "class", "feature"), _sorted(other, "class", "feature")
-        assert one.select(["class", "feature"]).equals(other.select(["class", "feature"]))
-        for field in one.column_names[2:]:
-            np.testing.assert_allclose(one[field], other[field], rtol=1e-12)
-
-    _multinomial = _poisson = _bernoulli_of_terms = _multinomial_of_terms = _bernoulli
-
-    def _knn_density(self, one: pa.Table, other: pa.Table) -> None:
-        assert str(one.to_pydict()) == str(other.to_pydict())  # as text, NaN equals NaN
-
-    @property
-    def _weight(self) -> float:
-        return 3.0 * self.table.num_rows + 1.0
-
-    @property
-    def _error(self) -> dict[str, float]:
-        """Of a mean, by feature; the square root of the error of a row's share in the scatter."""
-        errors = {}
-        for name in NUMBERS:
-            values = self.table[name].to_numpy()
-            values = values[~np.isnan(values)]
-            spread, reach = (np.ptp(values), np.abs(values).max()) if len(values) else (0.0, 0.0)
-            errors[name] = 1e-5 * spread + 8e-15 * reach
-        return errors
-
-
-def _sorted(table: pa.Table, *keys: str) -> pa.Table:
-    return table.sort_by([(key, "ascending") for key in keys]).combine_chunks()
-
-
-def _tensor(table: pa.Table, name: str) -> np.ndarray:
-    column = table[name].combine_chunks()
-    tensor: np.ndarray = getattr(column, "chunk", lambda _: column)(0).to_numpy_ndarray()
-    return tensor
