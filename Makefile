@@ -38,6 +38,7 @@ lint: setup ## Check style, types and the direction of imports
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy plugins/probclass-kde/probclass_kde plugins/probclass-student-t/probclass_student_t
 	$(VENV)/bin/lint-imports
 
 format: setup ## Put the code into shape
