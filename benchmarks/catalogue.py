@@ -12,6 +12,7 @@ FAMILIES = (
     "train_gaussian",
     "train_categorical",
     "retrain",
+    "engines",
     "score",
     "memory",
     "knn",
