@@ -33,7 +33,7 @@ def postgres() -> Iterator[str]:
             stdout=subprocess.DEVNULL,
         )
         server = [_program("postgres"), "-D", home / "data", "-k", home, "-c", "listen_addresses="]
-        created = ["createdb", "--host", home, "--username", "airflow", "airflow"]
+        created = [_program("createdb"), "--host", home, "--username", "airflow", "airflow"]
         with _running(server, user, home, ready=lambda: _succeeds(created)):
             yield f"postgresql://airflow@/airflow?host={home}"
     finally:
