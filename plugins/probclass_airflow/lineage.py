@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.openlineage.extractors import OperatorLineage
-from airflow.sdk.exceptions import AirflowFailException
 from openlineage.client.event_v2 import InputDataset, OutputDataset
 from openlineage.client.facet_v2 import (
     DatasetFacet,
@@ -199,12 +198,13 @@ def _table(uri: str, columns: Columns) -> dict[str, DatasetFacet]:
 def _columns(task: Any, uri: str, conn_id: str | None) -> Columns:
     """Names and types; none where the table cannot be looked at, which lineage leaves at that."""
     import probclass_core as pc
-    from probclass_airflow.hooks import table_at
+    from probclass_airflow.hooks import connected, table_at
 
     try:
-        table = table_at(uri, conn_id)
-        return {field.name: str(field.type) for field in pc.open_table(table).schema}
-    except (pc.ProbClassError, AirflowFailException) as error:
+        with connected([] if conn_id is None else [(conn_id, uri)]):
+            schema = pc.open_table(table_at(uri, conn_id)).schema
+        return {field.name: str(field.type) for field in schema}
+    except Exception as error:  # whatever it is, the task itself has done its work
         task.log.info("Lineage tells no columns of %s: %s", uri, error)
         return {}
 

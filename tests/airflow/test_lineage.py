@@ -15,7 +15,8 @@ from openlineage.client import facet_v2
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent
 
 import probclass_core as pc
-from probclass_airflow.lineage import dataset_name, model_name
+from probclass_airflow import ProbClassScoreOperator
+from probclass_airflow.lineage import dataset_name, lineage_of, model_name
 
 RUNNER = Path(__file__).with_name("lineage_run.py")
 KEPT, FEATURES = ("time", "air", "month"), ("dew_point", "temperature", "wind_direction")
@@ -161,6 +162,21 @@ def test_a_failure_tells_what_was_to_be_read_and_written(
     assert sink["name"] == str(folder / "never")
     assert not sink.get("outputFacets")
     assert "2031-01" in event["run"]["facets"]["errorMessage"]["message"]
+
+
+def test_a_table_that_cannot_be_looked_at_is_told_without_columns(
+    airflow_database: None, lake: str
+) -> None:
+    fields = {"source": lake, "sink": "/no/such", "store": "/models", "model": "air@champion"}
+    task = ProbClassScoreOperator(task_id="score", source_conn_id="no_such", **fields)
+    lineage = lineage_of(task, {"rows": 3, "skipped": 0, "model": "air@0123"})
+    assert [(each.name, set(each.facets)) for each in lineage.inputs] == [
+        (lake, set()),
+        ("/models/air", {"version"}),
+    ]
+    (sink,) = lineage.outputs
+    assert sink.outputFacets["outputStatistics"].rowCount == 3
+    assert sink.facets == {}
 
 
 @pytest.mark.parametrize(
