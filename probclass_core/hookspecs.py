@@ -80,7 +80,7 @@ def probclass_engines() -> Iterable[EnginePlugin]:
 
     Called once, when the plugin manager is built; it must be cheap and start no worker.
 
-    Example:
+    Examples:
         >>> import contextlib
         >>> import probclass_core as pc
         >>> class OneByOne:
