@@ -15,6 +15,7 @@ The public face. To read the code as a story, follow the road::
     storage         a path or URI as a file system; what to do when it does not answer: retries
     hookspecs, plugins   how estimators are found, built-in or not
     statistics      what training knows of some rows: a monoid
+    passes          another look at the rows, where an estimator asks for one
     model           prior + parameters -> log-likelihoods
     posterior       the only normalisation, and decisions
     decision        rules: costs, rejection, maximum likelihood
@@ -74,7 +75,8 @@ _HOMES = {
     "plugins": ("estimators", "trying"),
     "sharding": ("Shard", "ShardPlan", "plan_shards"),
     "spec": ("Block", "ModelSpec"),
-    "statistics": ("Statistics", "merge", "refine"),
+    "passes": ("refine",),
+    "statistics": ("Statistics", "merge"),
     "store": ("Alias", "EvaluationRecord", "ModelStore", "ModelVersion", "StatisticsCache"),
     "table_format": ("Leftover", "TableFormat", "TableRef"),
     "tables": ("open_table",),

@@ -48,11 +48,8 @@ from probclass_core.sharding import (
     plan_shards as plan_shards,
 )
 from probclass_core.spec import Block as Block, ModelSpec as ModelSpec
-from probclass_core.statistics import (
-    Statistics as Statistics,
-    merge as merge,
-    refine as refine,
-)
+from probclass_core.passes import refine as refine
+from probclass_core.statistics import Statistics as Statistics, merge as merge
 from probclass_core.store import (
     Alias as Alias,
     EvaluationRecord as EvaluationRecord,

@@ -21,10 +21,11 @@ from probclass_core.decision import Decided, Decider, Decision, DecisionRule, pr
 from probclass_core.density_quantiles import log_density_quantile
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimator import Likelihood, LinearLikelihood
+from probclass_core.passes import refine
 from probclass_core.plugins import check_reader, find_estimator, origins
 from probclass_core.posterior import Posterior, normalise
 from probclass_core.spec import ModelSpec, Prior, category_text
-from probclass_core.statistics import Statistics, bind, refine, schema_of, type_names
+from probclass_core.statistics import Statistics, bind, schema_of, type_names
 
 _MEASURED = ("calibration", "density_quantiles")
 """Tables that a model may hold beside its parameters: what was measured once it was fitted."""
@@ -283,7 +284,7 @@ class Model:
             },
             tables={"priors": self.priors, **self.parameters, **measured},
             provenance={
-                **origins(block["estimator"] for block in blocks.values()),
+                **origins(block.estimator for block in self.spec.blocks),
                 **self.training,
             },
             min_reader_version=FORMAT_VERSION if self.calibration is None else READER_VERSION,

@@ -22,6 +22,7 @@ from probclass_core.engines import open_engine
 from probclass_core.errors import DataError, SpecError, TableError, one_of
 from probclass_core.evaluation import Evaluation, Evaluator
 from probclass_core.model import Model, finalize
+from probclass_core.passes import refine
 from probclass_core.scored_table import Overwrite, ScoredPartition, digest, plain
 from probclass_core.scoring import PosteriorFormat
 from probclass_core.sharding import Shard
@@ -30,7 +31,6 @@ from probclass_core.statistics import (
     Statistics,
     canonical_schema,
     merge,
-    refine,
     summarize_batches,
 )
 from probclass_core.store.statistics_cache import CacheOption, KeptStatistics, StatisticsCache

@@ -8,7 +8,6 @@ in it is smoothed, floored or normalised, so any split of the rows merges to the
 from __future__ import annotations
 
 import base64
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,7 @@ from probclass_core.bundle import Bundle, from_ipc, to_ipc
 from probclass_core.errors import DataError, StoreError
 from probclass_core.estimator import LikelihoodEstimator
 from probclass_core.plugins import find_estimator
-from probclass_core.spec import Block, ModelSpec, category_text
+from probclass_core.spec import ModelSpec, category_text
 
 MAX_CLASSES = 10_000
 """More distinct labels than this are taken for a key or a measurement, not for classes."""
@@ -206,39 +205,6 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         rows=sum(part.rows for part in parts),
         null_labels=sum(part.null_labels for part in parts),
     )
-
-
-def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
-    """The spec of another pass over the same rows, or None where these statistics will do.
-
-    Most estimators need one pass. Those with the trait ``passes`` may ask for more: each is a
-    summary by the spec that this function gives, and the last one's statistics are finalized.
-
-    Args:
-        statistics: of all rows.
-        passes: how many were made. An estimator whose trait allows no more is not asked.
-
-    Raises:
-        PluginError: an estimator is unknown.
-        SpecError: an estimator refuses the options that it asked for.
-    """
-    classes = statistics.classes["class"].combine_chunks()
-    estimators = bind(statistics.spec, statistics.features)
-    blocks, due = [], False
-    for block in statistics.spec.blocks:
-        name = str(block.name)
-        if name in statistics.blocks and passes < find_estimator(block.estimator).traits.passes:
-            more = estimators[name].refine(statistics.blocks[name], classes)
-            if more is not None:
-                due = True
-                options = {**block.options, **more}
-                block = Block(block.estimator, block.columns, name, **options)
-        blocks.append(block)
-    if not due:
-        return None
-    refined = dataclasses.replace(statistics.spec, blocks=blocks)
-    bind(refined, statistics.features)  # refuses options that the estimator does not know itself
-    return refined
 
 
 def bind(spec: ModelSpec, features: pa.Schema) -> dict[str, LikelihoodEstimator]:

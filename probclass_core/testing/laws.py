@@ -19,9 +19,10 @@ from probclass_core.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimator import EstimatorPlugin
 from probclass_core.model import Model, finalize
+from probclass_core.passes import refine
 from probclass_core.pipeline import summarize
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import merge, refine
+from probclass_core.statistics import merge
 from probclass_core.testing import scoring_laws
 from probclass_core.testing.comparison import (
     as_text,
