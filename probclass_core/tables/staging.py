@@ -31,6 +31,7 @@ from probclass_core.errors import TableError
 from probclass_core.table_format import Leftover
 from probclass_core.tables.agreement import refuse_other_columns
 from probclass_core.tables.hive import hive_segment
+from probclass_core.tables.manifests import COMMITS
 from probclass_core.tables.parquet_file import (
     OneParquetFile,
     RowsToParquet,
@@ -81,6 +82,11 @@ class ParquetSink:
                 raise TableError(
                     f"{place} is a file; name a directory for the scored table, or a .parquet file."
                 )
+        if (self.root / COMMITS).is_dir():
+            raise TableError(
+                f"{self.root} is a copy of a table on an object store, whose readers go by its "
+                f"{COMMITS}; write another directory, or move {COMMITS} away."
+            )
         for name in self.partition:
             others = [entry for entry in _entries(level) if not entry.name.startswith(f"{name}=")]
             if others:

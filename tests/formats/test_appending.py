@@ -254,6 +254,23 @@ def test_one_file_is_not_added_to(model: pc.Model, arrives: Arrives, tmp_path: P
     assert not (tmp_path / "scored.parquet").exists()
 
 
+def test_a_copy_of_a_table_with_manifests_is_not_written_beside_them(
+    model: pc.Model, arrives: Arrives, tmp_path: Path
+) -> None:
+    """A reader of the copy goes by the manifests, and would not find what they do not name."""
+    append(model, arrives("first"), pc.TableRef(f"local://{tmp_path}/scored"), partition=JANUARY)
+    home = on_disk(tmp_path)
+    assert home.xs("scored") == OF_JANUARY
+    for overwrite in ("append", "partition"):
+        with pytest.raises(pc.TableError, match=r"go by its _commits; write another directory"):
+            append(
+                *(model, arrives("second"), home.ref("scored")),
+                partition=JANUARY,
+                overwrite=overwrite,
+            )
+    assert home.xs("scored") == OF_JANUARY
+
+
 def test_compacted_rows_are_not_added_again(
     model: pc.Model, arrives: Arrives, tmp_path: Path
 ) -> None:
