@@ -1,6 +1,6 @@
 """Train by threads, by processes and by Spark: what it costs to have others read.
 
-Spark ML's Gaussian naive Bayes is the peer: it takes rows, not fragments, through its own readers.
+Spark ML is the peer: its rows go through Spark's own readers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow.dataset as ds
-
 import probclass_core as pc
-from benchmarks.case import Case, Outcome
+from benchmarks.case import OURS, Case, Outcome
+from benchmarks.cases.train_gaussian import SCAN, scan, spark_ml
 from benchmarks.lake import CLASSES, LABEL, Lake, numbers
 
 if TYPE_CHECKING:
@@ -30,73 +28,54 @@ engines: Case[Lake] = Case(
     title="train gaussian_diagonal by threads, processes and Spark",
     rows=4_000_000,
     prepare=numbers,
-    reference="threads",
-    tolerance=1e-6,  # Spark ML subtracts the square of the mean from the mean of the squares
+    reference=OURS,
 )
 CASES = (engines,)
 
-
-@engines.contestant("bare scan", is_floor=True)
-def scan(lake: Lake) -> Outcome:
-    """pyarrow.dataset to batches, all threads, every batch let go."""
-    batches = ds.dataset(lake.path).to_batches(columns=lake.columns)
-    return {"rows": sum(batch.num_rows for batch in batches)}
+engines.contestant(SCAN, is_floor=True)(scan)
 
 
-@engines.contestant("threads")
+@engines.contestant(OURS)
 def by_threads(lake: Lake) -> Outcome:
-    """fit."""
+    """fit, two threads."""
     return _fitted(lake, None)
 
 
 @engines.contestant("processes, ready")
 def by_processes(lake: Lake) -> Outcome:
-    """fit with an executor whose processes were started before."""
+    """fit with an executor of two processes, started before."""
     return _fitted(lake, _pool())
 
 
 @engines.contestant("processes, new")
 def by_new_processes(lake: Lake) -> Outcome:
-    """fit with engine='processes', their start included."""
+    """fit with engine='processes', the start of the two included."""
     return _fitted(lake, "processes")
 
 
 @engines.contestant("Spark")
 def by_spark(lake: Lake) -> Outcome:
-    """fit with a session of two local workers, started before."""
+    """fit with a session in local mode, two workers, started before."""
     return _fitted(lake, _session())
 
 
-@engines.contestant("Spark ML GaussianNB")
+@engines.contestant("Spark ML")
 def by_spark_ml(lake: Lake) -> Outcome:
-    """VectorAssembler and NaiveBayes(modelType='gaussian') in the same session."""
-    from pyspark.ml.classification import NaiveBayes
-    from pyspark.ml.feature import StringIndexer, VectorAssembler
-
-    frame = _session().read.parquet(lake.path)
-    indexer = StringIndexer(
-        inputCol=LABEL, outputCol="code", stringOrderType="alphabetAsc"
-    ).setHandleInvalid("error")
-    coded = indexer.fit(frame).transform(frame)
-    rows = VectorAssembler(inputCols=list(lake.features), outputCol="x").transform(coded)
-    model = NaiveBayes(modelType="gaussian", featuresCol="x", labelCol="code").fit(rows)
-    return {
-        "mean": model.theta.toArray().ravel(),
-        "variance": model.sigma.toArray().ravel(),
-        "priors": np.exp(model.pi.toArray()),
-    }
+    """NaiveBayes of gaussian type, in the same session."""
+    _session()
+    return spark_ml(lake)
 
 
 def _fitted(lake: Lake, engine: Any) -> Outcome:
-    blocks = [pc.Block("gaussian_diagonal", list(lake.features))]
-    spec = pc.ModelSpec(label=LABEL, blocks=blocks)
+    block = pc.Block("gaussian_diagonal", list(lake.features))
+    spec = pc.ModelSpec(label=LABEL, blocks=[block])
     model = pc.fit(lake.path, spec, engine=engine, workers=WORKERS)
     parameters = model.parameters["gaussian_diagonal"]
-    assert len(model.classes) == len(CLASSES)
+    shape = (len(CLASSES), len(lake.features))
     return {
-        "mean": parameters["mean"].to_numpy(),
-        "variance": parameters["variance"].to_numpy(),
-        "priors": model.priors["prior"].to_numpy(),
+        "rows": model.training["rows"],
+        "mean": parameters["mean"].to_numpy().reshape(shape),
+        "variance": parameters["variance"].to_numpy().reshape(shape),
     }
 
 
