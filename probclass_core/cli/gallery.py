@@ -80,6 +80,7 @@ def _traits(traits: Traits) -> str:
         "factorises": traits.factorises,
         "keeps the rows": traits.state_grows,
         "has evidence": traits.has_evidence,
+        f"up to {traits.passes} passes": traits.passes > 1,
     }
     return ", ".join(word for word, holds in words.items() if holds)
 

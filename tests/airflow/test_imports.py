@@ -45,15 +45,22 @@ def test_parsing_a_dag_loads_no_heavy_library(
     assert not heavy & loaded
 
 
-def test_the_plugin_loader_runs_none_of_the_package() -> None:
-    script = """
+def test_operators_are_loaded_once_by_plugins_and_dags() -> None:
+    # Installed and mounted at once, which is when there could be two of each.
+    script = f"""
 import sys
 from airflow.plugins_manager import ensure_plugins_loaded, get_import_errors
 ensure_plugins_loaded()
 assert not get_import_errors()
-import probclass_airflow
-assert not {"operators", "base"} & set(sys.modules)
-print(probclass_airflow.ProbClassTrainOperator.__module__)
+sys.path.append({str(ROOT / "dags")!r})
+from air_quality_train import ProbClassTrainOperator as of_dag
+import probclass_airflow.operators
+assert of_dag is probclass_airflow.ProbClassTrainOperator
+files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
+own = [file for file in files if "probclass_airflow" in file]
+assert len(own) == len(set(own)) > 5, own
+assert not {{"operators", "base"}} & set(sys.modules)
+print(of_dag.__module__)
 """
     assert python(script)[-1] == "probclass_airflow.operators"
 
@@ -61,3 +68,16 @@ print(probclass_airflow.ProbClassTrainOperator.__module__)
 def test_the_core_never_imports_airflow() -> None:
     script = "import sys, probclass_core, probclass_core.plots, probclass_core.demo.lake"
     assert not {"airflow", "airflow.sdk"} & set(python(f"{script}; print(*sys.modules)"))
+
+
+def test_airflow_runs_one_file_of_the_plugins_folder() -> None:
+    """Not the package that DAGs import, nor the distributions that are installed."""
+    script = f"""
+from airflow.utils.file import find_path_from_directory
+from pathlib import Path
+print("found:", *(Path(path).relative_to({str(ROOT / "plugins")!r})
+               for path in find_path_from_directory({str(ROOT / "plugins")!r}, ".airflowignore", "glob")
+               if path.endswith(".py")))
+"""
+    *_, after = " ".join(python(script)).partition("found: ")  # before it, what Airflow logs
+    assert after == "probclass_airflow_plugin.py"
