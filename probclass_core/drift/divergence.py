@@ -67,8 +67,9 @@ def _shared(mean: float, sd: float, other_mean: float, other_sd: float) -> float
 
 def _poisson(counts: FloatArray, log_factorials: FloatArray, rate: float) -> FloatArray:
     if rate == 0.0:
-        return (counts == 0.0).astype(np.float64)
-    masses: FloatArray = np.exp(counts * math.log(rate) - rate - log_factorials)
+        masses: FloatArray = np.where(counts == 0.0, 1.0, 0.0)
+    else:
+        masses = np.exp(counts * math.log(rate) - rate - log_factorials)
     return masses
 
 

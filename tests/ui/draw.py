@@ -16,6 +16,9 @@ from sites import BASE, CHROMIUM, ROOT, logged_in, running
 import probclass_core as pc
 from probclass_core.demo.lake import lay_out
 
+MISSING = """Array.from(document.images).some(each => each.offsetParent && !each.naturalWidth
+    && each.getBoundingClientRect().top < innerHeight
+    && each.getBoundingClientRect().bottom > 0)"""
 IMAGES = ROOT / "docs" / "images"
 SPEC = pc.ModelSpec(
     label="air",
@@ -45,8 +48,10 @@ def fill_year(home: Path) -> pc.ModelVersion:
 
 def take(page: Page, name: str) -> None:
     """Keep what the window shows, once all of it is there."""
-    page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(1500)
+    page.frame_locator("iframe").locator("h1").wait_for()
+    while page.frames[-1].evaluate(MISSING):
+        page.wait_for_timeout(200)
+    page.wait_for_timeout(1000)
     target = IMAGES / f"ui_{name}.png"
     page.screenshot(path=target)
     sys.stdout.write(f"{target.relative_to(ROOT)}  {target.stat().st_size / 1000:.0f} kB\n")
@@ -64,30 +69,21 @@ def main() -> None:
             framed = f"{site.url}/plugin/probclass{BASE}/probclass"
             card = f"{framed}/stores/{site.key}/air_full/{version.id}"
             run = {"dag_id": "air", "run_id": site.run_id, "task_id": "evaluate", "map_index": -1}
-            for theme in ("light", "dark"):
-                page = logged_in(site, browser, color_scheme=theme).new_page()
-                if theme == "light":
-                    page.goto(framed + "/")
-                    take(page, "models")
-                    page.goto(f"{framed}/stores/{site.key}/air_full")
-                    take(page, "versions")
-                    page.goto(card)
-                    take(page, "card")
-                    page.goto(f"{framed}/run?{urlencode(run)}")
-                    take(page, "run")
-                else:
-                    page.goto(f"{card}")
-                    page.frame_locator("iframe").locator(
-                        ".block"
-                    ).first.scroll_into_view_if_needed()
-                    page.frame_locator("iframe").locator(".block h2").first.evaluate(
-                        "each => each.scrollIntoView()"
-                    )
-                    take(page, "parameters")
-                    page.frame_locator("iframe").locator("#drift").evaluate(
-                        "each => each.scrollIntoView()"
-                    )
-                    take(page, "drift")
+            page = logged_in(site, browser).new_page()
+            for name, address in (
+                ("models", f"{framed}/"),
+                ("versions", f"{framed}/stores/{site.key}/air_full"),
+                ("card", card),
+                ("run", f"{framed}/run?{urlencode(run)}"),
+            ):
+                page.goto(address)
+                take(page, name)
+            page = logged_in(site, browser, color_scheme="dark").new_page()
+            page.goto(card)
+            frame = page.frame_locator("iframe")
+            for name, place in (("parameters", ".block h2"), ("drift", "#drift")):
+                frame.locator(place).first.evaluate("each => each.scrollIntoView()")
+                take(page, name)
             browser.close()
 
 
