@@ -65,13 +65,19 @@ class ObjectSink:
 
     @property
     def occupied(self) -> bool:
-        others = (i for i in self.entries(self.target) if not OURS.fullmatch(i.base_name))
-        return bool(self.standing()) or any(others)
+        return bool(self.standing()) or self._holds_others()
+
+    def _holds_others(self) -> bool:
+        """Whether another's files lie there, which count until a manifest of the partition does."""
+        return any(not OURS.fullmatch(info.base_name) for info in self.entries(self.target))
 
     @property
     def commit(self) -> dict[str, Any] | None:
-        records = self.commits()
-        return records[0] if len(records) == len(self.standing()) == 1 else None
+        standing, records = self.standing(), self.commits()
+        if len(standing) != 1 or not records:
+            return None
+        beside = standing[0].appended is not None and self._holds_others()
+        return None if beside else records[0]
 
     def commits(self) -> list[dict[str, Any]]:
         present = {info.base_name for info in self.entries(self.target)}

@@ -140,7 +140,14 @@ def test_rows_of_others_stay(home: Home, model: pc.Model, arrives: Arrives) -> N
     for skipped in (0, 1):
         report = append(model, more, home.ref("scored"), partition=JANUARY)
         assert (report.rows, report.skipped) == (40, skipped)
-    assert home.xs("scored") == [*OF_JANUARY, *(("2014-01", 100.0 + x) for x in range(40))]
+    later = [("2014-01", 100.0 + x) for x in range(40)]
+    assert home.xs("scored") == [*OF_JANUARY, *later]
+    # What was added is not all there is, and a replacement is no rerun of it.
+    assert (
+        append(model, more, home.ref("scored"), partition=JANUARY, overwrite="partition").skipped
+        == 0
+    )
+    assert home.xs("scored") == later
 
 
 @pytest.mark.parametrize(
