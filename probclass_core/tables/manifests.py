@@ -100,6 +100,7 @@ def read_manifests(storage: Storage, folder: str) -> list[Manifest]:
         added = [
             read_manifest(storage, folder, info.base_name.removesuffix(".json"))
             for info in storage.files(place, recursive=False)
+            if info.base_name.endswith(".json")
         ]
         found = [one for one in added if one is not None]
         if len(found) == len(added):  # else one was replaced meanwhile
