@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ from probclass_core.retries import TRIES, patiently
 from probclass_core.table_format import TableRef
 
 _Opened = tuple[FileSystem, str]
+
+_SCRATCH = ".put"
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -79,14 +83,23 @@ class Storage:
             return patiently(get)
 
     def put(self, path: str, data: bytes) -> None:
-        """Make or replace a small file by one request; raises what the file system does."""
+        """Make or replace a small file in one step; raises what the file system does."""
+        if self.filesystem.type_name != "abfs":
+            patiently(partial(self._write, path, data))
+            return
+        # pyarrow writes to Azure in three steps, the first of which empties what is there.
+        scratch = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}{_SCRATCH}"
+        try:
+            patiently(partial(self._write, scratch, data))
+            patiently(partial(self.filesystem.copy_file, scratch, path))
+        finally:
+            with suppress(OSError):
+                self.filesystem.delete_file(scratch)
 
-        def put() -> None:
-            self.make_folder_of(path)
-            with self.filesystem.open_output_stream(path) as file:
-                file.write(data)
-
-        patiently(put)
+    def _write(self, path: str, data: bytes) -> None:
+        self.make_folder_of(path)
+        with self.filesystem.open_output_stream(path) as file:
+            file.write(data)
 
     def make_folder_of(self, path: str) -> None:
         """The folder of a file to come, where the file system has folders."""
@@ -131,6 +144,12 @@ def one_line(error: BaseException) -> str:
     """What a library said, as the end of a line of ours: of bearable length, and uncoloured."""
     text = " ".join(_COLOURS.sub("", str(error)).split()).rstrip(".") or type(error).__name__
     return text if len(text) <= 400 else f"{text[:400]} …"
+
+
+def is_scratch(info: FileInfo) -> bool:
+    """Whether it is what a `Storage.put` that was killed left."""
+    name = str(info.base_name)
+    return name.startswith(".") and name.endswith(_SCRATCH)
 
 
 def is_file(info: FileInfo) -> bool:

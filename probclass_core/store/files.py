@@ -176,9 +176,11 @@ class FsspecFiles:
             if uri.partition("://")[0] in ARROW_SCHEMES:
                 storage = storage_of(TableRef(uri, options=options))
                 self._fs, self._root = ArrowFSWrapper(storage.filesystem), storage.path
+                self._put = storage.put
                 self._shown = storage.uri
             else:
                 self._fs, self._root = url_to_fs(uri, **options)
+                self._put = self._fs.pipe_file
         except TableError as error:
             raise StoreError(str(error)) from error
         except (ImportError, TypeError, ValueError) as error:
@@ -196,7 +198,8 @@ class FsspecFiles:
                 found = self._fs.ls(self._path(folder), detail=False)
             except FileNotFoundError:
                 return []
-        return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in found)
+        names = (path.rstrip("/").rsplit("/", 1)[-1] for path in found)
+        return sorted(name for name in names if not name.startswith("."))
 
     def exists(self, path: str) -> bool:
         with _refusals("look at", self.place(path)):
@@ -210,7 +213,7 @@ class FsspecFiles:
     def write(self, path: str, data: Buffer, *, lasting: bool = True) -> None:
         with _refusals("write", self.place(path)):
             self._fs.makedirs(self._path(path).rsplit("/", 1)[0], exist_ok=True)
-            self._fs.pipe_file(self._path(path), bytes(data))
+            self._put(self._path(path), bytes(data))
 
     def remove(self, path: str) -> None:
         with _refusals("remove", self.place(path)), suppress(FileNotFoundError):

@@ -21,7 +21,7 @@ from typing import Any
 from pyarrow.fs import FileInfo
 
 from probclass_core.errors import TableError
-from probclass_core.storage import Storage, is_file
+from probclass_core.storage import Storage, is_file, is_scratch
 
 COMMITS = "_commits"
 OURS = re.compile(r"part-[0-9a-f]{1,12}-[0-9a-f]{32}\.parquet")
@@ -207,7 +207,7 @@ def _look(storage: Storage) -> _Look:
         ours = storage.remote and OURS.fullmatch(info.base_name) is not None
         if path in named or (_is_data(path) and not ours and not _governed(path, governed)):
             data.append(info)
-        elif ours or path in replaced:
+        elif ours or path in replaced or is_scratch(info):
             unnamed.append(info)
     return _Look(data, [*sorted(named - {*listed}), *gone], unnamed)
 
