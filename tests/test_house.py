@@ -81,7 +81,7 @@ def loaded_by(statement: str) -> set[str]:
 def test_importing_the_core_is_cheap() -> None:
     heavy = {
         *("airflow", "fsspec", "matplotlib", "pandas", "polars", "rich", "sklearn", "typer"),
-        *("hypothesis", "pyarrow.dataset", "pytest", "scipy", "yaml"),
+        *("hypothesis", "pyarrow.dataset", "pyspark", "pytest", "scipy", "yaml"),
     }
     assert not {"numpy", "pyarrow", *heavy} & loaded_by("import probclass_core")
     assert not heavy & loaded_by("from probclass_core import *")

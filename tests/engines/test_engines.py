@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import multiprocessing
 import sys
 from collections.abc import Iterator
@@ -16,9 +17,11 @@ import pytest
 import tasks
 from backwards import Backwards
 from tasks import SPEC, CursedTable, digests, rows_in, rows_of
+from typer.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core import plugins
+from probclass_core.cli.app import app
 from probclass_core.engines.shipping import answer_of, packed, settled
 
 ROWS = 600
@@ -245,6 +248,29 @@ def test_an_engine_comes_from_a_plugin(
         pc.fit(lake, SPEC, engine="dusk")
     with pytest.raises(pc.SpecError, match="12 is no engine"):
         pc.fit(lake, SPEC, engine=12)
+
+
+def test_the_command_line_names_an_engine(
+    model: pc.Model, lake: Path, scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = plugins.build([EntryPoint("backwards", "backwards", "probclass")])
+    monkeypatch.setattr(plugins, "_installed", lambda: found)
+    monkeypatch.setenv("PROBCLASS_STORE", str(tmp_path / "models"))
+    (tmp_path / "spec.json").write_text(json.dumps(SPEC.to_dict()))
+
+    def told(*arguments: object) -> Any:
+        ran = CliRunner().invoke(app, [*map(str, arguments), "--engine", "backwards", "--json"])
+        assert ran.exit_code == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    fitted = told("fit", lake, "--spec", tmp_path / "spec.json", "--name", "air")
+    assert fitted["model_id"] == model.id
+    assert told("evaluate", "air", lake)["log_loss"] == pc.evaluate(model, lake).log_loss
+    assert told("score", "air", lake, tmp_path / "scored")["rows"] == ROWS
+    assert digests(tmp_path / "scored") == digests(scored)
+    refused = CliRunner().invoke(app, ["evaluate", "air", str(lake), "--engine", "dusk"])
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert "unknown engine 'dusk'" in refused.stderr
 
 
 def test_a_worker_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
