@@ -210,6 +210,15 @@ def test_what_cannot_be_drawn_is_said(birds: pc.Model, call: Any, message: str) 
         call(birds)
 
 
+def test_a_dollar_sign_is_one_and_begins_no_formula() -> None:
+    values = [1.0, 2.0, 3.0, 4.0]
+    table = {"in_$x$": values, "c": ["$\\frac{$", "$\\frac{$", "a$b", "a$b"]}
+    model = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["in_$x$"])]))
+    figure = class_densities(model, "in_$x$")
+    assert fits(figure)  # it is drawn: no text is taken for a formula with a mistake
+    assert [text.replace("\\$", "$") for text in legend(figure)] == ["$\\frac{$", "a$b"]
+
+
 def test_a_table_without_the_column_is_refused(birds: pc.Model) -> None:
     with pytest.raises(pc.DataError, match="no column 'body_mass_g'"):
         class_densities(birds, "body_mass_g", data={"species": ["Adelie"]})
