@@ -74,10 +74,8 @@ def test_airflow_runs_one_file_of_the_plugins_folder() -> None:
     """Not the package that DAGs import, nor the distributions that are installed."""
     script = f"""
 from airflow.utils.file import find_path_from_directory
-from pathlib import Path
-print("found:", *(Path(path).relative_to({str(ROOT / "plugins")!r})
-               for path in find_path_from_directory({str(ROOT / "plugins")!r}, ".airflowignore", "glob")
-               if path.endswith(".py")))
+found = find_path_from_directory({str(ROOT / "plugins")!r}, ".airflowignore", "glob")
+print("found:", *(path for path in map(str, found) if path.endswith(".py")))
 """
     *_, after = " ".join(python(script)).partition("found: ")  # before it, what Airflow logs
-    assert after == "probclass_airflow_plugin.py"
+    assert after == str(ROOT / "plugins" / "probclass_airflow_plugin.py")
