@@ -228,13 +228,18 @@ class Scorer:
         self.process.communicate()
 
 
+@pytest.mark.parametrize(
+    ("bucket", "stride"),
+    [("s3", 1), ("azure", 7)],  # where there are many more requests
+    indirect=["bucket"],
+)
 def test_killed_at_any_request_all_is_old_or_new_and_a_rerun_completes(
-    folder: Path, bucket: Bucket, proxy: Proxy, through: Through
+    folder: Path, bucket: Bucket, proxy: Proxy, through: Through, stride: int
 ) -> None:
     sink = bucket.at("scored")
     states = []
     with Scorer(folder, sink, proxy, through) as scorer:
-        for step in itertools.count():
+        for step in itertools.count(step=stride):
             pc.score(model(50), folder / "old", sink, partition=FEBRUARY)
             killed = scorer.dies("partition", step)
             states.append(state(sink))
@@ -251,8 +256,8 @@ def test_killed_at_any_request_all_is_old_or_new_and_a_rerun_completes(
     assert len(bucket.keys("scored")) == 4, "two partitions and their manifests"
     # Old before the one request that commits, new after it; the kill came on either side.
     assert states == sorted(states, reverse=True)
-    assert states.count("old") >= 3
-    assert states.count("new") >= 3
+    assert states.count("old") >= 2
+    assert states.count("new") >= 2
 
 
 def test_killed_while_rows_are_added_all_are_there_once_or_none(
