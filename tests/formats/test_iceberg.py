@@ -19,15 +19,6 @@ import pytest
 from iceberg_deletes import delete_rows
 from logged_lakes import IcebergLake, by_month, rows, spec
 from pyiceberg.manifest import DataFileContent, FileFormat
-from pyiceberg.transforms import (
-    BucketTransform,
-    DayTransform,
-    IdentityTransform,
-    MonthTransform,
-    Transform,
-    TruncateTransform,
-    VoidTransform,
-)
 from pyiceberg.types import DoubleType, LongType, StringType
 
 import probclass_core as pc
@@ -255,78 +246,6 @@ def test_types_are_those_that_iceberg_has(lake: IcebergLake) -> None:
         assert held.schema.field("zoned").type == pa.timestamp("us", "UTC")
         assert same(held, lake.read("odd").sort_by("x"))
         assert lake.by_polars("odd")["p one.two"].unique().to_list() == ["ä"]
-
-
-def test_other_kinds_of_partitions_are_read_and_not_replaced(lake: IcebergLake) -> None:
-    times = [dt.datetime(2014, month, 1) for month in (1, 2) for _ in range(20)]
-    timed = rows("").set_column(3, "time", pa.array(times, pa.timestamp("us")))
-    model = pc.fit(timed, spec())
-    lake.write("timed", timed.slice(0, 0), [])
-    with lake.table("timed").update_spec() as change:
-        change.add_field("time", MonthTransform())
-    for part in (timed.slice(0, 20), timed.slice(20)):
-        path = lake.root / f"{part['time'][0]}.parquet"
-        pq.write_table(part, path)
-        lake.table("timed").add_files([f"file://{path}"])
-    table = pc.open_table(lake.ref("timed"))
-    assert table.partition_columns == []
-    february = table.plan(where=[("time", ">=", "2014-02-01")])
-    assert (len(february.fragments), february.rows) == (1, 20)
-    with pytest.raises(pc.TableError, match=r"partitioned by month of 'time'; only partitions of"):
-        pc.score(model, rows("2014-01"), lake.ref("timed"), partition={"month": "2014-01"})
-
-
-TRANSFORMED: dict[str, list[tuple[str, Transform[Any, Any]]]] = {
-    "a hash": [("x", BucketTransform(4))],
-    "a hash within a month": [("month", IdentityTransform()), ("id", BucketTransform(4))],
-    "beginnings of text": [("kind", TruncateTransform(1))],
-    "beginnings of text within a month": [
-        ("month", IdentityTransform()),
-        ("kind", TruncateTransform(1)),
-    ],
-    "a day": [("time", DayTransform())],
-    "a month and a day": [("month", IdentityTransform()), ("time", DayTransform())],
-    "nothing any more": [("month", VoidTransform())],
-}
-
-
-@pytest.mark.parametrize("by", TRANSFORMED)
-def test_a_table_by_what_no_value_tells_is_not_written(lake: IcebergLake, by: str) -> None:
-    rest = {
-        "id": pa.array(range(40)),
-        "time": pa.array([dt.datetime(2014, 1, day % 2 + 1) for day in range(40)]),
-    }
-    full = rows("2014-01")
-    for name, column in rest.items():
-        full = full.append_column(name, column)
-    pq.write_table(full, lake.root / "full.parquet")
-    model = pc.fit(full, spec())
-    pc.score(model, full, lake.ref("made"), partition={"month": "2014-01"})
-    lake.write("made too", lake.read("made").slice(0, 0), [])
-    table = lake.table("made too")
-    changes = [(name.replace("x", "id"), transform) for name, transform in TRANSFORMED[by]]
-    with table.update_spec() as change:
-        for name, transform in changes:
-            change.add_field(name, transform)
-    before = lake.table("made too").metadata
-    for partition in ({"month": "2014-01"}, {"kind": "p"}, None):
-        for how in ({}, {"overwrite": "append"}):
-            asked: dict[str, Any] = {"partition": partition, **how}
-            with pytest.raises(pc.TableError, match=r"only partitions of whole values|names none"):
-                pc.score(model, lake.root / "full.parquet", lake.ref("made too"), **asked)
-    assert lake.table("made too").metadata == before
-
-
-def test_files_of_an_earlier_partitioning_are_read_and_not_replaced(lake: IcebergLake) -> None:
-    source = lake.ref("lake")
-    lake.write("mixed", pa.concat_tables([rows("2014-01"), rows("2014-02")]), [])
-    with lake.table("mixed").update_spec() as change:
-        change.add_identity("month")
-    lake.write("mixed", rows("2014-03"), ["month"])
-    assert pc.open_table(lake.ref("mixed")).partition_columns == []
-    assert read(lake.ref("mixed"), "x", where=[("month", "==", "2014-02")]).num_rows == 40
-    with pytest.raises(pc.TableError, match="earlier partitioning"):
-        pc.score(pc.fit(source, spec()), source, lake.ref("mixed"), partition={"month": "2014-01"})
 
 
 def test_values_that_the_table_has_no_place_for_are_refused(lake: IcebergLake) -> None:
