@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 from sites import CHROMIUM, Site, logged_in, running
+
+expect.set_options(timeout=60_000)  # a busy machine is slow, and no less right
 
 
 @pytest.fixture(scope="session")

@@ -90,7 +90,8 @@ def _run_dags(console: Console, output: Path, dags: Path, months: list[date], st
         if stay:
             page = f"{airflow.url}/plugin/probclass"
             console.print(
-                f"The models: [cyan]{page}[/], no login is asked for. Ctrl-C stops it all."
+                f"The models: [cyan]{page}[/], no login is asked for. Ctrl-C stops it all.",
+                soft_wrap=True,
             )
             airflow.stay()
 
