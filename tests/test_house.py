@@ -49,7 +49,7 @@ def relative(path: Path) -> str:
 
 
 def documentation() -> str:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     return "\n".join(page.read_text(encoding="utf-8") for page in pages)
 
 

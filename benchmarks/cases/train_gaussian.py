@@ -190,7 +190,6 @@ def spark_ml(lake: Lake) -> Outcome:
 
     It adds 1e-9 of the largest variance of any column to every variance, which is taken off here.
     """
-    from pyspark.ml import Pipeline
     from pyspark.ml.classification import NaiveBayes
     from pyspark.ml.feature import StringIndexer, VectorAssembler
     from pyspark.sql import SparkSession
@@ -198,12 +197,10 @@ def spark_ml(lake: Lake) -> Outcome:
     builder = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false")
     spark = builder.config("spark.log.level", "ERROR").getOrCreate()
     table = spark.read.parquet(lake.path).select(*lake.columns)
-    steps = [
-        StringIndexer(inputCol=LABEL, outputCol="code", stringOrderType="alphabetAsc"),
-        VectorAssembler(inputCols=list(lake.features), outputCol="x"),
-        NaiveBayes(modelType="gaussian", featuresCol="x", labelCol="code"),
-    ]
-    model = Pipeline(stages=steps).fit(table).stages[-1]
+    codes = StringIndexer(inputCol=LABEL, outputCol="code", stringOrderType="alphabetAsc")
+    table = codes.fit(table).transform(table)
+    table = VectorAssembler(inputCols=list(lake.features), outputCol="x").transform(table)
+    model = NaiveBayes(modelType="gaussian", featuresCol="x", labelCol="code").fit(table)
     share, mean, variance = np.exp(model.pi.toArray()), model.theta.toArray(), model.sigma.toArray()
     overall = share @ (variance + mean**2) - (share @ mean) ** 2
     return {"rows": lake.rows, "mean": mean, "variance": variance - 1e-9 * overall.max()}
