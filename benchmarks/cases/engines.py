@@ -63,7 +63,8 @@ def by_spark(lake: Lake) -> Outcome:
 def by_spark_ml(lake: Lake) -> Outcome:
     """NaiveBayes of gaussian type, in the same session."""
     _session()
-    return spark_ml(lake)
+    found: Outcome = spark_ml(lake)
+    return found
 
 
 def _fitted(lake: Lake, engine: Any) -> Outcome:
