@@ -278,7 +278,7 @@ def check_reader(block: str, made: Mapping[str, Any], provenance: Mapping[str, A
         PluginError: the estimator is not installed.
         StoreError: it reads parameters of another version.
     """
-    name, version = made["estimator"], made["parameters_version"]
+    name = made["estimator"]
     recorded = provenance.get("plugins")
     origin = recorded.get(name) if isinstance(recorded, Mapping) else None
     mend = "install a matching release, or train again."
@@ -290,7 +290,7 @@ def check_reader(block: str, made: Mapping[str, Any], provenance: Mapping[str, A
         raise PluginError(
             f"block {block!r} needs the estimator {name!r}, which is not installed; {mend}{broken}"
         )
-    plugin = find_estimator(name)
+    plugin, version = find_estimator(name), made["parameters_version"]
     if plugin.parameters_version != version:
         raise StoreError(
             f"block {block!r} holds parameters of version {version}, the installed {plugin.name} "

@@ -219,7 +219,10 @@ def test_a_model_can_be_inspected_without_its_plugin_but_not_used(
     environment["PYTHONPATH"] = without
     assert "Block narrow: age" in shell("inspect", "adult")[0]
     _, err = shell("evaluate", "adult", train, code=2)
-    assert err.startswith("error: unknown estimator 'narrow'")
+    assert err.startswith(
+        "error: block 'narrow' needs the estimator 'narrow', which is not installed"
+    )
+    assert "pip install 'narrow==1.0'" in err
 
 
 def test_a_broken_plugin_fails_the_listing_and_warns_elsewhere(
