@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probclass_core.arrays import ByClass, FloatArray, IntArray
+from probclass_core.arrays import BoolArray, ByClass, FloatArray, IntArray
 
 _FEW_CLASSES = 64
 """Up to here a loop over the classes of a batch costs less than it saves."""
@@ -130,7 +130,7 @@ def cross_moments(
     for feature, (column, row) in enumerate(zip(columns, matrix, strict=True)):
         np.take(column, groups.order, out=row, mode="clip")
         centre[:, feature], residue[:, feature] = _centred(row, groups)
-    gaps = np.isnan(centre).any(axis=1)
+    gaps: BoolArray = np.asarray(np.isnan(centre).any(axis=1))
     for group, rows in enumerate(groups.slices):
         if weights is None and not gaps[group]:
             part, left = matrix[:, rows], residue[group]
