@@ -8,14 +8,16 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
-from buckets import KINDS, Bucket
-from servers import SERVED
+
+if TYPE_CHECKING:
+    from buckets import Bucket
 
 DATA = Path(__file__).parent / "data"
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
@@ -66,6 +68,8 @@ class Served:
 
     def endpoint(self, kind: str) -> str:
         """Of the server of a kind of store."""
+        from servers import SERVED
+
         if kind not in self._ports:
             server = SERVED[kind](self._folder.mktemp(kind))
             self._ports[kind] = self._running.enter_context(server)
@@ -82,6 +86,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture
 def bucket(request: pytest.FixtureRequest, served: Served) -> Bucket:
     """A new bucket: of S3, or of the kind that an indirect parameter names."""
+    from buckets import KINDS
+
     kind = getattr(request, "param", "s3")
     made = KINDS[kind](f"lake-{uuid.uuid4().hex[:12]}", served.endpoint(kind))
     made.make()
