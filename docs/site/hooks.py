@@ -31,7 +31,7 @@ ELSEWHERE = {
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)(?P<path>[^)#\s]+)")
 _FROM_OUTSIDE = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//"
-    r"|<link\b[^>]*\brel=\"?(?:stylesheet|preconnect|preload)\b[^>]*\bhref=\"?(?:https?:)?//"
+    r"|<link\b(?=[^>]*\brel=\"?(?:stylesheet|preconnect|preload)\b)[^>]*\bhref=\"?(?:https?:)?//"
 )
 
 
