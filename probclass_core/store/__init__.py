@@ -27,4 +27,11 @@ from probclass_core.store.model_store import ModelStore
 from probclass_core.store.refs import Alias, ModelVersion
 from probclass_core.store.statistics_cache import CacheEntry, StatisticsCache
 
-__all__ = ["Alias", "CacheEntry", "EvaluationRecord", "ModelStore", "ModelVersion", "StatisticsCache"]
+__all__ = [
+    "Alias",
+    "CacheEntry",
+    "EvaluationRecord",
+    "ModelStore",
+    "ModelVersion",
+    "StatisticsCache",
+]
