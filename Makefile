@@ -20,8 +20,8 @@ demo: setup ## Train and score real months in a real Airflow, and show what came
 airflow: setup ## The same for six months, and Airflow with its page of models left up to be looked at
 	$(PYTHON) -m probclass_airflow.demo --months 6 --output airflow-output --stay
 
-test: setup servers ## Run the tests
-	$(PYTHON) -m pytest
+test: setup servers ## Run the tests, a file on each processor at a time
+	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 servers: $(SERVERS)/.installed ## Make .venv-servers, with the servers that the tests start
 

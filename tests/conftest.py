@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pyarrow as pa
@@ -110,8 +110,16 @@ class NoSilentSkips:
         if report.skipped:
             self.excused.append(report.nodeid)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker of pytest-xdist ends; what it could not collect it has told nobody else."""
+        told = getattr(node, "workeroutput", {}).get("excused", [])
+        self.excused += [nodeid for nodeid in told if nodeid not in self.excused]
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["excused"] = self.excused
         if self.excused and IN_CI:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -149,8 +149,11 @@ def test_constraints_name_versions_and_nothing_else() -> None:
     assert lines[0].startswith("#"), "the first line says how to renew the pins"
 
 
+@pytest.mark.parametrize("workers", ["0", "2"])
 @pytest.mark.parametrize(("ci", "code"), [("true", 1), ("", 0)])
-def test_a_skipped_test_fails_the_run_in_ci(tmp_path: Path, ci: str, code: int) -> None:
+def test_a_skipped_test_fails_the_run_in_ci(
+    tmp_path: Path, ci: str, code: int, workers: str
+) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"
@@ -158,8 +161,9 @@ def test_a_skipped_test_fails_the_run_in_ci(tmp_path: Path, ci: str, code: int) 
         "@pytest.mark.skip(reason='no time')\n"
         "def test_does_not(): pass\n"
     )
+    (tmp_path / "test_not_at_all.py").write_text("import pytest\npytest.importorskip('absent')\n")
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-n", workers, "--rootdir", tmp_path, tmp_path],
         capture_output=True,
         text=True,
         env={**os.environ, "CI": ci},
@@ -167,3 +171,4 @@ def test_a_skipped_test_fails_the_run_in_ci(tmp_path: Path, ci: str, code: int) 
     )
     assert run.returncode == code
     assert "test_it.py::test_does_not" in run.stdout
+    assert "\ntest_not_at_all.py" in run.stdout
