@@ -320,5 +320,6 @@ def test_a_command_is_documented_with_its_options_and_tested(path: str) -> None:
         names = parameter.opts if parameter.param_type_name == "option" else [parameter.metavar]
         assert [name for name in names if name.strip("[]") not in page] == []
     first = json.dumps(path.split()[1])
-    tests = [each.read_text(encoding="utf-8") for each in Path(__file__).parent.glob("test_*.py")]
-    assert any(f"({first}" in text for text in tests)
+    folder = Path(__file__).parents[1]
+    tests = [each.read_text(encoding="utf-8") for each in folder.rglob("test_*.py")]
+    assert any(f"({first}" in text or f"[{first}" in text for text in tests)

@@ -28,8 +28,9 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def folder(tmp_path: Path, name: str) -> Path:
     """The lakes and the scored table, in a directory that anybody can read."""
-    for place in (tmp_path, *tmp_path.parents[:2]):
-        place.chmod(0o755)
+    for place in (tmp_path, *tmp_path.parents):
+        if place.stat().st_mode & 0o005 != 0o005:
+            place.chmod(0o755)
     arrange(tmp_path, name)
     return tmp_path
 

@@ -193,8 +193,9 @@ def as_nobody() -> Iterator[None]:
 @pytest.fixture
 def open_to_all(tmp_path: Path) -> Path:
     """A directory that anybody can read; pytest's own are closed to others."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_mode & 0o005 != 0o005:
+            folder.chmod(0o755)
     return tmp_path
 
 
