@@ -11,7 +11,6 @@ import argparse
 import json
 import math
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import probclass_core as pc
+from benchmarks.worker import MEGABYTE, peak_megabytes
 
 HERE = Path(__file__).parent
 PARTITION_ROWS = 100_000
@@ -147,7 +147,7 @@ def measured(work: str, rows: int, lake: Path) -> Run:
         assert again.skipped == rows // PARTITION_ROWS, "a rerun changes nothing"
         shutil.rmtree(sink)
     assert done == rows, f"{done:,} rows of {rows:,}"
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEBIBYTE
+    peak = peak_megabytes() * MEGABYTE / MEBIBYTE
     return Run(work, rows, seconds, cpu_seconds, peak)
 
 

@@ -1,11 +1,10 @@
-"""Fits or scores so many rows, made on the fly, and tells the peak memory of the process in MiB.
+"""Fits or scores so many rows, made on the fly, and tells the peak memory of the process in MB.
 
 Run as ``python memory_of_a_run.py fit|bins|score <rows> <folder>``.
 """
 
 from __future__ import annotations
 
-import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import probclass_core as pc
+from benchmarks.worker import peak_megabytes
 
 BATCH = 50_000
 SPEC = pc.ModelSpec(
@@ -65,4 +65,4 @@ def score(rows: int, folder: Path) -> None:
 
 if __name__ == "__main__":
     {"fit": fit, "bins": bins, "score": score}[sys.argv[1]](int(sys.argv[2]), Path(sys.argv[3]))
-    sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}\n")
+    sys.stdout.write(f"{peak_megabytes()}\n")

@@ -16,11 +16,15 @@ POINT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-p
 
 FOUND = """
 import json, sys
-from airflow._shared.module_loading import metadata
-every = metadata.distributions
-metadata.distributions = lambda **which: (
-    each for each in every(**which) if each.name != "probclass" or each.version == "9.9.9"
-)
+import importlib.metadata, importlib_metadata
+
+def without_others(every):
+    return lambda **which: (
+        each for each in every(**which) if each.name != "probclass" or each.version == "9.9.9"
+    )
+
+for library in (importlib.metadata, importlib_metadata):
+    library.distributions = without_others(library.distributions)
 from airflow import plugins_manager
 plugins = [each for each in plugins_manager._get_plugins()[0] if each.name == "probclass"]
 errors = [key for key in plugins_manager.get_import_errors() if "probclass_airflow" in str(key)]
