@@ -29,6 +29,7 @@ SPEC = {
         {"estimator": "categorical", "columns": ["wind_direction"]},
     ],
 }
+ADULT = Path(__file__).parents[1] / "data" / "adult_test.parquet"
 JANUARY = {"month": "2013-01"}
 FEBRUARY = {"month": "2013-02"}
 MONTHS = (("2012-12", "2013-02"), ("2013-01", "2013-03"))
@@ -204,6 +205,11 @@ def failing(kind: str, lake: str, store: str, tmp_path: Path) -> tuple[type, dic
             train | {"where": [("month", ">=", "")]},
             r"where\[0\]\[2\] is empty",
         ),
+        "another schema": (
+            ProbClassScoreOperator,
+            score | {"source": str(ADULT), "partition": None},
+            "no columns 'dew_point'",
+        ),
         "missing partition": (
             ProbClassScoreOperator,
             score | {"partition": {"month": "2031-01"}},
@@ -223,7 +229,11 @@ def failing(kind: str, lake: str, store: str, tmp_path: Path) -> tuple[type, dic
 
 
 @pytest.mark.parametrize(
-    "kind", ["unknown estimator", "missing column", "empty alias", "empty month", "empty bound"]
+    "kind",
+    [
+        *("unknown estimator", "missing column", "another schema"),
+        *("empty alias", "empty month", "empty bound"),
+    ],
 )
 def test_what_no_retry_can_mend_is_said_once(
     kind: str, run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path

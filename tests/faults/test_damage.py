@@ -6,6 +6,8 @@ import os
 import random
 import re
 import resource
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,7 +90,7 @@ def closed(folder: Path, mode: int) -> Iterator[None]:
 
 
 @contextmanager
-def full_disk(free: int) -> Iterator[None]:
+def short_files(free: int) -> Iterator[None]:
     """No file may grow beyond so many bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (free, limits[1]))
@@ -98,9 +100,24 @@ def full_disk(free: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_a_full_disk(folder: Path, name: str) -> None:
+def test_a_full_disk(tmp_path: Path, name: str) -> None:
+    own_user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    script = Path(__file__).with_name("on_a_small_disk.py")
+    ended = subprocess.run(
+        ["unshare", "--mount", *own_user, sys.executable, script, tmp_path, name],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    [line] = ended.stdout.splitlines()
+    assert re.search(r"cannot write .*No space left.*what stood there is unchanged", line)
+
+
+def test_a_limit_on_files(folder: Path, name: str) -> None:
     pq.write_table(rows_of(2, BIG), folder / "new" / "month=2014-02" / "rows.parquet")
-    with full_disk(300_000):
+    with short_files(300_000):
         line = refused(folder, name)
     assert re.search(r"cannot write .*(File too large|EFBIG).*what stood there is unchanged", line)
     pq.write_table(rows_of(2, ROWS["new"]), folder / "new" / "month=2014-02" / "rows.parquet")
