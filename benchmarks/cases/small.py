@@ -5,14 +5,16 @@ There is no floor to speak of; what is measured is the fixed cost, beside scikit
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from benchmarks.case import OURS, Case, Outcome
+from benchmarks.case import OURS, Bar, Case, Outcome
 from benchmarks.cases.train_gaussian import fitted, matrix
 from benchmarks.lake import LABEL, numbers
 
@@ -48,8 +50,15 @@ small_batch: Case[Batch] = Case(
     prepare=batch,
     reference="scikit-learn",
     calls=20,
+    bars=(Bar(2.0, "scikit-learn"),),
+    tolerance=0.02,
 )
 CASES = (small_batch,)
+
+
+def told(given: Batch, labels: np.ndarray) -> Outcome:
+    """How many rows, and how many got their label."""
+    return {"rows": len(labels), "right": float(np.mean(labels == given.labels))}
 
 
 @small_batch.contestant("scikit-learn", is_floor=True)
@@ -58,11 +67,23 @@ def sklearn(given: Batch) -> Outcome:
     from sklearn.naive_bayes import GaussianNB
 
     model = GaussianNB(var_smoothing=0.0).fit(given.rows, given.labels)
-    return {"labels": model.predict(given.rows)}
+    return told(given, model.predict(given.rows))
+
+
+@small_batch.contestant("river, row by row")
+def river(given: Batch) -> Outcome:
+    """GaussianNB.learn_one and predict_one; its variances divide by n − 1."""
+    from river.naive_bayes import GaussianNB
+
+    model: Any = GaussianNB()  # type: ignore[no-untyped-call]
+    rows: list[dict[Hashable, float]] = [dict(enumerate(row)) for row in given.rows.tolist()]
+    for row, label in zip(rows, given.labels, strict=True):
+        model.learn_one(row, label)
+    return told(given, np.array([model.predict_one(row) for row in rows]))
 
 
 @small_batch.contestant(OURS)
 def ours(given: Batch) -> Outcome:
     """fit and predict on a table."""
     model = fitted(given.table, given.features, "gaussian_diagonal")
-    return {"labels": model.predict(given.table).to_numpy(zero_copy_only=False)}
+    return told(given, model.predict(given.table).to_numpy(zero_copy_only=False))
