@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import probclass_core as pc
 from benchmarks.case import OURS, Case, Outcome
-from benchmarks.cases.train_gaussian import SCAN, scan, spark_ml
-from benchmarks.lake import CLASSES, LABEL, Lake, numbers
+from benchmarks.cases.train_gaussian import SCAN, scan, spark_ml, told
+from benchmarks.lake import LABEL, Lake, numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,13 +71,7 @@ def _fitted(lake: Lake, engine: Any) -> Outcome:
     block = pc.Block("gaussian_diagonal", list(lake.features))
     spec = pc.ModelSpec(label=LABEL, blocks=[block])
     model = pc.fit(lake.path, spec, engine=engine, workers=WORKERS)
-    parameters = model.parameters["gaussian_diagonal"]
-    shape = (len(CLASSES), len(lake.features))
-    return {
-        "rows": model.training["rows"],
-        "mean": parameters["mean"].to_numpy().reshape(shape),
-        "variance": parameters["variance"].to_numpy().reshape(shape),
-    }
+    return told(model)
 
 
 @functools.cache

@@ -177,24 +177,20 @@ def score_task_group(
         outlets: assets of the scored table; there is an event for each partition.
         default_args: of the tasks, such as retries.
     """
+    places: dict[str, Any] = {
+        "source": source,
+        "source_conn_id": source_conn_id,
+        "store": store,
+        "store_conn_id": store_conn_id,
+    }
     with TaskGroup(group_id, default_args=default_args or {}) as group:  # type: ignore[arg-type]
         plan = ProbClassPlanPartitionsOperator(
-            task_id="plan",
-            source=source,
-            source_conn_id=source_conn_id,
-            store=store,
-            store_conn_id=store_conn_id,
-            model=model,
-            where=partitions,
+            task_id="plan", model=model, where=partitions, **places
         )
         ProbClassScoreOperator.partial(
             task_id="score",
-            source=source,
-            source_conn_id=source_conn_id,
-            store_conn_id=store_conn_id,
             sink=sink,
             sink_conn_id=sink_conn_id,
-            store=store,
             model=XComArg(plan, key="model"),
             where=where,
             columns=columns,
@@ -202,5 +198,6 @@ def score_task_group(
             decision=decision,
             workers=workers,
             outlets=list(outlets),
+            **places,
         ).expand(partition=plan.output)
     return group

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from every_type import ROWS, SPEC, TABLE, columns_of
 
 import probclass_core as pc
 
@@ -17,43 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
-
-ROWS = 12
-NOON = dt.datetime(2014, 1, 1, 12, 0, 0, 5, tzinfo=dt.UTC)
-SPEC = pc.ModelSpec(
-    "label",
-    [
-        pc.Block("gaussian_diagonal", ["double", "small", "price"]),
-        pc.Block("categorical", ["text", "month", "hour"]),
-    ],
-)
-
-
-def every_third_null(values: list[Any], kind: pa.DataType) -> pa.Array:
-    cells = [None if row % 3 == 2 else values[row % len(values)] for row in range(ROWS)]
-    return pa.array(cells, kind)
-
-
-TABLE = pa.table(
-    {
-        "id": pa.array(range(ROWS)),
-        "small": every_third_null([1, -1, 2, 5], pa.int8()),
-        "whole": every_third_null([2**31 - 1, 0], pa.int32()),
-        "single": every_third_null([0.5, -0.25], pa.float32()),
-        "double": every_third_null([0.1, 1e10, 3.5, -4.0], pa.float64()),
-        "flag": every_third_null([True, False], pa.bool_()),
-        "text": every_third_null(["", "ß ☃", "a,b\n"], pa.string()),
-        "at": every_third_null([NOON], pa.timestamp("us", "UTC")),
-        "day": every_third_null([NOON.date()], pa.date32()),
-        "price": every_third_null([Decimal("1.25"), Decimal("-7.50")], pa.decimal128(9, 2)),
-        "vector": every_third_null([[0.5, None], []], pa.list_(pa.float64())),
-        "bytes": every_third_null([b"\x00\xff"], pa.binary()),
-        "label": pa.array(["p", "q"] * (ROWS // 2)),
-        "month": pa.array(["2014-01", "2014 02/ä", None] * (ROWS // 3)),
-        "hour": pa.array([1, 2, 23] * (ROWS // 3), pa.int32()),
-    }
-)
-
 
 TYPES = {
     "id": "bigint",
@@ -82,12 +44,6 @@ TYPES = {
 """What Spark takes the columns of the scored table for."""
 
 
-def columns_of(table: pa.Table) -> dict[str, list[Any]]:
-    """Plain values by column, in order of the ids."""
-    rows = sorted(table.to_pylist(), key=lambda row: row["id"])
-    return {name: [row[name] for row in rows] for name in table.column_names}
-
-
 @pytest.fixture(params=["TIMESTAMP_MICROS", "INT96"])
 def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Path:
     """Written by Spark."""
@@ -109,9 +65,8 @@ def test_what_spark_wrote_is_read(lake: Path) -> None:
     assert found.num_rows == plan.rows == ROWS
     kind = found.schema.field("at").type
     if kind.tz is None:  # as Parquet has INT96: nobody says that it is UTC
-        found = found.set_column(
-            7, "at", found["at"].cast(pa.timestamp("us")).cast(TABLE["at"].type)
-        )
+        at = found["at"].cast(pa.timestamp("us")).cast(TABLE["at"].type)
+        found = found.set_column(found.schema.get_field_index("at"), "at", at)
     assert columns_of(found) == columns_of(TABLE)
     for name in ("id", "small", "whole", "single", "double", "flag", "day", "price", "bytes"):
         assert found.schema.field(name).type == TABLE.schema.field(name).type, name
