@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A classic session of two workers; one process cannot have one of Connect as well."""
     from pyspark.sql import SparkSession
 
+    # Its farewell when the interpreter ends would go to a stream that is closed by then.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
