@@ -6,6 +6,7 @@ The public face. To read the code as a story, follow the road::
     tables/         plan fragments of a table, read record batches
     arrays          the only door from Arrow to NumPy
     terms           its sibling for sparse counts, such as the words of a text
+    threads         map over the threads of this process, in order
     estimator       the contract of a likelihood estimator: four verbs and their laws
     moments         count, mean, scatter, and the only merge of moments
     histogram       counts of a numeric column on a grid, and their only merge
