@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,14 @@ from probclass_core.retries import Patience, patiently
 from probclass_core.storage import Storage, one_line
 from probclass_core.tables.digests import FragmentDigests
 from probclass_core.tables.filters import Where, expression
+from probclass_core.tables.pieces import (
+    by_partition,
+    columns_of_partitions,
+    copy_of,
+    partition_of,
+    path_of,
+    with_dictionaries,
+)
 from probclass_core.tables.table import Plan, asked_for
 
 _FRAGMENT_ROWS = 4 * BATCH_ROWS
@@ -38,6 +47,9 @@ _FOOTERS_AT_ONCE = 16
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
 """Text as Parquet's own dictionaries give it."""
+
+_ANY = object()
+"""Stands for every value of a partition column."""
 
 
 class DatasetTable:
@@ -67,9 +79,9 @@ class DatasetTable:
         self.version = version
         self._dataset = dataset
         self._storage = storage
-        self._identity = _path_of if identity is None else identity
+        self._identity = path_of if identity is None else identity
         self.partition_columns: Sequence[str] = (
-            _partition_columns(dataset) if partition_columns is None else partition_columns
+            columns_of_partitions(dataset) if partition_columns is None else partition_columns
         )
 
     @property
@@ -81,7 +93,7 @@ class DatasetTable:
         names = self.partition_columns
         found: dict[tuple[tuple[str, Any], ...], None] = {}
         for piece in self._pieces(kept):
-            keys = _partition_of(piece)
+            keys = partition_of(piece)
             found[tuple((name, keys[name]) for name in names if name in keys)] = None
         return [dict(items) for items in found if items]
 
@@ -110,7 +122,7 @@ class DatasetTable:
         for piece in pieces:
             place = self.name_of(piece)
             with readable(place):
-                state, keys = self._identity(piece), _partition_of(piece)
+                state, keys = self._identity(piece), partition_of(piece)
                 for groups, held in _grouped(piece):
                     numbers = [group.id for group in getattr(groups, "row_groups", ())]
                     digest = digests.of(state, keys, numbers)
@@ -139,11 +151,11 @@ class DatasetTable:
             TableError: none may, or a footer cannot be read.
         """
         kept = expression(self.schema, partition, where)
-        pieces = self._pieces(kept)
+        pieces = self._pieces(kept, partition)
         if not pieces and kept is not None:
             raise TableError(self._nothing_there(partition, where))
         if coded:
-            pieces = _with_dictionaries(pieces, coded)
+            pieces = with_dictionaries(pieces, coded)
         self._look_into(pieces)
         return pieces
 
@@ -171,9 +183,23 @@ class DatasetTable:
             pieces = self.pieces(partition=partition, where=where, coded=text)
         return pieces, text
 
-    def _pieces(self, kept: pc.Expression | None) -> list[ds.Fragment]:
+    def _pieces(
+        self, kept: pc.Expression | None, partition: Mapping[str, Any] | None = None
+    ) -> list[ds.Fragment]:
         """Files that may hold such rows, in order of their paths."""
-        return sorted(self._dataset.get_fragments(filter=kept), key=_path_of)
+        dataset = self._dataset
+        key = tuple((partition or {}).get(name, _ANY) for name in self.partition_columns)
+        if key in self._by_partition:
+            # A look at every file for every partition would take the square of their number.
+            files = self._by_partition[key]
+            dataset = ds.FileSystemDataset(files, dataset.schema, dataset.format, None)
+        pieces = sorted(dataset.get_fragments(filter=kept), key=path_of)
+        # A dataset would keep the footer of every file that was looked into, of a copy it does not.
+        return pieces if self.uri is None else [copy_of(piece) for piece in pieces]
+
+    @cached_property
+    def _by_partition(self) -> Mapping[tuple[Any, ...], list[ds.Fragment]]:
+        return by_partition(self._dataset, self.partition_columns)
 
     def _types(self, pieces: Sequence[ds.Fragment]) -> pa.Schema:
         """Of the columns, such that all these files can be read as them."""
@@ -191,7 +217,7 @@ class DatasetTable:
 
     def name_of(self, piece: ds.Fragment) -> str:
         """The path or URI of a file, for messages."""
-        path = _path_of(piece)
+        path = path_of(piece)
         return path if self._storage is None else self._storage.name(path)
 
     def _look_into(self, pieces: Sequence[ds.Fragment]) -> None:
@@ -290,15 +316,6 @@ class readable:
             raise TableError(f"cannot read {self.path}: {one_line(error)}.") from error
 
 
-def _partition_columns(dataset: ds.Dataset) -> list[str]:
-    """Outermost first, as their directories lie; a fragment's keys come in no such order."""
-    first = next(iter(dataset.get_fragments()), None)
-    keys = {} if first is None else _partition_of(first)
-    partitioning = getattr(dataset, "partitioning", None)
-    order = dataset.schema.names if partitioning is None else partitioning.schema.names
-    return sorted(keys, key=order.index)
-
-
 def _common_schema(
     schema: pa.Schema, pieces: Sequence[ds.Fragment], name: Callable[[ds.Fragment], str]
 ) -> pa.Schema:
@@ -313,15 +330,15 @@ def _common_schema(
     kinds: dict[str, dict[pa.DataType, str]] = {}
     before: pa.Schema | None = None
     for piece in pieces:
-        with readable(_path_of(piece)):
+        with readable(path_of(piece)):
             held = piece.physical_schema
             if held == before:
                 continue
             before = held
             for column in schema_without_views(held):
-                kinds.setdefault(column.name, {}).setdefault(column.type, _path_of(piece))
+                kinds.setdefault(column.name, {}).setdefault(column.type, path_of(piece))
     for number, column in enumerate(schema):
-        if column.name in kinds and column.name not in _partition_of(pieces[0]):
+        if column.name in kinds and column.name not in partition_of(pieces[0]):
             kind = _common_type(column.name, kinds[column.name])
             schema = schema.set(number, column.with_type(kind))
     return schema_without_views(schema)
@@ -339,26 +356,8 @@ def _common_type(name: str, found: Mapping[pa.DataType, str]) -> pa.DataType:
         raise DataError(f"column {name!r} is {listed}; cast it to one type.") from error
 
 
-def _with_dictionaries(pieces: Sequence[ds.Fragment], names: Sequence[str]) -> list[ds.Fragment]:
-    """The same files, read with the text of these columns as dictionaries."""
-    options = ds.ParquetReadOptions(dictionary_columns=list(names))
-    form = ds.ParquetFileFormat(read_options=options)
-    return [
-        form.make_fragment(piece.path, piece.filesystem, piece.partition_expression)
-        for piece in pieces
-    ]
-
-
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _path_of(piece: ds.Fragment) -> str:
-    return str(getattr(piece, "path", "a dataset in memory"))
-
-
-def _partition_of(piece: ds.Fragment) -> dict[str, Any]:
-    return dict(ds.get_partition_keys(piece.partition_expression))
 
 
 def _grouped(piece: ds.Fragment) -> Iterator[tuple[ds.Fragment, int]]:

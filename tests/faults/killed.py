@@ -36,8 +36,8 @@ from probclass_core.tables import (
     staging,  # noqa: F401
 )
 
-READING = {"dataset", "delta", "filters", "formats", "iceberg", "iceberg_files", "memory", "table"}
-READ_ONLY = {"__init__", "cleaning", *READING}
+READING = {"dataset", "delta", "filters", "formats", "iceberg", "iceberg_files", "memory", "pieces"}
+READ_ONLY = {"__init__", "cleaning", "table", *READING}
 WRITING = {
     str(path) for path in Path(tables.__file__).parent.glob("*.py") if path.stem not in READ_ONLY
 }
