@@ -23,7 +23,7 @@ from probclass_core.errors import DataError, SpecError, TableError, one_of
 from probclass_core.evaluation import Evaluation, Evaluator
 from probclass_core.model import Model, finalize
 from probclass_core.passes import refine
-from probclass_core.scored_table import Overwrite, ScoredPartition, digest, plain
+from probclass_core.scored_table import Overwrite, Scoring, digest, plain
 from probclass_core.scoring import PosteriorFormat
 from probclass_core.sharding import Shard
 from probclass_core.spec import ModelSpec
@@ -286,38 +286,35 @@ def score(
     wanted: Sequence[Mapping[str, Any]] = [partition or {}]
     if not partition and table.partition_columns:
         wanted = table.partitions(where)
-    parts = [
-        ScoredPartition.of(
-            model,
-            table,
-            place,
-            one,
-            where=where,
-            columns=columns,
-            posterior=posterior,
-            decision=decision,
-            overwrite=overwrite,
-            run_id=run_id,
-        )
-        for one in wanted
-    ]
-    counter = RowCounter(progress, _total(part.plan for part in parts))
-    standing = [part.standing for part in parts]
-    todo = [part for part, record in zip(parts, standing, strict=True) if record is None]
+    scoring = Scoring(
+        model=model,
+        table=table,
+        place=place,
+        where=where,
+        columns=columns,
+        posterior=posterior,
+        decision=decision,
+        overwrite=overwrite,
+        run_id=run_id,
+    )
+    parts = scoring.parts(wanted)
+    counter = RowCounter(progress, _total(part.rows for part in parts))
+    standing = [part.standing_rows for part in parts]
+    todo = [part for part, rows in zip(parts, standing, strict=True) if rows is None]
     for part in todo if overwrite == "never" else todo[:1]:
         part.check_place(parts)
-    for part, record in zip(parts, standing, strict=True):
-        if record is not None:
-            counter.add(part.plan.rows or 0)
+    for part, rows in zip(parts, standing, strict=True):
+        if rows is not None:
+            counter.add(part.rows or 0)
     with open_engine(engine, workers) as opened:
         new = deque(written(todo, opened, counter.counted, counter.add, counter.tell))
-    rows = [new.popleft() if record is None else int(record["rows"]) for record in standing]
-    done = [part for part, count in zip(parts, rows, strict=True) if count]
+    written_rows = [new.popleft() if rows is None else rows for rows in standing]
+    done = [part for part, rows in zip(parts, written_rows, strict=True) if rows]
     if not done:
         raise TableError(f"{table.uri or 'the source'} has no rows to score.")
     commits = [part.commit_id for part in done]
     return ScoreReport(
-        rows=sum(rows),
+        rows=sum(written_rows),
         partitions=[part.sink.partition for part in done if part.sink.partition],
         skipped=len(parts) - len(todo),
         model_id=model.id,
@@ -345,10 +342,10 @@ def _located(uri: str) -> tuple[PurePath, str]:
     return path, str(path)
 
 
-def _total(plans: Iterable[Plan]) -> int | None:
-    """Rows of all plans; none where one does not know."""
-    rows = [plan.rows for plan in plans]
-    return None if None in rows else sum(filter(None, rows))
+def _total(rows: Iterable[int | None]) -> int | None:
+    """Of all; none where one is not known."""
+    known = list(rows)
+    return None if None in known else sum(filter(None, known))
 
 
 class RowCounter:

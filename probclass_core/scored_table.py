@@ -6,7 +6,8 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -25,43 +26,46 @@ from probclass_core.tables.table import AppendableSink, Plan, Sink, Staged, Tabl
 Overwrite = Literal["partition", "append", "never"]
 """What becomes of rows that stand in the sink: replaced, added to, or a reason to refuse."""
 
+_FRAGMENTS_KEPT = 64
+"""Of partitions whose plans are kept until their turn comes; a footer takes some 3 kB a column."""
+
 Counted = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
-class ScoredPartition:
-    """The rows to read, how to score them, and where the result is to stand.
+class Scoring:
+    """What the partitions of one call have in common; see `pipeline.score`."""
 
-    Attributes:
-        plan: the rows.
-        scorer: the model, bound to their schema.
-        sink: the place.
-        overwrite: what becomes of rows that stand there.
-        commit: what identifies the result: model, input, configuration, partition, their digest;
-            and beyond that the source, its version, and the run.
-    """
-
-    plan: Plan
-    scorer: Scorer
-    sink: Sink
+    model: Model
+    table: Table
+    place: TableRef
+    where: Where
+    columns: Sequence[str] | None
+    posterior: PosteriorFormat
+    decision: Decision
     overwrite: Overwrite
-    commit: Mapping[str, Any]
+    run_id: str | None
+    _scorers: dict[bytes, tuple[Scorer, list[list[str]]]] = field(default_factory=dict, init=False)
 
-    @classmethod
-    def of(
-        cls,
-        model: Model,
-        table: Table,
-        place: TableRef,
-        partition: Mapping[str, Any],
-        *,
-        where: Where,
-        columns: Sequence[str] | None,
-        posterior: PosteriorFormat,
-        decision: Decision,
-        overwrite: Overwrite,
-        run_id: str | None,
-    ) -> ScoredPartition:
+    def parts(self, partitions: Iterable[Mapping[str, Any]]) -> list[ScoredPartition]:
+        """Plan partitions, as `part` does; of many, the plans of the first ones are kept."""
+        found: list[ScoredPartition] = []
+        fragments = 0
+        for one in partitions:
+            part = self.part(one)
+            found.append(part if fragments < _FRAGMENTS_KEPT else replace(part, planned=None))
+            fragments += 0 if part.planned is None else len(part.planned.fragments)
+        return found
+
+    def plan(self, partition: Mapping[str, Any]) -> Plan:
+        """Its rows: the columns to keep, those of the model, and those of the partition."""
+        chosen = self._chosen
+        features = [name for name in self.model.spec.features if name not in chosen]
+        named = [name for name in partition if name not in (*chosen, *features)]
+        columns = [*chosen, *features, *named]
+        return self.table.plan(columns, partition=partition or None, where=self.where)
+
+    def part(self, partition: Mapping[str, Any]) -> ScoredPartition:
         """Plan a partition; nothing is written yet.
 
         Raises:
@@ -69,37 +73,31 @@ class ScoredPartition:
             SpecError: a kept column has the name of a scored one, or the rule does not fit.
             TableError: the partition is not there, or the place cannot take it, or not be added to.
         """
-        typed = typed_partition(table.schema, partition)
+        typed = typed_partition(self.table.schema, partition)
         # Outermost first, as in the source.
-        partition = {n: typed[n] for n in (*table.partition_columns, *typed) if n in typed}
-        columns = (columns,) if isinstance(columns, str) else columns
-        chosen = list(table.schema.names) if columns is None else list(columns)
-        features = [name for name in model.spec.features if name not in chosen]
-        named = [name for name in partition if name not in (*chosen, *features)]
-        plan = table.plan([*chosen, *features, *named], partition=partition or None, where=where)
-        # What the directories of the sink spell out does not stand in its files as well.
-        kept = [name for name in chosen if name not in partition]
-        scorer = Scorer(model, plan.schema, kept, posterior, decision)
+        partition = {n: typed[n] for n in (*self.table.partition_columns, *typed) if n in typed}
+        plan = self.plan(partition)
+        scorer, schema = self._scorer(plan.schema, partition)
         identity = {
-            "model_id": model.id,
+            "model_id": self.model.id,
             "input": plan.snapshot,
             "partition": plain(partition),
-            "where": plain(where),
-            "schema": [[field.name, str(field.type)] for field in scorer.schema],
+            "where": self._plain_where,
+            "schema": schema,
             **({} if scorer.rule == DecisionRule() else {"decision": scorer.rule.to_dict()}),
         }
         commit = {
             "commit_id": digest(identity),
             **identity,
-            "source": table.uri,
+            "source": self.table.uri,
             "input_version": plan.version,
-            **({} if run_id is None else {"run_id": run_id}),
+            **({} if self.run_id is None else {"run_id": self.run_id}),
         }
-        sink = open_sink(place, TypedPartition(partition, table.schema))
-        if overwrite == "append":
+        sink = open_sink(self.place, TypedPartition(partition, self.table.schema))
+        if self.overwrite == "append":
             if not isinstance(sink, AppendableSink):
                 raise TableError(
-                    f"{place.uri}: rows cannot be added to tables of this format; score with "
+                    f"{self.place.uri}: rows cannot be added to tables of this format; score with "
                     "overwrite='partition'."
                 )
             if plan.snapshot is None:
@@ -107,7 +105,72 @@ class ScoredPartition:
                     "rows in memory have no state by which a rerun would know that they were added "
                     "before; append from a file or a table."
                 )
-        return cls(plan, scorer, sink, overwrite, commit)
+        return ScoredPartition(self, scorer, sink, commit, plan.rows, plan)
+
+    @cached_property
+    def _chosen(self) -> list[str]:
+        if self.columns is None:
+            return list(self.table.schema.names)
+        return [self.columns] if isinstance(self.columns, str) else list(self.columns)
+
+    @cached_property
+    def _plain_where(self) -> Any:
+        return plain(self.where)
+
+    def _scorer(
+        self, schema: pa.Schema, partition: Mapping[str, Any]
+    ) -> tuple[Scorer, list[list[str]]]:
+        """For batches of such a schema, and the columns it makes, as plain values.
+
+        Thousands of partitions with the same columns share one.
+        """
+        # What the directories of the sink spell out does not stand in its files as well.
+        kept = [name for name in self._chosen if name not in partition]
+        key = schema.serialize().to_pybytes() + json.dumps(kept).encode()
+        if key not in self._scorers:
+            scorer = Scorer(self.model, schema, kept, self.posterior, self.decision)
+            columns = [[column.name, str(column.type)] for column in scorer.schema]
+            self._scorers[key] = scorer, columns
+        return self._scorers[key]
+
+
+@dataclass(frozen=True)
+class ScoredPartition:
+    """The rows to read, how to score them, and where the result is to stand.
+
+    Attributes:
+        scoring: what it shares with others.
+        scorer: the model, bound to the schema of the rows.
+        sink: the place.
+        commit: what identifies the result: model, input, configuration, partition, their digest;
+            and beyond that the source, its version, and the run.
+        rows: to read, before any row filter; none where nobody knows.
+        planned: the plan; none where it was let go of, for it has the footers of all files.
+    """
+
+    scoring: Scoring
+    scorer: Scorer
+    sink: Sink
+    commit: Mapping[str, Any]
+    rows: int | None
+    planned: Plan | None
+
+    @property
+    def plan(self) -> Plan:
+        """The rows: as they were planned, or an equal plan made anew.
+
+        Raises:
+            TableError: the files have changed since the first was made.
+        """
+        if self.planned is not None:
+            return self.planned
+        plan = self.scoring.plan(self.sink.partition)
+        if (plan.snapshot, plan.rows) != (self.commit["input"], self.rows):
+            raise TableError(
+                f"{self.scoring.table.uri}: files of {dict(self.sink.partition)} were changed "
+                "while other partitions were scored; nothing was written of it: run it again."
+            )
+        return plan
 
     @property
     def commit_id(self) -> str:
@@ -115,19 +178,23 @@ class ScoredPartition:
         return str(self.commit["commit_id"])
 
     @property
-    def standing(self) -> Mapping[str, Any] | None:
-        """The record of what stands there, where it came of the very same; else none.
+    def standing_rows(self) -> int | None:
+        """How many stand there, where they came of the very same; else none.
 
         Where rows are added, that is one commit of several; else it is the only one.
         """
-        if not self.plan.snapshot:
+        if not self.commit["input"]:
             return None
-        if self.overwrite == "append" and isinstance(self.sink, AppendableSink):
+        if self.scoring.overwrite == "append" and isinstance(self.sink, AppendableSink):
             records: Iterable[Mapping[str, Any] | None] = self.sink.commits()
         else:
             records = (self.sink.commit,)
         return next(
-            (one for one in records if one is not None and one.get("commit_id") == self.commit_id),
+            (
+                int(one["rows"])
+                for one in records
+                if one is not None and one.get("commit_id") == self.commit_id
+            ),
             None,
         )
 
@@ -141,20 +208,20 @@ class ScoredPartition:
             TableError: it has other columns; or, for ``overwrite="never"``, something stands there
                 that came of other inputs.
         """
-        if self.overwrite == "never" and self.sink.occupied:
+        if self.scoring.overwrite == "never" and self.sink.occupied:
             raise TableError(
                 f"{self.sink.place} is there already and came of other inputs; remove it, or "
                 "score with overwrite='partition'."
             )
         if isinstance(self.sink, AppendableSink):
-            appended = self.overwrite == "append"
+            appended = self.scoring.overwrite == "append"
             leaving = () if appended else [part.sink.partition for part in parts]
             self.sink.check_columns(self.scorer.schema, leaving)
 
     def stage(self) -> AbstractContextManager[Staged]:
         """The place for the scored rows, which no reader sees before it is published."""
         stage = self.sink.stage
-        if self.overwrite == "append" and isinstance(self.sink, AppendableSink):
+        if self.scoring.overwrite == "append" and isinstance(self.sink, AppendableSink):
             stage = self.sink.stage_more
         return stage(self.scorer.schema, self.commit)
 

@@ -187,7 +187,7 @@ def written(
         write = WritePartition(parts[0].scorer.model)
         for part, found in zip(parts, engine.map(write, map(on_its_way, parts)), strict=True):
             place = staged.popleft()
-            on_rows(part.plan.rows or 0)
+            on_rows(part.rows or 0)
             if found is not None and isinstance(place, WrittenElsewhere):
                 place.take_over(found)
             yield committed(place, before_commit)

@@ -38,13 +38,13 @@ def parquet_table(ref: TableRef) -> DatasetTable:
         raise TableError(
             f"{storage.uri} {'holds no Parquet files' if there else 'does not exist'}."
         )
-    states = {str(info.path): _state(storage, info) for info in files}
-    return DatasetTable(
-        _dataset(storage, files),
-        uri=storage.uri,
-        storage=storage,
-        identity=lambda piece: states[piece.path],
-    )
+    listed = {str(info.path): _state(storage, info) for info in files}
+
+    def state(piece: ds.Fragment) -> str:
+        # The listing is new to the first plan only.
+        return listed.pop(piece.path, None) or _state(storage, storage.info(piece.path))
+
+    return DatasetTable(_dataset(storage, files), uri=storage.uri, storage=storage, identity=state)
 
 
 def _dataset(storage: Storage, files: Sequence[FileInfo]) -> ds.Dataset:

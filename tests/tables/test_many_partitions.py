@@ -1,0 +1,91 @@
+"""Many partitions: memory does not grow with their number, and a plan is never of changed files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lakes import contents, model, rows_of, write_lake, write_rows
+
+import probclass_core as pc
+from probclass_core import scored_table
+
+COLUMNS = 150
+"""That make the footer of a file take some 400 kB of memory."""
+SOME, MANY = 70, 230
+
+PEAKS = """
+import json, resource, sys
+import probclass_core as pc
+
+lake, sink, some, many = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+spec = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["x0"])])
+model = pc.fit(lake, spec, partition={"part": 0})
+peaks = []
+for count in (some, some, many):
+    report = pc.score(model, lake, f"{sink}-{len(peaks)}", where=[("part", "<", count)], columns=[])
+    assert len(report.partitions) == count
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(json.dumps(peaks))
+"""
+
+
+def test_memory_does_not_grow_with_the_number_of_partitions(tmp_path: Path) -> None:
+    rows = {f"x{number}": np.arange(4.0) for number in range(COLUMNS)}
+    table = pa.table({**rows, "label": ["a", "b", "a", "b"]})
+    for number in range(MANY):
+        folder = tmp_path / "lake" / f"part={number}"
+        folder.mkdir(parents=True)
+        pq.write_table(table, folder / "rows.parquet")
+    arguments = [tmp_path / "lake", tmp_path / "sink", SOME, MANY]
+    ended = subprocess.run(
+        [sys.executable, "-c", PEAKS, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    _, before, after = json.loads(ended.stdout)
+    to_kilobytes = 1 / 1024 if sys.platform == "darwin" else 1
+    # With their footers held, each of these partitions would take 300 kB and more.
+    assert (after - before) * to_kilobytes < 60 * (MANY - SOME)
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of whose three partitions the plan of the first alone is kept."""
+    monkeypatch.setattr(scored_table, "_FRAGMENTS_KEPT", 1)
+    return write_lake(tmp_path / "lake", "2014-01", "2014-02", "2014-03")
+
+
+def test_plans_made_anew_give_the_same_bytes(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int | None]] = []
+    pc.score(model(), lake, tmp_path / "anew", progress=lambda *rows: told.append(rows))
+    assert {total for _, total in told} == {141}, "known from the start"
+    monkeypatch.undo()
+    pc.score(model(), lake, tmp_path / "kept")
+    anew, kept = (contents(tmp_path / name) for name in ("anew", "kept"))
+    assert {path: digest for path, (digest, _) in anew.items()} == {
+        path: digest for path, (digest, _) in kept.items()
+    }
+
+
+def test_a_partition_that_changes_before_its_turn_is_not_scored(lake: Path, tmp_path: Path) -> None:
+    sink = tmp_path / "scored"
+
+    def disturb(done: int, total: int | None) -> None:
+        if not sink.exists():
+            write_rows(lake / "month=2014-02", rows_of(7), rows_of(8, rows=7))
+
+    with pytest.raises(pc.TableError, match=r"files of {'month': '2014-02'} were changed while"):
+        pc.score(model(), lake, sink, progress=disturb)
+    assert [path.name for path in sink.iterdir()] == ["month=2014-01"]
+    again = pc.score(model(), lake, sink)
+    assert (again.rows, again.skipped) == (141, 1)
