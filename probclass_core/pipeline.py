@@ -29,16 +29,16 @@ from probclass_core.sharding import Shard
 from probclass_core.spec import ModelSpec
 from probclass_core.statistics import (
     Statistics,
-    canonical_schema,
     merge,
     summarize_batches,
 )
-from probclass_core.store.statistics_cache import CacheOption, KeptStatistics, StatisticsCache
+from probclass_core.store.kept_statistics import KeptStatistics
+from probclass_core.store.statistics_cache import CacheOption, StatisticsCache
 from probclass_core.table_format import TableRef
 from probclass_core.tables import open_table
 from probclass_core.tables.filters import Where
 from probclass_core.tables.memory import ReaderTable
-from probclass_core.tables.table import Plan, Table
+from probclass_core.tables.table import Plan, Table, knowing
 from probclass_core.work import measures, summaries, written
 
 Progress = Callable[[int, int | None], None]
@@ -87,8 +87,9 @@ def fit(
         PluginError: an estimator or an engine is unknown.
         StoreError: the cache cannot be opened.
     """
-    table = open_table(source)
-    kept = StatisticsCache.chosen(cache)
+    cached = StatisticsCache.chosen(cache)
+    kept = None if cached is None else cached.of(spec)
+    table = _opened(source, kept)
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
     with open_engine(engine, workers) as opened:
         statistics, reused = _summarize(plan, spec, opened, progress, kept)
@@ -99,13 +100,14 @@ def fit(
                     "the model needs another pass over the rows, and a reader can be read once; "
                     "give a table or a path."
                 )
+            kept = None if cached is None else cached.of(refined)
             statistics, reused = _summarize(plan, refined, opened, progress, kept)
             passes += 1
     model = finalize(statistics, early=True)
     training = {**model.training, **origin(table, plan, partition, where)}
     if passes > 1:
         training["passes"] = passes
-    if kept is not None:
+    if cached is not None:
         training["cache"] = {"fragments": len(plan.fragments), "reused": reused}
     return dataclasses.replace(model, spec=spec, training=training)
 
@@ -140,7 +142,9 @@ def summarize(
 
     With ``shard``, they are those of a part of it, as `plan_shards` has cut it.
     """
-    table, kept = open_table(source), StatisticsCache.chosen(cache)
+    cached = StatisticsCache.chosen(cache)
+    kept = None if cached is None else cached.of(spec)
+    table = _opened(source, kept)
     part = None if shard is None else Shard.of(shard)
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
     if part is not None:
@@ -149,20 +153,23 @@ def summarize(
         return _summarize(plan, spec, opened, progress, kept)[0]
 
 
+def _opened(source: Any, kept: KeptStatistics | None) -> Table:
+    """The table, which opens no file that statistics are kept of."""
+    table = open_table(source)
+    return table if kept is None else knowing(table, kept.footer)
+
+
 def _summarize(
     plan: Plan,
     spec: ModelSpec,
     engine: Engine,
     progress: Progress | None,
-    cache: StatisticsCache | None,
+    kept: KeptStatistics | None,
 ) -> tuple[Statistics, int]:
     """Statistics, and how many fragments came from the cache."""
     counter = RowCounter(progress, plan.rows)
     # An empty table still has a schema for the spec to be checked against.
     parts = [summarize_batches(spec, plan.schema, ())]
-    kept: KeptStatistics | None = None
-    if cache is not None:
-        kept = cache.of(spec, canonical_schema(plan.schema, spec.features))
     for part in summaries(plan, spec, engine, kept, counter.add):
         parts.append(part)
         if len(parts) > _MERGE_EVERY:

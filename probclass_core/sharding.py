@@ -18,11 +18,11 @@ import numpy as np
 
 from probclass_core.errors import SpecError
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import canonical_schema, summarize_batches
+from probclass_core.statistics import summarize_batches
 from probclass_core.store.statistics_cache import CacheOption, StatisticsCache
 from probclass_core.tables import open_table
 from probclass_core.tables.filters import Where
-from probclass_core.tables.table import Plan
+from probclass_core.tables.table import Plan, knowing
 
 _TEXT = re.compile(r"(\d+):(\d+)")
 
@@ -127,11 +127,15 @@ def plan_shards(
     if opened is None:
         raise SpecError("shards meet in a model store: give cache=, a ModelStore or its URI.")
     columns = spec.training_columns
-    plan = open_table(source).plan(columns, partition=partition, where=where, coded=True)
+    statistics, table = opened.of(spec), open_table(source)
+    if statistics is not None:
+        table = knowing(table, statistics.footer)
+    plan = table.plan(columns, partition=partition, where=where, coded=True)
     summarize_batches(spec, plan.schema, ())  # refuses a spec that does not fit the columns
-    statistics = opened.of(spec, canonical_schema(plan.schema, spec.features))
     if statistics is None or not plan.sizes:
         return ShardPlan((), len(plan.fragments), 0, 0)
+    if statistics.refusal is not None:
+        raise statistics.refusal
     held = [statistics.holds(fragment.digest) for fragment in plan.fragments]
     sizes = [
         0 if fragment.digest is None or is_held else rows

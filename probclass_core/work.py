@@ -7,10 +7,10 @@ what it returns; tables in it travel as Arrow IPC.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -24,8 +24,8 @@ from probclass_core.model import Model
 from probclass_core.scored_table import Counted, ScoredPartition, committed, inside
 from probclass_core.scoring import Scorer, ScorerOptions
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import Statistics, summarize_batches
-from probclass_core.store.statistics_cache import KeptStatistics
+from probclass_core.statistics import Statistics, canonical_schema, summarize_batches
+from probclass_core.store.kept_statistics import KeptStatistics
 from probclass_core.tables.table import Fragment, Plan, Staged, WrittenElsewhere
 
 OnRows = Callable[[int], None]
@@ -55,33 +55,40 @@ def summaries(
         kept: statistics that were kept, and where to keep those that were not.
         on_rows: told of progress.
     """
-    summarize = SummarizeFragment(spec, plan.schema)
-
-    def here(fragment: Fragment) -> Statistics:
-        part = None if kept is None else kept.load(fragment.digest)
-        if part is not None:
-            on_rows(part.rows)
-            return part
-        part = summarize(fragment, on_rows)
-        if kept is not None:
-            kept.save(fragment.digest, part)
-        return part
-
+    work: Callable[[Fragment], Statistics] = SummarizeFragment(spec, plan.schema)
     if engine.in_process:
-        yield from engine.map(here, plan.fragments)
+        work = partial(SummarizeFragment(spec, plan.schema), on_rows=on_rows)
+    if kept is None:
+        yield from _mapped(engine, work, plan.fragments, on_rows)
         return
-    # The store is this process's to read and write: workers need not reach it.
-    held = [kept is not None and kept.holds(fragment.digest) for fragment in plan.fragments]
+    features = canonical_schema(plan.schema, spec.features)
+    # The store is this thread's to read and write: workers need not reach it.
+    held = [kept.holds(fragment.digest) for fragment in plan.fragments]
     missing = (part for part, is_held in zip(plan.fragments, held, strict=True) if not is_held)
-    found = engine.map(summarize, missing)
-    for fragment, is_held in zip(plan.fragments, held, strict=True):
-        if is_held:
-            yield here(fragment)
-            continue
-        part = next(found)
-        on_rows(part.rows)
-        if kept is not None:
-            kept.save(fragment.digest, part)
+    found = _mapped(engine, work, missing, on_rows)
+    try:
+        for fragment, is_held in zip(plan.fragments, held, strict=True):
+            part = kept.load(fragment.digest, features) if is_held else None
+            if part is not None:
+                on_rows(part.rows)
+            else:
+                part = next(found if not is_held else _mapped(engine, work, [fragment], on_rows))
+                kept.save(fragment.digest, part, getattr(fragment, "footer", None))
+            yield part
+    finally:
+        kept.flush()
+
+
+def _mapped(
+    engine: Engine,
+    work: Callable[[Fragment], Statistics],
+    fragments: Iterable[Fragment],
+    on_rows: OnRows,
+) -> Iterator[Statistics]:
+    """Statistics of fragments, with progress: workers of other processes cannot tell of theirs."""
+    for part in engine.map(work, fragments):
+        if not engine.in_process:
+            on_rows(part.rows)
         yield part
 
 

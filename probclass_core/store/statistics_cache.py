@@ -1,45 +1,37 @@
 """Statistics of fragments, kept in a model store: what was summarised once is not read again.
 
-    <store>/_statistics/<digest of the summary>/<2 digits>/<digest of the fragment>.packed
-
-The digest of the summary covers what ``summarize`` depends on, and no more: label, weight, blocks,
-the versions of their estimators, and the release of probclass. A prior is no part of it. An entry
-that is damaged, or is not what its name says, is told of and computed anew; it is never trusted.
+How they lie there is told in `kept_statistics`. An entry that is damaged, or is not what its name
+says, is told of and computed anew; it is never trusted.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
 import os
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-import pyarrow as pa
-
-import probclass_core
 from probclass_core.bundle import Buffer
 from probclass_core.errors import SpecError, StoreError
-from probclass_core.plugins import find_estimator, registry
+from probclass_core.plugins import find_estimator
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import Statistics, type_names
-from probclass_core.store.files import Files
+from probclass_core.store.kept_statistics import (
+    FOLDER,
+    SUFFIX,
+    KeptStatistics,
+    lock_of,
+    stale,
+    write_pack,
+)
 from probclass_core.store.model_store import ModelStore
-from probclass_core.store.packed import pack, unpack
-
-log = logging.getLogger(__name__)
+from probclass_core.store.packs import Pack
 
 CacheOption = ModelStore | str | os.PathLike[str] | bool | None
 """Where statistics are kept: a model store or its URI; `True` is that of ``PROBCLASS_STORE``."""
 
-_FOLDER = "_statistics"  # a model's name begins with a letter or digit
-_SUFFIX = ".packed"
-_FORMAT = 1
-"""Of the entries; to be raised when they change their shape."""
+_DAMAGED = "damaged"
+_EARLIER = "of an earlier layout"
 
 
 @dataclass(frozen=True)
@@ -48,8 +40,8 @@ class CacheEntry:
 
     Attributes:
         summary: digest of what ``summarize`` depends on; entries of one model share it.
-        fragment: digest of the fragment.
-        bytes: size of the file.
+        fragment: digest of the fragment; the name of the file where that cannot be read.
+        bytes: of its statistics; of the file where that cannot be read.
         label: the model's label; none where the entry cannot be read, as for what follows.
         estimators: of its blocks, in order.
         rows: that were summarised.
@@ -103,23 +95,20 @@ class StatisticsCache:
             return cls(store)
         return cls(cache)
 
-    def of(self, spec: ModelSpec, features: pa.Schema) -> KeptStatistics | None:
+    def of(self, spec: ModelSpec) -> KeptStatistics | None:
         """The statistics of one model; none where they grow with the rows and are not worth it.
-
-        Args:
-            spec: the model.
-            features: its columns as this table has them, with their canonical types.
 
         Raises:
             PluginError: an estimator is unknown.
         """
         if any(find_estimator(block.estimator).traits.state_grows for block in spec.blocks):
             return None
-        return KeptStatistics(self._files, spec, features)
+        return KeptStatistics(self._files, spec)
 
     def entries(self) -> list[CacheEntry]:
         """All entries, in order of their digests."""
-        return [entry for _, entry in self._found()]
+        files = (file for summary in self._files.names(FOLDER) for file in self._in(summary))
+        return _each_once(entry for file in files for entry in file.entries)
 
     def collect(
         self, older_than: timedelta | None = None, *, dry_run: bool = False
@@ -134,177 +123,106 @@ class StatisticsCache:
             What was removed, or would be.
         """
         now = datetime.now(UTC)
-        removed = []
-        for path, entry in self._found():
+
+        def unwanted(entry: CacheEntry) -> bool:
             old = older_than is not None and (
                 entry.stored is None or now - datetime.fromisoformat(entry.stored) >= older_than
             )
-            if entry.stale or old:
-                removed.append(entry)
-                if not dry_run:
-                    self._files.remove(path)
-        return removed
+            return old or entry.stale is not None
 
-    def _found(self) -> Iterator[tuple[str, CacheEntry]]:
-        for summary in self._files.names(_FOLDER):
-            for digits in self._files.names(f"{_FOLDER}/{summary}"):
-                folder = f"{_FOLDER}/{summary}/{digits}"
-                for name in self._files.names(folder):
-                    path = f"{folder}/{name}"
-                    try:
-                        yield path, self._entry(path, summary, name.removesuffix(_SUFFIX))
-                    except FileNotFoundError:
-                        continue  # another process has removed it
+        removed: list[CacheEntry] = []
+        for summary in self._files.names(FOLDER):
+            with nullcontext() if dry_run else self._files.alone(lock_of(summary)):
+                for file in self._in(summary):
+                    gone = [entry for entry in file.entries if unwanted(entry)]
+                    removed.extend(gone)
+                    if gone and not dry_run:
+                        self._without(file, {entry.fragment for entry in gone})
+        return _each_once(removed)
 
-    def _entry(self, path: str, summary: str, fragment: str) -> CacheEntry:
-        data = self._files.read(path)
-        try:
-            told, _ = unpack(data, where=self._files.place(path))
-            of = told["summary"]
-            named_so = (of["digest"], told["fragment"]) == (summary, fragment)
-            return CacheEntry(
-                summary=summary,
-                fragment=fragment,
-                bytes=len(data),
-                label=of["label"],
-                estimators=tuple(of["estimators"]),
-                rows=told["rows"],
-                stored=told["stored"],
-                stale=_stale(of) if named_so else "not what its name says",
-            )
-        except (StoreError, LookupError, TypeError, ValueError):
-            return CacheEntry(summary, fragment, len(data), stale="damaged")
+    def _without(self, file: _File, fragments: set[str]) -> None:
+        """Write a pack anew without some entries, the good ones first; or remove it."""
+        left = {
+            entry.fragment: file.pack.entry(entry.fragment, file.data)
+            for entry in file.entries
+            if file.pack is not None and entry.fragment not in fragments
+        }
+        if file.pack is not None and left:
+            write_pack(self._files, file.pack.told["summary"], left)
+        self._files.remove(file.path)
+
+    def _in(self, summary: str) -> Iterator[_File]:
+        """The files of one summary."""
+        folder = f"{FOLDER}/{summary}"
+        for name in self._files.names(folder):
+            inside = [name] if name.endswith(SUFFIX) else self._earlier(folder, name)
+            for path in (f"{folder}/{each}" for each in inside):
+                try:
+                    data = self._files.read(path)
+                except FileNotFoundError:
+                    continue  # another process has removed it, or taken it up
+                yield _File.of(path, data, summary)
+
+    def _earlier(self, folder: str, name: str) -> list[str]:
+        """Files of the layout before, in folders of the first two digits of their names."""
+        return [f"{name}/{each}" for each in self._files.names(f"{folder}/{name}")]
 
 
-class KeptStatistics:
-    """The statistics of one model's fragments, loaded and saved from many threads.
+@dataclass(frozen=True)
+class _File:
+    """A file of the cache.
 
     Attributes:
-        reused: how many were loaded.
+        path: in the store.
+        data: of the file.
+        pack: its index, if it is a pack and whole.
+        entries: in it; one that stands for all, where it is not.
     """
 
-    def __init__(self, files: Files, spec: ModelSpec, features: pa.Schema) -> None:
-        self.reused = 0
-        self._files = files
-        self._spec = spec
-        self._features = features
-        self._summary = _summary(spec)
-        self._types = _digest(type_names(features))
-        self._folder = f"{_FOLDER}/{self._summary['digest']}"
-        self._usable = True
-        self._lock = threading.Lock()
+    path: str
+    data: Buffer
+    pack: Pack | None
+    entries: Sequence[CacheEntry]
 
-    def load(self, fragment: str | None) -> Statistics | None:
-        """What is kept of a fragment; none where that is nothing, or nothing that can be trusted.
-
-        Args:
-            fragment: its digest.
-        """
-        if fragment is None:
-            return None
-        if not self._usable:
-            return None
-        path = self._path(fragment)
+    @classmethod
+    def of(cls, path: str, data: Buffer, summary: str) -> _File:
+        name = path.rsplit("/", 1)[-1]
+        if not name.endswith(SUFFIX):
+            earlier = CacheEntry(summary, name.partition(".")[0], len(data), stale=_EARLIER)
+            return cls(path, data, None, [earlier])
         try:
-            data = self._files.read(path)
-        except FileNotFoundError:
-            return None
-        except StoreError as error:
-            self._refused(error)
-            return None
-        try:
-            statistics = self._checked(data, self._files.place(path), fragment)
-        except StoreError as error:
-            log.warning("Statistics are computed anew: %s", error)
-            return None
-        with self._lock:
-            self.reused += 1
-        return statistics
-
-    def holds(self, fragment: str | None) -> bool:
-        """Whether there is an entry of a fragment, be it one that `load` would not trust.
-
-        Raises:
-            StoreError: the store cannot be looked into.
-        """
-        return fragment is not None and self._files.exists(self._path(fragment))
-
-    def save(self, fragment: str | None, statistics: Statistics) -> None:
-        """Keep the statistics of a fragment; of several at once that do so, the last one stands.
-
-        A store that refuses is told of, and no reason to stop.
-        """
-        if fragment is None or not self._usable:
-            return
-        told = {
-            "summary": self._summary,
-            "fragment": fragment,
-            "features": self._types,
-            "rows": statistics.rows,
-            "null_labels": statistics.null_labels,
-            "stored": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        packed = pack(told, {"classes": statistics.classes, **statistics.blocks})
-        try:
-            # What a power cut leaves of it is found to be damaged: no need to wait for the disk.
-            self._files.write(self._path(fragment), packed, lasting=False)
-        except (StoreError, FileNotFoundError) as error:
-            self._refused(error)
-
-    def _refused(self, error: Exception) -> None:
-        """Go on without the store, and say so once."""
-        with self._lock:
-            told, self._usable = not self._usable, False
-        if not told:
-            log.warning("Statistics are neither kept nor reused: %s", error)
-
-    def _path(self, fragment: str) -> str:
-        return f"{self._folder}/{fragment[:2]}/{fragment}{_SUFFIX}"
-
-    def _checked(self, data: Buffer, where: str, fragment: str) -> Statistics:
-        told, tables = unpack(data, where=where)
-        expected = {"summary": self._summary, "fragment": fragment, "features": self._types}
-        for name, value in expected.items():
-            if told.get(name) != value:
-                raise StoreError(f"{where} is of another {name}.")
-        return Statistics(
-            spec=self._spec,
-            features=self._features,
-            classes=tables.pop("classes"),
-            blocks=tables,
-            rows=told["rows"],
-            null_labels=told["null_labels"],
-        )
+            pack = Pack(data, path)
+            entries = [_described(pack, each, data, summary) for each in pack.names]
+        except (StoreError, LookupError, TypeError, ValueError):
+            damaged = CacheEntry(summary, name.removesuffix(SUFFIX), len(data), stale=_DAMAGED)
+            return cls(path, data, None, [damaged])
+        return cls(path, data, pack, entries)
 
 
-def _summary(spec: ModelSpec) -> dict[str, Any]:
-    """What is summarised for a spec, told in short, and the digest of all that it depends on."""
-    told = {
-        "release": probclass_core.__version__,
-        "versions": {block.estimator: _versions(block.estimator) for block in spec.blocks},
-        "label": spec.label,
-        "estimators": [block.estimator for block in spec.blocks],
-    }
-    blocks = spec.to_dict()["blocks"]
-    whole = {**told, "format": _FORMAT, "weight": spec.weight, "blocks": blocks}
-    return {**told, "digest": _digest(whole)}
+def _described(pack: Pack, fragment: str, data: Buffer, summary: str) -> CacheEntry:
+    of, entry = pack.told["summary"], pack.entry(fragment, data)
+    reason = stale(of) if of["digest"] == summary else "not what its name says"
+    try:
+        entry.verify(pack.where)
+    except StoreError:
+        reason = _DAMAGED
+    return CacheEntry(
+        summary=summary,
+        fragment=fragment,
+        bytes=len(entry.data),
+        label=of["label"],
+        estimators=tuple(of["estimators"]),
+        rows=entry.told["rows"],
+        stored=entry.told["stored"],
+        stale=reason,
+    )
 
 
-def _versions(estimator: str) -> list[int]:
-    plugin = find_estimator(estimator)
-    return [plugin.parameters_version, plugin.statistics_version]
-
-
-def _stale(summary: Mapping[str, Any]) -> str | None:
-    """Why statistics of this summary are of no use, if they are not."""
-    if summary["release"] != probclass_core.__version__:
-        return f"of release {summary['release']}"
-    installed = registry().estimators
-    for estimator, versions in summary["versions"].items():
-        if estimator in installed and versions != _versions(estimator):
-            return f"of another version of {estimator}"
-    return None
-
-
-def _digest(values: Any) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+def _each_once(entries: Iterable[CacheEntry]) -> list[CacheEntry]:
+    """In order; of what two processes have kept at once, one that is of use, if there is one."""
+    found: dict[tuple[str, str], CacheEntry] = {}
+    for entry in entries:
+        known = found.setdefault((entry.summary, entry.fragment), entry)
+        if known.stale is not None:
+            found[entry.summary, entry.fragment] = entry
+    return [found[key] for key in sorted(found)]

@@ -5,22 +5,24 @@ Every format whose data lie in Parquet files is read here: directories, Delta, I
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import groupby
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from probclass_core.arrays import BATCH_ROWS, schema_without_views
+from probclass_core.arrays import schema_without_views
 from probclass_core.errors import DataError, TableError, one_of
-from probclass_core.retries import Patience, patiently
-from probclass_core.storage import Storage, one_line
-from probclass_core.tables.digests import FragmentDigests
+from probclass_core.footer import Footer, KnownFooters
+from probclass_core.retries import patiently
+from probclass_core.storage import Storage
+from probclass_core.tables.digests import FragmentDigests, file_digest, place_of
 from probclass_core.tables.filters import Where, expression
 from probclass_core.tables.pieces import (
     by_partition,
@@ -30,23 +32,16 @@ from probclass_core.tables.pieces import (
     path_of,
     with_dictionaries,
 )
+from probclass_core.tables.planned_file import PlannedFile
+from probclass_core.tables.row_groups import LOCAL_SCAN, REMOTE_SCAN, RowGroups, readable
 from probclass_core.tables.table import Plan, asked_for
-
-_FRAGMENT_ROWS = 4 * BATCH_ROWS
-"""Row groups of one file are read together up to this many rows."""
-
-# Fetching ahead pays on a network; from a local disk it doubles the time. A buffered stream is read
-# page by page, while it is in the processor's cache, and no column of a row group is held whole.
-# Without checksums a flipped bit may be read as another number; files that have none cost nothing.
-_LOCAL_SCAN = ds.ParquetFragmentScanOptions(
-    pre_buffer=False, use_buffered_stream=True, page_checksum_verification=True
-)
-_REMOTE_SCAN = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
 
 _FOOTERS_AT_ONCE = 16
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
 """Text as Parquet's own dictionaries give it."""
+
+_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 _ANY = object()
 """Stands for every value of a partition column."""
@@ -60,8 +55,8 @@ class DatasetTable:
         uri: where it lies; none where it has no address.
         storage: of its files; none for a local disk, or where pyarrow alone knows.
         partition_columns: outermost first.
-        identity: tells one state of a file's rows from another: its path, by default, for formats
-            whose files never change. Statistics are kept under it, so it must know of deleted rows.
+        identity: tells one state of a file from another: its path, by default, for formats whose
+            files never change. What its footer says is kept under it.
         version: of the table, where its format counts them.
     """
 
@@ -72,19 +67,26 @@ class DatasetTable:
         uri: str | None = None,
         storage: Storage | None = None,
         partition_columns: Sequence[str] | None = None,
-        identity: Callable[[ds.Fragment], str] | None = None,
+        identity: Callable[[ds.Fragment], str] = path_of,
         version: int | None = None,
     ) -> None:
         self.uri = uri
         self.version = version
         self._dataset = dataset
         self._storage = storage
-        self._identity = path_of if identity is None else identity
+        self._state = identity
+        self._known: KnownFooters | None = None
         self.partition_columns: Sequence[str] = (
             columns_of_partitions(dataset) if partition_columns is None else partition_columns
         )
 
-    @property
+    def knowing(self, footers: KnownFooters) -> Self:
+        """The same table, whose plans open no file whose footer is known."""
+        informed = copy.copy(self)
+        informed._known = None if self.uri is None else footers
+        return informed
+
+    @cached_property
     def schema(self) -> pa.Schema:
         return schema_without_views(self._dataset.schema)
 
@@ -106,82 +108,102 @@ class DatasetTable:
         coded: bool = False,
     ) -> Plan:
         columns, kept = asked_for(self.schema, columns, partition, where)
+        texts: list[str] = []
         if coded and not isinstance(where, pc.Expression) and self.uri is not None:
             compared = {condition[0] for condition in where or ()}
-            pieces, text = self._coded([n for n in columns if n not in compared], partition, where)
-        else:
-            pieces, text = self.pieces(partition=partition, where=where), []
-        whole = self._types(pieces)
-        for name in text:
+            texts = [name for name in columns if name not in compared and self._is_text(name)]
+        files, texts = self._files(self._matching(partition, where), texts)
+        whole = self._types(files)
+        for name in texts:
             whole = whole.set(whole.get_field_index(name), pa.field(name, _CODED))
-        scan = _REMOTE_SCAN if self._remote else _LOCAL_SCAN
+        scan = REMOTE_SCAN if self._remote else LOCAL_SCAN
         schema = pa.schema([whole.field(name) for name in columns])
         digests = FragmentDigests(self.uri, schema, partition, where)
         fragments: list[RowGroups] = []
         sizes: list[int] = []
-        for piece in pieces:
-            place = self.name_of(piece)
+        for file in files:
+            place = self.name_of(file.piece)
             with readable(place):
-                state, keys = self._identity(piece), partition_of(piece)
-                for groups, held in _grouped(piece):
-                    numbers = [group.id for group in getattr(groups, "row_groups", ())]
-                    digest = digests.of(state, keys, numbers)
-                    rows_of = RowGroups(groups, whole, columns, kept, place, scan, digest)
-                    fragments.append(self._fragment(rows_of))
-                    sizes.append(held)
-        return Plan(
-            schema, fragments, sum(sizes), self._snapshot(pieces), self.version, sizes=sizes
-        )
+                identity, keys = self._identity(file), partition_of(file.piece)
+                footer = self._worth_keeping(file)
+                for piece, numbers, rows in file.parts():
+                    digest = digests.of(identity, keys, numbers)
+                    of = RowGroups(
+                        piece, numbers, rows, whole, columns, kept, place, scan, digest, footer
+                    )
+                    fragments.append(self._fragment(of, file))
+                    sizes.append(rows)
+                    footer = None  # once is enough
+        snapshot = self._snapshot(files)
+        return Plan(schema, fragments, sum(sizes), snapshot, self.version, sizes=sizes)
 
     def pieces(
-        self,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        coded: Sequence[str] = (),
+        self, *, partition: Mapping[str, Any] | None = None, where: Where = None
     ) -> list[ds.Fragment]:
         """Files that may hold such rows, in order of their paths, with their footers at hand.
 
         Args:
             partition: as for `plan`.
             where: as for `plan`.
-            coded: columns whose text is to come as dictionaries.
 
         Raises:
             TableError: none may, or a footer cannot be read.
         """
+        pieces = self._matching(partition, where)
+        self._look_into(pieces)
+        return pieces
+
+    def _matching(self, partition: Mapping[str, Any] | None, where: Where) -> list[ds.Fragment]:
+        """Files that may hold such rows, in order of their paths; raises where none may."""
         kept = expression(self.schema, partition, where)
         pieces = self._pieces(kept, partition)
         if not pieces and kept is not None:
             raise TableError(self._nothing_there(partition, where))
-        if coded:
-            pieces = with_dictionaries(pieces, coded)
-        self._look_into(pieces)
         return pieces
 
-    def _coded(
-        self, columns: Sequence[str], partition: Mapping[str, Any] | None, where: Where
-    ) -> tuple[list[ds.Fragment], list[str]]:
-        """Pieces that read text as dictionaries, as Parquet stores it: four times faster.
+    def _files(
+        self, pieces: Sequence[ds.Fragment], texts: Sequence[str]
+    ) -> tuple[list[PlannedFile], list[str]]:
+        """The files, to be read with text as dictionaries, as Parquet stores it: four times faster.
+
+        Args:
+            pieces: the files.
+            texts: columns that may be read so.
 
         Returns:
-            The pieces, and which of the columns are text in all of them.
+            The files, and those columns that are text in all of them.
         """
-        schema = self.schema
-        names = [name for name in columns if _is_text(schema.field(name).type)]
-        pieces = self.pieces(partition=partition, where=where, coded=names)
-        held = []
-        for piece in pieces:
-            with readable(self.name_of(piece)):
-                held.append(piece.physical_schema)
-        text = [
-            name
-            for name in names
-            if all(name in part.names and part.field(name).type == _CODED for part in held)
-        ]
-        if text != names:
-            pieces = self.pieces(partition=partition, where=where, coded=text)
-        return pieces, text
+        states = [self._state(piece) for piece in pieces]
+        footers = [self._footer_of(state) for state in states]
+
+        def read_with(names: Sequence[str]) -> list[PlannedFile]:
+            coded = with_dictionaries(pieces, names) if names else pieces
+            each = list(zip(coded, states, footers, strict=True))
+            self._look_into([piece for piece, _, footer in each if footer is None])
+            return [self._file(*one) for one in each]
+
+        files = read_with(texts)
+        held = [schema for schema, _ in groupby(file.schema for file in files)]
+        text = [name for name in texts if all(_coded_in(schema, name) for schema in held)]
+        return (files if text == texts else read_with(text)), text
+
+    def _file(self, piece: ds.Fragment, state: str, footer: Footer | None) -> PlannedFile:
+        if footer is not None:
+            return PlannedFile.remembered(piece, state, footer)
+        with readable(self.name_of(piece)):
+            return PlannedFile.opened(piece, state)
+
+    def _footer_of(self, state: str) -> Footer | None:
+        """The footer of a file in that state, if it is known."""
+        return None if self._known is None else self._known(file_digest(self._place, state))
+
+    def _worth_keeping(self, file: PlannedFile) -> Footer | None:
+        """What a file's footer says, where somebody keeps it."""
+        return None if self._known is None else file.footer(self._place)
+
+    @cached_property
+    def _place(self) -> str:
+        return place_of(str(self.uri))
 
     def _pieces(
         self, kept: pc.Expression | None, partition: Mapping[str, Any] | None = None
@@ -189,7 +211,7 @@ class DatasetTable:
         """Files that may hold such rows, in order of their paths."""
         dataset = self._dataset
         key = tuple((partition or {}).get(name, _ANY) for name in self.partition_columns)
-        if key in self._by_partition:
+        if _ANY not in key and key in self._by_partition:
             # A look at every file for every partition would take the square of their number.
             files = self._by_partition[key]
             dataset = ds.FileSystemDataset(files, dataset.schema, dataset.format, None)
@@ -201,13 +223,22 @@ class DatasetTable:
     def _by_partition(self) -> Mapping[tuple[Any, ...], list[ds.Fragment]]:
         return by_partition(self._dataset, self.partition_columns)
 
-    def _types(self, pieces: Sequence[ds.Fragment]) -> pa.Schema:
+    def _types(self, files: Sequence[PlannedFile]) -> pa.Schema:
         """Of the columns, such that all these files can be read as them."""
-        return (
-            self.schema if self.uri is None else _common_schema(self.schema, pieces, self.name_of)
-        )
+        return self.schema if self.uri is None else _common_schema(self.schema, files)
 
-    def _fragment(self, rows: RowGroups) -> RowGroups:
+    def _is_text(self, name: str) -> bool:
+        kind = self.schema.field(name).type
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+    def _identity(self, file: PlannedFile) -> str:
+        """Tells one state of a file's rows from another: statistics are kept under it.
+
+        Where rows are deleted without a change of their file, it must know of that.
+        """
+        return file.state
+
+    def _fragment(self, rows: RowGroups, file: PlannedFile) -> RowGroups:
         """As what some row groups of a file are read; formats may have more to do than to read."""
         return rows
 
@@ -240,85 +271,17 @@ class DatasetTable:
         asked = " and ".join(str(what) for what in (partition, where) if what is not None)
         return f"{self.uri} has no partition with {asked}; it has {len(names)}: {some}."
 
-    def _snapshot(self, pieces: Sequence[ds.Fragment]) -> str | None:
+    def _snapshot(self, files: Sequence[PlannedFile]) -> str | None:
         """Digest of the files that are read, in their state; none without an address."""
         if self.uri is None:
             return None
         digest = hashlib.sha256()
-        for piece in pieces:
-            digest.update(f"{self._identity(piece)}\n".encode())
+        for file in files:
+            digest.update(f"{self._identity(file)}\n".encode())
         return digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class RowGroups:
-    """Some row groups of one file."""
-
-    piece: ds.Fragment
-    schema: pa.Schema
-    columns: Sequence[str]
-    kept: pc.Expression | None
-    place: str
-    scan: ds.ParquetFragmentScanOptions
-    digest: str | None
-
-    def __str__(self) -> str:
-        numbers = [group.id for group in getattr(self.piece, "row_groups", ())]
-        return f"{self.place} (row groups {numbers[0]} to {numbers[-1]})" if numbers else self.place
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Where a store fails half-way it is asked again; what was given is not given twice."""
-        patience = Patience()
-        given = 0
-        with readable(self.place):
-            while True:
-                try:
-                    for batch in _beyond(given, self._batches()):
-                        given += batch.num_rows
-                        yield batch
-                    return
-                except OSError as error:
-                    patience.wait(error)
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        batches: Iterator[pa.RecordBatch] = self.piece.to_batches(
-            schema=self.schema,
-            columns=list(self.columns),
-            filter=self.kept,
-            batch_size=BATCH_ROWS,
-            batch_readahead=2,
-            fragment_scan_options=self.scan,
-            use_threads=False,
-        )
-        return batches
-
-
-def _beyond(rows: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches without the first so many rows."""
-    for batch in batches:
-        skipped = min(rows, batch.num_rows)
-        rows -= skipped
-        if skipped < batch.num_rows or not batch.num_rows:
-            yield batch.slice(skipped)
-
-
-class readable:
-    """Turns what Arrow raises on a damaged file into an error that names the file."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (pa.ArrowException, OSError)):
-            raise TableError(f"cannot read {self.path}: {one_line(error)}.") from error
-
-
-def _common_schema(
-    schema: pa.Schema, pieces: Sequence[ds.Fragment], name: Callable[[ds.Fragment], str]
-) -> pa.Schema:
+def _common_schema(schema: pa.Schema, files: Sequence[PlannedFile]) -> pa.Schema:
     """The types that the columns of all these files can be read as.
 
     A dataset takes the types of its first file for those of all, whose integers would not do for
@@ -328,17 +291,12 @@ def _common_schema(
         DataError: a column is text in one file and a number in another, or the like.
     """
     kinds: dict[str, dict[pa.DataType, str]] = {}
-    before: pa.Schema | None = None
-    for piece in pieces:
-        with readable(path_of(piece)):
-            held = piece.physical_schema
-            if held == before:
-                continue
-            before = held
-            for column in schema_without_views(held):
-                kinds.setdefault(column.name, {}).setdefault(column.type, path_of(piece))
+    for held, alike in groupby(files, key=lambda file: file.schema):
+        path = path_of(next(alike).piece)
+        for column in schema_without_views(held):
+            kinds.setdefault(column.name, {}).setdefault(column.type, path)
     for number, column in enumerate(schema):
-        if column.name in kinds and column.name not in partition_of(pieces[0]):
+        if column.name in kinds and column.name not in partition_of(files[0].piece):
             kind = _common_type(column.name, kinds[column.name])
             schema = schema.set(number, column.with_type(kind))
     return schema_without_views(schema)
@@ -356,22 +314,11 @@ def _common_type(name: str, found: Mapping[pa.DataType, str]) -> pa.DataType:
         raise DataError(f"column {name!r} is {listed}; cast it to one type.") from error
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _grouped(piece: ds.Fragment) -> Iterator[tuple[ds.Fragment, int]]:
-    """Consecutive row groups of a file, up to `_FRAGMENT_ROWS` together, with their rows."""
-    if not hasattr(piece, "row_groups"):
-        yield piece, piece.count_rows()
-        return
-    together: list[int] = []
-    held = 0
-    for group in piece.row_groups:
-        if together and held + group.num_rows > _FRAGMENT_ROWS:
-            yield piece.subset(row_group_ids=together), held
-            together, held = [], 0
-        together.append(group.id)
-        held += group.num_rows
-    if together:
-        yield piece.subset(row_group_ids=together), held
+def _coded_in(schema: pa.Schema, name: str) -> bool:
+    """Whether a file of this schema gives a column as `_CODED`, asked for dictionaries."""
+    if name not in schema.names:
+        return False
+    kind = schema.field(name).type
+    if pa.types.is_dictionary(kind):
+        return bool(pa.types.is_string(kind.value_type)) and not kind.ordered
+    return any(is_text(kind) for is_text in _TEXT)

@@ -55,15 +55,13 @@ class FragmentDigests:
         if self.uri is None or conditions is None:
             return None
         named = [self._common, state, list(row_groups), conditions]
-        return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+        return _digest(named)
 
     @cached_property
     def _common(self) -> str:
         """What the fragments share: the place of the table, the columns and their types."""
-        uri = str(self.uri)
-        place = uri if "://" in uri else str(Path(uri).resolve())
         columns = [[field.name, str(field.type)] for field in self.schema]
-        return hashlib.sha256(json.dumps([_VERSION, place, columns]).encode()).hexdigest()
+        return _digest([_VERSION, place_of(str(self.uri)), columns])
 
     def _left(self, keys: Mapping[str, Any]) -> list[list[str]] | None:
         """The conditions that the partition has not answered, as text; none if they have none."""
@@ -79,3 +77,22 @@ class FragmentDigests:
                 return None
             left.append([name, operator, repr(values)])
         return left
+
+
+def file_digest(place: str, state: str) -> str:
+    """The digest of a file of a table, under which its footer is kept.
+
+    Args:
+        place: of the table.
+        state: tells one state of the file from another.
+    """
+    return _digest([_VERSION, place, state])
+
+
+def place_of(uri: str) -> str:
+    """The place of a table, by whatever relative path it is reached."""
+    return uri if "://" in uri else str(Path(uri).resolve())
+
+
+def _digest(values: object) -> str:
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -18,6 +19,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.errors import ProbClassError, TableError, one_of
+from probclass_core.footer import KnownFooters
 from probclass_core.storage import one_line
 from probclass_core.table_format import TableRef
 from probclass_core.tables.filters import Where, expression, typed_conditions
@@ -64,6 +66,13 @@ class IcebergTable:
             self._scan = self._table.scan(snapshot_id=pinned)
             self._columns = self._scan.projection()
             self._schema = plain_schema(self._columns)
+        self._known: KnownFooters | None = None
+
+    def knowing(self, footers: KnownFooters) -> Self:
+        """See `DatasetTable.knowing`."""
+        informed = copy.copy(self)
+        informed._known = footers
+        return informed
 
     @property
     def schema(self) -> pa.Schema:
@@ -125,7 +134,7 @@ class IcebergTable:
         conditions = typed_conditions(self._schema, partition, where)
         with said_by_iceberg(self._ref):
             pruned = self._scan.filter(all_of(map(self._term, conditions)))
-            return IcebergFiles(
+            files = IcebergFiles(
                 self._table,
                 self._columns,
                 list(pruned.plan_files()) or list(self._scan.plan_files()),
@@ -133,6 +142,7 @@ class IcebergTable:
                 partition_columns=self.partition_columns,
                 version=None if self._snapshot is None else self._snapshot.snapshot_id,
             )
+        return files if self._known is None else files.knowing(self._known)
 
     def _term(self, condition: tuple[str, str, Any]) -> ice.BooleanExpression:
         name, operator, value = condition

@@ -25,8 +25,10 @@ from pyiceberg.transforms import IdentityTransform
 from probclass_core.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
 from probclass_core.storage import Storage
-from probclass_core.tables.dataset import DatasetTable, RowGroups, readable
+from probclass_core.tables.dataset import DatasetTable
 from probclass_core.tables.filters import Where
+from probclass_core.tables.planned_file import PlannedFile
+from probclass_core.tables.row_groups import RowGroups, readable
 from probclass_core.tables.table import Plan
 
 FIELD_ID = b"PARQUET:field_id"
@@ -76,7 +78,7 @@ class IcebergFiles(DatasetTable):
             uri=uri,
             storage=None if local else Storage(filesystem, root, table.location(), remote=True),
             partition_columns=partition_columns,
-            identity=self._state,
+            identity=lambda piece: self._tasks[piece.path].file.file_path,
             version=version,
         )
 
@@ -92,20 +94,18 @@ class IcebergFiles(DatasetTable):
         lost = sum(len(part.lost) for part in plan.fragments if isinstance(part, RestoredRows))
         return replace(plan, rows=(plan.rows or 0) - lost)
 
-    def _types(self, pieces: Sequence[ds.Fragment]) -> pa.Schema:
+    def _types(self, files: Sequence[PlannedFile]) -> pa.Schema:
         """Those of the table: what its files have is as wide or narrower."""
         return self.schema
 
-    def _fragment(self, rows: RowGroups) -> RowGroups:
-        lost = self._lost(rows.piece)
-        if not len(lost) and not self._named_otherwise(rows.piece):
+    def _fragment(self, rows: RowGroups, file: PlannedFile) -> RowGroups:
+        lost = self._lost(rows, file)
+        if not len(lost) and not self._named_otherwise(file.schema):
             return rows
-        names = self._names_in(rows.piece.physical_schema)
-        return RestoredRows(**vars(rows), names=names, lost=lost)
+        return RestoredRows(**vars(rows), names=self._names_in(file.schema), lost=lost)
 
-    def _named_otherwise(self, piece: ds.Fragment) -> list[str]:
-        """Columns that the file does not call as the table does, or calls another one so."""
-        held = piece.physical_schema
+    def _named_otherwise(self, held: pa.Schema) -> list[str]:
+        """Columns that a file does not call as the table does, or calls another one so."""
         names = self._names_in(held).items()
         return [name for name, theirs in names if theirs != (name if name in held.names else None)]
 
@@ -131,15 +131,15 @@ class IcebergFiles(DatasetTable):
             for name in entry.names
         }
 
-    def _lost(self, piece: ds.Fragment) -> pa.Int64Array:
+    def _lost(self, part: RowGroups, file: PlannedFile) -> pa.Int64Array:
         """Positions in the file of the rows of these row groups that were deleted."""
-        task = self._tasks[piece.path]
-        if piece.path not in self._deleted:
-            self._deleted[piece.path] = self._positions(task)
-        everywhere = self._deleted[piece.path]
-        first = _first_row(piece)
-        rows = sum(group.num_rows for group in piece.row_groups)
-        here = pc.and_(pc.greater_equal(everywhere, first), pc.less(everywhere, first + rows))
+        path = part.piece.path
+        if path not in self._deleted:
+            self._deleted[path] = self._positions(self._tasks[path])
+        everywhere = self._deleted[path]
+        first = sum(rows for number, rows in file.groups if number < min(part.numbers))
+        after = pc.greater_equal(everywhere, first)
+        here = pc.and_(after, pc.less(everywhere, first + part.rows))
         return everywhere.filter(here)
 
     def _positions(self, task: FileScanTask) -> pa.Int64Array:
@@ -165,13 +165,12 @@ class IcebergFiles(DatasetTable):
             whole = term if whole is None else whole & term
         return whole
 
-    def _state(self, piece: ds.Fragment) -> str:
+    def _identity(self, file: PlannedFile) -> str:
         """Files never change, but rows of theirs are deleted, and columns get other names."""
-        task = self._tasks[piece.path]
-        deletes = sorted(file.file_path for file in task.delete_files)
-        names = self._names_in(piece.physical_schema)
-        renamed = [f"{name}={names[name]}" for name in self._named_otherwise(piece)]
-        return "\0".join([task.file.file_path, *deletes, *renamed])
+        deletes = sorted(one.file_path for one in self._tasks[file.piece.path].delete_files)
+        names = self._names_in(file.schema)
+        renamed = [f"{name}={names[name]}" for name in self._named_otherwise(file.schema)]
+        return "\0".join([file.state, *deletes, *renamed])
 
 
 @dataclass(frozen=True)

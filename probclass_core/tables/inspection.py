@@ -197,7 +197,7 @@ class _OfFiles(Protocol):
 def _data_file(name: str, piece: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:
     import pyarrow.dataset as ds
 
-    from probclass_core.tables.dataset import readable
+    from probclass_core.tables.row_groups import readable
 
     keys = ds.get_partition_keys(piece.partition_expression)
     with readable(name):

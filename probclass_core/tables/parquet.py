@@ -16,9 +16,10 @@ from probclass_core.errors import TableError
 from probclass_core.retries import patiently
 from probclass_core.storage import Storage, storage_of
 from probclass_core.table_format import TableRef
-from probclass_core.tables.dataset import DatasetTable, readable
+from probclass_core.tables.dataset import DatasetTable
 from probclass_core.tables.hive import HIVE_NULL
 from probclass_core.tables.manifests import data_files
+from probclass_core.tables.row_groups import readable
 
 
 def parquet_table(ref: TableRef) -> DatasetTable:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrays import check_columns
+from probclass_core.footer import KnownFooters
 from probclass_core.tables.filters import Where, expression
 
 
@@ -243,6 +244,15 @@ def partition_schema(partition: Mapping[str, Any]) -> pa.Schema:
     return pa.schema(
         [(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in kinds.items()]
     )
+
+
+def knowing(table: Table, footers: KnownFooters) -> Table:
+    """The table, whose plans open no file whose footer is known; itself, where they open them all.
+
+    Asked of its class: what wraps a table, and hands on all that it has not itself, is no such one.
+    """
+    informed = getattr(type(table), "knowing", None)
+    return table if informed is None else informed(table, footers)
 
 
 def asked_for(

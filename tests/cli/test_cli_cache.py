@@ -42,7 +42,8 @@ def test_what_is_kept_is_listed_model_by_model(probclass: Any, lake: Path) -> No
     (listed,) = probclass("cache", "ls", "--json").json["summaries"]
     assert (listed["label"], listed["estimators"]) == ("air", ["gaussian_diagonal"])
     assert (listed["entries"], listed["rows"], listed["stale"]) == (4, 12, 0)
-    assert listed["bytes"] == sum(path.stat().st_size for path in Path("models").rglob("*.packed"))
+    (pack,) = Path("models").rglob("*.pack")
+    assert 1_000 < listed["bytes"] < pack.stat().st_size
     assert listed["oldest"] <= listed["newest"]
     shown = probclass.done("cache", "ls").out
     assert listed["summary"][:12] in shown
@@ -52,13 +53,13 @@ def test_what_is_kept_is_listed_model_by_model(probclass: Any, lake: Path) -> No
 
 def test_gc_removes_what_no_fit_would_use(probclass: Any, lake: Path) -> None:
     probclass.done(*AUTO, "--cache")
-    damaged = sorted(Path("models").rglob("*.packed"))[2]
+    (damaged,) = Path("models").rglob("*.pack")
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert probclass("cache", "ls", "--json").json["summaries"][0]["stale"] == 1
     dry = probclass("cache", "gc", "--dry-run", "--json").json
     assert dry["dry_run"]
     (would,) = dry["removed"]
-    assert (would["fragment"], would["stale"]) == (damaged.stem, "damaged")
+    assert (len(would["fragment"]), would["stale"]) == (64, "damaged")
     assert damaged.exists()
     shown = probclass.done("cache", "gc", "--older-than", "7").out
     assert shown.startswith("Removed: the statistics of 1 fragments, ")
@@ -70,7 +71,7 @@ def test_gc_removes_what_no_fit_would_use(probclass: Any, lake: Path) -> None:
 
 def test_damage_is_a_warning_and_no_error(probclass: Any, lake: Path) -> None:
     probclass.done(*AUTO, "--cache")
-    damaged = sorted(Path("models").rglob("*.packed"))[0]
+    (damaged,) = Path("models").rglob("*.pack")
     damaged.write_bytes(b"")
     ran = probclass(*AUTO, "--cache")
     assert ran.code == 0
