@@ -60,7 +60,8 @@ def of_poissons(rate_p: float, rate_q: float) -> float:
 
 def _shared(mean: float, sd: float, other_mean: float, other_sd: float) -> float:
     """E_p[log₂(1 + q / p)]: 0 for disjoint laws, 1 for equal ones."""
-    z = (mean + sd * _NODES - other_mean) / other_sd
+    # The means' difference first: beside large means the nodes would lose their digits.
+    z = (mean - other_mean) / other_sd + sd / other_sd * _NODES
     log_ratio = math.log(sd / other_sd) + 0.5 * (_NODES**2 - z**2)
     return float(_WEIGHTS @ np.logaddexp(0.0, log_ratio)) / math.log(2.0)
 
