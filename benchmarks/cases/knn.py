@@ -63,12 +63,12 @@ def densities(points: Points, returned: Any) -> Outcome:
     unit = float(np.pi ** (points.dimensions / 2)) / gamma(points.dimensions / 2 + 1)
     log_volume = np.log(unit) + points.dimensions * np.log(distance[:, -1])
     log_density = np.log(K / len(reference)) - log_volume
-    return _summed(queries, votes / K, log_density)
+    return _summed(len(queries), votes / K, log_density)
 
 
-def _summed(queries: np.ndarray, posterior: np.ndarray, log_density: np.ndarray) -> Outcome:
+def _summed(rows: int, posterior: np.ndarray, log_density: np.ndarray) -> Outcome:
     return {
-        "rows": len(queries),
+        "rows": rows,
         "posterior": posterior.sum(axis=0),
         "log_density": log_density.sum(),
     }
@@ -153,22 +153,20 @@ ANY_DIMENSIONS = {"faiss, flat": faiss_flat, "scikit-learn": sklearn_neighbours}
 
 
 def density(points: Points) -> Outcome:
-    """knn_density, posteriors and log densities of a table."""
-    queries = drawn(points)[2]
-    model, table = _model(points), pa.table(dict(zip(points.names, queries.T.copy(), strict=True)))
-    joint = model.joint_log_likelihood(table)
-    log_density = np.logaddexp.reduce(joint, axis=1)
-    return _summed(queries, np.exp(joint - log_density[:, None]), log_density)
+    """knn_density, posteriors and log densities of a batch."""
+    model, batch = _model(points)
+    posterior = model.posterior(batch)
+    return _summed(len(batch), posterior.probability, posterior.log_density)
 
 
 @functools.cache
-def _model(points: Points) -> pc.Model:
-    reference, labels, _ = drawn(points)
+def _model(points: Points) -> tuple[pc.Model, pa.RecordBatch]:
+    reference, labels, queries = drawn(points)
     table = pa.table({**dict(zip(points.names, reference.T.copy(), strict=True)), "label": labels})
     spec = pc.ModelSpec(label="label", blocks=[pc.Block("knn_density", points.names, k=K)])
     model = pc.fit(table, spec)
     model.predict(table.slice(0, 1))  # builds the tree
-    return model
+    return model, pa.record_batch(dict(zip(points.names, queries.T.copy(), strict=True)))
 
 
 CASES = tuple(case(dimensions) for dimensions in DIMENSIONS)

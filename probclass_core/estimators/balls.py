@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 
 import numpy as np
 
-from probclass_core.arrays import FloatArray, IntArray
+from probclass_core.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.estimator import POINT_MASS_WIDTH
 from probclass_core.estimators.approximate import FEWEST_POINTS, NearestByCells
 from probclass_core.estimators.neighbours import NearestByProducts
-from probclass_core.threads import ordered_map
+from probclass_core.estimators.trees import NearestByTree
+from probclass_core.threads import available_processors, ordered_map
 
 _LARGEST = float(np.finfo(np.float64).max)
 
 _BLOCK_CELLS = 4_000_000
 """Numbers held at once by a search: 32 MB."""
 
-_ROWS_AT_ONCE = 512
-"""Rows that one thread searches for before it takes the next."""
+_FEWEST_ROWS, _MOST_ROWS = 512, 8192
+"""Rows that one thread searches for before it takes the next; a tree answers so soon that a lot for
+each thread is best."""
 
 _MANY_DIMENSIONS = 9
 """From here on a tree visits most of its leaves, and matrix products are faster."""
@@ -52,18 +53,21 @@ class Balls:
         metric: str,
         probes: int = 0,
     ) -> None:
-        from scipy.spatial import cKDTree
-
         self.points = points
         # One more row without count: a search answers it where it finds no neighbour.
         self.per_point = np.append(counts, 0.0)
-        self.classes = np.append(classes, 0)
-        self.per_class = per_class
+        self.alike = bool((counts == 1.0).all())
+        self.classes = np.append(classes, 0).astype(np.min_scalar_type(len(per_class)))
+        self.k_classes = len(per_class)
+        self.log_per_class = np.log(np.where(per_class > 0.0, per_class, 1.0))
         # A sum of fractional weights may fall short of k by its rounding.
         self.enough = min(k, self.per_point.sum()) * (1.0 - 1e-12)
         self.norm = norm
         self.metric = metric
+        self.exponent = 0
         self.nearest: Callable[[FloatArray, int], tuple[FloatArray, IntArray]] | None = None
+        self.order: Callable[[FloatArray], IntArray | slice] = lambda rows: slice(None)
+        self.most_rows = _FEWEST_ROWS
         if norm is not None and len(points):
             # Distances take p-th powers: in units of the spread these stay within float64. A unit
             # that is a power of two rounds nothing.
@@ -74,77 +78,101 @@ class Balls:
             elif norm == 2.0 and points.shape[1] >= _MANY_DIMENSIONS:
                 self.nearest = NearestByProducts(scaled).query
             else:
-                self.nearest = functools.partial(cKDTree(scaled).query, p=norm)
+                tree = NearestByTree(scaled, norm)
+                self.nearest, self.order, self.most_rows = tree.query, tree.order, _MOST_ROWS
 
     def log_likelihood(self, rows: FloatArray) -> FloatArray:
         """``(n, d)`` to ``(n, k)``; −inf for a class with no point in the ball."""
         if not len(self.points):
-            return np.zeros((len(rows), len(self.per_class)))
+            return np.zeros((len(rows), self.k_classes))
         inside, radius = self.balls(rows)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            density = np.log(inside) - np.log(self.per_class)
-            if self.norm is not None:
-                radius = np.clip(radius, POINT_MASS_WIDTH, _LARGEST)
-                density -= log_ball_volume(rows.shape[1], radius, self.norm)[:, None]
-        return np.where(inside > 0.0, density, -np.inf)
+        with np.errstate(divide="ignore"):
+            density = np.log(inside)
+        density -= self.log_per_class
+        if self.norm is not None:
+            radius = np.clip(radius, POINT_MASS_WIDTH, _LARGEST)
+            density -= log_ball_volume(rows.shape[1], radius, self.norm)[:, None]
+        return density
 
     def balls(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``(n, d)`` to the counts by class in the ball around each ``(n, k)``, and its radius."""
-        starts = range(0, max(len(rows), 1), _ROWS_AT_ONCE)
-        parts = ordered_map(lambda start: self._balls(rows[start : start + _ROWS_AT_ONCE]), starts)
-        inside, radius = zip(*parts, strict=True)
-        return np.concatenate(inside), np.concatenate(radius)
+        """``(n, d)`` to the counts by class in the ball around each ``(n, k)``, and its radius.
 
-    def _balls(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if self.nearest is None:
-            return self._by_force(rows)
-        inside, radius = self._by_search(self._in_units(rows), math.ceil(self.enough) + 1)
+        The counts lie class by class in memory, as sums over the classes have them fastest.
+        """
+        rows = self._in_units(rows)
+        order = self.order(rows)
+        rows = np.ascontiguousarray(rows[order])
+        share = -(-len(rows) // available_processors())
+        size = max(_FEWEST_ROWS, min(share, self.most_rows))
+        starts = range(0, max(len(rows), 1), size)
+        search = self._by_force if self.nearest is None else self._by_search
+        parts = ordered_map(lambda start: search(rows[start : start + size]), starts)
+        held, radii = zip(*parts, strict=True)
+        inside, radius = np.empty((self.k_classes, len(rows))), np.empty(len(rows))
+        inside[:, order], radius[order] = np.concatenate(held, axis=1), np.concatenate(radii)
         with np.errstate(over="ignore"):
-            return inside, np.ldexp(radius, self.exponent)
+            return inside.T, np.ldexp(radius, self.exponent)
 
     def _in_units(self, values: FloatArray) -> FloatArray:
         """Coordinates for the search, which takes finite ones only."""
         with np.errstate(over="ignore"):
             return np.clip(np.ldexp(values, -self.exponent), -_LARGEST, _LARGEST)
 
-    def _by_search(self, rows: FloatArray, asked: int) -> tuple[FloatArray, FloatArray]:
-        """Counts by class in each ball ``(n, k)``, and its radius ``(n,)``.
+    def _by_search(
+        self, rows: FloatArray, asked: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Counts by class in each ball ``(k, n)``, and its radius ``(n,)``.
 
-        ``asked`` neighbours are fetched first; rows whose ball may hold more are searched again
-        for twice as many.
+        ``asked`` neighbours are fetched first, by default one more than a ball is to hold; rows
+        whose ball may hold more are searched again for twice as many.
         """
         assert self.nearest is not None
-        asked = min(asked, len(self.points))
-        inside = np.empty((len(rows), len(self.per_class)))
-        radius = np.empty(len(rows))
-        step = max(1, _BLOCK_CELLS // (asked * len(self.per_class)))
+        asked = min(asked or math.ceil(self.enough) + 1, len(self.points))
+        inside, radius = np.empty((self.k_classes, len(rows))), np.empty(len(rows))
+        step = max(1, _BLOCK_CELLS // (asked * self.k_classes))
         for start in range(0, len(rows), step):
             block = slice(start, start + step)
             distance, found = self.nearest(rows[block], asked)
-            distance, found = distance.reshape(-1, asked), found.reshape(-1, asked)
-            reached = np.cumsum(self.per_point[found], axis=1) >= self.enough
-            finite = np.isfinite(distance)
-            enough = reached.any(axis=1)
-            last = np.where(enough, reached.argmax(axis=1), finite.sum(axis=1) - 1)
-            edge = np.take_along_axis(distance, np.maximum(last, 0)[:, None], axis=1)
-            within = (distance <= edge) & finite
-            row, rank = np.nonzero(within)
-            inside[block] = self._by_class(row, found[row, rank], len(within))
-            radius[block] = edge[:, 0]
-            # Sure only once a farther point was seen: others may stand on the edge as well.
-            # Where the search came to an end, there is nothing more to ask for.
-            sure = (enough & (distance[:, -1] > edge[:, 0])) | ~finite[:, -1]
+            settled = np.zeros(len(found), dtype=bool)
+            k = math.ceil(self.enough)
+            if self.alike and asked > k:
+                # The first k are the ball where the next is farther: nearly everywhere.
+                row = np.arange(len(found))[:, None]
+                inside[:, block] = self._by_class(row, found[:, :k], len(found))
+                radius[block] = distance[:, k - 1]
+                settled = distance[:, k] > distance[:, k - 1]
+            rest = np.flatnonzero(~settled)
+            if not len(rest):
+                continue
+            at = start + rest
+            inside[:, at], radius[at], sure = self._weighed(distance[rest], found[rest])
             if asked < len(self.points) and not sure.all():
-                again = start + np.flatnonzero(~sure)
-                inside[again], radius[again] = self._by_search(rows[again], 2 * asked)
+                again = at[~sure]
+                inside[:, again], radius[again] = self._by_search(rows[again], 2 * asked)
         return inside, radius
+
+    def _weighed(
+        self, distance: FloatArray, found: IntArray
+    ) -> tuple[FloatArray | IntArray, FloatArray, BoolArray]:
+        """Counts and radii from neighbours with weights and ties, and whether these are sure."""
+        weights = self.per_point[found]
+        reached = np.cumsum(weights, axis=1) >= self.enough
+        finite = np.isfinite(distance)
+        enough = reached.any(axis=1)
+        last = np.where(enough, reached.argmax(axis=1), finite.sum(axis=1) - 1)
+        edge = np.take_along_axis(distance, np.maximum(last, 0)[:, None], axis=1)
+        within = (distance <= edge) & finite
+        # Sure only once a farther point was seen: others may stand on the edge as well.
+        # Where the search came to an end, there is nothing more to ask for.
+        sure = (enough & (distance[:, -1] > edge[:, 0])) | ~finite[:, -1]
+        inside = self._by_class(np.nonzero(within)[0], found[within], len(found), weights[within])
+        return inside, edge[:, 0], sure
 
     def _by_force(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         """As `_by_search`, by every distance, for metrics that no tree knows."""
         from scipy.spatial.distance import cdist
 
-        inside = np.empty((len(rows), len(self.per_class)))
-        radius = np.empty(len(rows))
+        inside, radius = np.empty((self.k_classes, len(rows))), np.empty(len(rows))
         step = max(1, _BLOCK_CELLS // len(self.points))
         for start in range(0, len(rows), step):
             block = slice(start, start + step)
@@ -154,15 +182,17 @@ class Balls:
             nearest = np.take_along_axis(order, np.argmax(reached, axis=1)[:, None], axis=1)
             edge = np.take_along_axis(distance, nearest, axis=1)
             row, point = np.nonzero(distance <= edge)
-            inside[block] = self._by_class(row, point, len(edge))
+            inside[:, block] = self._by_class(row, point, len(edge), self.per_point[point])
             radius[block] = edge[:, 0]
         return inside, radius
 
-    def _by_class(self, row: IntArray, point: IntArray, rows: int) -> FloatArray:
-        """Counts by class of the points that are in the ball of each row: ``(n, k)``."""
-        cells = row * len(self.per_class) + self.classes[point]
-        held = np.bincount(cells, self.per_point[point], rows * len(self.per_class))
-        return held.reshape(rows, -1).astype(np.float64, copy=False)
+    def _by_class(
+        self, row: IntArray, point: IntArray, rows: int, weights: FloatArray | None = None
+    ) -> FloatArray | IntArray:
+        """Counts, or weights, by class of points that are in the ball of a row: ``(k, n)``."""
+        cells = np.multiply(self.classes[point], rows, dtype=np.intp) + row
+        held = np.bincount(cells.ravel(), weights, self.k_classes * rows)
+        return held.reshape(self.k_classes, rows)
 
 
 def log_ball_volume(d: int, radius: FloatArray, p: float) -> FloatArray:

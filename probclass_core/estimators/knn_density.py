@@ -214,7 +214,7 @@ class KnnDensityLikelihood:
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         matrix = numeric_matrix(batch, self.features)
-        result = np.zeros((batch.num_rows, self.k_classes))
+        result = np.zeros((self.k_classes, batch.num_rows)).T
         for observed, rows in missing_patterns(matrix):
             if observed.any():
                 reference = self._references(observed.tobytes())

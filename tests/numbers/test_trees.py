@@ -1,0 +1,58 @@
+"""The k-d trees of two libraries find the same, to the last bit."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import probclass_core as pc
+
+FAR = (1e9, -1e150, 1e200, -1e300)
+"""The squares of the last two are beyond float64."""
+
+
+def joint(points: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
+    names = [f"x{place}" for place in range(points.shape[1])]
+    labels = np.arange(len(points)) % 3
+    training = pa.table({**dict(zip(names, points.T.copy(), strict=True)), "c": labels})
+    model = pc.fit(training, pc.ModelSpec("c", [pc.Block("knn_density", names, k=k)]))
+    return model.joint_log_likelihood(pa.table(dict(zip(names, rows.T.copy(), strict=True))))
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    size=st.integers(3, 400),
+    dimensions=st.integers(1, 8),
+    k=st.sampled_from([1, 3, 10, 99, 100, 150]),
+    grid=st.sampled_from([None, 0.5, 0.1]),
+)
+@example(seed=0, size=400, dimensions=2, k=10, grid=None)
+@example(seed=0, size=400, dimensions=2, k=10, grid=0.5)
+def test_with_pykdtree_and_without(
+    seed: int, size: int, dimensions: int, k: int, grid: float | None
+) -> None:
+    noise = np.random.default_rng(seed)
+    points = noise.normal(size=(size, dimensions))
+    far = np.broadcast_to(np.array(FAR)[:, None], (len(FAR), dimensions))
+    rows = np.vstack([noise.normal(size=(50, dimensions)), points[:10], far])
+    if grid is not None:  # so that there are ties, and points that stand for several rows
+        points, rows = grid * (points / grid).round(), grid * (rows / grid).round()
+    with_it = joint(points, rows, min(k, size))
+    assert "pykdtree.kdtree" in sys.modules
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pykdtree.kdtree", None)
+        without = joint(points, rows, min(k, size))
+    np.testing.assert_array_equal(with_it, without)
+
+
+def test_rows_are_answered_in_their_own_order_however_many_they_are() -> None:
+    noise = np.random.default_rng(0)
+    points, rows = noise.normal(size=(2_000, 3)), noise.normal(size=(20_000, 3))
+    one_by_one = np.vstack([joint(points, row[None, :], 5) for row in rows[:: len(rows) // 20]])
+    together = joint(points, rows, 5)[:: len(rows) // 20]
+    np.testing.assert_array_equal(together, one_by_one)
