@@ -29,10 +29,6 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 BATCH_ROWS = 65_536
 """Rows handled at once: the unit of reading, of scoring and of memory."""
 
-_BLOCK_ROWS = 4608
-"""Rows of a block of arithmetic: 20 features of it fit the processor's cache. NumPy's buffer holds
-8192 numbers, and rows of up to half of that it would copy there when it broadcasts."""
-
 MISSING = -1
 """Code of a null in a column of category codes."""
 
@@ -186,26 +182,6 @@ def numeric_matrix(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray:
     return matrix
 
 
-def numeric_blocks(
-    batch: pa.RecordBatch, columns: Sequence[str]
-) -> Iterator[tuple[slice, FloatArray]]:
-    """The matrix of `numeric_matrix` in blocks that fit the processor's cache.
-
-    Yields:
-        ``(rows, block)``: which rows, and their ``(d, m)`` features, the caller's to use up.
-
-    Raises:
-        DataError: as `numeric_column`.
-    """
-    values = [numeric_column(batch, name) for name in columns]
-    for start in range(0, batch.num_rows, _BLOCK_ROWS):
-        rows = slice(start, min(start + _BLOCK_ROWS, batch.num_rows))
-        block = np.empty((len(columns), rows.stop - start))
-        for row, column in zip(block, values, strict=True):
-            row[:] = column[rows]
-        yield rows, block
-
-
 def missing_patterns(matrix: FloatArray) -> Iterator[tuple[BoolArray, IntArray | slice]]:
     """Group the rows of a ``(d, n)`` matrix by which features are observed.
 
@@ -234,15 +210,21 @@ def category_codes(column: pa.Array) -> tuple[IntArray, list[str]]:
     Raises:
         DataError: the type does not hold categories.
     """
+    codes, values = short_codes(column)
+    return codes.astype(np.intp, copy=False), values
+
+
+def short_codes(column: pa.Array) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
+    """`category_codes` as short as they stand in the column, to be counted and not multiplied."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     column = _own_dictionary(column)
     indices = column.indices
-    if indices.null_count:
+    if indices.null_count or not pa.types.is_signed_integer(indices.type):
         indices = pc.fill_null(indices.cast(pa.int64()), MISSING)
-    codes: IntArray = indices.to_numpy(zero_copy_only=False).astype(np.intp, copy=False)
+    codes = indices.to_numpy(zero_copy_only=False)
     values = category_values(column.dictionary)
     if None in values:
         null = values.index(None)

@@ -175,13 +175,13 @@ class Decider:
             size = log_likelihood.shape[1]
             chosen_by = normalise(log_likelihood, np.full(size, -math.log(size)))
         choice, expected_cost = chosen_by.decision, None
-        each = np.arange(len(choice))
         if self.costs is not None:
             choice = np.argmin(chosen_by.probability @ self.costs, axis=1)
-            expected_cost = (posterior.probability @ self.costs)[each, choice]
+            cost = posterior.probability @ self.costs
+            expected_cost = np.take_along_axis(cost, choice[:, None], axis=1)[:, 0]
         rejected = np.full(len(choice), MISSING, dtype=np.intp)
         if self.rule.min_probability is not None:
-            unsure = posterior.probability[each, choice] < self.rule.min_probability
+            unsure = posterior.probability_of(choice) < self.rule.min_probability
             rejected[unsure] = REASONS.index("probability")
         if self.least_log_density is not None:
             # A row that no class explains lies below every quantile, be it −∞ itself.

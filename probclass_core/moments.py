@@ -181,7 +181,11 @@ def merge_moments(
 
     def total(terms: FloatArray) -> FloatArray:
         summed = np.zeros((groups, *terms.shape[1:]))
-        np.add.at(summed, group, terms)
+        if terms.ndim == 1:
+            np.add.at(summed, group, terms)
+        else:  # which NumPy does term by term as well, and slower
+            for place, term in zip(group.tolist(), terms, strict=True):
+                summed[place] += term
         return summed
 
     def transposed(terms: FloatArray) -> FloatArray:

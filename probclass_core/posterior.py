@@ -12,6 +12,9 @@ import numpy as np
 
 from probclass_core.arrays import FloatArray, IntArray
 
+_FEW_ROWS = 256
+"""Up to here `numpy.argmax` is fast enough: it goes row by row, and what follows class by class."""
+
 
 @dataclass(frozen=True)
 class Posterior:
@@ -34,8 +37,22 @@ class Posterior:
     @property
     def decision(self) -> IntArray:
         """The most probable class of each row, as a position; the first of equals, ``(n,)``."""
-        decision: IntArray = np.argmax(self.log_probability, axis=1)
-        return decision
+        first, *others = self.log_probability.T
+        if len(first) < _FEW_ROWS:
+            of_few: IntArray = np.argmax(self.log_probability, axis=1)
+            return of_few
+        largest, decision = first.copy(), np.zeros(len(first), np.min_scalar_type(len(others)))
+        for number, values in enumerate(others, 1):
+            np.maximum(decision, (values > largest) * decision.dtype.type(number), out=decision)
+            np.maximum(largest, values, out=largest)
+        return decision.astype(np.intp)
+
+    def probability_of(self, choice: IntArray) -> FloatArray:
+        """P(c | x) of one class of each row, ``(n,)``, given by its position, ``(n,)``."""
+        rows = len(choice)
+        of_all = self.probability.T.reshape(-1)  # class by class, as it mostly lies in memory
+        probability: FloatArray = of_all.take(choice * rows + np.arange(rows))
+        return probability
 
 
 def normalise(joint: FloatArray, log_prior: FloatArray) -> Posterior:

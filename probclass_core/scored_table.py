@@ -22,6 +22,7 @@ from probclass_core.table_format import TableRef
 from probclass_core.tables import open_sink
 from probclass_core.tables.filters import Where, typed_partition
 from probclass_core.tables.table import AppendableSink, Plan, Sink, Staged, Table, TypedPartition
+from probclass_core.threads import ahead
 
 Overwrite = Literal["partition", "append", "never"]
 """What becomes of rows that stand in the sink: replaced, added to, or a reason to refuse."""
@@ -241,7 +242,7 @@ class ScoredPartition:
             return self.scorer.score(inside(batch, self.sink.partition))
 
         with self.stage() as staged:
-            for batch in engine.map(scored, counted(self.plan.batches())):
+            for batch in engine.map(scored, counted(ahead(self.plan.batches()))):
                 staged.write(batch)
             return committed(staged, before_commit)
 

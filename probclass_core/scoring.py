@@ -103,7 +103,7 @@ class Scorer:
         probability = posterior.probability
         columns: list[pa.Array] = [batch.column(name) for name in self.passthrough]
         columns.append(predicted(self.model.classes, decided.prediction))
-        columns.append(pa.array(probability[np.arange(batch.num_rows), decided.choice]))
+        columns.append(pa.array(posterior.probability_of(decided.choice)))
         if self.rule.rejects:
             columns.append(reasons(decided.rejected))
         if decided.expected_cost is not None:

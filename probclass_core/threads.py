@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from itertools import chain, islice
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
@@ -60,6 +60,19 @@ def ordered_map(
             for future in under_way:
                 future.cancel()
             pool.shutdown(wait=True)
+
+
+def ahead(items: Iterable[Item], count: int = 2) -> Iterator[Item]:
+    """The items in order, drawn in a thread of their own, up to so many before they are used."""
+    source, end = iter(items), object()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="probclass-read")
+    drawn = deque(pool.submit(next, source, end) for _ in range(count))
+    try:
+        while (item := drawn.popleft().result()) is not end:
+            drawn.append(pool.submit(next, source, end))
+            yield cast(Item, item)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 _here = threading.local()

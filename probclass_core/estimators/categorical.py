@@ -22,6 +22,7 @@ from probclass_core.arrays import (
     IntArray,
     category_codes,
     label_codes,
+    short_codes,
     sorted_classes,
 )
 from probclass_core.errors import DataError
@@ -81,7 +82,7 @@ class Categorical(LikelihoodEstimator):
     ) -> pa.Table:
         labels = classes.dictionary
         rows = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        coded = [category_codes(batch.column(feature)) for feature in self.features.names]
+        coded = [short_codes(batch.column(feature)) for feature in self.features.names]
         spelled: list[str] = []
         cells = []
         tables = _counts(rows, len(labels), coded, weights)
@@ -230,7 +231,7 @@ class CategoricalLikelihood:
 def _counts(
     rows: IntArray,
     classes: int,
-    columns: Sequence[tuple[IntArray, Sequence[str]]],
+    columns: Sequence[tuple[NDArray[Any], Sequence[str]]],
     weights: FloatArray | None,
 ) -> Iterator[NDArray[Any]]:
     """Of each column, rows or weights by class and value, nulls left out: ``(k, m)``.
@@ -239,15 +240,27 @@ def _counts(
     the rows; the counts of each are a margin of that.
     """
     sizes = [len(values) + 1 for _, values in columns]
-    for run in runs(sizes, classes, max(len(rows) // 4, 1)):
-        cells, shift, shape = rows, 0, (classes, *sizes[run])
-        for (codes, _), size in zip(columns[run], sizes[run], strict=True):
-            cells = cells * size
-            cells += codes
-            shift = shift * size - MISSING  # a null, code −1, is the first of its column's cells
-        joint = np.bincount(cells + shift, weights, minlength=math.prod(shape)).reshape(shape)
-        for axis in range(1, len(shape)):
-            others = tuple(other for other in range(1, len(shape)) if other != axis)
+    room = max(len(rows) // 4, 1)
+    # One memory for all columns: that of fresh pages would take longer than the counting.
+    value = np.empty(len(rows), np.int32)
+    cell, offset = np.empty((2, len(rows)), np.intp)
+    before: tuple[int, ...] = ()
+    for run in runs(sizes, classes, room):
+        shape = tuple(sizes[run])
+        if shape != before:
+            # A null, code −1, is the first of its column's cells.
+            first = sum(math.prod(shape[place:]) for place in range(1, len(shape) + 1))
+            np.multiply(rows, math.prod(shape), out=offset)
+            np.add(offset, first, out=offset)
+            before = shape
+        value[:] = columns[run.start][0]
+        for (codes, _), size in zip(columns[run][1:], shape[1:], strict=True):
+            np.multiply(value, size, out=value)
+            np.add(value, codes, out=value, casting="same_kind")
+        np.add(value, offset, out=cell)
+        joint = np.bincount(cell, weights, classes * math.prod(shape)).reshape(classes, *shape)
+        for axis in range(1, joint.ndim):
+            others = tuple(other for other in range(1, joint.ndim) if other != axis)
             yield joint.sum(axis=others)[:, 1:]
 
 

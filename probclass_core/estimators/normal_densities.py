@@ -14,8 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrays import BoolArray, FloatArray, missing_patterns, numeric_blocks
+from probclass_core.arrays import BoolArray, FloatArray, missing_patterns
 from probclass_core.estimator import POINT_MASS_WIDTH
+from probclass_core.row_blocks import block_arithmetic, numeric_blocks
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -37,11 +38,14 @@ class GaussianDiagonalLikelihood:
     def __init__(self, features: Sequence[str], mean: FloatArray, variance: FloatArray) -> None:
         self.features = list(features)
         self.mean = mean
-        self.point_mass: BoolArray = variance == 0.0
-        width = np.sqrt(np.where(self.point_mass, 1.0, variance))
-        self.precision = np.where(self.point_mass, 0.0, 1.0 / width)
-        self.log_peak = -0.5 * _LOG_2PI - np.log(np.where(self.point_mass, POINT_MASS_WIDTH, width))
+        point_mass: BoolArray = variance == 0.0
+        self.point_masses = [np.flatnonzero(of_class) for of_class in point_mass]
+        width = np.sqrt(np.where(point_mass, 1.0, variance))
+        self.precision = np.where(point_mass, 0.0, 1.0 / width)
+        self.log_peak = -0.5 * _LOG_2PI - np.log(np.where(point_mass, POINT_MASS_WIDTH, width))
 
+    # A square beyond float64 is a likelihood of 0, and so is ∞ · 0, off a point mass.
+    @block_arithmetic()
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.empty((len(self.mean), batch.num_rows))
         for rows, block in numeric_blocks(batch, self.features):
@@ -58,14 +62,12 @@ class GaussianDiagonalLikelihood:
             result[:] = self.log_peak.sum(axis=1)[:, None]
         deviation = np.empty_like(block)
         for number, (mean, precision) in enumerate(zip(self.mean, self.precision, strict=True)):
-            # A square beyond float64 is a likelihood of 0, and so is ∞ · 0, off a point mass.
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.subtract(block, mean[:, None], out=deviation)
-                deviation *= precision[:, None]
-                if some_missing:
-                    deviation[missing] = 0.0
-                result[number] -= self._fall(number, deviation)
-            masses = np.flatnonzero(self.point_mass[number])
+            np.subtract(block, mean[:, None], out=deviation)
+            deviation *= precision[:, None]
+            if some_missing:
+                deviation[missing] = 0.0
+            result[number] -= self._fall(number, deviation)
+            masses = self.point_masses[number]
             if len(masses):
                 off = (block[masses] != mean[masses, None]) & ~missing[masses]
                 result[number, off.any(axis=0)] = -np.inf
@@ -124,6 +126,7 @@ class GaussianFullLikelihood:
         self.covariance = covariance
         self._whitening: dict[bytes, tuple[FloatArray, FloatArray]] = {}
 
+    @block_arithmetic()
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.empty((len(self.mean), batch.num_rows))
         for rows, block in numeric_blocks(batch, self.features):
@@ -138,11 +141,10 @@ class GaussianFullLikelihood:
         whiten, log_peak = self._whitened(kept)
         fall = np.empty((len(self.mean), part.shape[1]))
         deviation, distance = np.empty((2, *part.shape))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for number, mean in enumerate(self.mean[:, kept]):
-                np.subtract(part, mean[:, None], out=deviation)
-                np.matmul(whiten[number], deviation, out=distance)
-                fall[number] = self._fall(number, distance)
+        for number, mean in enumerate(self.mean[:, kept]):
+            np.subtract(part, mean[:, None], out=deviation)
+            np.matmul(whiten[number], deviation, out=distance)
+            fall[number] = self._fall(number, distance)
         # A distance beyond float64, be it ∞ or ∞ − ∞, is a likelihood of 0.
         fall[np.isnan(fall)] = np.inf
         return log_peak[:, None] - fall
