@@ -186,6 +186,9 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
     for part in parts[1:]:
         if part.features != features:
             features = _common_schema(features, part.features)
+    held = [part for part in parts if part.rows]
+    if len(held) == 1 and held[0].features == features:
+        return held[0]
     kinds = {part.classes.schema.field("class").type for part in parts if part.classes.num_rows}
     if len(kinds) > 1:
         listed = " and ".join(sorted(str(kind) for kind in kinds))
