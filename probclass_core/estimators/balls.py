@@ -23,6 +23,9 @@ _FEWEST_ROWS, _MOST_ROWS = 512, 8192
 """Rows that one thread searches for before it takes the next; a tree answers so soon that a lot for
 each thread is best."""
 
+_HARMLESS = 32
+"""Powers of two of the spread whose squares, and differences of them, single precision can hold."""
+
 _MANY_DIMENSIONS = 9
 """From here on a tree visits most of its leaves, and matrix products are faster."""
 
@@ -33,7 +36,7 @@ class Balls:
     Args:
         points: ``(m, d)``.
         counts: ``(m,)`` rows (weights) that stand on each.
-        classes: ``(m,)`` class of each, as codes.
+        classes: ``(m,)`` class of each, as codes of any integer type.
         per_class: their counts by class.
         k: neighbours in a ball.
         norm: exponent of the Minkowski norm, or none for another ``metric``.
@@ -54,14 +57,13 @@ class Balls:
         probes: int = 0,
     ) -> None:
         self.points = points
-        # One more row without count: a search answers it where it finds no neighbour.
-        self.per_point = np.append(counts, 0.0)
+        self.counts = counts
         self.alike = bool((counts == 1.0).all())
-        self.classes = np.append(classes, 0).astype(np.min_scalar_type(len(per_class)))
+        self.classes = classes
         self.k_classes = len(per_class)
         self.log_per_class = np.log(np.where(per_class > 0.0, per_class, 1.0))
         # A sum of fractional weights may fall short of k by its rounding.
-        self.enough = min(k, self.per_point.sum()) * (1.0 - 1e-12)
+        self.enough = min(k, counts.sum()) * (1.0 - 1e-12)
         self.norm = norm
         self.metric = metric
         self.exponent = 0
@@ -70,8 +72,12 @@ class Balls:
         self.most_rows = _FEWEST_ROWS
         if norm is not None and len(points):
             # Distances take p-th powers: in units of the spread these stay within float64. A unit
-            # that is a power of two rounds nothing.
-            self.exponent = int(np.frexp(np.ptp(0.5 * points, axis=0).max())[1])
+            # that is a power of two rounds nothing, so points that do well without it stay where
+            # they are, which may be a file that other processes map as well.
+            spread = 0.5 * points.max(axis=0) - 0.5 * points.min(axis=0)
+            exponent = int(np.frexp(spread.max())[1])
+            if abs(exponent) > _HARMLESS or norm not in (1.0, 2.0, math.inf):
+                self.exponent = exponent
             scaled = self._in_units(points)
             if probes and len(points) >= FEWEST_POINTS:
                 self.nearest = NearestByCells(scaled, probes).query
@@ -115,6 +121,8 @@ class Balls:
 
     def _in_units(self, values: FloatArray) -> FloatArray:
         """Coordinates for the search, which takes finite ones only."""
+        if not self.exponent:
+            return values
         with np.errstate(over="ignore"):
             return np.clip(np.ldexp(values, -self.exponent), -_LARGEST, _LARGEST)
 
@@ -155,9 +163,10 @@ class Balls:
         self, distance: FloatArray, found: IntArray
     ) -> tuple[FloatArray | IntArray, FloatArray, BoolArray]:
         """Counts and radii from neighbours with weights and ties, and whether these are sure."""
-        weights = self.per_point[found]
-        reached = np.cumsum(weights, axis=1) >= self.enough
         finite = np.isfinite(distance)
+        # Where there is no neighbour, the number is beyond the points.
+        weights = np.where(finite, self.counts.take(found, mode="clip"), 0.0)
+        reached = np.cumsum(weights, axis=1) >= self.enough
         enough = reached.any(axis=1)
         last = np.where(enough, reached.argmax(axis=1), finite.sum(axis=1) - 1)
         edge = np.take_along_axis(distance, np.maximum(last, 0)[:, None], axis=1)
@@ -178,11 +187,11 @@ class Balls:
             block = slice(start, start + step)
             distance = cdist(rows[block], self.points, metric=self.metric)
             order = np.argsort(distance, axis=1, kind="stable")
-            reached = np.cumsum(self.per_point[order], axis=1) >= self.enough
+            reached = np.cumsum(self.counts[order], axis=1) >= self.enough
             nearest = np.take_along_axis(order, np.argmax(reached, axis=1)[:, None], axis=1)
             edge = np.take_along_axis(distance, nearest, axis=1)
             row, point = np.nonzero(distance <= edge)
-            inside[:, block] = self._by_class(row, point, len(edge), self.per_point[point])
+            inside[:, block] = self._by_class(row, point, len(edge), self.counts[point])
             radius[block] = edge[:, 0]
         return inside, radius
 
@@ -190,7 +199,7 @@ class Balls:
         self, row: IntArray, point: IntArray, rows: int, weights: FloatArray | None = None
     ) -> FloatArray | IntArray:
         """Counts, or weights, by class of points that are in the ball of a row: ``(k, n)``."""
-        cells = np.multiply(self.classes[point], rows, dtype=np.intp) + row
+        cells = np.multiply(self.classes.take(point, mode="clip"), rows, dtype=np.intp) + row
         held = np.bincount(cells.ravel(), weights, self.k_classes * rows)
         return held.reshape(self.k_classes, rows)
 

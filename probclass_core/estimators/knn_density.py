@@ -159,11 +159,12 @@ class KnnDensity(LikelihoodEstimator):
         )
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> KnnDensityLikelihood:
+        codes = label_codes(parameters["class"], classes)
         return KnnDensityLikelihood(
             notes_of(parameters)["features"],
             _points(parameters),
             parameters["count"].to_numpy(),
-            label_codes(parameters["class"], classes),
+            codes.astype(np.min_scalar_type(len(classes))),  # a byte for each point
             len(classes),
             k=self.k,
             norm=self.norm,
@@ -232,14 +233,22 @@ class KnnDensityLikelihood:
         return inside[0], float(radius[0])
 
     def _reference(self, observed: bytes) -> Balls:
-        """The training points that have these features, in those features alone."""
+        """The training points that have these features, in those features alone.
+
+        Where they all have all of them, they are not copied: they may lie in a file that is mapped.
+        """
         features: BoolArray = np.frombuffer(observed, dtype=bool)
-        points = self.points[:, features]
-        whole = ~np.isnan(points).any(axis=1)
-        counts, classes = self.counts[whole], self.classes[whole]
+        points, counts, classes = self.points, self.counts, self.classes
+        if not features.all():
+            points = points[:, features]
+        whole = np.ones(len(points), dtype=bool)
+        for column in points.T:
+            whole &= ~np.isnan(column)
+        if not whole.all():
+            points, counts, classes = points[whole], counts[whole], classes[whole]
         held = np.bincount(classes, counts, self.k_classes).astype(np.float64, copy=False)
         return Balls(
-            points[whole],
+            points,
             counts,
             classes,
             held,
@@ -269,9 +278,9 @@ def _check_metric(metric: str) -> None:
 
 
 def _points(table: pa.Table) -> FloatArray:
-    column = table["point"].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    """Coordinates ``(m, d)``; of a column in one piece, as models have it, they are not copied."""
+    column = table["point"]
+    column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     points: FloatArray = column.flatten().to_numpy(zero_copy_only=False)
     return points.reshape(-1, column.type.list_size)
 

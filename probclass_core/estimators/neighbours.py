@@ -29,25 +29,31 @@ _ROUNDING = float(np.finfo(np.float32).eps)
 class NearestByProducts:
     """Points made ready to be searched in the Euclidean norm.
 
+    They are used where they lie, which may be a file that many processes map: beside them it takes
+    4 bytes for each, and 32 while it searches.
+
     Args:
         points: ``(m, d)``, finite.
     """
 
     def __init__(self, points: FloatArray) -> None:
+        self._points = points
         self._size, dimensions = points.shape
-        groups = -(-self._size // _GROUP)
+        grouped = self._size // _GROUP * _GROUP
+        self._groups = -(-self._size // _GROUP)
         # The last group is filled up with points that are infinitely far from every row.
-        self._grouped = np.full((groups, _GROUP, dimensions), np.inf)
-        self._grouped.reshape(-1, dimensions)[: self._size] = points
+        self._last = np.full((_GROUP, dimensions), np.inf)
+        self._last[: self._size - grouped] = points[grouped:]
+        self._grouped = points[:grouped].reshape(-1, _GROUP, dimensions)
+        if not grouped:
+            self._grouped = self._last[None]
         self._centre = points.mean(axis=0)
-        centred = points - self._centre
-        squares = np.einsum("pd,pd->p", centred, centred)
-        self._reach = float(np.sqrt(squares.max()))
-        # (−2 y, |y|²) times (x, 1) is the squared distance of x and y, less |x|².
-        self._factors = np.zeros((groups * _GROUP, dimensions + 1), dtype=np.float32)
-        self._factors[: self._size, :-1] = -2.0 * centred
-        self._factors[: self._size, -1] = squares
-        self._factors[self._size :, -1] = np.inf
+        self._squares = np.full(self._groups * _GROUP, np.inf, dtype=np.float32)
+        for start in range(0, self._size, _POINTS):
+            centred = points[start : start + _POINTS] - self._centre
+            squares = np.einsum("pd,pd->p", centred, centred)
+            self._squares[start : start + len(squares)] = squares
+        self._reach = float(np.sqrt(self._squares[: self._size].max()))
 
     def query(self, rows: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
         """The nearest points of each row, nearest first, as `scipy.spatial.cKDTree.query` has them.
@@ -81,26 +87,34 @@ class NearestByProducts:
         error = terms * _ROUNDING * (np.sqrt(square) + self._reach) ** 2
         least = self._least_of_groups(centred)
         limit = np.full(len(rows), np.inf)
-        if k <= least.shape[1]:  # k groups have a point that near
-            limit = np.partition(least, k - 1, axis=1)[:, k - 1] + 2.0 * error
+        if k <= len(least):  # k groups have a point that near
+            limit = np.partition(least, k - 1, axis=0)[k - 1] + 2.0 * error
         # Turned round: what overflowed to no number at all counts as near.
-        row, group = np.nonzero(~(least > limit[:, None]))
+        group, row = np.nonzero(~(least > limit))
         limit = np.nan_to_num(limit + square + error, nan=np.inf, posinf=np.inf)
         measured = zip(*self._measured(rows, row, group, limit), strict=True)
         row, point, squared = (np.concatenate(part) for part in measured)
         return row, point, squared
 
     def _least_of_groups(self, centred: FloatArray) -> FloatArray:
-        """Squared distance to the nearest point of each group, less |x|²: ``(n, groups)``."""
+        """Squared distance to the nearest point of each group, less |x|²: ``(groups, n)``."""
+        # (y, |y|²) times (−2 x, 1) is the squared distance of x and y, less |x|².
         factors = np.ones((centred.shape[1] + 1, len(centred)), dtype=np.float32)
-        factors[:-1] = centred.T
-        least = np.empty((len(self._grouped), len(centred)), dtype=np.float32)
-        for start in range(0, len(self._factors), _POINTS):
-            product = self._factors[start : start + _POINTS] @ factors
+        factors[:-1] = -2.0 * centred.T
+        least = np.empty((self._groups, len(centred)), dtype=np.float32)
+        single = np.zeros((_POINTS, len(factors)), dtype=np.float32)
+        for start in range(0, len(self._squares), _POINTS):
+            points, squares = (
+                each[start : start + _POINTS] for each in (self._points, self._squares)
+            )
+            np.subtract(points, self._centre, out=single[: len(points), :-1], casting="same_kind")
+            single[len(points) : len(squares), :-1] = 0.0
+            single[: len(squares), -1] = squares
+            product = single[: len(squares)] @ factors
             groups = product.reshape(-1, _GROUP, len(centred))
             first = start // _GROUP
             groups.min(axis=1, out=least[first : first + len(groups)])
-        return least.T.astype(np.float64, order="C")
+        return least
 
     def _measured(
         self, rows: FloatArray, row: IntArray, group: IntArray, limit: FloatArray
@@ -109,7 +123,9 @@ class NearestByProducts:
         step = max(1, _CELLS // (_GROUP * rows.shape[1]))
         for start in range(0, len(row), step):
             at, groups = row[start : start + step], group[start : start + step]
-            apart = self._grouped[groups]
+            apart = self._grouped.take(groups, axis=0, mode="clip")
+            if self._size % _GROUP:
+                apart[groups == self._groups - 1] = self._last
             apart -= rows[at, None, :]
             squared = np.einsum("pgd,pgd->pg", apart, apart)
             pair, place = np.nonzero((squared <= limit[at, None]) & np.isfinite(squared))
