@@ -12,6 +12,7 @@ The public face. To read the code as a story, follow the road::
     histogram       counts of a numeric column on a grid, and their only merge
     estimators/     the families, one file each
     table_format    the address of a table, and what a plugin registers for a format
+    footer          what a plan asks the footer of a Parquet file, where it is kept
     engine          who runs the map, and what a plugin registers for an engine
     storage         a path or URI as a file system; what to do when it does not answer: retries
     hookspecs, plugins   how estimators are found, built-in or not

@@ -4,7 +4,10 @@ table         the interface: a Table plans fragments, a Fragment reads record ba
 filters       partition and row filters, from plain values to Arrow expressions
 memory        tables, frames and readers in memory
 formats       the built-in formats: what a path or URI can hold
-dataset       Parquet files of any format, planned and read
+dataset       Parquet files of any format, planned
+pieces        what the paths and directories of files tell
+planned_file  what a plan must know of a file, from its footer or from before
+row_groups    some row groups of a file, read
 digests       what tells one fragment from another
 storage       a path or URI as a file system: on disk, S3, Google Cloud Storage, Azure, fsspec
 retries       what to do when a store does not answer

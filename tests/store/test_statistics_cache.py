@@ -371,6 +371,18 @@ def test_a_file_that_is_replaced_after_the_plan_is_told_of(lake: Path) -> None:
     assert sum(batch.num_rows for batch in plan.fragments[2].read()) == 60
 
 
+def test_a_file_that_is_not_as_its_known_footer_says_is_told_of(lake: Path) -> None:
+    fragments = knowing(open_table(lake), lambda file: None).plan().fragments
+    footers = {fragment.footer.file: fragment.footer for fragment in fragments}
+    plan = knowing(open_table(lake), footers.get).plan()
+    assert [str(part) for part in plan.fragments] == [str(part) for part in fragments]
+    assert [part.digest for part in plan.fragments] == [part.digest for part in fragments]
+    write_day(lake, DAYS[0], rows_of(0, 70))
+    with pytest.raises(pc.TableError, match=rf"{DAYS[0]}.* has changed while it was being read"):
+        list(plan.fragments[0].read())
+    assert sum(batch.num_rows for batch in plan.fragments[1].read()) == 60
+
+
 def test_many_days_make_few_packs(tmp_path: Path, store: Path) -> None:
     lake, days = tmp_path / "month", 24
     for day in range(days):
