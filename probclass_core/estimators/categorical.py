@@ -242,7 +242,7 @@ def _counts(
     sizes = [len(values) + 1 for _, values in columns]
     room = max(len(rows) // 4, 1)
     # One memory for all columns: that of fresh pages would take longer than the counting.
-    value = np.empty(len(rows), np.int32)
+    memory = np.empty(len(rows), np.int32)
     cell, offset = np.empty((2, len(rows)), np.intp)
     before: tuple[int, ...] = ()
     for run in runs(sizes, classes, room):
@@ -253,11 +253,11 @@ def _counts(
             np.multiply(rows, math.prod(shape), out=offset)
             np.add(offset, first, out=offset)
             before = shape
-        value[:] = columns[run.start][0]
+        values = columns[run.start][0]
         for (codes, _), size in zip(columns[run][1:], shape[1:], strict=True):
-            np.multiply(value, size, out=value)
-            np.add(value, codes, out=value, casting="same_kind")
-        np.add(value, offset, out=cell)
+            values = np.multiply(values, np.int32(size), out=memory, casting="same_kind")
+            np.add(values, codes, out=memory, casting="same_kind")
+        np.add(values, offset, out=cell)
         joint = np.bincount(cell, weights, classes * math.prod(shape)).reshape(classes, *shape)
         for axis in range(1, joint.ndim):
             others = tuple(other for other in range(1, joint.ndim) if other != axis)

@@ -266,3 +266,34 @@ def test_rows_that_lack_some_of_a_joint_have_no_evidence() -> None:
     whole = pa.concat_tables([drawn(20), lacking.select(["c", *DOMAIN]).slice(1)])
     chosen = block("categorical_joint")
     assert evidence(whole, chosen) == evidence(drawn(20), chosen)
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int64()])
+def test_many_values_are_counted_alike_whatever_the_width_of_their_codes(kind: pa.DataType) -> None:
+    noise = np.random.default_rng(3)
+    label = pa.array(noise.integers(0, 3, 60_000).astype(str))
+    columns = {
+        name: pa.array([None if code == 99 else f"value {code}" for code in codes])
+        for name, codes in (
+            ("u", noise.integers(0, 100, 60_000)),
+            ("v", noise.integers(0, 70, 60_000)),
+        )
+    }
+    narrow = {
+        name: pa.DictionaryArray.from_arrays(encoded.indices.cast(kind), encoded.dictionary)
+        for name, encoded in (
+            (name, column.dictionary_encode()) for name, column in columns.items()
+        )
+    }
+    spec = pc.ModelSpec(label="c", blocks=[pc.Block("categorical", ["u", "v"])])
+    model = pc.fit(pa.table({"c": label, **narrow}), spec)
+    for name, column in columns.items():
+        table = pa.table({"class": label, "value": column}).filter(column.is_valid())
+        counted = table.group_by(["class", "value"]).aggregate([([], "count_all")])
+        cells = model.parameters["categorical"].filter(
+            pa.compute.equal(model.parameters["categorical"]["feature"], name)
+        )
+        rows = zip(*(cells[key].to_pylist() for key in ("class", "value", "count")), strict=True)
+        assert {(c, v): n for c, v, n in rows} == {
+            (c, v): n for c, v, n in zip(*counted.to_pydict().values(), strict=True)
+        }
