@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from test_statistics_cache import SPEC
+from cached_lakes import SPEC
 
 import probclass_core as pc
 

@@ -1,0 +1,115 @@
+"""A lake of one file a day, fitted with kept statistics, and the rows that are read of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+from probclass_core.footer import Footer, KnownFooters
+from probclass_core.tables import open_table
+from probclass_core.tables.row_groups import RowGroups
+from probclass_core.tables.table import Plan, knowing
+
+SPEC = pc.ModelSpec(
+    "air",
+    [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])],
+    weight="w",
+)
+DAYS = [f"2014-01-{day:02d}" for day in range(1, 9)]
+
+
+def rows_of(seed: int, rows: int = 60) -> pa.Table:
+    noise = np.random.default_rng(seed)
+    good = noise.random(rows) < 0.5
+    return pa.table(
+        {
+            "x": noise.normal(np.where(good, 1.0, -1.0), 1e3),
+            "y": noise.normal(size=rows),
+            "wind": pa.array(noise.choice(["N", "S"], rows), mask=noise.random(rows) < 0.1),
+            "w": noise.random(rows),
+            "air": np.where(good, "good", "bad"),
+        }
+    )
+
+
+def write_day(lake: Path, day: str, rows: pa.Table) -> None:
+    folder = lake / f"day={day}"
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, folder / "rows.parquet")
+
+
+@dataclasses.dataclass
+class Counted:
+    """A table that counts the rows that are read of it."""
+
+    path: Path
+    rows: int = 0
+    footers: KnownFooters = lambda file: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(open_table(self.path), name)
+
+    def knowing(self, footers: KnownFooters) -> Counted:
+        self.footers = footers
+        return self
+
+    def plan(self, *columns: Any, **options: Any) -> Plan:
+        plan = knowing(open_table(self.path), self.footers).plan(*columns, **options)
+        fragments = [CountedFragment(self, fragment) for fragment in plan.fragments]
+        return dataclasses.replace(plan, fragments=fragments)
+
+
+@dataclasses.dataclass
+class CountedFragment:
+    """A fragment that tells its table."""
+
+    table: Counted
+    fragment: RowGroups
+
+    @property
+    def digest(self) -> str | None:
+        return self.fragment.digest
+
+    @property
+    def footer(self) -> Footer | None:
+        return self.fragment.footer
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.fragment.read():
+            self.table.rows += batch.num_rows
+            yield batch
+
+
+def fitted(lake: Path, store: object, spec: pc.ModelSpec = SPEC, **rows: Any) -> tuple[int, int]:
+    """Fit with the cache; equal to a fit without it. Rows read, and fragments reused."""
+    source = Counted(lake)
+    model = pc.fit(source, spec, cache=store, workers=2, **rows)
+    assert model.id == pc.fit(lake, spec, **rows).id
+    return source.rows, model.training["cache"]["reused"]
+
+
+def between(first: str, last: str) -> list[tuple[str, str, str]]:
+    return [("day", ">=", first), ("day", "<=", last)]
+
+
+def entries(store: object) -> list[Any]:
+    return pc.StatisticsCache(store).entries()
+
+
+def packs(store: Path) -> list[Path]:
+    """The files that statistics are kept in, the largest first."""
+    return sorted(store.rglob("*.pack"), key=lambda path: -path.stat().st_size)
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

@@ -1,0 +1,91 @@
+"""Files whose statistics are kept are not opened, and a file that has changed is another."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+import pytest
+from cached_lakes import (
+    DAYS,
+    SPEC,
+    Counted,
+    between,
+    fitted,
+    rows_of,
+    write_day,
+)
+
+import probclass_core as pc
+from probclass_core.tables import open_table
+from probclass_core.tables.table import knowing
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """One file a day."""
+    for seed, day in enumerate(DAYS):
+        write_day(tmp_path / "lake", day, rows_of(seed))
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+def test_kept_files_are_not_opened(lake: Path, store: Path) -> None:
+    """Not even their footers are read: what opens the table looks at the first file and the last.
+
+    Elsewhere nothing is known of them, and the damage is told of.
+    """
+    whole = pc.fit(lake, SPEC, where=between(DAYS[0], DAYS[6]), cache=store)
+    for day in DAYS[1:7]:
+        path = lake / f"day={day}" / "rows.parquet"
+        before = path.stat()
+        path.write_bytes(bytes(before.st_size))
+        os.utime(path, ns=(0, before.st_mtime_ns))
+    source = Counted(lake)
+    again = pc.fit(source, SPEC, cache=store)
+    assert again.training["cache"] == {"fragments": 8, "reused": 7}
+    assert source.rows == 60
+    assert pc.fit(lake, SPEC, where=between(DAYS[0], DAYS[6]), cache=store).id == whole.id
+    assert pc.plan_shards(lake, SPEC, cache=store).kept == 8
+    with pytest.raises(pc.TableError, match=DAYS[1]):
+        pc.fit(lake, SPEC)
+
+
+def test_a_footer_that_is_known_is_that_of_one_state_of_a_file(lake: Path, store: Path) -> None:
+    fitted(lake, store)
+    pq.write_table(rows_of(9, 500), lake / f"day={DAYS[4]}" / "rows.parquet", row_group_size=90)
+    assert fitted(lake, store) == (500, 7)
+    narrow = rows_of(9, 50).set_column(0, "x", pa.array(range(50)))
+    write_day(lake, DAYS[4], narrow)
+    assert fitted(lake, store) == (50, 7)
+    shutil.copytree(lake, lake.parent / "copy")
+    assert fitted(lake.parent / "copy", store) == (470, 0), "another place is another table"
+
+
+def test_a_file_that_is_replaced_after_the_plan_is_told_of(lake: Path) -> None:
+    plan = open_table(lake).plan()
+    for number, rows in ((0, rows_of(0, 50)), (1, rows_of(1, 70))):
+        write_day(lake, DAYS[number], rows)
+        with pytest.raises(pc.TableError, match=DAYS[number]):
+            list(plan.fragments[number].read())
+    assert sum(batch.num_rows for batch in plan.fragments[2].read()) == 60
+
+
+def test_a_file_that_is_not_as_its_known_footer_says_is_told_of(lake: Path) -> None:
+    fragments = knowing(open_table(lake), lambda file: None).plan().fragments
+    footers = {fragment.footer.file: fragment.footer for fragment in fragments}
+    plan = knowing(open_table(lake), footers.get).plan()
+    assert [str(part) for part in plan.fragments] == [str(part) for part in fragments]
+    assert [part.digest for part in plan.fragments] == [part.digest for part in fragments]
+    write_day(lake, DAYS[0], rows_of(0, 70))
+    with pytest.raises(pc.TableError, match=rf"{DAYS[0]}.* has changed while it was being read"):
+        list(plan.fragments[0].read())
+    assert sum(batch.num_rows for batch in plan.fragments[1].read()) == 60
