@@ -3,6 +3,7 @@
 built_in   the engines that come with probclass: threads, processes, spark
 local      threads of this process
 shipping   work, items and results on their way to another process and back
+sharing    what is large among the work: one copy of it on a machine
 executors  worker processes of this machine, and the executors of others
 spark      the executors of a Spark session
 """

@@ -9,13 +9,19 @@ from __future__ import annotations
 import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
 from probclass_core.engine import Item, Result
-from probclass_core.engines.shipping import answer_of, packed, settled
+from probclass_core.engines.shipping import answer_of, packed, parcel, settled
 from probclass_core.errors import TableError
 from probclass_core.threads import available_processors
 
@@ -72,11 +78,15 @@ class GivenExecutor:
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """See `Engine.map`."""
-        parcel = packed(work)
+        here = isinstance(self.executor, (ProcessPoolExecutor, ThreadPoolExecutor))
+        with parcel(work, on_this_machine=here) as sent:
+            yield from self._answers(sent, items)
+
+    def _answers(self, work: bytes, items: Iterable[Any]) -> Iterator[Any]:
         under_way: deque[_Errand] = deque()
 
         def ask(errand: _Errand) -> None:
-            errand.future = self.executor.submit(answer_of, parcel, errand.sent)
+            errand.future = self.executor.submit(answer_of, work, errand.sent)
 
         try:
             for item in items:

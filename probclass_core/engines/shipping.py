@@ -1,6 +1,7 @@
 """Work, items and results on their way to another process and back: bytes, and who failed.
 
-A parcel of work is the same for all items, and is unpacked once in each process. What goes wrong
+A parcel of work is the same for all items, and is unpacked once in each process; what is large in
+it need not be copied to those of this machine (see `engines.sharing`). What goes wrong
 in a worker comes back as an answer, not as a crash of whoever carried it, so that each engine says
 the same of the same failure.
 """
@@ -9,10 +10,14 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
+
 import probclass_core
+from probclass_core.engines.sharing import SharedPickle, shared
 from probclass_core.errors import (
     DataError,
     NotSupportedError,
@@ -31,15 +36,54 @@ _FINAL = (DataError, NotSupportedError, PluginError, SpecError)
 
 _LONGEST_REASON = 300
 
+_LARGE = 1 << 20
+"""Bytes from which on a buffer is worth a place in a file."""
 
-def packed(what: Any) -> bytes:
+
+@contextmanager
+def parcel(work: Any, *, on_this_machine: bool) -> Iterator[bytes]:
+    """Work ready to be sent, for as long as the context lasts.
+
+    Args:
+        work: a call.
+        on_this_machine: whether all workers are, so that they can map what is large in it.
+
+    Raises:
+        SpecError: as `packed`.
+        TableError: what is large cannot be written for them.
+    """
+    if not on_this_machine:
+        yield packed(work)
+        return
+    large: list[memoryview] = []
+
+    def is_small(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes >= _LARGE:
+            large.append(raw)
+        return raw.nbytes < _LARGE
+
+    sent = packed(work, is_small)
+    if not large:
+        yield sent
+        return
+    with shared(sent, large) as found_there:
+        yield packed(found_there)
+
+
+def packed(what: Any, is_small: Callable[[pickle.PickleBuffer], bool] | None = None) -> bytes:
     """Work or an item, ready to be sent.
+
+    Args:
+        what: to send.
+        is_small: asked of each buffer; one that is not is left out, and is the caller's to send.
 
     Raises:
         SpecError: it is bound to this process, as a stream of rows is.
     """
+    sent = probclass_core.__version__, what
     try:
-        return pickle.dumps((probclass_core.__version__, what), protocol=5)
+        return pickle.dumps(sent, protocol=5, buffer_callback=is_small)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise SpecError(
             f"{what} cannot be sent to other processes ({' '.join(str(error).split())}); use "
@@ -101,12 +145,15 @@ def settled(item: object, answer: bytes | Exception, again: Callable[[], bytes |
 @functools.lru_cache(maxsize=2)
 def _unpacked(work: bytes) -> Callable[[Any], Any]:
     """Unpacked once in each process: a model among it is compiled once."""
-    call: Callable[[Any], Any] = _opened(work)
+    sent = _opened(work)
+    if isinstance(sent, SharedPickle):
+        sent = _opened(sent.pickled, sent.buffers())
+    call: Callable[[Any], Any] = sent
     return call
 
 
-def _opened(sent: bytes) -> Any:
-    release, what = pickle.loads(sent)
+def _opened(sent: bytes, buffers: Sequence[pa.Buffer] = ()) -> Any:
+    release, what = pickle.loads(sent, buffers=buffers)
     if release != probclass_core.__version__:
         raise PluginError(
             f"a worker has probclass {probclass_core.__version__}, and was sent work by "

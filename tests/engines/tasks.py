@@ -148,3 +148,34 @@ class CursedTable:
         fragments = list(plan.fragments)
         fragments[number] = Cursed(fragments[number], befalls, flag)
         return Plan(plan.schema, fragments, plan.rows, plan.snapshot, plan.version, plan.sizes)
+
+
+def own_memory() -> int:
+    """Bytes of memory of this process that are not those of a file, and so of no other's.
+
+    Pages of a file count as private, too, while no other process has looked at them.
+    """
+    rollup = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in rollup if line.startswith("Anonymous:"))
+
+
+@dataclass(frozen=True)
+class Densities:
+    """Log densities of a batch, and the memory that the worker has taken for itself by then."""
+
+    model: pc.Model
+
+    def __call__(self, batch: pa.RecordBatch) -> tuple[int, np.ndarray]:
+        found = self.model.posterior(batch).log_density
+        return own_memory(), found
+
+
+@dataclass(frozen=True)
+class DensitiesByStore:
+    """The same, of a model that the worker loads."""
+
+    store: str
+    ref: str
+
+    def __call__(self, batch: pa.RecordBatch) -> tuple[int, np.ndarray]:
+        return Densities(pc.ModelStore(self.store).load(self.ref))(batch)
