@@ -270,8 +270,9 @@ def score(
         overwrite: ``"partition"`` replaces what stands there; ``"append"`` adds to it, once for
             each model, input and configuration; ``"never"`` refuses unless it came of the same.
         run_id: name of the run that this is part of, for the record of the commit.
-        engine: who scores; as for `fit`. One worker of another process scores a whole partition,
-            and this process alone commits; the files are the same, byte for byte.
+        engine: who scores; as for `fit`. One worker of another process scores a partition, or a
+            part of one that is large, and this process alone commits; the files are the same, byte
+            for byte.
         workers: of the engine; by default every processor.
         progress: see `Progress`.
 

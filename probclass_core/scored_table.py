@@ -21,7 +21,15 @@ from probclass_core.scoring import PosteriorFormat, Scorer
 from probclass_core.table_format import TableRef
 from probclass_core.tables import open_sink
 from probclass_core.tables.filters import Where, typed_partition
-from probclass_core.tables.table import AppendableSink, Plan, Sink, Staged, Table, TypedPartition
+from probclass_core.tables.table import (
+    AppendableSink,
+    Plan,
+    Sink,
+    Staged,
+    StagedPart,
+    Table,
+    TypedPartition,
+)
 from probclass_core.threads import ahead
 
 Overwrite = Literal["partition", "append", "never"]
@@ -29,6 +37,11 @@ Overwrite = Literal["partition", "append", "never"]
 
 _FRAGMENTS_KEPT = 64
 """Of partitions whose plans are kept until their turn comes; a footer takes some 3 kB a column."""
+
+PART_ROWS = 2**24
+"""Rows of a partition beyond which it is several files, each the work of one worker."""
+
+_MOST_PARTS = 4096
 
 Counted = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -242,9 +255,22 @@ class ScoredPartition:
             return self.scorer.score(inside(batch, self.sink.partition))
 
         with self.stage() as staged:
-            for batch in engine.map(scored, counted(ahead(self.plan.batches()))):
-                staged.write(batch)
+            for plan, part in divided(self.plan, staged):
+                for batch in engine.map(scored, counted(ahead(plan.batches()))):
+                    part.write(batch)
+                part.hand_over()
             return committed(staged, before_commit)
+
+
+def divided(plan: Plan, staged: Staged) -> list[tuple[Plan, StagedPart]]:
+    """Which rows of a partition go where: each part is the work of one worker, and a file.
+
+    Their number follows from the plan and the sink alone, so the files are the same whoever writes.
+    """
+    count = -(-sum(plan.sizes) // PART_ROWS)
+    plans = plan.parts(min(max(count, 1), _MOST_PARTS))
+    places = staged.parts(len(plans))
+    return list(zip(plans if len(places) > 1 else [plan], places, strict=True))
 
 
 def committed(staged: Staged, before_commit: Callable[[], None]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -18,15 +18,14 @@ import pyarrow as pa
 
 from probclass_core.decision import Decision
 from probclass_core.engine import Engine
-from probclass_core.errors import NotSupportedError
 from probclass_core.evaluation import Evaluator, Measured
 from probclass_core.model import Model
-from probclass_core.scored_table import Counted, ScoredPartition, committed, inside
+from probclass_core.scored_table import Counted, ScoredPartition, committed, divided, inside
 from probclass_core.scoring import Scorer, ScorerOptions
 from probclass_core.spec import ModelSpec
 from probclass_core.statistics import Statistics, canonical_schema, summarize_batches
 from probclass_core.store.kept_statistics import KeptStatistics
-from probclass_core.tables.table import Fragment, Plan, Staged, WrittenElsewhere
+from probclass_core.tables.table import Fragment, Plan, Staged, StagedPart
 from probclass_core.threads import ahead
 
 OnRows = Callable[[int], None]
@@ -117,44 +116,43 @@ def measures(plan: Plan, evaluator: Evaluator, engine: Engine) -> Iterator[Measu
 
 
 @dataclass(frozen=True)
-class StagedPartition:
-    """A partition on its way to the worker that writes it; its model goes another way, once.
+class PartToScore:
+    """Rows of a partition on their way to the worker that writes them; the model goes another way.
 
     Attributes:
-        place: for messages.
+        name: for messages.
         plan: the rows.
         scorer: what to make of them.
         partition: that they must be in.
-        staged: where the scored rows go.
+        target: where the scored rows go.
     """
 
-    place: str
+    name: str
     plan: Plan
     scorer: ScorerOptions
     partition: Mapping[str, Any]
-    staged: Staged
+    target: StagedPart
 
     def __str__(self) -> str:
-        return self.place
+        return self.name
 
 
 @dataclass(frozen=True)
-class WritePartition:
-    """Its scored rows, written where they are staged: what is handed over, none of no rows."""
+class WriteScored:
+    """Its scored rows, written where they are staged: what is handed over."""
 
     model: Model
 
-    def __call__(self, part: StagedPartition) -> Any:
+    def __call__(self, part: PartToScore) -> Any:
         scorer = Scorer(self.model, part.plan.schema, *part.scorer)
-        for batch in part.plan.batches():
-            part.staged.write(scorer.score(inside(batch, part.partition)))
-        if isinstance(part.staged, WrittenElsewhere) and part.staged.rows:
-            return part.staged.hand_over()
-        return None
+        with closing(part.target):
+            for batch in part.plan.batches():
+                part.target.write(scorer.score(inside(batch, part.partition)))
+            return part.target.hand_over()
 
 
 def written(
-    parts: Sequence[ScoredPartition],
+    partitions: Sequence[ScoredPartition],
     engine: Engine,
     counted: Counted,
     on_rows: OnRows,
@@ -162,10 +160,10 @@ def written(
 ) -> Iterator[int]:
     """Score and commit partitions one after another; workers of other processes are ahead.
 
-    They stage, and this process alone commits.
+    They stage, and this process alone commits: a partition once all of its parts are there.
 
     Args:
-        parts: of one model.
+        partitions: of one model.
         engine: whose workers score.
         counted: tells of progress, batch by batch.
         on_rows: tells of the progress that others made.
@@ -174,28 +172,50 @@ def written(
     Returns:
         Rows of each partition.
     """
-    if engine.in_process or not parts:
-        for part in parts:
-            yield part.write(engine, counted, before_commit)
+    if engine.in_process or not partitions:
+        for partition in partitions:
+            yield partition.write(engine, counted, before_commit)
         return
-    with ExitStack() as places:
-        staged: deque[Staged] = deque()
+    under_way: deque[_UnderWay] = deque()
+    try:
+        for found in engine.map(
+            WriteScored(partitions[0].scorer.model),
+            chain.from_iterable(on_their_way(each, under_way) for each in partitions),
+        ):
+            first = under_way[0]
+            plan, part = first.left.popleft()
+            part.take_over(found)
+            on_rows(plan.rows or 0)
+            if not first.left:
+                yield committed(first.staged, before_commit)
+                under_way.popleft().place.close()
+    finally:
+        for one in under_way:
+            one.place.close()
 
-        def on_its_way(part: ScoredPartition) -> StagedPartition:
-            staged.append(place := places.enter_context(part.stage()))
-            if not isinstance(place, WrittenElsewhere):
-                raise NotSupportedError(
-                    f"{part.sink.place}: tables of this format are written by this process alone; "
-                    "score with the engine 'threads'."
-                )
-            return StagedPartition(
-                part.sink.place, part.plan, part.scorer.options, part.sink.partition, place
-            )
 
-        write = WritePartition(parts[0].scorer.model)
-        for part, found in zip(parts, engine.map(write, map(on_its_way, parts)), strict=True):
-            place = staged.popleft()
-            on_rows(part.rows or 0)
-            if found is not None and isinstance(place, WrittenElsewhere):
-                place.take_over(found)
-            yield committed(place, before_commit)
+@dataclass(frozen=True)
+class _UnderWay:
+    """A partition whose parts are with workers.
+
+    Attributes:
+        staged: where it is in the making.
+        place: to be closed once it is committed, or given up.
+        left: its parts that are not done.
+    """
+
+    staged: Staged
+    place: ExitStack
+    left: deque[tuple[Plan, StagedPart]]
+
+
+def on_their_way(partition: ScoredPartition, under_way: deque[_UnderWay]) -> Iterator[PartToScore]:
+    """The parts of a partition, which from now on is under way."""
+    sink, options = partition.sink, partition.scorer.options
+    with ExitStack() as place:
+        staged = place.enter_context(partition.stage())
+        parts = divided(partition.plan, staged)
+        under_way.append(_UnderWay(staged, place.pop_all(), deque(parts)))
+    for number, (plan, target) in enumerate(parts, 1):
+        name = sink.place if len(parts) == 1 else f"{sink.place}, part {number} of {len(parts)}"
+        yield PartToScore(name, plan, options, sink.partition, target)

@@ -13,13 +13,13 @@ storage       a path or URI as a file system: on disk, S3, Google Cloud Storage,
 retries       what to do when a store does not answer
 parquet       Parquet files and Hive-partitioned directories, found
 manifests     which files a partition consists of, where no rename can say so
-parquet_file  one Parquet file, written
+parquet_file  a Parquet file, written
 staging       a directory of Parquet written aside, checked, and put in place at once
 swap          the one atomic step of that commit
 object_sink   a partition on an object store, put in place by one small PUT
 lasting       types that survive in every format
 agreement     whether rows go with the columns of a table
-log_sink      a table with a log: one new file, and one commit that names it
+log_sink      a table with a log: new files, and one commit that names them
 delta         Delta Lake: a version read
 delta_sink    Delta Lake: a partition replaced or added to by one entry of the log
 iceberg       Iceberg: a catalog's table, at a snapshot

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -78,10 +77,10 @@ class DeltaSink(LogSink[DeltaTable]):
     def columns(self, table: DeltaTable) -> pa.Schema:
         return lasting_schema(pa.schema(table.schema().to_arrow()))
 
-    def new_file(self, table: DeltaTable | None, schema: pa.Schema) -> NewFile:
+    def new_file(self, table: DeltaTable | None, schema: pa.Schema, name: str) -> NewFile:
         # The log says what a file holds, but some readers believe its directories.
         directories = [hive_segment(*item) for item in self.partition.items()]
-        path = "/".join([*directories, f"part-{uuid.uuid4().hex}.parquet"])
+        path = "/".join([*directories, name])
         return NewFile(path, path, self.filesystem, schema)
 
     def logged(self, table: DeltaTable) -> list[dict[str, Any] | None]:
@@ -94,13 +93,12 @@ class DeltaSink(LogSink[DeltaTable]):
     def put(
         self,
         table: DeltaTable | None,
-        file: NewFile,
-        footer: pq.FileMetaData,
+        files: Sequence[tuple[NewFile, pq.FileMetaData]],
         commit: Mapping[str, Any],
         *,
         more: bool,
     ) -> bool:
-        added = self._added(file, footer.num_rows)
+        added = [self._added(file, footer.num_rows) for file, footer in files]
         record = {COMMIT_KEY: json.dumps(dict(commit), sort_keys=True)}
         if table is not None and not more and self.standing_files(table):
             self._refuse_append_only(table)
@@ -110,8 +108,8 @@ class DeltaSink(LogSink[DeltaTable]):
             if table is None:
                 create_table_with_add_actions(
                     self.uri,
-                    Schema.from_arrow(pa.schema([*file.schema, *self.partition_fields])),
-                    [added],
+                    Schema.from_arrow(pa.schema([*files[0][0].schema, *self.partition_fields])),
+                    added,
                     mode="error",
                     partition_by=list(self.partition),
                     storage_options=dict(self.ref.options) or None,
@@ -119,7 +117,7 @@ class DeltaSink(LogSink[DeltaTable]):
                 )
             else:
                 table.create_write_transaction(
-                    [added],
+                    [*added],
                     mode="append" if more else "overwrite",
                     schema=table.schema(),
                     partition_by=list(self.partition),

@@ -1,7 +1,7 @@
 """A partition of an Iceberg table, replaced or added to by one snapshot.
 
-The new file carries the table's column ids, so that no mapping of names is needed to read it, and
-the values of the partition beside the rows, as other writers have it. One snapshot names it and,
+The new files carry the table's column ids, so that no mapping of names is needed to read them, and
+the values of the partition beside the rows, as other writers have it. One snapshot names them and,
 unless rows are only added, no longer names what stood there: none in the table's history shows the
 partition empty.
 """
@@ -9,8 +9,7 @@ partition empty.
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -90,7 +89,7 @@ class IcebergSink(LogSink[Table]):
     def columns(self, table: Table) -> pa.Schema:
         return self.lasting(plain_schema(table.schema()))
 
-    def new_file(self, table: Table | None, schema: pa.Schema) -> NewFile:
+    def new_file(self, table: Table | None, schema: pa.Schema, name: str) -> NewFile:
         with said_by_iceberg(self.ref):
             if table is None:
                 created = self._creation(schema)
@@ -99,9 +98,8 @@ class IcebergSink(LogSink[Table]):
             else:
                 metadata, io = table.metadata, table.io
             provider = load_location_provider(metadata.location, metadata.properties)
-            name = provider.new_data_location(
-                f"part-{uuid.uuid4().hex}.parquet", self._key(metadata) if self.partition else None
-            )
+            key = self._key(metadata) if self.partition else None
+            address = provider.new_data_location(name, key)
             columns = metadata.schema()
             fields = [columns.find_field(column) for column in (*schema.names, *self.partition)]
             types = [*schema.types, *(plain_schema(columns).field(n).type for n in self.partition)]
@@ -111,8 +109,8 @@ class IcebergSink(LogSink[Table]):
                     for kind, field in zip(types, fields, strict=True)
                 ]
             )
-            filesystem, path = located(io, name)
-        return NewFile(name, path, filesystem, held)
+            filesystem, path = located(io, address)
+        return NewFile(address, path, filesystem, held)
 
     def logged(self, table: Table) -> list[dict[str, Any] | None]:
         found: list[dict[str, Any] | None] = []
@@ -130,8 +128,7 @@ class IcebergSink(LogSink[Table]):
     def put(
         self,
         table: Table | None,
-        file: NewFile,
-        footer: pq.FileMetaData,
+        files: Sequence[tuple[NewFile, pq.FileMetaData]],
         commit: Mapping[str, Any],
         *,
         more: bool,
@@ -139,22 +136,22 @@ class IcebergSink(LogSink[Table]):
         standing = [] if more else self._standing(table)
         try:
             if table is None:
-                rows = file.schema.names[: len(file.schema) - len(self.partition)]
-                changed: Transaction = self._creation(
-                    pa.schema([file.schema.field(n) for n in rows])
-                )
+                held = files[0][0].schema
+                rows = held.names[: len(held) - len(self.partition)]
+                changed: Transaction = self._creation(pa.schema([held.field(n) for n in rows]))
             else:
                 # Whether to try again is for the caller to say, who looks at the partition first.
                 properties = {**table.metadata.properties, **_ONE_TRY}
                 table.metadata = table.metadata.model_copy(update={"properties": properties})
                 changed = table.transaction()
             record = {COMMIT_KEY: json.dumps(dict(commit), sort_keys=True)}
-            added = self._data_file(changed.table_metadata, file, footer)
+            added = [self._data_file(changed.table_metadata, *each) for each in files]
             update = changed.update_snapshot(snapshot_properties=record)
             with update.fast_append() if more else update.overwrite() as snapshot:
                 for task in standing:
                     snapshot.delete_data_file(task.file)
-                snapshot.append_data_file(added)
+                for data_file in added:
+                    snapshot.append_data_file(data_file)
             changed.commit_transaction()
         except (CommitFailedException, TableAlreadyExistsError, ValidationException):
             return False

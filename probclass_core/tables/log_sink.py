@@ -1,7 +1,7 @@
-"""A partition of a table that keeps a log, replaced or added to by one commit that names one file.
+"""A partition of a table that keeps a log, replaced or added to by one commit.
 
-The rows go into one new Parquet file, which no reader sees before the log names it. The commit adds
-that file and removes those of the partition, unless they are to stay. Where another writer came
+The rows go into new Parquet files, which no reader sees before the log names them. The commit adds
+these files and removes those of the partition, unless they are to stay. Where another writer came
 first, the log refuses; if it left this partition alone, or rows are only added to it, the commit is
 tried again on what stands there now.
 """
@@ -25,10 +25,12 @@ from probclass_core.errors import TableError
 from probclass_core.table_format import TableRef
 from probclass_core.tables.agreement import refuse_other_columns
 from probclass_core.tables.parquet_file import (
-    OneParquetFile,
     RowsToParquet,
+    StagedParquet,
     cannot_write,
     commit_record,
+    unique_names,
+    whole_commits,
 )
 from probclass_core.tables.table import partition_schema
 
@@ -98,9 +100,8 @@ class LogSink(ABC, Generic[Log]):
     @property
     def commit(self) -> dict[str, Any] | None:
         table = self.table()
-        files = self.standing_files(table)
-        record = self._record(table, files[0]) if len(files) == 1 else None
-        return None if record is None else dict(record)
+        records = self._whole_commits(table, self.standing_files(table))
+        return records[0] if len(records) == 1 else None
 
     def commits(self) -> list[Mapping[str, Any]]:
         return self.commits_in(self.table())
@@ -112,12 +113,31 @@ class LogSink(ABC, Generic[Log]):
         tells what was added since the partition was last replaced.
         """
         files = self.standing_files(table)
-        found = [self._record(table, name) for name in files]
-        records = {one["commit_id"]: one for one in found if one is not None}
+        found = self._whole_commits(table, files)
+        records: dict[str, Mapping[str, Any]] = {
+            one["commit_id"]: one for one in found if one is not None
+        }
         if table is not None and None in found:
             for one in self._added_since(self.logged(table)):
                 records.setdefault(one["commit_id"], one)
         return list(records.values())
+
+    def _whole_commits(
+        self, table: Log | None, files: Sequence[str]
+    ) -> list[dict[str, Any] | None]:
+        """See `whole_commits`; parts that had no rows have no files, as the log tells."""
+        records = [self._record(table, name) for name in files]
+        found = whole_commits(records)
+        parted = {one["commit_id"]: one for one in records if one is not None and "parts" in one}
+        if table is None or None not in found or not parted:
+            return found
+        logged = {one["commit_id"]: one for one in self.logged(table) if one is not None}
+        without_rows = [
+            {**record, "part": number, "rows": 0}
+            for commit_id, record in parted.items()
+            for number in logged.get(commit_id, {}).get("without_rows", ())
+        ]
+        return whole_commits([*records, *without_rows])
 
     def _added_since(self, logged: Iterable[Mapping[str, Any] | None]) -> list[Mapping[str, Any]]:
         """Of the log's records, those of the partition since it was last replaced."""
@@ -149,13 +169,15 @@ class LogSink(ABC, Generic[Log]):
             refuse_other_columns(self.uri, schema, held, partition=self.partition, exactly=True)
 
     @contextmanager
-    def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedFile[Log]]:
-        with closing(StagedFile(self, schema, commit)) as staged:
+    def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedFiles[Log]]:
+        with closing(StagedFiles(self, schema, commit)) as staged:
             yield staged
 
     @contextmanager
-    def stage_more(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedFile[Log]]:
-        with closing(StagedFile(self, schema, commit, more=True)) as staged:
+    def stage_more(
+        self, schema: pa.Schema, commit: Mapping[str, Any]
+    ) -> Iterator[StagedFiles[Log]]:
+        with closing(StagedFiles(self, schema, commit, more=True)) as staged:
             yield staged
 
     @property
@@ -206,8 +228,8 @@ class LogSink(ABC, Generic[Log]):
         """Of the table, partition columns included, in such types."""
 
     @abstractmethod
-    def new_file(self, table: Log | None, schema: pa.Schema) -> NewFile:
-        """A place for rows of such a schema, under a name that nobody else has."""
+    def new_file(self, table: Log | None, schema: pa.Schema, name: str) -> NewFile:
+        """A place for rows of such a schema, in a file of that name."""
 
     @abstractmethod
     def logged(self, table: Log) -> Iterable[Mapping[str, Any] | None]:
@@ -217,18 +239,16 @@ class LogSink(ABC, Generic[Log]):
     def put(
         self,
         table: Log | None,
-        file: NewFile,
-        footer: pq.FileMetaData,
+        files: Sequence[tuple[NewFile, pq.FileMetaData]],
         commit: Mapping[str, Any],
         *,
         more: bool,
     ) -> bool:
-        """Commit to the table as it was: the file in, what stood in the partition out.
+        """Commit to the table as it was: the files in, what stood in the partition out.
 
         Args:
             table: as it was looked at.
-            file: that is written.
-            footer: of the file.
+            files: that are written, of one schema, with their footers.
             commit: the record for the log.
             more: what stood in the partition stays.
 
@@ -240,8 +260,53 @@ class LogSink(ABC, Generic[Log]):
         """
 
 
-class StagedFile(OneParquetFile, Generic[Log]):
-    """A partition in the making: a Parquet file that the log does not name yet."""
+class RowsOfPartition(RowsToParquet):
+    """Rows on their way into one file, as the table has them: in its types, with the partition.
+
+    Args:
+        file: that is new.
+        partition: values of the partition columns.
+        commit: a record of plain values for the file's footer.
+        place: of the partition, for messages.
+        part: see `RowsToParquet`.
+    """
+
+    def __init__(
+        self,
+        file: NewFile,
+        partition: Mapping[str, Any],
+        commit: Mapping[str, Any],
+        *,
+        place: str,
+        part: tuple[int, int],
+    ) -> None:
+        super().__init__(
+            file.path, file.schema, commit, place=place, filesystem=file.filesystem, part=part
+        )
+        self.file = file
+        self._partition = dict(partition)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        schema = self.file.schema
+        values = [self._partition[name] for name in schema.names[batch.num_columns :]]
+        try:
+            held = [
+                pa.repeat(pa.scalar(value, kind), batch.num_rows)
+                for value, kind in zip(values, schema.types[batch.num_columns :], strict=True)
+            ]
+            rows = pa.record_batch([*batch.columns, *held], names=schema.names).cast(schema)
+        except ValueError as error:
+            raise TableError(
+                f"cannot write {self._place}: a value has no place in the table's types: "
+                f"{' '.join(str(error).split())}."
+            ) from error
+        super().write(rows)
+
+
+class StagedFiles(StagedParquet, Generic[Log]):
+    """A partition in the making: Parquet files that the log does not name yet."""
+
+    _parts: Sequence[RowsOfPartition] = ()
 
     def __init__(
         self,
@@ -254,45 +319,33 @@ class StagedFile(OneParquetFile, Generic[Log]):
         self._sink = sink
         self._commit = dict(commit)
         self._more = more
-        table = sink.table()
-        self._replaced = sink.standing_files(table)
+        self._table = sink.table()
+        self._replaced = sink.standing_files(self._table)
         self._schema = sink.lasting(schema)
-        sink.refuse_other_columns(table, self._schema)
-        with cannot_write(sink.place):
-            self._named = sink.new_file(table, self._schema)
+        sink.refuse_other_columns(self._table, self._schema)
         self._may_be_named = False
-        self._file = RowsToParquet(
-            self._named.path,
-            self._named.schema,
-            commit,
-            place=sink.place,
-            filesystem=self._named.filesystem,
-        )
 
-    @property
-    def rows(self) -> int:
-        return self._file.rows
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        schema = self._named.schema
-        values = [self._sink.partition[name] for name in schema.names[batch.num_columns :]]
-        try:
-            held = [
-                pa.repeat(pa.scalar(value, kind), batch.num_rows)
-                for value, kind in zip(values, schema.types[batch.num_columns :], strict=True)
+    def parts(self, count: int) -> Sequence[RowsOfPartition]:
+        sink = self._sink
+        with cannot_write(sink.place):
+            files = [
+                sink.new_file(self._table, self._schema, f"part-{name}.parquet")
+                for name in unique_names(count)
             ]
-            rows = pa.record_batch([*batch.columns, *held], names=schema.names).cast(schema)
-        except ValueError as error:
-            raise TableError(
-                f"cannot write {self._sink.place}: a value has no place in the table's types: "
-                f"{' '.join(str(error).split())}."
-            ) from error
-        self._file.write(rows)
+        self._parts = [
+            RowsOfPartition(
+                file, sink.partition, self._commit, place=sink.place, part=(number, count)
+            )
+            for number, file in enumerate(files)
+        ]
+        return self._parts
 
     def publish(self) -> None:
         sink = self._sink
-        footer = self._file.finish()
-        record = {**self._commit, "rows": footer.num_rows, "appended": self._more}
+        files = [(part.file, part.finish()) for part in self._parts if part.rows]
+        record = {**self._commit, "rows": self.rows, "appended": self._more}
+        if len(files) < len(self._parts):
+            record["without_rows"] = [part.number for part in self._parts if not part.rows]
         for attempt in range(_TRIES):
             table = sink.table()
             if self._more:
@@ -305,7 +358,7 @@ class StagedFile(OneParquetFile, Generic[Log]):
                 )
             sink.refuse_other_columns(table, self._schema)
             self._may_be_named = True
-            if sink.put(table, self._named, footer, record, more=self._more):
+            if sink.put(table, files, record, more=self._more):
                 return
             self._may_be_named = False
             # Not when the others try again.
@@ -315,12 +368,12 @@ class StagedFile(OneParquetFile, Generic[Log]):
         )
 
     def close(self) -> None:
-        """Let go of the file, and remove it unless the log may name it.
+        """Let go of the files, and remove them unless the log may name them.
 
-        A commit may succeed and its answer be lost. Then the file stays: without the log no reader
-        sees it, and without the file none could read the table.
+        A commit may succeed and its answer be lost. Then the files stay: without the log no reader
+        sees them, and without them none could read the table.
         """
-        self._file.close()
-        if not self._may_be_named:
+        super().close()
+        for part in () if self._may_be_named else self._parts:
             with suppress(OSError):
-                self._named.filesystem.delete_file(self._named.path)
+                part.file.filesystem.delete_file(part.file.path)

@@ -8,7 +8,6 @@ have a manifest of their own and replace nothing.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -33,7 +32,12 @@ from probclass_core.tables.manifests import (
     unnamed_files,
     valid,
 )
-from probclass_core.tables.parquet_file import OneParquetFile, RowsToParquet, cannot_write
+from probclass_core.tables.parquet_file import (
+    RowsToParquet,
+    StagedParquet,
+    cannot_write,
+    unique_names,
+)
 
 
 class ObjectSink:
@@ -158,8 +162,8 @@ class ObjectSink:
             )
 
 
-class StagedObject(OneParquetFile):
-    """A partition in the making, or more of one: a Parquet file that no manifest names yet."""
+class StagedObject(StagedParquet):
+    """A partition in the making, or more of one: Parquet files that no manifest names yet."""
 
     def __init__(
         self,
@@ -170,27 +174,38 @@ class StagedObject(OneParquetFile):
         more: bool = False,
     ) -> None:
         self._sink = sink
+        self._schema = schema
         self._commit = dict(commit)
         self._more = more
-        short = str(commit.get("commit_id", 0))[:12]
-        self._name = f"part-{short}-{uuid.uuid4().hex}.parquet"
-        self._path = f"{sink.target}/{self._name}"
         self._published = False
+
+    def parts(self, count: int) -> Sequence[RowsToParquet]:
+        sink, storage = self._sink, self._sink.storage
+        short = str(self._commit.get("commit_id", 0))[:12]
+        names = [f"part-{short}-{name}.parquet" for name in unique_names(count)]
         with cannot_write(sink.place):
-            sink.storage.make_folder_of(self._path)
-        self._file = RowsToParquet(
-            self._path, schema, commit, place=sink.place, filesystem=sink.storage.filesystem
-        )
+            storage.make_folder_of(f"{sink.target}/{names[0]}")
+        self._parts = [
+            RowsToParquet(
+                f"{sink.target}/{name}",
+                self._schema,
+                self._commit,
+                place=sink.place,
+                filesystem=storage.filesystem,
+                part=(number, count),
+            )
+            for number, name in enumerate(names)
+        ]
+        return self._parts
 
     @property
-    def rows(self) -> int:
-        return self._file.rows
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._file.write(batch)
+    def _names(self) -> list[str]:
+        """Of the files that have rows."""
+        return [str(part.path).rpartition("/")[2] for part in self._parts if part.rows]
 
     def publish(self) -> None:
-        self._file.finish()
+        for part in self._parts:
+            part.hand_over()
         if self._more:
             commit_id = self._commit["commit_id"]
             if commit_id not in {record["commit_id"] for record in self._sink.commits()}:
@@ -210,19 +225,23 @@ class StagedObject(OneParquetFile):
     def _put(self, replaced: Sequence[str], appended: str | None = None) -> None:
         """The commit: the one request by which the rows are there."""
         storage, folder = self._sink.storage, self._sink.folder
-        manifest = Manifest(folder, [self._name], self.rows, self._commit, replaced, appended)
+        manifest = Manifest(folder, self._names, self.rows, self._commit, replaced, appended)
         with cannot_write(self._sink.place):
             storage.put(manifest_path(storage, folder, appended), manifest.to_bytes())
         self._published = True
 
     def close(self) -> None:
-        """Let go of the file, and remove it unless the manifest names it."""
-        self._file.close()
-        if not self._published:
-            # A PUT may have succeeded and its answer been lost: ask, and when in doubt leave it.
-            with suppress(OSError, TableError):
-                if all(self._name not in standing.files for standing in self._sink.standing()):
-                    self._sink.storage.filesystem.delete_file(self._path)
+        """Let go of the files, and remove them unless the manifest names them."""
+        super().close()
+        if self._published:
+            return
+        # A PUT may have succeeded and its answer been lost: ask, and when in doubt leave them.
+        with suppress(OSError, TableError):
+            named = {*chain(*(standing.files for standing in self._sink.standing()))}
+            for part in self._parts:
+                if str(part.path).rpartition("/")[2] not in named:
+                    with suppress(OSError):
+                        self._sink.storage.filesystem.delete_file(str(part.path))
 
     def _replaced(self, before: Sequence[Manifest]) -> list[str]:
         """Files of the partition that are to go: all but those that another may be writing."""
@@ -231,7 +250,7 @@ class StagedObject(OneParquetFile):
         return [
             info.base_name
             for info in sink.entries(sink.target)
-            if info.base_name != self._name
+            if info.base_name not in self._names
             and (info.base_name in known or not OURS.fullmatch(info.base_name) or _is_old(info))
         ]
 

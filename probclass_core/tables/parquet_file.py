@@ -1,9 +1,10 @@
-"""Rows on their way into one Parquet file, whatever table it is to be part of."""
+"""Rows on their way into Parquet files, whatever table these are to be part of."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -46,11 +47,39 @@ def commit_record(path: str | Path, filesystem: FileSystem | None = None) -> dic
     return {**json.loads((footer.metadata or {})[COMMIT_KEY.encode()]), "rows": footer.num_rows}
 
 
+def whole_commits(
+    records: Iterable[Mapping[str, Any] | None],
+) -> list[dict[str, Any] | None]:
+    """One record of each commit whose files are all there, from the records of the files.
+
+    None stands for a file of no commit, and for one of a commit that others are missing of.
+    """
+    whole: list[dict[str, Any] | None] = []
+    parted: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        if record is not None and "parts" in record:
+            parted.setdefault(record["commit_id"], []).append(record)
+        else:
+            whole.append(None if record is None else dict(record))
+    for parts in parted.values():
+        commit = {key: value for key, value in parts[0].items() if key not in ("part", "parts")}
+        if sorted(part["part"] for part in parts) == [*range(parts[0]["parts"])]:
+            whole.append({**commit, "rows": sum(part["rows"] for part in parts)})
+        else:
+            whole.extend([None] * len(parts))
+    return whole
+
+
+def unique_names(count: int) -> list[str]:
+    """Of 32 hexadecimal digits, that nobody else has; sorted, for readers go by names."""
+    own = uuid.uuid4().hex[:28]
+    return [f"{own}{number:04x}" for number in range(count)]
+
+
 class RowsToParquet:
     """One Parquet file, written row group by row group; one is written while the next is made.
 
-    The file is made with its first rows. Until then this pickles, and a copy in another
-    process may do the writing; see `take_over`.
+    The file is made with its first rows. Until then this pickles; see `tables.table.StagedPart`.
 
     Args:
         path: of the new file.
@@ -58,6 +87,7 @@ class RowsToParquet:
         commit: a record of plain values for the file's footer.
         place: where the rows are to stand in the end, for messages.
         filesystem: that the path is of; the local one by default.
+        part: number of the file among those of the commit, and how many they are.
     """
 
     def __init__(
@@ -68,12 +98,15 @@ class RowsToParquet:
         *,
         place: str,
         filesystem: FileSystem | None = None,
+        part: tuple[int, int] = (0, 1),
     ) -> None:
         self.rows = 0
-        self._path = path
+        self.path = path
+        self.number = part[0]
         self._place = place
         self._filesystem = filesystem
-        record = json.dumps(dict(commit), sort_keys=True).encode()
+        one_of_many = {"part": part[0], "parts": part[1]} if part[1] > 1 else {}
+        record = json.dumps({**commit, **one_of_many}, sort_keys=True).encode()
         self._schema = schema.with_metadata(
             {**(schema.metadata or {}), COMMIT_KEY.encode(): record}
         )
@@ -90,6 +123,8 @@ class RowsToParquet:
             TableError: the file cannot be made, the disk is full or the like; it may be told of at
                 the next row group.
         """
+        if not batch.num_rows:
+            return
         self._opened()
         self.rows += batch.num_rows
         self._pending.append(batch)
@@ -111,22 +146,21 @@ class RowsToParquet:
         self._settle()
         with cannot_write(self._place):
             self._opened().close()
-            footer = patiently(lambda: pq.read_metadata(self._path, filesystem=self._filesystem))
+            footer = patiently(lambda: pq.read_metadata(self.path, filesystem=self._filesystem))
         if footer.num_rows != self.rows:
-            raise TableError(f"{self._path} holds {footer.num_rows} rows of {self.rows} written.")
+            raise TableError(f"{self.path} holds {footer.num_rows} rows of {self.rows} written.")
         self._footer = footer
         return footer
 
-    def take_over(self, footer: pq.FileMetaData) -> None:
-        """Go on from where a copy in another process has finished.
+    def hand_over(self) -> pq.FileMetaData | None:
+        """The footer; none of no rows, which make no file until it is asked for."""
+        return self.finish() if self.rows else None
 
-        Args:
-            footer: what its `finish` returned.
-        """
-        self.rows, self._footer = footer.num_rows, footer
+    def take_over(self, written: pq.FileMetaData | None) -> None:
+        if written is not None:
+            self.rows, self._footer = written.num_rows, written
 
     def close(self) -> None:
-        """Let go of the file, whatever has become of it."""
         self._pending.clear()
         if self._thread is not None:
             self._thread.shutdown()
@@ -141,10 +175,10 @@ class RowsToParquet:
             with cannot_write(self._place):
                 if isinstance(self._filesystem, LocalFileSystem):
                     # pyiceberg's own makes folders, and in another process it is a plain one.
-                    folder = str(self._path).rpartition("/")[0]
+                    folder = str(self.path).rpartition("/")[0]
                     self._filesystem.create_dir(folder, recursive=True)
                 self._writer = pq.ParquetWriter(
-                    self._path,
+                    self.path,
                     self._schema,
                     use_dictionary=text,
                     write_page_checksum=True,
@@ -173,13 +207,16 @@ class RowsToParquet:
                 under_way.result()
 
 
-class OneParquetFile:
-    """What is staged as one file, whose rows another process may write; see `WrittenElsewhere`."""
+class StagedParquet:
+    """What is staged as Parquet files: one, or several that follow each other."""
 
-    _file: RowsToParquet
+    _parts: Sequence[RowsToParquet] = ()
 
-    def hand_over(self) -> pq.FileMetaData:
-        return self._file.finish()
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self._parts)
 
-    def take_over(self, written: pq.FileMetaData) -> None:
-        self._file.take_over(written)
+    def close(self) -> None:
+        """Let go of the files, whatever has become of them."""
+        for part in self._parts:
+            part.close()

@@ -1,12 +1,12 @@
 """A partition written aside, checked, and put in place or added at once.
 
 Nothing under a partition's own name changes before the commit. Rows go to a staging directory
-beside the table; the commit closes and syncs the file, reads its footer back, adds ``_SUCCESS``,
-and lets the directory take the partition's place in one step (`swap`). Rows to be added are one
-more file, named by its commit and renamed into the partition. What identifies the commit stands in
-the file's footer, so that the directory holds nothing that a reader of Parquet could trip
-over. An attempt that dies leaves its staging directory behind and nothing else, and a later one of
-the same table removes it; two attempts each have their own.
+beside the table, into one file or several; the commit closes and syncs them, reads their footers
+back, adds ``_SUCCESS``, and lets the directory take the partition's place in one step (`swap`).
+Rows to be added are one more file, named by its commit and renamed into the partition. What
+identifies the commit stands in the footers of the files, so that the directory holds nothing that a
+reader of Parquet could trip over. An attempt that dies leaves its staging directory behind and
+nothing else, and a later one of the same table removes it; two attempts each have their own.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from probclass_core.tables.agreement import refuse_other_columns
 from probclass_core.tables.hive import hive_segment
 from probclass_core.tables.manifests import COMMITS
 from probclass_core.tables.parquet_file import (
-    OneParquetFile,
     RowsToParquet,
+    StagedParquet,
     cannot_write,
     commit_record,
+    whole_commits,
 )
 from probclass_core.tables.swap import put_in_place, retired_name
 
 SUCCESS_FILE = "_SUCCESS"
-DATA_FILE = "part-0.parquet"
 STAGING = "_staging-"
 CONTENT = "content"
 
@@ -104,11 +104,11 @@ class ParquetSink:
 
     @property
     def commit(self) -> dict[str, Any] | None:
-        records = self._records()
+        records = whole_commits(self._records())
         return records[0] if len(records) == 1 else None
 
     def commits(self) -> list[dict[str, Any]]:
-        return [record for record in self._records() if record is not None]
+        return [record for record in whole_commits(self._records()) if record is not None]
 
     def _records(self) -> list[dict[str, Any] | None]:
         """Of each file; none where others made it."""
@@ -170,8 +170,8 @@ class ParquetSink:
         return self.root if self.partition and self.root.is_dir() and alone else beside
 
 
-class StagedDirectory(OneParquetFile):
-    """A partition in the making, or more of one: a Parquet file in a directory of its own."""
+class StagedDirectory(StagedParquet):
+    """A partition in the making, or more of one: Parquet files in a directory of their own."""
 
     def __init__(
         self,
@@ -183,39 +183,54 @@ class StagedDirectory(OneParquetFile):
         more: bool,
     ) -> None:
         self._sink = sink
+        self._schema = schema
+        self._commit = commit
         self._more = more
         self._content = directory / CONTENT
         self._content.mkdir()
-        # Two attempts at one commit write one file: the later takes the place of its equal.
-        name = f"part-{commit['commit_id'][:32]}.parquet" if more else DATA_FILE
-        self._path = self._content / (sink.root.name if sink.is_file else name)
-        self._file = RowsToParquet(self._path, schema, commit, place=sink.place)
 
-    @property
-    def rows(self) -> int:
-        return self._file.rows
+    def parts(self, count: int) -> Sequence[RowsToParquet]:
+        # What is added is one file, for one rename adds it.
+        count = 1 if self._more or self._sink.is_file else count
+        paths = [self._content / self._name(number, count) for number in range(count)]
+        self._parts = [
+            RowsToParquet(
+                path, self._schema, self._commit, place=self._sink.place, part=(number, count)
+            )
+            for number, path in enumerate(paths)
+        ]
+        return self._parts
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._file.write(batch)
+    def _name(self, number: int, count: int) -> str:
+        if self._sink.is_file:
+            return self._sink.root.name
+        if self._more:
+            # Two attempts at one commit write one file: the later takes the place of its equal.
+            return f"part-{self._commit['commit_id'][:32]}.parquet"
+        # Readers go by names, so these are as long as the last.
+        return f"part-{number:0{len(str(count - 1))}}.parquet"
 
     def publish(self) -> None:
-        self._file.finish()
+        paths = [Path(part.path) for part in self._parts]
+        for part in self._parts:
+            part.finish()  # a file of no rows is made here: all of a commit's are to be there
         with cannot_write(self._sink.place):
-            _sync(self._path)
+            for path in paths:
+                _sync(path)
             target = self._sink.target
             target.parent.mkdir(parents=True, exist_ok=True)
             if self._sink.is_file:
-                put_in_place(self._path, target)
+                put_in_place(paths[0], target)
             else:
                 (self._content / SUCCESS_FILE).touch()
                 _sync(self._content)
                 if self._more:
-                    self._add_to(target)
+                    self._add_to(target, paths[0])
                 else:
                     put_in_place(self._content, target)
             _sync(target.parent)
 
-    def _add_to(self, target: Path) -> None:
+    def _add_to(self, target: Path, path: Path) -> None:
         """One rename: of the directory where nothing stands, else of the file."""
         while True:
             try:
@@ -225,13 +240,9 @@ class StagedDirectory(OneParquetFile):
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
             with suppress(FileNotFoundError):  # the target went away in between
-                self._path.rename(target / self._path.name)
+                path.rename(target / path.name)
                 _sync(target)
                 return
-
-    def close(self) -> None:
-        """Let go of the file, whatever has become of it."""
-        self._file.close()
 
 
 def _entries(directory: Path) -> list[Path]:

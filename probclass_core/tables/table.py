@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -53,6 +53,31 @@ class Plan:
         for fragment in self.fragments:
             yield from fragment.read()
 
+    def parts(self, most: int) -> list[Plan]:
+        """Plans of consecutive fragments, of about as many rows each, that make up this one.
+
+        Args:
+            most: how many at most; fragments are not cut, and their sizes must be known.
+        """
+        if most == 1:
+            return [self]
+        total, before = sum(self.sizes), 0
+        numbers: list[list[int]] = [[] for _ in range(most)]
+        for number, rows in enumerate(self.sizes):
+            # A fragment goes to the part that its middle row falls into.
+            numbers[min(most - 1, (2 * before + rows) * most // (2 * total))].append(number)
+            before += rows
+        ranges = [slice(part[0], part[-1] + 1) for part in numbers if part]
+        return [
+            replace(
+                self,
+                fragments=self.fragments[part],
+                sizes=self.sizes[part],
+                rows=sum(self.sizes[part]),
+            )
+            for part in ranges
+        ]
+
 
 @runtime_checkable
 class Table(Protocol):
@@ -100,8 +125,12 @@ class Table(Protocol):
         ...
 
 
-class Staged(Protocol):
-    """A partition in the making, which no reader sees."""
+class StagedPart(Protocol):
+    """Some of the rows of a partition in the making, in a file of their own.
+
+    Until rows are written it pickles. A copy in another process writes them all and hands over;
+    the one that was copied takes over.
+    """
 
     @property
     def rows(self) -> int:
@@ -116,26 +145,8 @@ class Staged(Protocol):
         """
         ...
 
-    def publish(self) -> None:
-        """Check what was written and put it in place in one step: the commit.
-
-        Raises:
-            TableError: it is not what was written, the place cannot be taken, or another writer
-                has taken it meanwhile.
-        """
-        ...
-
-
-@runtime_checkable
-class WrittenElsewhere(Protocol):
-    """What a `Staged` also has where another process may write its rows.
-
-    Until rows are written it pickles. A copy in the other process writes them all and hands over;
-    the one that was copied takes over, and is published.
-    """
-
     def hand_over(self) -> Any:
-        """Finish the rows, and tell what the other has to know of them; it pickles.
+        """Finish the rows, and tell what another has to know of them; it pickles.
 
         Raises:
             TableError: it is not what was written.
@@ -143,7 +154,39 @@ class WrittenElsewhere(Protocol):
         ...
 
     def take_over(self, written: Any) -> None:
-        """Go on with what a copy has written; `Staged.rows` counts it."""
+        """Go on with what a copy has written; `rows` counts it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file, whatever has become of it."""
+        ...
+
+
+class Staged(Protocol):
+    """A partition in the making, which no reader sees."""
+
+    @property
+    def rows(self) -> int:
+        """How many were written so far, in all parts."""
+        ...
+
+    def parts(self, count: int) -> Sequence[StagedPart]:
+        """Where the rows go: so many parts, in order; or one, where they can be one file only.
+
+        To be called once.
+
+        Raises:
+            TableError: the place cannot be written.
+        """
+        ...
+
+    def publish(self) -> None:
+        """Check what was written and put it in place in one step: the commit.
+
+        Raises:
+            TableError: it is not what was written, the place cannot be taken, or another writer
+                has taken it meanwhile.
+        """
         ...
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +95,17 @@ def fail_once(flag: Path) -> None:
         raise OSError("the disk was away")
 
 
+def meet(folder: Path) -> None:
+    """Wait until two processes are at it."""
+    folder.mkdir(exist_ok=True)
+    (folder / str(os.getpid())).touch()
+    given_up = time.monotonic() + 60.0
+    while len(list(folder.iterdir())) < 2:
+        if time.monotonic() > given_up:
+            raise TimeoutError("nobody else came")
+        time.sleep(0.01)
+
+
 def _first(flag: Path) -> bool:
     try:
         flag.touch(exist_ok=False)
@@ -126,14 +138,14 @@ class CursedTable:
     """A table one of whose fragments is cursed.
 
     Args:
-        root: of the table.
+        root: of the table, or the table.
         number: of the fragment.
         befalls: what it does where it is read.
         flag: a file that tells that it did.
     """
 
     def __init__(
-        self, root: Path, number: int, befalls: Callable[[Path], None], flag: Path
+        self, root: Path | Table, number: int, befalls: Callable[[Path], None], flag: Path
     ) -> None:
         self._table: Table = pc.open_table(root)
         self._curse = number, befalls, flag

@@ -14,6 +14,7 @@ import tasks
 from tasks import SPEC, CursedTable, digests
 
 import probclass_core as pc
+from probclass_core import scored_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +50,19 @@ def test_a_lost_worker_costs_a_retry_and_the_fragment_that_kills_it_is_named(
     always = CursedTable(lake, 3, tasks.die, tmp_path / "flag")
     with pytest.raises(pc.TableError, match=r"month=01/1\.parquet .*: its worker was lost 3 times"):
         pc.fit(always, SPEC, engine=spark)
+
+
+def test_parts_of_a_partition_are_scored_by_many_and_a_lost_one_anew(
+    spark: SparkSession, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scored_table, "PART_ROWS", 60)
+    model = pc.fit(lake, SPEC)
+    pc.score(model, lake, tmp_path / "here")
+    once = CursedTable(lake, 1, tasks.die_once, tmp_path / "flag")
+    assert pc.score(model, once, tmp_path / "there", engine=spark).rows == 600
+    assert (tmp_path / "flag").exists()
+    assert len(list((tmp_path / "there").glob("*/*.parquet"))) == 10
+    assert digests(tmp_path / "here") == digests(tmp_path / "there")
 
 
 def test_a_session_of_connect_gives_the_same(lake: Path, tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ LAKES = {**ROWS, "more": MORE}
 LEAVES = {"old": "old", "new": "new", "more": "old and more"}
 """What the partition is once such a lake is scored."""
 MONTH = {"month": "2014-02"}
+PART_ROWS = 3_000
+"""That a file is to have at most: what ``new`` leaves are two files, committed at once."""
 LOOKED_AT = ["id", "model_id", "month"]
 
 
@@ -70,7 +72,9 @@ def arrange(folder: Path, name: str) -> None:
         for month, table in (("2014-01", rows_of(1, 40)), ("2014-02", february)):
             place = folder / which / f"month={month}"
             place.mkdir(parents=True)
-            pq.write_table(table, place / "rows.parquet")
+            cut = PART_ROWS if which == "new" else table.num_rows
+            for start in range(0, table.num_rows, cut):
+                pq.write_table(table.slice(start, cut), place / f"{start:06d}.parquet")
     pc.score(model("old"), folder / "old", FORMATS[name].place(folder))
 
 
@@ -140,7 +144,8 @@ def with_duckdb(ref: pc.TableRef) -> pa.Table:
 def files_of_parquet(folder: Path) -> set[Path]:
     parts = [folder / "scored" / f"month={month}" for month in ("2014-01", "2014-02")]
     added = parts[1].glob(f"part-{'[0-9a-f]' * 32}.parquet")
-    return {*added, *(part / name for part in parts for name in ("_SUCCESS", "part-0.parquet"))}
+    written = ("_SUCCESS", "part-0.parquet", "part-1.parquet")
+    return {*added, *(part / name for part in parts for name in written)}
 
 
 def files_of_delta(folder: Path) -> set[Path]:

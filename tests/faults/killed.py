@@ -26,7 +26,7 @@ import deltalake.transaction  # noqa: F401  # once here, and not in every child
 import pyarrow.dataset
 import pyarrow.parquet  # noqa: F401
 
-from probclass_core import tables
+from probclass_core import scored_table, tables
 from probclass_core.tables import (
     cleaning,  # noqa: F401
     dataset,
@@ -111,6 +111,7 @@ if __name__ == "__main__":
         campaign.model(which)
     # A small partition passes through every stage of a large one.
     dataset.BATCH_ROWS = parquet_file._ROW_GROUP = 1_000
+    scored_table.PART_ROWS = campaign.PART_ROWS
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     for line in sys.stdin:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakes import SPEC, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
+from probclass_core import scored_table
 
 MONTHS = ("2014-01", "2014-02", "2014-03")
 
@@ -101,6 +103,33 @@ def with_columns(rows: Path, folder: Path, partition: dict[str, Any]) -> Path:
         table = table.append_column(name, pa.array([value] * table.num_rows))
     pq.write_to_dataset(table, folder / "deep", partition_cols=[*partition])
     return folder / "deep"
+
+
+def test_a_partition_in_parts_is_committed_by_one_manifest(
+    lake: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scored_table, "PART_ROWS", 20)
+    sink, partition = bucket.at("scored"), {"month": "2014-01"}
+    expected = pc.open_table(lake).plan(["id"], partition=partition)
+    ids = pa.Table.from_batches(expected.batches())["id"].to_pylist()
+    first: list[str] = []
+    with ThreadPoolExecutor(2) as executor:
+        for engine, seed in ((None, 50), (executor, 51)):
+            report = pc.score(model(seed), lake, sink, partition=partition, engine=engine)
+            assert (report.rows, report.skipped) == (47, 0)
+            assert read(sink)["id"].to_pylist() == ids, "in the order of the source"
+            files = bucket.keys("scored/month=2014-01")
+            assert len(files) == 2, "those of the other model are gone"
+            assert not set(files) & set(first)
+            first = files
+            assert pc.score(model(seed), lake, sink, partition=partition).skipped == 1
+    # The second part has no such rows.
+    few = {"partition": partition, "where": [("id", "<", 30)]}
+    for rows, skipped in ((30, 0), (30, 1)):
+        report = pc.score(model(), lake, sink, overwrite="append", **few)
+        assert (report.rows, report.skipped) == (rows, skipped)
+    assert sorted(read(sink)["id"].to_pylist()) == sorted([*ids, *range(30)])
+    assert pc.clean_table(sink, older_than=timedelta(0)) == []
 
 
 def test_what_another_made_of_a_partition_is_replaced_whole(lake: Path, bucket: Bucket) -> None:
