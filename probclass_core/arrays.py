@@ -26,11 +26,23 @@ BoolArray = NDArray[np.bool_]
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
-BATCH_ROWS = 65_536
-"""Rows handled at once: the unit of reading, of scoring and of memory."""
+BATCH_ROWS = 131_072
+"""Rows handled at once, at most: the unit of reading, of scoring, of memory; see `batch_rows`."""
+
+_BATCH_CELLS = 32 * BATCH_ROWS
 
 MISSING = -1
 """Code of a null in a column of category codes."""
+
+
+def batch_rows(columns: int) -> int:
+    """Rows handled at once of a table with so many columns: fewer of a wide one, a power of 2.
+
+    What a batch costs by itself, whatever its rows, is then little; and its memory is bounded, 32
+    MB of float64.
+    """
+    fit = max(_BATCH_CELLS // max(columns, 1), 1024)
+    return min(1 << fit.bit_length() - 1, BATCH_ROWS)
 
 
 def as_table(data: Any) -> pa.Table:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrays import BATCH_ROWS, FloatArray, as_table, check_columns, select
+from probclass_core.arrays import FloatArray, as_table, batch_rows, check_columns, select
 from probclass_core.bundle import FORMAT_VERSION, READER_VERSION, Bundle
 from probclass_core.calibration import Calibrator, calibrated, calibrator
 from probclass_core.decision import Decided, Decider, Decision, DecisionRule, predicted
@@ -319,10 +319,11 @@ class Model:
         table = as_table(data)
         check_columns(table.schema, self.spec.features)
         table = table.select(list(self.spec.features))
+        rows = batch_rows(table.num_columns)
         batches = [
-            batch.slice(start, BATCH_ROWS)
+            batch.slice(start, rows)
             for batch in table.to_batches()
-            for start in range(0, batch.num_rows, BATCH_ROWS)
+            for start in range(0, batch.num_rows, rows)
         ]
         if not batches:
             batches = [pa.RecordBatch.from_pylist([], schema=table.schema)]

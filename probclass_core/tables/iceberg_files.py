@@ -22,7 +22,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.transforms import IdentityTransform
 
-from probclass_core.arrays import BATCH_ROWS
+from probclass_core.arrays import batch_rows
 from probclass_core.errors import TableError
 from probclass_core.storage import Storage
 from probclass_core.tables.dataset import DatasetTable
@@ -203,7 +203,7 @@ class RestoredRows(RowGroups):
         at = _first_row(piece)
         for batch in piece.to_batches(
             columns=list(held),
-            batch_size=BATCH_ROWS,
+            batch_size=batch_rows(len(held)),
             batch_readahead=2,
             fragment_scan_options=self.scan,
             use_threads=False,

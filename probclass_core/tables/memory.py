@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from probclass_core.arrays import (
     BATCH_ROWS,
     as_table,
+    batch_rows,
     schema_without_views,
     without_views,
 )
@@ -20,7 +21,7 @@ from probclass_core.errors import TableError
 from probclass_core.tables.filters import Where
 from probclass_core.tables.table import Plan, asked_for
 
-_FRAGMENT_ROWS = 4 * BATCH_ROWS
+_FRAGMENT_ROWS = 2 * BATCH_ROWS
 
 
 class _InMemory:
@@ -84,9 +85,9 @@ class _Slice:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         # Chunks follow the history of a table; equal rows should give equal batches.
-        for start in range(0, self.table.num_rows, BATCH_ROWS):
-            rows = self.table.slice(start, BATCH_ROWS).combine_chunks()
-            yield from rows.to_batches()
+        step = batch_rows(self.table.num_columns)
+        for start in range(0, self.table.num_rows, step):
+            yield from self.table.slice(start, step).combine_chunks().to_batches()
 
 
 def _received(rows: bytes) -> _Slice:
@@ -130,5 +131,6 @@ class _Stream:
         for batch in map(without_views, self.reader):
             rows = batch if self.kept is None else batch.filter(self.kept)
             rows = rows.select(list(self.columns))
-            for start in range(0, rows.num_rows, BATCH_ROWS):
-                yield rows.slice(start, BATCH_ROWS)
+            step = batch_rows(rows.num_columns)
+            for start in range(0, rows.num_rows, step):
+                yield rows.slice(start, step)

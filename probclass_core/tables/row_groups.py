@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from probclass_core.arrays import BATCH_ROWS
+from probclass_core.arrays import batch_rows
 from probclass_core.errors import TableError
 from probclass_core.footer import Footer
 from probclass_core.retries import Patience
@@ -87,7 +87,7 @@ class RowGroups:
             schema=self.schema,
             columns=list(self.columns),
             filter=self.kept,
-            batch_size=BATCH_ROWS,
+            batch_size=batch_rows(len(self.columns)),
             batch_readahead=2,
             fragment_scan_options=self.scan,
             use_threads=False,

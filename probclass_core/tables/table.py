@@ -24,7 +24,7 @@ class Fragment(Protocol):
         ...
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Its rows, in order, in batches of at most `arrays.BATCH_ROWS`."""
+        """Its rows, in order, in batches of at most `arrays.batch_rows`."""
         ...
 
 

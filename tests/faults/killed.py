@@ -29,15 +29,15 @@ import pyarrow.parquet  # noqa: F401
 from probclass_core import scored_table, tables
 from probclass_core.tables import (
     cleaning,  # noqa: F401
-    dataset,
     delta_sink,  # noqa: F401
     iceberg_sink,  # noqa: F401
     parquet_file,
+    row_groups,
     staging,  # noqa: F401
 )
 
 READING = {"dataset", "delta", "filters", "formats", "iceberg", "iceberg_files", "memory", "pieces"}
-READ_ONLY = {"__init__", "cleaning", "table", *READING}
+READ_ONLY = {"__init__", "cleaning", "planned_file", "row_groups", "table", *READING}
 WRITING = {
     str(path) for path in Path(tables.__file__).parent.glob("*.py") if path.stem not in READ_ONLY
 }
@@ -110,7 +110,8 @@ if __name__ == "__main__":
     for which in campaign.ROWS:
         campaign.model(which)
     # A small partition passes through every stage of a large one.
-    dataset.BATCH_ROWS = parquet_file._ROW_GROUP = 1_000
+    parquet_file._ROW_GROUP = 1_000
+    row_groups.batch_rows = lambda columns: 1_000
     scored_table.PART_ROWS = campaign.PART_ROWS
     sys.stdout.write("ready\n")
     sys.stdout.flush()
