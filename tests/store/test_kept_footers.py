@@ -89,3 +89,36 @@ def test_a_file_that_is_not_as_its_known_footer_says_is_told_of(lake: Path) -> N
     with pytest.raises(pc.TableError, match=rf"{DAYS[0]}.* has changed while it was being read"):
         list(plan.fragments[0].read())
     assert sum(batch.num_rows for batch in plan.fragments[1].read()) == 60
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.large_string()),
+        pa.dictionary(pa.int32(), pa.string(), ordered=True),
+        pa.null(),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_text_of_any_type_is_read_alike_known_or_not(
+    tmp_path: Path, other: pa.DataType, swapped: bool
+) -> None:
+    values = ["p", None, "q"] if not pa.types.is_null(other) else [None] * 3
+    kinds = [other, pa.string()] if swapped else [pa.string(), other]
+    for day, kind in zip(DAYS[:2], kinds, strict=True):
+        text = pa.array(["p", None, "q"]) if kind != other else pa.array(values).cast(other)
+        write_day(tmp_path / "lake", day, pa.table({"text": text, "id": range(3)}))
+    table = knowing(open_table(tmp_path / "lake"), lambda file: None)
+    plan = table.plan(["text", "id"], coded=True)
+    footers = {part.footer.file: part.footer for part in plan.fragments}
+    again = knowing(open_table(tmp_path / "lake"), footers.get).plan(["text", "id"], coded=True)
+    assert again.schema == plan.schema
+    assert [part.digest for part in again.fragments] == [part.digest for part in plan.fragments]
+    for read in (plan, again):
+        rows = [row["text"] for batch in read.batches() for row in batch.to_pylist()]
+        assert rows == ([*values, "p", None, "q"] if swapped else ["p", None, "q", *values])
