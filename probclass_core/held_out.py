@@ -24,7 +24,7 @@ from probclass_core.pipeline import Progress, RowCounter, origin
 from probclass_core.posterior import Posterior
 from probclass_core.tables import open_table
 from probclass_core.tables.filters import Where
-from probclass_core.threads import ahead, ordered_map
+from probclass_core.threads import ordered_map
 
 Result = TypeVar("Result")
 
@@ -144,7 +144,7 @@ def _map(
     table = open_table(source)
     plan = table.plan(columns, partition=partition, where=where, coded=True)
     counter = RowCounter(progress, plan.rows)
-    parts = ordered_map(measure, counter.counted(ahead(plan.batches())), workers)
+    parts = ordered_map(measure, counter.counted(plan.batches()), workers)
     return parts, origin(table, plan, partition, where)
 
 

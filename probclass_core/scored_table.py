@@ -30,7 +30,6 @@ from probclass_core.tables.table import (
     Table,
     TypedPartition,
 )
-from probclass_core.threads import ahead
 
 Overwrite = Literal["partition", "append", "never"]
 """What becomes of rows that stand in the sink: replaced, added to, or a reason to refuse."""
@@ -256,7 +255,7 @@ class ScoredPartition:
 
         with self.stage() as staged:
             for plan, part in divided(self.plan, staged):
-                for batch in engine.map(scored, counted(ahead(plan.batches()))):
+                for batch in engine.map(scored, counted(plan.batches())):
                     part.write(batch)
                 part.hand_over()
             return committed(staged, before_commit)

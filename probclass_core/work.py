@@ -26,7 +26,6 @@ from probclass_core.spec import ModelSpec
 from probclass_core.statistics import Statistics, canonical_schema, summarize_batches
 from probclass_core.store.kept_statistics import KeptStatistics
 from probclass_core.tables.table import Fragment, Plan, Staged, StagedPart
-from probclass_core.threads import ahead
 
 OnRows = Callable[[int], None]
 """Told how many rows were done."""
@@ -110,7 +109,7 @@ class MeasureFragment:
 def measures(plan: Plan, evaluator: Evaluator, engine: Engine) -> Iterator[Measured]:
     """What each batch of a plan adds to an evaluation, in their order, whoever measures."""
     if engine.in_process:
-        return engine.map(evaluator.measure, ahead(plan.batches()))
+        return engine.map(evaluator.measure, plan.batches())
     measure = MeasureFragment(evaluator.model, evaluator.decider.rule)
     return chain.from_iterable(engine.map(measure, plan.fragments))
 

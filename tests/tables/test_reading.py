@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -306,3 +307,25 @@ def test_a_reader_can_be_read_once(tmp_path: Path) -> None:
     assert pc.fit(reader, SPEC).training["rows"] == 40
     with pytest.raises(pc.DataError, match="nothing to train on"):
         pc.fit(reader, SPEC)
+
+
+def test_a_cursor_that_is_bound_to_its_thread_is_read_in_that_thread(tmp_path: Path) -> None:
+    database = sqlite3.connect(":memory:")  # refuses any other thread than this
+    database.execute("CREATE TABLE rows (id INTEGER, air TEXT)")
+    rows = [(number, ("good", "bad")[number % 2]) for number in range(50)]
+    database.executemany("INSERT INTO rows VALUES (?, ?)", rows)
+    schema = pa.schema([("id", pa.int64()), ("air", pa.string())])
+
+    def reader() -> pa.RecordBatchReader:
+        found = database.execute("SELECT id, air FROM rows ORDER BY id")
+        batches = iter(lambda: found.fetchmany(20), [])
+        columns = (list(zip(*batch, strict=True)) for batch in batches)
+        return pa.RecordBatchReader.from_batches(
+            schema, (pa.record_batch([*map(pa.array, each)], schema=schema) for each in columns)
+        )
+
+    model = pc.fit(reader(), COUNT)
+    assert model.training["rows"] == 50
+    assert pc.evaluate(model, reader()).rows == 50
+    assert pc.score(model, reader(), tmp_path / "scored.parquet").rows == 50
+    database.close()
