@@ -8,13 +8,10 @@ does not depend on shards, and a shard that was lost, or a file that came since,
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from probclass_core.errors import SpecError
 from probclass_core.spec import ModelSpec
@@ -22,7 +19,7 @@ from probclass_core.statistics import summarize_batches
 from probclass_core.store.statistics_cache import CacheOption, StatisticsCache
 from probclass_core.tables import open_table
 from probclass_core.tables.filters import Where
-from probclass_core.tables.table import Plan, knowing
+from probclass_core.tables.table import Plan, knowing, shares
 
 _TEXT = re.compile(r"(\d+):(\d+)")
 
@@ -60,13 +57,7 @@ class Shard:
 
     def part_of(self, plan: Plan) -> Plan:
         """The plan of these fragments alone; of none, where the table has shrunk meanwhile."""
-        sizes = plan.sizes[self.first : self.stop]
-        return dataclasses.replace(
-            plan,
-            fragments=plan.fragments[self.first : self.stop],
-            rows=sum(sizes) if plan.sizes else None,
-            sizes=sizes,
-        )
+        return plan.between(self.first, self.stop)
 
 
 @dataclass(frozen=True)
@@ -147,13 +138,11 @@ def plan_shards(
 
 def _balanced(sizes: Sequence[int], most: int, min_rows: int) -> tuple[Shard, ...]:
     """Runs of the fragments that have a size, each run of about the same number of rows."""
-    positions = np.flatnonzero(sizes)
-    rows = np.asarray(sizes, dtype=np.int64)[positions]
-    if not len(rows):
+    total = sum(sizes)
+    if not total:
         return ()
-    total = int(rows.sum())
-    count = max(1, min(most, total // min_rows))
-    # A fragment goes to the shard that its middle row falls into.
-    of = (2 * np.cumsum(rows) - rows) * count // (2 * total)
-    runs = (positions[of == shard] for shard in range(count))
-    return tuple(Shard(int(run[0]), int(run[-1]) + 1) for run in runs if len(run))
+    runs: dict[int, list[int]] = {}
+    for position, shard in enumerate(shares(sizes, max(1, min(most, total // min_rows)))):
+        if sizes[position]:
+            runs.setdefault(shard, []).append(position)
+    return tuple(Shard(run[0], run[-1] + 1) for run in runs.values())

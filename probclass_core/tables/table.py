@@ -66,22 +66,33 @@ class Plan:
         """
         if most == 1:
             return [self]
-        total, before = sum(self.sizes), 0
-        numbers: list[list[int]] = [[] for _ in range(most)]
-        for number, rows in enumerate(self.sizes):
-            # A fragment goes to the part that its middle row falls into.
-            numbers[min(most - 1, (2 * before + rows) * most // (2 * total))].append(number)
-            before += rows
-        ranges = [slice(part[0], part[-1] + 1) for part in numbers if part]
-        return [
-            replace(
-                self,
-                fragments=self.fragments[part],
-                sizes=self.sizes[part],
-                rows=sum(self.sizes[part]),
-            )
-            for part in ranges
-        ]
+        runs: dict[int, list[int]] = {}
+        for number, part in enumerate(shares(self.sizes, most)):
+            runs.setdefault(part, []).append(number)
+        return [self.between(run[0], run[-1] + 1) for run in runs.values()]
+
+    def between(self, first: int, stop: int) -> Plan:
+        """The plan of consecutive fragments alone; of none, where it has no such ones."""
+        sizes = self.sizes[first:stop]
+        rows = sum(sizes) if self.sizes else None
+        return replace(self, fragments=self.fragments[first:stop], sizes=sizes, rows=rows)
+
+
+def shares(sizes: Sequence[int], count: int) -> list[int]:
+    """To which of so many parts of about as many rows each fragment goes.
+
+    It is the part that the middle row of the fragment falls into.
+
+    Args:
+        sizes: rows of the fragments, not all of them 0.
+        count: of the parts.
+    """
+    total, before = sum(sizes), 0
+    found = []
+    for rows in sizes:
+        found.append(min(count - 1, (2 * before + rows) * count // (2 * total)))
+        before += rows
+    return found
 
 
 @runtime_checkable

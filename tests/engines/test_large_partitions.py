@@ -230,8 +230,8 @@ def test_a_part_that_always_fails_is_named_and_nothing_is_committed(
     sink = place("scored")
     pc.score(model, whole, sink, columns=["id"])
     before = commits_and_files(sink)
-    source = CursedTable(whole, 3, tasks.fail, tmp_path / "flag")
-    with pytest.raises(pc.TableError, match="scored, part 2 of 3: failed 3 times"):
+    source = CursedTable(whole, FILES - 1, tasks.fail, tmp_path / "flag")
+    with pytest.raises(pc.TableError, match="scored, part 3 of 3: failed 3 times"):
         pc.score(model, source, sink, columns=["id"], where=[("id", ">=", 0)], engine=pool)
     assert commits_and_files(sink) == before
     assert pc.clean_table(sink, older_than=timedelta(0)) == [], "nothing is left"
