@@ -163,6 +163,11 @@ class Balls:
         self, distance: FloatArray, found: IntArray
     ) -> tuple[FloatArray | IntArray, FloatArray, BoolArray]:
         """Counts and radii from neighbours with weights and ties, and whether these are sure."""
+        if not self.alike:
+            # Sums of fractions must not depend on the order in which ties were found.
+            order = np.lexsort((found, distance), axis=1)
+            distance = np.take_along_axis(distance, order, axis=1)
+            found = np.take_along_axis(found, order, axis=1)
         finite = np.isfinite(distance)
         # Where there is no neighbour, the number is beyond the points.
         weights = np.where(finite, self.counts.take(found, mode="clip"), 0.0)

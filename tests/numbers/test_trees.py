@@ -16,11 +16,16 @@ FAR = (1e9, -1e150, 1e200, -1e300)
 """The squares of the last two are beyond float64."""
 
 
-def joint(points: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
+def joint(
+    points: np.ndarray, rows: np.ndarray, k: int, weights: np.ndarray | None = None
+) -> np.ndarray:
     names = [f"x{place}" for place in range(points.shape[1])]
-    labels = np.arange(len(points)) % 3
-    training = pa.table({**dict(zip(names, points.T.copy(), strict=True)), "c": labels})
-    model = pc.fit(training, pc.ModelSpec("c", [pc.Block("knn_density", names, k=k)]))
+    columns = {**dict(zip(names, points.T.copy(), strict=True)), "c": np.arange(len(points)) % 3}
+    weight = None if weights is None else "w"
+    if weights is not None:
+        columns["w"] = weights
+    spec = pc.ModelSpec("c", [pc.Block("knn_density", names, k=k)], weight=weight)
+    model = pc.fit(pa.table(columns), spec)
     return model.joint_log_likelihood(pa.table(dict(zip(names, rows.T.copy(), strict=True))))
 
 
@@ -30,11 +35,12 @@ def joint(points: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
     dimensions=st.integers(1, 8),
     k=st.sampled_from([1, 3, 10, 99, 100, 150]),
     grid=st.sampled_from([None, 0.5, 0.1]),
+    weighted=st.booleans(),
 )
-@example(seed=0, size=400, dimensions=2, k=10, grid=None)
-@example(seed=0, size=400, dimensions=2, k=10, grid=0.5)
+@example(seed=0, size=400, dimensions=2, k=10, grid=None, weighted=False)
+@example(seed=0, size=400, dimensions=2, k=10, grid=0.5, weighted=True)
 def test_with_pykdtree_and_without(
-    seed: int, size: int, dimensions: int, k: int, grid: float | None
+    seed: int, size: int, dimensions: int, k: int, grid: float | None, weighted: bool
 ) -> None:
     noise = np.random.default_rng(seed)
     points = noise.normal(size=(size, dimensions))
@@ -42,11 +48,12 @@ def test_with_pykdtree_and_without(
     rows = np.vstack([noise.normal(size=(50, dimensions)), points[:10], far])
     if grid is not None:  # so that there are ties, and points that stand for several rows
         points, rows = grid * (points / grid).round(), grid * (rows / grid).round()
-    with_it = joint(points, rows, min(k, size))
+    weights = noise.uniform(1.0, 2.0, size) if weighted else None
+    with_it = joint(points, rows, min(k, size), weights)
     assert "pykdtree.kdtree" in sys.modules
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "pykdtree.kdtree", None)
-        without = joint(points, rows, min(k, size))
+        without = joint(points, rows, min(k, size), weights)
     np.testing.assert_array_equal(with_it, without)
 
 
