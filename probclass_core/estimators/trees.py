@@ -1,7 +1,8 @@
 """Nearest neighbours in few dimensions: by a k-d tree, exactly.
 
 Rows are best looked up along a curve that fills space (Morton's: the bits of the coordinates, taken
-in turns), so that each finds in the processor's cache what the row before it went through.
+in turns), so that each finds in the processor's cache what the row before it went through; the more
+so if the points lie in memory along the curve, too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,28 @@ _SAME_ARITHMETIC = 7
 distances are the same to the last bit."""
 
 
+class Curve:
+    """A curve through the space around points, ``(m, d)`` and finite."""
+
+    def __init__(self, points: FloatArray) -> None:
+        sample = points[:: -(-len(points) // _SAMPLE)]
+        self._low, high = np.quantile(sample, [0.02, 0.98], axis=0)
+        self._spread = np.where(high > self._low, high - self._low, 1.0)
+        self._bits = max(1, min(8, _KEY_BITS // points.shape[1]))
+
+    def order(self, rows: FloatArray) -> IntArray:
+        """The order of rows ``(n, d)`` along it: ``(n,)``."""
+        cells = 2**self._bits
+        with np.errstate(over="ignore"):
+            along = cells * ((rows - self._low) / self._spread)
+        cell_of = np.clip(along, 0.0, cells - 1).T.astype(np.uint16)
+        place = np.zeros(len(rows), dtype=np.uint16)
+        for bit in range(self._bits - 1, -1, -1):
+            for cell in cell_of:
+                place = (place << 1) | ((cell >> bit) & 1)
+        return np.argsort(place, kind="stable")
+
+
 class NearestByTree:
     """Points made ready to be searched in a Minkowski norm.
 
@@ -44,22 +67,6 @@ class NearestByTree:
         self._quick = None
         if norm == 2.0 and points.shape[1] <= _SAME_ARITHMETIC:
             self._quick = _quick_tree(points)
-        sample = points[:: -(-len(points) // _SAMPLE)]
-        self._low, high = np.quantile(sample, [0.02, 0.98], axis=0)
-        self._spread = np.where(high > self._low, high - self._low, 1.0)
-        self._bits = max(1, min(8, _KEY_BITS // points.shape[1]))
-
-    def order(self, rows: FloatArray) -> IntArray:
-        """The order in which rows are best looked up: ``(n,)``."""
-        cells = 2**self._bits
-        with np.errstate(over="ignore"):
-            along = cells * ((rows - self._low) / self._spread)
-        cell_of = np.clip(along, 0.0, cells - 1).T.astype(np.uint16)
-        place = np.zeros(len(rows), dtype=np.uint16)
-        for bit in range(self._bits - 1, -1, -1):
-            for cell in cell_of:
-                place = (place << 1) | ((cell >> bit) & 1)
-        return np.argsort(place, kind="stable")
 
     def query(self, rows: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
         """The nearest points of each row, nearest first; see `NearestByProducts.query`."""
