@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import probclass_core as pc
+from probclass_core.estimators import balls
 
 FAR = (1e9, -1e150, 1e200, -1e300)
 """The squares of the last two are beyond float64."""
@@ -63,3 +64,11 @@ def test_rows_are_answered_in_their_own_order_however_many_they_are() -> None:
     one_by_one = np.vstack([joint(points, row[None, :], 5) for row in rows[:: len(rows) // 20]])
     together = joint(points, rows, 5)[:: len(rows) // 20]
     np.testing.assert_array_equal(together, one_by_one)
+
+
+def test_many_points_stay_where_they_lie_and_few_need_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = np.random.default_rng(0)
+    points, rows = noise.normal(size=(2_000, 3)).round(1), noise.normal(size=(500, 3)).round(1)
+    ordered = joint(points, rows, 5)
+    monkeypatch.setattr(balls, "_WORTH_A_COPY", 0)
+    np.testing.assert_array_equal(joint(points, rows, 5), ordered)
