@@ -8,7 +8,7 @@ error that names its column, a category is text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,23 +26,35 @@ BoolArray = NDArray[np.bool_]
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
-BATCH_ROWS = 131_072
+BATCH_ROWS = 262_144
 """Rows handled at once, at most: the unit of reading, of scoring, of memory; see `batch_rows`."""
 
-_BATCH_CELLS = 32 * BATCH_ROWS
+_BATCH_CELLS = 16 * BATCH_ROWS
 
 MISSING = -1
 """Code of a null in a column of category codes."""
 
 
 def batch_rows(columns: int) -> int:
-    """Rows handled at once of a table with so many columns: fewer of a wide one, a power of 2.
+    """Rows handled at once of so many columns, or classes: fewer where they are many; a power of 2.
 
-    What a batch costs by itself, whatever its rows, is then little; and its memory is bounded, 32
-    MB of float64.
+    A batch then holds no more than 32 MB of float64, and what it costs beside its rows is little.
     """
     fit = max(_BATCH_CELLS // max(columns, 1), 1024)
     return min(1 << fit.bit_length() - 1, BATCH_ROWS)
+
+
+def read_rows(schema: pa.Schema) -> int:
+    """`batch_rows` of columns with these types; codes of a dictionary take half the room."""
+    coded = sum(pa.types.is_dictionary(column.type) for column in schema)
+    return batch_rows(len(schema) - coded // 2)
+
+
+def in_slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at most so many."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
 
 def as_table(data: Any) -> pa.Table:

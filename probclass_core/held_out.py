@@ -60,7 +60,7 @@ def with_density_quantiles(
         return model.posterior(batch).log_density, _weights(model, batch)
 
     columns = (*model.spec.features, *_weight_columns(model))
-    parts, read = _map(measure, source, columns, partition, where, workers, progress)
+    parts, read = _map(model, measure, source, columns, partition, where, workers, progress)
     found, rows = LogDensities(), 0
     for log_density, weights in parts:
         found.add(log_density, weights)
@@ -116,7 +116,7 @@ def calibrate(
         return HeldOut(posterior, truth[known], _weights(raw, batch)[known])
 
     columns = (raw.spec.label, *raw.spec.features, *_weight_columns(raw))
-    found, read = _map(measure, source, columns, partition, where, workers, progress)
+    found, read = _map(model, measure, source, columns, partition, where, workers, progress)
     parts = list(found)
     rows = sum(len(part.truth) for part in parts)
     if not any((part.weights > 0.0).any() for part in parts):
@@ -132,6 +132,7 @@ def calibrate(
 
 
 def _map(
+    model: Model,
     measure: Callable[[pa.RecordBatch], Result],
     source: Any,
     columns: Sequence[str],
@@ -144,7 +145,7 @@ def _map(
     table = open_table(source)
     plan = table.plan(columns, partition=partition, where=where, coded=True)
     counter = RowCounter(progress, plan.rows)
-    parts = ordered_map(measure, counter.counted(plan.batches()), workers)
+    parts = ordered_map(measure, counter.counted(plan.batches(model.batch_rows)), workers)
     return parts, origin(table, plan, partition, where)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrays import FloatArray, as_table, batch_rows, check_columns, select
+from probclass_core.arrays import FloatArray, as_table, batch_rows, check_columns, in_slices, select
 from probclass_core.bundle import FORMAT_VERSION, READER_VERSION, Bundle
 from probclass_core.calibration import Calibrator, calibrated, calibrator
 from probclass_core.decision import Decided, Decider, Decision, DecisionRule, predicted
@@ -66,6 +66,11 @@ class Model:
     def class_names(self) -> list[str]:
         """The classes as text, in class order."""
         return [category_text(value) for value in self.classes.to_pylist()]
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows to score at once, so that their posteriors fit in memory with ease."""
+        return batch_rows(len(self.classes))
 
     @cached_property
     def log_prior(self) -> FloatArray:
@@ -319,15 +324,9 @@ class Model:
         table = as_table(data)
         check_columns(table.schema, self.spec.features)
         table = table.select(list(self.spec.features))
-        rows = batch_rows(table.num_columns)
-        batches = [
-            batch.slice(start, rows)
-            for batch in table.to_batches()
-            for start in range(0, batch.num_rows, rows)
-        ]
-        if not batches:
-            batches = [pa.RecordBatch.from_pylist([], schema=table.schema)]
-        return np.concatenate([compute(batch) for batch in batches])
+        rows = min(self.batch_rows, batch_rows(table.num_columns))
+        parts = [compute(batch) for batch in in_slices(table.to_batches(), rows)]
+        return np.concatenate(parts or [compute(pa.RecordBatch.from_pylist([], table.schema))])
 
 
 def finalize(statistics: Statistics, *, early: bool = False) -> Model:

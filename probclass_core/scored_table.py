@@ -255,7 +255,8 @@ class ScoredPartition:
 
         with self.stage() as staged:
             for plan, part in divided(self.plan, staged):
-                for batch in engine.map(scored, counted(plan.batches())):
+                batches = counted(plan.batches(self.scorer.model.batch_rows))
+                for batch in engine.map(scored, batches):
                     part.write(batch)
                 part.hand_over()
             return committed(staged, before_commit)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from probclass_core.arrays import in_slices
 from probclass_core.decision import Decision
 from probclass_core.engine import Engine
 from probclass_core.evaluation import Evaluator, Measured
@@ -103,13 +104,14 @@ class MeasureFragment:
         return Evaluator(self.model, self.decision)
 
     def __call__(self, fragment: Fragment) -> list[Measured]:
-        return [self._evaluator.measure(batch) for batch in fragment.read()]
+        batches = in_slices(fragment.read(), self.model.batch_rows)
+        return [self._evaluator.measure(batch) for batch in batches]
 
 
 def measures(plan: Plan, evaluator: Evaluator, engine: Engine) -> Iterator[Measured]:
     """What each batch of a plan adds to an evaluation, in their order, whoever measures."""
     if engine.in_process:
-        return engine.map(evaluator.measure, plan.batches())
+        return engine.map(evaluator.measure, plan.batches(evaluator.model.batch_rows))
     measure = MeasureFragment(evaluator.model, evaluator.decider.rule)
     return chain.from_iterable(engine.map(measure, plan.fragments))
 
@@ -145,7 +147,7 @@ class WriteScored:
     def __call__(self, part: PartToScore) -> Any:
         scorer = Scorer(self.model, part.plan.schema, *part.scorer)
         with closing(part.target):
-            for batch in part.plan.batches():
+            for batch in part.plan.batches(self.model.batch_rows):
                 part.target.write(scorer.score(inside(batch, part.partition)))
             return part.target.hand_over()
 

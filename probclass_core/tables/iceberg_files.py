@@ -22,7 +22,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.transforms import IdentityTransform
 
-from probclass_core.arrays import batch_rows
+from probclass_core.arrays import read_rows
 from probclass_core.errors import TableError
 from probclass_core.storage import Storage
 from probclass_core.tables.dataset import DatasetTable
@@ -201,16 +201,17 @@ class RestoredRows(RowGroups):
         self, piece: ds.Fragment, needed: Sequence[str], held: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         at = _first_row(piece)
+        wanted = pa.schema([self.schema.field(name) for name in needed])
         for batch in piece.to_batches(
             columns=list(held),
-            batch_size=batch_rows(len(held)),
+            batch_size=read_rows(wanted),
             batch_readahead=2,
             fragment_scan_options=self.scan,
             use_threads=False,
         ):
             rows = pa.table(
                 [self._column(batch, name) for name in needed],
-                schema=pa.schema([self.schema.field(name) for name in needed]),
+                schema=wanted,
             )
             if len(self.lost):
                 positions = pa.array(range(at, at + batch.num_rows), pa.int64())

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from probclass_core.arrays import (
     BATCH_ROWS,
     as_table,
-    batch_rows,
+    in_slices,
+    read_rows,
     schema_without_views,
     without_views,
 )
@@ -21,7 +22,7 @@ from probclass_core.errors import TableError
 from probclass_core.tables.filters import Where
 from probclass_core.tables.table import Plan, asked_for
 
-_FRAGMENT_ROWS = 2 * BATCH_ROWS
+_FRAGMENT_ROWS = BATCH_ROWS
 
 
 class _InMemory:
@@ -85,7 +86,7 @@ class _Slice:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         # Chunks follow the history of a table; equal rows should give equal batches.
-        step = batch_rows(self.table.num_columns)
+        step = read_rows(self.table.schema)
         for start in range(0, self.table.num_rows, step):
             yield from self.table.slice(start, step).combine_chunks().to_batches()
 
@@ -131,6 +132,4 @@ class _Stream:
         for batch in map(without_views, self.reader):
             rows = batch if self.kept is None else batch.filter(self.kept)
             rows = rows.select(list(self.columns))
-            step = batch_rows(rows.num_columns)
-            for start in range(0, rows.num_rows, step):
-                yield rows.slice(start, step)
+            yield from in_slices([rows], read_rows(rows.schema))

@@ -22,7 +22,7 @@ from probclass_core.storage import one_line
 COMMIT_KEY = "probclass.commit"
 """What a commit record is called, in footers and in logs."""
 
-_ROW_GROUP = 2 * BATCH_ROWS
+_ROW_GROUP = BATCH_ROWS
 
 
 @contextmanager

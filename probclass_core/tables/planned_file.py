@@ -12,7 +12,7 @@ from probclass_core.arrays import BATCH_ROWS
 from probclass_core.footer import Footer
 from probclass_core.tables.digests import file_digest
 
-_FRAGMENT_ROWS = 2 * BATCH_ROWS
+_FRAGMENT_ROWS = BATCH_ROWS
 """Row groups of one file are read together up to this many rows."""
 
 

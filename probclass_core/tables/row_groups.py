@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from probclass_core.arrays import batch_rows
+from probclass_core.arrays import read_rows
 from probclass_core.errors import TableError
 from probclass_core.footer import Footer
 from probclass_core.retries import Patience
@@ -83,11 +83,12 @@ class RowGroups:
             raise TableError(f"{self.place} has changed while it was being read; run it again.")
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
+        wanted = pa.schema([self.schema.field(name) for name in self.columns])
         batches: Iterator[pa.RecordBatch] = self.piece.to_batches(
             schema=self.schema,
-            columns=list(self.columns),
+            columns=wanted.names,
             filter=self.kept,
-            batch_size=batch_rows(len(self.columns)),
+            batch_size=read_rows(wanted),
             batch_readahead=2,
             fragment_scan_options=self.scan,
             use_threads=False,

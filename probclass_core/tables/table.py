@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrays import check_columns
+from probclass_core.arrays import BATCH_ROWS, check_columns, in_slices
 from probclass_core.footer import KnownFooters
 from probclass_core.tables.filters import Where, expression
 from probclass_core.threads import ahead
@@ -26,7 +26,7 @@ class Fragment(Protocol):
         ...
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Its rows, in order, in batches of at most `arrays.batch_rows`."""
+        """Its rows, in order, in batches of at most `arrays.read_rows`."""
         ...
 
 
@@ -50,13 +50,16 @@ class Plan:
     version: int | None = None
     sizes: Sequence[int] = ()
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """All rows, fragment by fragment; files are read a little ahead, in a thread of their own.
+
+        Args:
+            rows: of a batch, at most.
 
         What has no snapshot may be bound to the thread it comes from, as a cursor of a database is.
         """
         batches = chain.from_iterable(fragment.read() for fragment in self.fragments)
-        return batches if self.snapshot is None else ahead(batches)
+        return in_slices(batches if self.snapshot is None else ahead(batches), rows)
 
     def parts(self, most: int) -> list[Plan]:
         """Plans of consecutive fragments, of about as many rows each, that make up this one.

@@ -329,3 +329,25 @@ def test_a_cursor_that_is_bound_to_its_thread_is_read_in_that_thread(tmp_path: P
     assert pc.evaluate(model, reader()).rows == 50
     assert pc.score(model, reader(), tmp_path / "scored.parquet").rows == 50
     database.close()
+
+
+@pytest.mark.parametrize("columns", [1, 20, 500])
+def test_a_batch_is_no_larger_than_32_mb_of_numbers(tmp_path: Path, columns: int) -> None:
+    size = 1_200_000 // columns
+    values = np.arange(size, dtype=float)
+    path = write_rows(tmp_path / "wide", pa.table({f"x{j}": values for j in range(columns)}))
+    for source in (path, ds.dataset(path).to_table()):
+        batches = list(pc.open_table(source).plan().batches())
+        assert sum(batch.num_rows for batch in batches) == size
+        assert max(batch.nbytes for batch in batches) <= 2**25
+
+
+def test_posteriors_of_many_classes_are_made_of_few_rows_at_a_time() -> None:
+    size, classes = 6_000, 1_500
+    table = pa.table({"c": [f"{row % classes}" for row in range(size)], "x": np.arange(size) % 7.0})
+    fitted = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))
+    plan = pc.open_table(table).plan(["x"])
+    sizes = [batch.num_rows for batch in plan.batches(fitted.batch_rows)]
+    assert sum(sizes) == size
+    assert max(sizes) * classes * 8 <= 2**25
+    assert len(fitted.predict(table)) == size
