@@ -78,6 +78,15 @@ def arrange(folder: Path, name: str) -> None:
     pc.score(model("old"), folder / "old", FORMATS[name].place(folder))
 
 
+def one_file_of_new(folder: Path, table: pa.Table) -> Path:
+    """The rows of February of ``new`` from now on, in one file."""
+    month = folder / "new" / "month=2014-02"
+    for path in month.iterdir():
+        path.unlink()
+    pq.write_table(table, month / "rows.parquet")
+    return month / "rows.parquet"
+
+
 def score(folder: Path, name: str, which: str) -> pc.ScoreReport:
     """Replace the partition by what this model makes of its lake, or add to it."""
     place, how = FORMATS[name].place(folder), "append" if which == "more" else "partition"

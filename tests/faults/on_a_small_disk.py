@@ -10,8 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as pq
-from campaign import FORMATS, ROWS, arrange, rows_of, score
+from campaign import FORMATS, ROWS, arrange, one_file_of_new, rows_of, score
 
 import probclass_core as pc
 
@@ -32,8 +31,7 @@ def main(folder: Path, name: str) -> None:
     command = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=755", "tmpfs", str(folder)]
     subprocess.run(command, check=True)
     arrange(folder, name)
-    month = folder / "new" / "month=2014-02" / "rows.parquet"
-    pq.write_table(rows_of(2, 50_000), month)
+    one_file_of_new(folder, rows_of(2, 50_000))
     fill(folder / "old" / "ballast", LEFT)
     try:
         score(folder, name, "new")
@@ -41,7 +39,7 @@ def main(folder: Path, name: str) -> None:
         sys.stdout.write(f"{error}\n")
     (folder / "old" / "ballast").unlink()
     assert FORMATS[name].states(folder) == {"old"}
-    pq.write_table(rows_of(2, ROWS["new"]), month)
+    one_file_of_new(folder, rows_of(2, ROWS["new"]))
     assert score(folder, name, "new").skipped == 0
     assert FORMATS[name].states(folder) == {"new"}
     assert not FORMATS[name].strangers(folder)

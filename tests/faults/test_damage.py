@@ -6,6 +6,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from campaign import FORMATS, MONTH, ROWS, arrange, model, rows_of, score
+from campaign import FORMATS, MONTH, ROWS, arrange, model, one_file_of_new, rows_of, score
 
 import probclass_core as pc
 
@@ -116,11 +117,11 @@ def test_a_full_disk(tmp_path: Path, name: str) -> None:
 
 
 def test_a_limit_on_files(folder: Path, name: str) -> None:
-    pq.write_table(rows_of(2, BIG), folder / "new" / "month=2014-02" / "rows.parquet")
+    one_file_of_new(folder, rows_of(2, BIG))
     with short_files(300_000):
         line = refused(folder, name)
     assert re.search(r"cannot write .*(File too large|EFBIG).*what stood there is unchanged", line)
-    pq.write_table(rows_of(2, ROWS["new"]), folder / "new" / "month=2014-02" / "rows.parquet")
+    one_file_of_new(folder, rows_of(2, ROWS["new"]))
     assert score(folder, name, "new").skipped == 0
     assert FORMATS[name].states(folder) == {"new"}
     assert not FORMATS[name].strangers(folder)
@@ -170,8 +171,10 @@ def test_a_damaged_footer(folder: Path, name: str, damage: Callable[[bytes], byt
 
 
 def test_a_source_file_that_goes_while_it_is_scored(folder: Path, name: str) -> None:
-    lost = folder / "new" / "month=2014-02" / "second.parquet"
-    lost.with_name("rows.parquet").rename(lost.with_name("first.parquet"))
+    first = one_file_of_new(folder, rows_of(2, ROWS["new"]))
+    for number in range(1, 7):  # files are opened a few batches ahead
+        shutil.copy(first, first.with_name(f"rows-{number}.parquet"))
+    lost = first.with_name("second.parquet")
     pq.write_table(rows_of(3, BIG), lost)
 
     def lose(done: int, total: int | None) -> None:
@@ -186,7 +189,7 @@ def test_a_source_file_that_goes_while_it_is_scored(folder: Path, name: str) -> 
 
 
 def test_a_damaged_source_leaves_the_scored_table_alone(folder: Path, name: str) -> None:
-    source = folder / "new" / "month=2014-02" / "rows.parquet"
+    source = one_file_of_new(folder, rows_of(2, ROWS["new"]))
     source.write_bytes(damaged_footer(source.read_bytes()))
     assert re.search(r"cannot read .*rows\.parquet", refused(folder, name))
 
