@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 import probclass_core
-from benchmarks.case import OURS, Case, Outcome
+from benchmarks.case import OURS, Bar, Case, Outcome
 from benchmarks.cases.train_gaussian import asked_of_duckdb
 from benchmarks.lake import CLASSES, LABEL, VALUES, Lake, categories
 
@@ -27,6 +27,7 @@ train_categorical: Case[Lake] = Case(
     rows=4_000_000,
     prepare=categories,
     reference="DuckDB SQL",
+    bars=(Bar(1.5, SCAN), Bar(1.0, "Polars SQL")),
     tolerance=0.0,
 )
 CASES = (train_categorical,)

@@ -26,7 +26,12 @@ train_diagonal: Case[Lake] = Case(
     rows=4_000_000,
     prepare=numbers,
     reference="DuckDB SQL",
-    bars=(Bar(2.0, SCAN),),
+    bars=(
+        Bar(1.25, SCAN),
+        Bar(1.0, "DuckDB SQL"),
+        Bar(1.0, "Polars SQL"),
+        Bar(1 / 8, "scikit-learn, streaming"),
+    ),
 )
 train_full: Case[Lake] = Case(
     name="train_gaussian_full",
@@ -34,6 +39,7 @@ train_full: Case[Lake] = Case(
     rows=4_000_000,
     prepare=numbers,
     reference="DuckDB SQL",
+    bars=(Bar(2.0, SCAN), Bar(1 / 10, "DuckDB SQL")),
 )
 CASES = (train_diagonal, train_full)
 
