@@ -282,7 +282,9 @@ def test_a_worker_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_without_pyspark_its_engine_says_so(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "probclass_core.engines.spark", raising=False)
+    for name in list(sys.modules):
+        if name.startswith(("probclass_core.engines.spark", "pyspark.")):
+            monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(pc.NotSupportedError, match=r"pip install 'probclass\[spark\]'"):
         pc.fit(lake, SPEC, engine="spark")

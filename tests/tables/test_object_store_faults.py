@@ -96,12 +96,12 @@ def test_no_row_is_read_twice_where_a_file_fails_half_way(
     tmp_path: Path, bucket: Bucket, proxy: Proxy, through: Through
 ) -> None:
     # Four row groups, fetched by more than one request, of which a later one fails.
-    size = 2 * BATCH_ROWS
+    size = BATCH_ROWS
     noise = np.random.default_rng(0)
     columns = {f"x{number}": noise.normal(size=size) for number in range(20)}
     (tmp_path / "rows").mkdir()
     rows = pa.table({"id": np.arange(size), **columns})
-    pq.write_table(rows, tmp_path / "rows" / "0.parquet", row_group_size=BATCH_ROWS // 2)
+    pq.write_table(rows, tmp_path / "rows" / "0.parquet", row_group_size=BATCH_ROWS // 4)
     bucket.copy_from(tmp_path / "rows", "rows")
     plan = pc.open_table(through("rows")).plan()
     [fragment] = plan.fragments
