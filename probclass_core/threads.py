@@ -62,14 +62,14 @@ def ordered_map(
             pool.shutdown(wait=True)
 
 
-def ahead(items: Iterable[Item], count: int = 2) -> Iterator[Item]:
-    """The items in order, drawn in a thread of their own, up to so many before they are used."""
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The items in order, drawn in a thread of their own: the next one while one is used."""
     source, end = iter(items), object()
     pool = ThreadPoolExecutor(1, thread_name_prefix="probclass-read")
-    drawn = deque(pool.submit(next, source, end) for _ in range(count))
+    following = pool.submit(next, source, end)
     try:
-        while (item := drawn.popleft().result()) is not end:
-            drawn.append(pool.submit(next, source, end))
+        while (item := following.result()) is not end:
+            following = pool.submit(next, source, end)
             yield cast(Item, item)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
