@@ -38,6 +38,9 @@ from probclass_core.tables.table import Plan, asked_for
 
 _FOOTERS_AT_ONCE = 16
 
+_FOOTERS_HELD = 64
+"""Files of a plan up to which their footers stay with them."""
+
 _CODED = pa.dictionary(pa.int32(), pa.string())
 """Text as Parquet's own dictionaries give it."""
 
@@ -129,7 +132,17 @@ class DatasetTable:
                 for piece, numbers, rows in file.parts():
                     digest = digests.of(identity, keys, numbers)
                     of = RowGroups(
-                        piece, numbers, rows, whole, columns, kept, place, scan, digest, footer
+                        piece,
+                        numbers,
+                        rows,
+                        whole,
+                        columns,
+                        kept,
+                        place,
+                        scan,
+                        digest,
+                        footer,
+                        file.unread,
                     )
                     fragments.append(self._fragment(of, file))
                     sizes.append(rows)
@@ -173,6 +186,8 @@ class DatasetTable:
         Returns:
             The files, and those columns that are text in all of them.
         """
+        # A footer takes some 3 kB for each column; from a local disk it is soon read again.
+        unread = not self._remote and len(pieces) > _FOOTERS_HELD
         states = [self._state(piece) for piece in pieces]
         footers = [self._footer_of(state) for state in states]
 
@@ -180,18 +195,20 @@ class DatasetTable:
             coded = with_dictionaries(pieces, names) if names else pieces
             each = list(zip(coded, states, footers, strict=True))
             self._look_into([piece for piece, _, footer in each if footer is None])
-            return [self._file(*one) for one in each]
+            return [self._file(*one, unread=unread) for one in each]
 
         files = read_with(texts)
         held = [schema for schema, _ in groupby(file.schema for file in files)]
         text = [name for name in texts if all(_coded_in(schema, name) for schema in held)]
         return (files if text == texts else read_with(text)), text
 
-    def _file(self, piece: ds.Fragment, state: str, footer: Footer | None) -> PlannedFile:
+    def _file(
+        self, piece: ds.Fragment, state: str, footer: Footer | None, *, unread: bool
+    ) -> PlannedFile:
         if footer is not None:
             return PlannedFile.remembered(piece, state, footer)
         with readable(self.name_of(piece)):
-            return PlannedFile.opened(piece, state)
+            return PlannedFile.opened(piece, state, unread=unread)
 
     def _footer_of(self, state: str) -> Footer | None:
         """The footer of a file in that state, if it is known."""

@@ -45,9 +45,11 @@ def by_partition(
     return found
 
 
-def copy_of(piece: ds.Fragment) -> ds.Fragment:
-    """The same whole file, nothing of which was read yet."""
-    return piece.format.make_fragment(piece.path, piece.filesystem, piece.partition_expression)
+def copy_of(piece: ds.Fragment, row_groups: Sequence[int] | None = None) -> ds.Fragment:
+    """The same file, or some row groups of it, nothing of which was read yet."""
+    return piece.format.make_fragment(
+        piece.path, piece.filesystem, piece.partition_expression, row_groups=row_groups
+    )
 
 
 def with_dictionaries(pieces: Sequence[ds.Fragment], names: Sequence[str]) -> list[ds.Fragment]:

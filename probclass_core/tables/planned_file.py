@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 from probclass_core.arrays import BATCH_ROWS
 from probclass_core.footer import Footer
 from probclass_core.tables.digests import file_digest
+from probclass_core.tables.pieces import copy_of, with_dictionaries
 
 _FRAGMENT_ROWS = BATCH_ROWS
 """Row groups of one file are read together up to this many rows."""
@@ -21,10 +22,11 @@ class PlannedFile:
     """A file that a plan reads.
 
     Attributes:
-        piece: the file; unread, where its footer was known.
+        piece: the file.
         state: tells one state of the file from another.
         schema: of its columns, as it stores them.
         groups: number and rows of each row group; none of what is no Parquet file.
+        unread: whether the piece is without the footer, for it was known or is let go of.
         known: its footer, where that was known.
     """
 
@@ -32,22 +34,34 @@ class PlannedFile:
     state: str
     schema: pa.Schema
     groups: tuple[tuple[int, int], ...]
+    unread: bool = False
     known: Footer | None = None
 
     @classmethod
-    def opened(cls, piece: ds.Fragment, state: str) -> PlannedFile:
-        """A file whose footer is read here."""
+    def opened(cls, piece: ds.Fragment, state: str, *, unread: bool) -> PlannedFile:
+        """A file whose footer is read here.
+
+        Args:
+            piece: the file.
+            state: of it.
+            unread: whether the footer is to be let go of, and read again with the rows.
+        """
         if not isinstance(piece, ds.ParquetFileFragment):
             return cls(piece, state, piece.physical_schema, ())
-        # Not the schema of the piece, which has dictionaries where they were asked for.
-        schema = piece.metadata.schema.to_arrow_schema()
-        groups = tuple((group.id, group.num_rows) for group in piece.row_groups)
-        return cls(piece, state, schema, groups)
+        looked_into = with_dictionaries([piece], ())[0] if unread else piece
+        schema = looked_into.physical_schema
+        if looked_into.format.read_options.dictionary_columns:
+            # The file's own, without those dictionaries. It and the footer hold one another until
+            # garbage is collected, which of many files would add up.
+            schema = looked_into.metadata.schema.to_arrow_schema()
+        groups = tuple((group.id, group.num_rows) for group in looked_into.row_groups)
+        return cls(piece, state, schema, groups, unread)
 
     @classmethod
     def remembered(cls, piece: ds.Fragment, state: str, footer: Footer) -> PlannedFile:
         """A file whose footer is known."""
-        return cls(piece, state, footer.schema, tuple(enumerate(footer.rows)), footer)
+        groups = tuple(enumerate(footer.rows))
+        return cls(piece, state, footer.schema, groups, unread=True, known=footer)
 
     def footer(self, place: str) -> Footer:
         """What is worth keeping of its footer, given the place of the table."""
@@ -73,10 +87,7 @@ class PlannedFile:
             yield self._part(together), tuple(together), held
 
     def _part(self, numbers: list[int]) -> ds.Fragment:
-        piece = self.piece
-        if self.known is None:
-            return piece.subset(row_group_ids=numbers)
+        if not self.unread:
+            return self.piece.subset(row_group_ids=numbers)
         # A subset would be taken of a footer, which would be read.
-        return piece.format.make_fragment(
-            piece.path, piece.filesystem, piece.partition_expression, row_groups=numbers
-        )
+        return copy_of(self.piece, numbers)

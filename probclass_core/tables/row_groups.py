@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ from probclass_core.errors import TableError
 from probclass_core.footer import Footer
 from probclass_core.retries import Patience
 from probclass_core.storage import one_line
+from probclass_core.tables.pieces import copy_of
 
 # Fetching ahead pays on a network; from a local disk it doubles the time. A buffered stream is read
 # page by page, while it is in the processor's cache, and no column of a row group is held whole.
@@ -39,6 +40,7 @@ class RowGroups:
         scan: how it is read.
         digest: see `tables.table.Fragment`.
         footer: of the file, where it is worth keeping with what is made of these rows.
+        forgets: whether what Arrow learns of the file goes with the reading: of many it adds up.
     """
 
     piece: ds.Fragment
@@ -51,6 +53,7 @@ class RowGroups:
     scan: ds.ParquetFragmentScanOptions
     digest: str | None
     footer: Footer | None
+    forgets: bool
 
     def __str__(self) -> str:
         numbers = self.numbers
@@ -58,6 +61,9 @@ class RowGroups:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Where a store fails half-way it is asked again; what was given is not given twice."""
+        if self.forgets:
+            yield from replace(self, piece=copy_of(self.piece, self.numbers), forgets=False).read()
+            return
         patience = Patience()
         given = 0
         with readable(self.place):
