@@ -25,19 +25,6 @@ from probclass_core.tables import open_table
 from probclass_core.tables.table import knowing
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    """One file a day."""
-    for seed, day in enumerate(DAYS):
-        write_day(tmp_path / "lake", day, rows_of(seed))
-    return tmp_path / "lake"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "models"
-
-
 def test_kept_files_are_not_opened(lake: Path, store: Path) -> None:
     """Not even their footers are read: what opens the table looks at the first file and the last.
 

@@ -28,19 +28,6 @@ import probclass_core as pc
 FIT = Path(__file__).parent / "cached_fit.py"
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    """One file a day."""
-    for seed, day in enumerate(DAYS):
-        write_day(tmp_path / "lake", day, rows_of(seed))
-    return tmp_path / "lake"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "models"
-
-
 @pytest.mark.parametrize("damage", ["cut", "emptied", "flipped", "index", "other", "text"])
 def test_what_is_damaged_is_told_of_and_computed_anew(
     lake: Path, store: Path, damage: str, caplog: pytest.LogCaptureFixture

@@ -27,19 +27,6 @@ import probclass_core as pc
 from probclass_core.plugins import registry
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    """One file a day."""
-    for seed, day in enumerate(DAYS):
-        write_day(tmp_path / "lake", day, rows_of(seed))
-    return tmp_path / "lake"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "models"
-
-
 def test_what_was_summarised_once_is_not_read_again(lake: Path, store: Path) -> None:
     assert fitted(lake, store) == (480, 0)
     assert fitted(lake, store) == (0, 8)
