@@ -5,6 +5,7 @@ The public face. To read the code as a story, follow the road::
     spec            what a model is to be: a prior times blocks of columns
     tables/         plan fragments of a table, read record batches
     arrays          the only door from Arrow to NumPy
+    row_blocks      a batch of numbers in blocks that fit the processor's cache
     terms           its sibling for sparse counts, such as the words of a text
     threads         map over the threads of this process, in order
     estimator       the contract of a likelihood estimator: four verbs and their laws

@@ -55,9 +55,8 @@ def summaries(
         kept: statistics that were kept, and where to keep those that were not.
         on_rows: told of progress.
     """
-    work: Callable[[Fragment], Statistics] = SummarizeFragment(spec, plan.schema)
-    if engine.in_process:
-        work = partial(SummarizeFragment(spec, plan.schema), on_rows=on_rows)
+    summarize = SummarizeFragment(spec, plan.schema)
+    work = partial(summarize, on_rows=on_rows) if engine.in_process else summarize
     if kept is None:
         yield from _mapped(engine, work, plan.fragments, on_rows)
         return
