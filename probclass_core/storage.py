@@ -75,12 +75,8 @@ class Storage:
     def read(self, path: str) -> bytes:
         """The bytes of a small file; FileNotFoundError where there is none."""
 
-        def get() -> bytes:
-            with self.filesystem.open_input_file(path) as file:
-                return bytes(file.read())
-
         with self.reached():
-            return patiently(get)
+            return patiently(partial(self._read, path))
 
     def put(self, path: str, data: bytes) -> None:
         """Make or replace a small file in one step; raises what the file system does."""
@@ -96,8 +92,19 @@ class Storage:
             with suppress(OSError):
                 self.filesystem.delete_file(scratch)
 
+    # fsspec is asked for whole files: some of its stores show a file as soon as it is opened.
+
+    def _read(self, path: str) -> bytes:
+        if isinstance(self.filesystem, PyFileSystem):
+            return bytes(self.filesystem.handler.fs.cat_file(path))
+        with self.filesystem.open_input_file(path) as file:
+            return bytes(file.read())
+
     def _write(self, path: str, data: bytes) -> None:
         self.make_folder_of(path)
+        if isinstance(self.filesystem, PyFileSystem):
+            self.filesystem.handler.fs.pipe_file(path, data)
+            return
         with self.filesystem.open_output_stream(path) as file:
             file.write(data)
 

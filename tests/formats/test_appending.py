@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from fsspec.implementations.memory import MemoryFile
 from homes import HOMES, Home, on_disk
 from logged_lakes import DeltaLake, rows, spec
 
@@ -252,6 +256,32 @@ def test_two_attempts_at_one_input_add_it_once(
         ]
     )
     assert home.xs("scored") == [*OF_JANUARY, *OF_FEBRUARY]
+
+
+def test_who_looks_meanwhile_sees_each_input_whole(
+    model: pc.Model, arrives: Arrives, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some stores of fsspec show a file as soon as it is opened; this one is slow to fill it."""
+
+    def slowly(file: MemoryFile, data: bytes) -> int:
+        time.sleep(0.005)
+        return BytesIO.write(file, data)
+
+    monkeypatch.setattr(MemoryFile, "write", slowly, raising=False)
+    sink = HOMES["store"](tmp_path).ref("scored")
+    append(model, arrives("first", size=10), sink, partition=JANUARY)
+    sources = [arrives(str(n), start=10.0 * n, size=10) for n in range(1, 10)]
+    seen = []
+    with ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(
+            lambda: [append(model, source, sink, partition=JANUARY) for source in sources]
+        )
+        while not adding.done():
+            seen.append(pc.open_table(sink).plan().rows)
+    adding.result()
+    assert seen == sorted(seen)
+    assert {*seen} <= {*range(10, 101, 10)}
+    assert pc.open_table(sink).plan().rows == 100
 
 
 def test_one_file_is_not_added_to(model: pc.Model, arrives: Arrives, tmp_path: Path) -> None:
