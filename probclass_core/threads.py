@@ -9,9 +9,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from itertools import chain, islice
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
@@ -91,11 +91,65 @@ def _at_work(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
     return known
 
 
-def one_thread_each() -> AbstractContextManager[object]:
-    """Linear algebra of this process on one thread."""
-    controller = _linear_algebra("scipy.linalg" in sys.modules)
-    limited: AbstractContextManager[object] = controller.limit(limits=1, user_api="blas")
-    return limited
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Linear algebra of this process on one thread, until the last who asked for it is done.
+
+    The number of threads is one for the whole process. If each who comes and goes put back what
+    they found, the first to go would give threads to those who are still at work, and the last
+    would leave the process with one.
+    """
+    _one_thread.enter()
+    try:
+        yield
+    finally:
+        _one_thread.leave()
+
+
+class _OneThread:
+    """Who wants linear algebra on one thread, and what is put back when nobody does any more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._askers = 0
+        self._limits: dict[bool, Any] = {}
+
+    def enter(self) -> None:
+        with self._lock:
+            self._askers += 1
+            with_scipy = "scipy.linalg" in sys.modules
+            if with_scipy not in self._limits:
+                controller = _linear_algebra(with_scipy)
+                with _any_thread_may_set(controller):
+                    self._limits[with_scipy] = controller.limit(limits=1, user_api="blas")
+
+    def leave(self) -> None:
+        with self._lock:
+            self._askers -= 1
+            while self._limits and not self._askers:
+                with_scipy, limit = self._limits.popitem()  # the last first: it met the others' 1
+                with _any_thread_may_set(_linear_algebra(with_scipy)):
+                    limit.restore_original_limits()
+
+
+@contextmanager
+def _any_thread_may_set(controller: ThreadpoolController) -> Iterator[None]:
+    """From 3.8 on threadpoolctl minds one thread alone, and the last to leave may be another."""
+    clear = [
+        library.clear_controlling_thread
+        for library in controller.lib_controllers
+        if hasattr(library, "clear_controlling_thread")
+    ]
+    try:
+        for forget in clear:
+            forget(force=True)
+        yield
+    finally:
+        for forget in clear:
+            forget(force=True)
+
+
+_one_thread = _OneThread()
 
 
 def available_processors() -> int:
