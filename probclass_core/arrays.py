@@ -68,14 +68,14 @@ def as_table(data: Any) -> pa.Table:
         DataError: it is none of these, or its columns are no columns of Arrow.
     """
     if isinstance(data, pa.Table):
-        return without_views(data)
+        return in_safe_types(data)
     if isinstance(data, pa.RecordBatch):
-        return without_views(pa.Table.from_batches([data]))
+        return in_safe_types(pa.Table.from_batches([data]))
     if isinstance(data, pa.RecordBatchReader):
-        return without_views(data.read_all())
+        return in_safe_types(data.read_all())
     if hasattr(data, "__arrow_c_stream__") or isinstance(data, Mapping):
         try:
-            return without_views(pa.table(dict(data) if isinstance(data, Mapping) else data))
+            return in_safe_types(pa.table(dict(data) if isinstance(data, Mapping) else data))
         except (pa.ArrowException, TypeError, ValueError) as error:
             reason = " ".join(" ".join(str(part) for part in error.args).split())
             raise DataError(
@@ -88,32 +88,41 @@ def as_table(data: Any) -> pa.Table:
     )
 
 
-def without_views(rows: Rows) -> Rows:
-    """The rows with text and bytes in the types that Arrow can also filter (polars gives views)."""
-    schema = schema_without_views(rows.schema)
+def in_safe_types(rows: Rows) -> Rows:
+    """The rows in `safe_types`."""
+    schema = safe_types(rows.schema)
     return rows if schema is rows.schema else rows.cast(schema)
 
 
-def schema_without_views(schema: pa.Schema) -> pa.Schema:
-    """The schema, itself where there is no view in it, in a list or a map."""
+def safe_types(schema: pa.Schema) -> pa.Schema:
+    """The schema in types that Arrow can filter, and put many batches of together.
+
+    Text and bytes are no views (polars gives them), nor are those in a list or a map. Codes of
+    dictionaries have 32 bits or more: in fewer (pandas gives 8) there is no room for the values of
+    other batches, and a file of both is one that nobody can read.
+
+    Returns:
+        The schema itself where all of its types are such.
+    """
     for number, column in enumerate(schema):
-        kind = _without_views(column.type)
+        kind = _safe_type(column.type)
         if kind is not column.type:
             schema = schema.set(number, column.with_type(kind))
     return schema
 
 
-def _without_views(kind: pa.DataType) -> pa.DataType:
+def _safe_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
-        values = _without_views(kind.value_type)
-        unchanged = values is kind.value_type
-        return kind if unchanged else pa.dictionary(kind.index_type, values, kind.ordered)
+        codes = kind.index_type if kind.index_type.bit_width >= 32 else pa.int32()
+        inner = codes, _safe_type(kind.value_type)
+        unchanged = inner == (kind.index_type, kind.value_type)
+        return kind if unchanged else pa.dictionary(*inner, kind.ordered)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        values = _without_views(kind.value_type)
+        values = _safe_type(kind.value_type)
         listed = pa.list_ if pa.types.is_list(kind) else pa.large_list
         return kind if values == kind.value_type else listed(kind.value_field.with_type(values))
     if pa.types.is_map(kind):
-        inner = _without_views(kind.key_type), _without_views(kind.item_type)
+        inner = _safe_type(kind.key_type), _safe_type(kind.item_type)
         return kind if inner == (kind.key_type, kind.item_type) else pa.map_(*inner)
     if pa.types.is_string_view(kind):
         return pa.large_string()

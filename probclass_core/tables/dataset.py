@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from probclass_core.arrays import schema_without_views
+from probclass_core.arrays import safe_types
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.footer import Footer, KnownFooters
 from probclass_core.retries import patiently
@@ -91,7 +91,7 @@ class DatasetTable:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return schema_without_views(self._dataset.schema)
+        return safe_types(self._dataset.schema)
 
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
         kept = expression(self.schema, None, where)
@@ -310,13 +310,13 @@ def _common_schema(schema: pa.Schema, files: Sequence[PlannedFile]) -> pa.Schema
     kinds: dict[str, dict[pa.DataType, str]] = {}
     for held, alike in groupby(files, key=lambda file: file.schema):
         path = path_of(next(alike).piece)
-        for column in schema_without_views(held):
+        for column in safe_types(held):
             kinds.setdefault(column.name, {}).setdefault(column.type, path)
     for number, column in enumerate(schema):
         if column.name in kinds and column.name not in partition_of(files[0].piece):
             kind = _common_type(column.name, kinds[column.name])
             schema = schema.set(number, column.with_type(kind))
-    return schema_without_views(schema)
+    return safe_types(schema)
 
 
 def _common_type(name: str, found: Mapping[pa.DataType, str]) -> pa.DataType:

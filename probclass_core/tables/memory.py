@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from probclass_core.arrays import (
     BATCH_ROWS,
     as_table,
+    in_safe_types,
     in_slices,
     read_rows,
-    schema_without_views,
-    without_views,
+    safe_types,
 )
 from probclass_core.bundle import from_ipc, to_ipc
 from probclass_core.errors import TableError
@@ -103,7 +103,7 @@ class ReaderTable(_InMemory):
 
     @property
     def schema(self) -> pa.Schema:
-        return schema_without_views(self._reader.schema)
+        return safe_types(self._reader.schema)
 
     def plan(
         self,
@@ -129,7 +129,7 @@ class _Stream:
         return "a reader, which can be read once,"
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in map(without_views, self.reader):
+        for batch in map(in_safe_types, self.reader):
             rows = batch if self.kept is None else batch.filter(self.kept)
             rows = rows.select(list(self.columns))
             yield from in_slices([rows], read_rows(rows.schema))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import FileInfo, FileType, PyFileSystem
 
-from probclass_core.arrays import schema_without_views
+from probclass_core.arrays import safe_types
 from probclass_core.errors import TableError
 from probclass_core.retries import patiently
 from probclass_core.storage import Storage, storage_of
@@ -67,7 +67,7 @@ def _dataset(storage: Storage, files: Sequence[FileInfo]) -> ds.Dataset:
         # What directories spell out may stand in the files as well, and those know its type.
         more = [column for names in spelled for column in names if column.name not in stored.names]
         schema = pa.schema([*stored, *more], metadata=stored.metadata)
-        return patiently(lambda: factory.finish(schema_without_views(schema)))
+        return patiently(lambda: factory.finish(safe_types(schema)))
 
 
 def _grown(first: pa.Schema, last: pa.Schema) -> pa.Schema:

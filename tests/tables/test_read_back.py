@@ -130,3 +130,24 @@ def test_partitions_are_pruned_by_others(sink: Path) -> None:
     frame = pl.scan_parquet(sink, hive_partitioning=True).filter(pl.col("month") == "2014-02")
     assert frame.collect().height == 3
     assert len(pd.read_parquet(sink, filters=[("hour", "==", 1)])) == 3
+
+
+def test_short_codes_of_many_files_are_read_back_from_one(tmp_path: Path) -> None:
+    # Categories of pandas have 8-bit codes up to 127 of them; those of two days are more.
+    (tmp_path / "lake").mkdir()
+    days = []
+    for day in ("monday", "tuesday"):
+        stations = [f"{day} {number}" for number in range(100)]
+        frame = pd.DataFrame({"station": pd.Categorical(stations), "x": range(100)})
+        days.append(frame.assign(label=frame["x"] % 2 == 0))
+        days[-1].to_parquet(tmp_path / "lake" / f"{day}.parquet", index=False)
+    written = [name for day in days for name in day["station"]]
+    together = pa.concat_tables([pa.table(day) for day in days])
+    model = pc.fit(tmp_path / "lake", pc.ModelSpec("label", [pc.Block("categorical", ["station"])]))
+    assert pc.fit(together, model.spec).classes == model.classes
+    sources = {"files": tmp_path / "lake", "memory": together, "reader": together.to_reader()}
+    for name, source in sources.items():
+        pc.score(model, source, tmp_path / name)
+        for read in (with_pyarrow, with_pandas):
+            assert read(tmp_path / name)["station"].to_pylist() == written, (name, read)
+        assert pc.score(model, tmp_path / name, tmp_path / "again", columns=["x"]).rows == 200
