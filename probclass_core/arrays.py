@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -299,7 +300,9 @@ def class_labels(batch: pa.RecordBatch, label: str) -> pa.DictionaryArray:
     column = batch.column(label)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not is_category_type(kind):
-        distinct = len(pc.unique(column.drop_null())) if not pa.types.is_nested(kind) else 0
+        distinct = 0
+        with suppress(pa.ArrowNotImplementedError):  # of types that nobody can count the values of
+            distinct = len(pc.unique(column.drop_null()))
         counted = f" and has {distinct} distinct values in {len(column)} rows" if distinct else ""
         raise DataError(
             f"label {label!r} is {column.type}{counted}; a class is text, bool or integer: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "a measurement for a label": (
         refused({"x": np.arange(3000.0), "y": np.linspace(0.0, 1.0, 3000)}),
         "label 'y' is double and has 3000 distinct values in 3000 rows",
+    ),
+    "a label of a type whose values Arrow does not count": (
+        refused({"x": X, "y": pa.array([Decimal(1)] * 6, pa.decimal32(5, 1))}),
+        r"label 'y' is decimal32\(5, 1\); a class is text, bool or integer: cast the column",
     ),
     "a key for a label": (
         refused({"x": np.arange(10_001.0), "y": np.arange(10_001)}),
