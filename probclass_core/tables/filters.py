@@ -127,11 +127,13 @@ def _column_type(schema: pa.Schema, name: object) -> pa.DataType:
 
 def _scalar(kind: pa.DataType, value: Any, condition: Condition) -> pa.Scalar:
     try:
-        return pa.scalar(value).cast(kind)
+        typed = pa.scalar(value).cast(kind)
+        pc.equal(typed, typed)  # there are types that Arrow compares with nothing
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SpecError(
             f"condition {condition!r}: {value!r} cannot be compared with {kind}."
         ) from error
+    return typed
 
 
 def _is_list(values: object) -> bool:

@@ -203,6 +203,15 @@ def test_a_filter_that_makes_no_sense(tmp_path: Path, where: Any, message: str) 
         assert "\n" not in str(caught.value)
 
 
+def test_a_filter_by_a_type_that_has_no_order_and_no_equality(tmp_path: Path) -> None:
+    table = pa.table({"id": [1], "air": ["good"], "pair": [{"x": 1}], "list": [[1]]})
+    pq.write_table(table, tmp_path / "nested.parquet")
+    for source in (table, tmp_path / "nested.parquet"):
+        for column, value in {"pair": {"x": 1}, "list": [1]}.items():
+            with pytest.raises(pc.SpecError, match=r"cannot be compared with (struct|list)<"):
+                rows_read(source, where=[(column, "==", value)])
+
+
 def test_a_filter_by_a_column_that_is_not_there(tmp_path: Path) -> None:
     lake = write_lake(tmp_path, "2014-01")
     message = r"no column 'year' to filter by; the table has .*'month'"
