@@ -23,7 +23,8 @@ _OPERATORS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
     ">": lambda column, value: column > value,
     ">=": lambda column, value: column >= value,
     "in": lambda column, value: column.isin(value),
-    "not in": lambda column, value: ~column.isin(value),
+    # As with "!=", a null meets it not; to Arrow it is simply none of the values.
+    "not in": lambda column, value: column.is_valid() & ~column.isin(value),
 }
 
 

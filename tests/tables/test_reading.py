@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -105,6 +106,28 @@ def test_a_null_partition(tmp_path: Path) -> None:
     assert rows_read(lake, where=[("year", "==", None)]) == 3
     assert rows_read(lake, where=[("year", "!=", None)]) == 3
     assert rows_read(lake, where=[("year", "!=", None), ("year", ">", "2013")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("operator", "value"), [("!=", 2013), (">", 2013), ("in", (2014, 2015)), ("not in", (2013, 1))]
+)
+@pytest.mark.parametrize("where_it_stands", ["directories", "rows", "memory"])
+def test_a_null_meets_no_condition_as_in_sql(
+    tmp_path: Path, operator: str, value: Any, where_it_stands: str
+) -> None:
+    years = [2013, 2013, 2014, None, None, 2015]
+    table = pa.table({"id": range(6), "air": ["good", "bad"] * 3, "year": years})
+    source: Any = table
+    if where_it_stands == "directories":
+        source = partitioned(tmp_path / "lake", year=years)
+    elif where_it_stands == "rows":
+        source = tmp_path / "rows.parquet"
+        pq.write_table(table, source)
+    found = rows_read(source, where=[("year", operator, value)])
+    with duckdb.connect() as connection:
+        connection.register("years", table)
+        query = f"select count(*) from years where year {operator} {value}"
+        assert [(found,)] == connection.sql(query).fetchall()
 
 
 FILTERS = [
