@@ -325,7 +325,12 @@ def _common_type(name: str, found: Mapping[pa.DataType, str]) -> pa.DataType:
     plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in found]
     try:
         schemas = [pa.schema([(name, kind)]) for kind in plain]
-        return pa.unify_schemas(schemas, promote_options="permissive").field(name).type
+        kind = pa.unify_schemas(schemas, promote_options="permissive").field(name).type
+        if pa.types.is_decimal(kind) and any(map(pa.types.is_integer, plain)):
+            # Of integers it counts a digit less than it asks for when it casts them.
+            digits = kind.precision + 1
+            kind = (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, kind.scale)
+        return kind
     except pa.ArrowException as error:
         listed = " and ".join(f"{kind} in {path}" for kind, path in list(found.items())[:2])
         raise DataError(f"column {name!r} is {listed}; cast it to one type.") from error

@@ -6,6 +6,7 @@ import datetime
 import os
 import sqlite3
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from lakes import SPEC, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
+from probclass_core.tables import open_table
 
 COUNT = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", ["id"])])
 
@@ -128,6 +130,17 @@ def test_a_null_meets_no_condition_as_in_sql(
         connection.register("years", table)
         query = f"select count(*) from years where year {operator} {value}"
         assert [(found,)] == connection.sql(query).fetchall()
+
+
+@pytest.mark.parametrize("integer", [pa.int8(), pa.int32(), pa.int64(), pa.uint64()])
+@pytest.mark.parametrize("digits", [10, 38])
+def test_whole_numbers_beside_decimals(tmp_path: Path, integer: pa.DataType, digits: int) -> None:
+    prices = pa.table({"price": pa.array([Decimal("0.25")], pa.decimal128(digits, 2))})
+    whole = pa.table({"price": pa.array([100], integer)})
+    for number, tables in enumerate([(prices, whole), (whole, prices)]):
+        plan = open_table(write_rows(tmp_path / str(number), *tables)).plan()
+        read = pa.Table.from_batches(plan.batches(10), plan.schema)
+        assert sorted(read["price"].to_pylist()) == [Decimal("0.25"), 100]
 
 
 FILTERS = [
