@@ -3,61 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from additions import FEBRUARY, JANUARY, OF_FEBRUARY, OF_JANUARY, Arrives, append
 from deltalake import DeltaTable
-from fsspec.implementations.memory import MemoryFile
 from homes import HOMES, Home, on_disk
 from logged_lakes import DeltaLake, rows, spec
 
 import probclass_core as pc
-
-JANUARY, FEBRUARY = {"month": "2014-01"}, {"month": "2014-02"}
-OF_JANUARY = [("2014-01", float(x)) for x in range(40)]
-OF_FEBRUARY = [("2014-02", float(x)) for x in range(40)]
-
-
-@pytest.fixture(params=HOMES)
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
-    return HOMES[request.param](tmp_path)
-
-
-@pytest.fixture
-def model() -> pc.Model:
-    return pc.fit(rows("2014-01"), spec())
-
-
-Arrives = Callable[..., Path]
-
-
-@pytest.fixture
-def arrives(tmp_path: Path) -> Arrives:
-    """A file of rows that came in: those of a month whose x begins somewhere."""
-
-    def write(name: str, month: str = "2014-01", start: float = 0.0, size: int = 40) -> Path:
-        table = rows(month, size)
-        moved = pa.array([start + x for x in table["x"].to_pylist()])
-        path = tmp_path / "in" / f"{name}.parquet"
-        path.parent.mkdir(exist_ok=True)
-        pq.write_table(table.set_column(0, "x", moved), path)
-        return path
-
-    return write
-
-
-def append(model: pc.Model, source: Any, sink: pc.TableRef, **options: Any) -> pc.ScoreReport:
-    kept: dict[str, Any] = {"columns": ["x"], "overwrite": "append", **options}
-    return pc.score(model, source, sink, **kept)
 
 
 def test_each_input_is_added_once(home: Home, model: pc.Model, arrives: Arrives) -> None:
@@ -200,88 +158,6 @@ def test_an_ended_attempt_adds_nothing(home: Home, model: pc.Model, arrives: Arr
         append(model, arrives("second"), home.ref("scored"), partition=JANUARY, progress=stop)
     assert home.xs("scored") == OF_JANUARY
     assert pc.clean_table(home.ref("scored"), older_than=timedelta(0)) == []
-
-
-def at_once(scorings: list[Callable[[Any], Any]]) -> None:
-    """Run them in threads, all at the point of their commit at the same moment."""
-    barrier = threading.Barrier(len(scorings))
-
-    def wait_at_the_end(done: int, total: int | None) -> None:
-        if done == total:
-            barrier.wait(60)
-
-    errors: list[BaseException] = []
-
-    def run(scoring: Callable[[Any], Any]) -> None:
-        try:
-            scoring(wait_at_the_end)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(one,)) for one in scorings]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-
-
-@pytest.mark.parametrize("new", [True, False], ids=["a new table", "a table"])
-def test_who_add_at_once_all_add(home: Home, model: pc.Model, arrives: Arrives, new: bool) -> None:
-    sink = home.ref("scored")
-    first = home.ref("another" if new else "scored")  # a catalog is made by one alone
-    append(model, arrives("first", start=-100.0, size=2), first, partition=JANUARY)
-    before = [] if new else [("2014-01", -100.0), ("2014-01", -99.0)]
-    sources = [arrives(str(n), start=10.0 * n, size=10) for n in range(4)]
-    at_once(
-        [
-            lambda meet, source=source: append(
-                model, source, sink, partition=JANUARY, progress=meet, workers=1
-            )
-            for source in sources
-        ]
-    )
-    assert home.xs("scored") == [*before, *OF_JANUARY]
-
-
-def test_two_attempts_at_one_input_add_it_once(
-    home: Home, model: pc.Model, arrives: Arrives
-) -> None:
-    sink, source = home.ref("scored"), arrives("first")
-    append(model, arrives("zero", "2014-02"), sink, partition=FEBRUARY)
-    at_once(
-        [
-            lambda meet: append(model, source, sink, partition=JANUARY, progress=meet, workers=1)
-            for _ in range(3)
-        ]
-    )
-    assert home.xs("scored") == [*OF_JANUARY, *OF_FEBRUARY]
-
-
-def test_who_looks_meanwhile_sees_each_input_whole(
-    model: pc.Model, arrives: Arrives, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some stores of fsspec show a file as soon as it is opened; this one is slow to fill it."""
-
-    def slowly(file: MemoryFile, data: bytes) -> int:
-        time.sleep(0.005)
-        return BytesIO.write(file, data)
-
-    monkeypatch.setattr(MemoryFile, "write", slowly, raising=False)
-    sink = HOMES["store"](tmp_path).ref("scored")
-    append(model, arrives("first", size=10), sink, partition=JANUARY)
-    sources = [arrives(str(n), start=10.0 * n, size=10) for n in range(1, 10)]
-    seen = []
-    with ThreadPoolExecutor(1) as pool:
-        adding = pool.submit(
-            lambda: [append(model, source, sink, partition=JANUARY) for source in sources]
-        )
-        while not adding.done():
-            seen.append(pc.open_table(sink).plan().rows)
-    adding.result()
-    assert seen == sorted(seen)
-    assert {*seen} <= {*range(10, 101, 10)}
-    assert pc.open_table(sink).plan().rows == 100
 
 
 def test_one_file_is_not_added_to(model: pc.Model, arrives: Arrives, tmp_path: Path) -> None:
