@@ -8,7 +8,12 @@ from typing import Annotated
 import typer
 
 Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="Parquet file or (Hive-partitioned) directory.")
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="Parquet file or (Hive-partitioned) directory, Delta table, or "
+        "iceberg://catalog/namespace.table.",
+    ),
 ]
 Ref = Annotated[
     str,

@@ -141,7 +141,12 @@ def score(
     ref: Ref,
     source: Source,
     sink: Annotated[
-        str, typer.Argument(metavar="SINK", help="Scored table: a directory or .parquet file.")
+        str,
+        typer.Argument(
+            metavar="SINK",
+            help="Scored table: a directory or .parquet file; a new Delta table as "
+            "delta+file://PATH; or iceberg://catalog/namespace.table.",
+        ),
     ],
     store: Store,
     partition: Partition = None,

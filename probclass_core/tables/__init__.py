@@ -102,10 +102,18 @@ def format_of(ref: TableRef) -> TableFormat:
 
     Raises:
         PluginError: no such format.
+        TableError: a format is written before a path that is no URI.
     """
     if ref.format is not None:
         return find_table_format(ref.format)
     formats = registry().table_formats
+    prefix, _, rest = ref.uri.partition("+")
+    if rest and prefix in formats and "://" not in rest and not Path(ref.uri).exists():
+        # As Parquet, which is the default, it would become a directory of this odd name.
+        raise TableError(
+            f"{ref.uri}: a format stands before a URI; write {prefix}+file://{rest}, or "
+            f"TableRef({rest!r}, format={prefix!r})."
+        )
     claims = (found for found in formats.values() if found.recognises(ref))
     return next(claims, formats[_DEFAULT_FORMAT])
 
