@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from urllib.parse import unquote
@@ -114,9 +115,21 @@ def said_by_delta(ref: TableRef) -> Iterator[None]:
     except (DeltaError, OSError, ValueError) as error:
         if isinstance(error, TableError):
             raise
+        if ref.version is not None and (newest := _newest(ref)) < ref.version:
+            raise TableError(
+                f"{ref.uri} has no version {ref.version}; the newest is {newest}."
+            ) from error
         asked = (
             "" if ref.newest else f" at {ref.version if ref.timestamp is None else ref.timestamp}"
         )
         raise TableError(
             f"cannot read the Delta table {ref.uri}{asked}: {one_line(error)}."
         ) from error
+
+
+def _newest(ref: TableRef) -> float:
+    """The newest version of a table that lacks the one asked for; infinite where none can tell."""
+    try:
+        return DeltaTable(ref.uri, storage_options=dict(ref.options) or None).version()
+    except (DeltaError, OSError, ValueError):
+        return math.inf

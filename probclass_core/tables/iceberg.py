@@ -216,6 +216,13 @@ def said_by_iceberg(ref: TableRef) -> Iterator[None]:
                 f"{ref.uri} deletes rows by equality, which cannot be read here; rewrite the data "
                 "files so that nothing is left to delete."
             ) from error
+        if str(error).startswith("URI missing"):
+            catalog = ref.uri.removeprefix(SCHEME).partition("/")[0]
+            raise TableError(
+                f"{ref.uri}: nothing is known of a catalog {catalog!r}; configure it in "
+                f".pyiceberg.yaml or by PYICEBERG_CATALOG__{catalog.upper()}__URI, or give the "
+                "options of a TableRef."
+            ) from error
         # Catalogs speak by SQLAlchemy, HTTP, Thrift or boto; what they raise has no common base.
         raise TableError(f"cannot read the Iceberg table {ref.uri}: {one_line(error)}.") from error
 

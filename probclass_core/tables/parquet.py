@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -59,7 +59,7 @@ def _dataset(storage: Storage, files: Sequence[FileInfo]) -> ds.Dataset:
             options.partitioning_factory = ds.HivePartitioning.discover()
         else:
             options.partitioning = ds.partitioning(unknown, flavor="hive")
-    with readable(storage.uri):
+    with readable(storage.uri), _parquet_alone(storage.uri):
         factory = ds.FileSystemDatasetFactory(storage.filesystem, paths, form, options)
         stored, *spelled = patiently(factory.inspect_schemas)
         if len(paths) > 1:
@@ -68,6 +68,22 @@ def _dataset(storage: Storage, files: Sequence[FileInfo]) -> ds.Dataset:
         more = [column for names in spelled for column in names if column.name not in stored.names]
         schema = pa.schema([*stored, *more], metadata=stored.metadata)
         return patiently(lambda: factory.finish(safe_types(schema)))
+
+
+@contextmanager
+def _parquet_alone(uri: str) -> Iterator[None]:
+    """Names the file that is of another kind, which Arrow's own words bury."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        other = re.search(r"source '(.+?)': Parquet magic bytes not found", str(error))
+        if other is None:
+            raise
+        name = "it" if uri.endswith(other[1]) else other[1]
+        raise TableError(
+            f"cannot read {uri}: {name} is no Parquet file, or was cut off; write CSV and the "
+            "like as Parquet first, and begin the names of files that are not data with '_'."
+        ) from error
 
 
 def _grown(first: pa.Schema, last: pa.Schema) -> pa.Schema:

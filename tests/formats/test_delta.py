@@ -32,6 +32,21 @@ def test_a_table_is_known_by_its_log_and_by_its_prefix(lake: DeltaLake, tmp_path
     assert by_month(lake.read("scored")) == {"2014-01": 40, "2014-02": 40}
 
 
+def test_a_prefix_before_a_path_is_no_name_of_a_directory(lake: DeltaLake, tmp_path: Path) -> None:
+    model = pc.fit(tmp_path / "lake", spec())
+    with pytest.raises(pc.TableError, match=rf"write delta\+file://{tmp_path}/scored, or"):
+        pc.score(model, tmp_path / "lake", f"delta+{tmp_path}/scored")
+    assert [place.name for place in tmp_path.iterdir()] == ["lake"]
+    (tmp_path / "delta+").mkdir()
+    pc.score(model, tmp_path / "lake", f"{tmp_path}/delta+/scored")
+    assert pc.inspect_table(f"{tmp_path}/delta+/scored").format == "parquet"
+
+
+def test_a_version_to_come_is_refused(lake: DeltaLake, tmp_path: Path) -> None:
+    with pytest.raises(pc.TableError, match="has no version 7; the newest is 1"):
+        pc.open_table(pc.TableRef(str(tmp_path / "lake"), version=7))
+
+
 def test_duckdb_agrees(lake: DeltaLake, tmp_path: Path) -> None:
     pc.score(pc.fit(lake.ref("lake"), spec()), lake.ref("lake"), lake.ref("scored"))
     dataset = DeltaTable(str(tmp_path / "scored")).to_pyarrow_dataset()

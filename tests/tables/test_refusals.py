@@ -75,6 +75,17 @@ def around_the_source(root: Path) -> tuple[Path, Path, dict[str, Any]]:
     return rows / "0.parquet", rows, {}
 
 
+def notes_beside_the_rows(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    rows = write_rows(root / "rows", rows_of(1))
+    (rows / "README.md").write_text("what these rows are")
+    return rows, root / "scored", {}
+
+
+def csv(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    (root / "rows.csv").write_text("id,x\n1,2.5\n")
+    return root / "rows.csv", root / "scored", {}
+
+
 def a_file_of_text(root: Path) -> tuple[Path, Path, dict[str, Any]]:
     (root / "scored").write_text("mine")
     return write_lake(root / "lake", "2014-01"), root / "scored", {}
@@ -103,6 +114,8 @@ REFUSED: list[tuple[Place, str]] = [
     (around_the_source, r"rows/0\.parquet lies in .*/rows"),
     (a_file_of_text, "scored is a file; name a directory"),
     (below_a_file, "cannot write to .*/file: "),
+    (notes_beside_the_rows, r"cannot read .*/rows: .*/README\.md is no Parquet file"),
+    (csv, r"cannot read .*/rows\.csv: it is no Parquet file.* write CSV .* as Parquet first"),
     (a_column_that_hides_its_directories, "column '_month' cannot name a partition"),
 ]
 
