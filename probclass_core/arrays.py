@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from probclass_core.errors import DataError, one_of
+from probclass_core.errors import DataError, nearest, one_of
 from probclass_core.spec import is_category_type
 
 FloatArray = NDArray[np.float64]
@@ -150,7 +150,9 @@ def check_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
     missing = [name for name in columns if name not in held]
     if missing:
         plural = "columns" if len(missing) > 1 else "column"
-        raise DataError(f"no {plural} {one_of(missing)}; the table has {one_of(schema.names)}.")
+        hint = nearest(missing[0], schema.names) if len(missing) == 1 else ""
+        there = one_of(schema.names)
+        raise DataError(f"no {plural} {one_of(missing)}; the table has {there}.{hint}")
     for name in columns:
         if held[name] > 1:
             raise DataError(f"column {name!r} stands in the table twice; rename one of them.")

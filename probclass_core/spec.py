@@ -232,7 +232,7 @@ class ModelSpec:
         of text, or of maps from text to numbers, to a ``multinomial`` of its own.
 
         Args:
-            schema: of the table; a table or dataset with a ``schema`` will do.
+            schema: of the table; a table, dataset or frame (pandas, polars) will do.
             label: the class column.
             weight: sample-weight column, if any.
             exclude: columns to leave out, such as keys and times.
@@ -242,13 +242,17 @@ class ModelSpec:
             SpecError: no such label, nothing left to model, or a column of a type that has no
                 default (a time, a list of numbers); name it in ``exclude``.
         """
-        schema = getattr(schema, "schema", schema)
+        known = getattr(schema, "schema", schema)
+        if not isinstance(known, pa.Schema) and hasattr(schema, "__arrow_c_stream__"):
+            known = pa.RecordBatchReader.from_stream(schema).schema
+        schema = known
         if not isinstance(schema, pa.Schema):
             raise SpecError(f"schema must be a pyarrow Schema, got {type(schema).__name__}.")
         left_out = {label, weight, *exclude}
         for name in (label, *(() if weight is None else (weight,)), *exclude):
             if name not in schema.names:
-                raise SpecError(f"no column {name!r}; the table has {one_of(schema.names)}.")
+                had = f"no column {name!r}; the table has {one_of(schema.names)}."
+                raise SpecError(had + nearest(name, schema.names))
         numeric: list[str] = []
         categorical: list[str] = []
         terms: list[str] = []
@@ -265,7 +269,8 @@ class ModelSpec:
             else:
                 raise SpecError(
                     f"column {column.name!r} is {column.type}, which no default estimator models; "
-                    f"leave it out with exclude=[{column.name!r}], or build the spec by hand."
+                    f"leave it out with exclude=[{column.name!r}] (--exclude), or build the spec "
+                    "by hand."
                 )
         blocks = []
         if numeric:

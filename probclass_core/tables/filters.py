@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.errors import SpecError, TableError, one_of
+from probclass_core.errors import SpecError, TableError, nearest, one_of
 
 Condition = Sequence[Any]
 Where: TypeAlias = Sequence[Condition] | pc.Expression | None
@@ -121,7 +121,9 @@ def _condition(schema: pa.Schema, condition: Condition) -> pc.Expression:
 
 def _column_type(schema: pa.Schema, name: object) -> pa.DataType:
     if name not in schema.names:
-        raise TableError(f"no column {name!r} to filter by; the table has {one_of(schema.names)}.")
+        hint = nearest(str(name), schema.names)
+        there = one_of(schema.names)
+        raise TableError(f"no column {name!r} to filter by; the table has {there}.{hint}")
     kind = schema.field(name).type
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
@@ -188,7 +189,8 @@ def test_auto_gives_numbers_to_gaussians_and_categories_to_counts() -> None:
         ],
     }
     rows = pa.table({"air": ["good", "bad"], "f": [1.0, 2.0]})
-    for holder in (rows, rows.schema, ds.dataset(rows), rows.to_batches()[0]):
+    frames = (rows.to_pandas(), pl.from_arrow(rows))
+    for holder in (rows, rows.schema, ds.dataset(rows), rows.to_batches()[0], *frames):
         assert pc.fit(rows, pc.ModelSpec.auto(holder, "air")).predict(rows).to_pylist() == [
             *("good", "bad")
         ]
@@ -199,7 +201,10 @@ def test_auto_gives_numbers_to_gaussians_and_categories_to_counts() -> None:
 
 SCHEMA = pa.schema([("air", pa.string()), ("x", pa.float64()), ("at", pa.timestamp("us"))])
 AUTO: list[tuple[Callable[[], object], str]] = [
-    (lambda: pc.ModelSpec.auto(SCHEMA, "ear"), "no column 'ear'; the table has 'air', 'at', 'x'"),
+    (
+        lambda: pc.ModelSpec.auto(SCHEMA, "ear"),
+        r"no column 'ear'; the table has 'air', 'at', 'x'\. Did you mean 'air'\?",
+    ),
     (lambda: pc.ModelSpec.auto(SCHEMA, "air", weight="w"), "no column 'w'"),
     (lambda: pc.ModelSpec.auto(SCHEMA, "air", exclude=["y"]), "no column 'y'"),
     (
