@@ -38,6 +38,16 @@ class NotSupportedError(ProbClassError):
     """The estimator does not offer what was asked of it."""
 
 
+def expect(value: object, kind: type, mend: str) -> None:
+    """Refuse an argument of another type, before it fails for an attribute that it lacks.
+
+    Raises:
+        SpecError: it is not of that type; the line ends with the mend.
+    """
+    if not isinstance(value, kind):
+        raise SpecError(f"a {kind.__name__} is wanted, got {type(value).__name__}; {mend}.")
+
+
 def one_of(names: Iterable[object]) -> str:
     """Names as a readable list, for the part of a message that says what was available.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from probclass_core.arrays import (
     label_codes,
 )
 from probclass_core.decision import REASONS, Decided, Decision
-from probclass_core.errors import DataError
+from probclass_core.errors import DataError, one_of
 from probclass_core.model import Model
 from probclass_core.reliability import BINS, bin_sums, calibration_errors, reliability_table
 
@@ -70,9 +70,9 @@ class Evaluation:
     baseline_accuracy: float | None
     baseline_cost: float | None
     baseline_log_loss: float
-    confusion: pa.Table
-    per_class: pa.Table
-    reliability: pa.Table
+    confusion: pa.Table = field(repr=False)
+    per_class: pa.Table = field(repr=False)
+    reliability: pa.Table = field(repr=False)
     model_id: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -198,9 +198,11 @@ class Evaluator:
         size = len(self.model.classes)
         rows, unseen = int(self.outcomes.sum()), int(self.outcomes[size].sum())
         if rows == unseen:
+            known = one_of(self.model.class_names)
             raise DataError(
                 f"nothing to evaluate: of the rows, {self.null_labels} have a null label "
-                f"{self.model.spec.label!r} and {unseen} one that the model never saw."
+                f"{self.model.spec.label!r} and {unseen} one that the model never saw; "
+                f"it knows {known}."
             )
         confusion = self.outcomes[:size, :size]
         decided = int(self.outcomes[:, :size].sum())

@@ -17,7 +17,7 @@ import pyarrow as pa
 from probclass_core.arrays import MISSING, FloatArray, weight_vector
 from probclass_core.calibration import METHODS, HeldOut, fit_calibration
 from probclass_core.density_quantiles import LogDensities
-from probclass_core.errors import DataError, SpecError, one_of
+from probclass_core.errors import DataError, SpecError, expect, one_of
 from probclass_core.evaluation import true_classes
 from probclass_core.model import Model
 from probclass_core.pipeline import Progress, RowCounter, origin
@@ -104,6 +104,7 @@ def calibrate(
             and the method needs some.
         TableError: the table or partition is not there or cannot be read.
     """
+    expect(model, Model, "load one by ModelStore(…).load")
     if method not in METHODS:
         raise SpecError(f"calibration method {method!r} is unknown; use {one_of(METHODS)}.")
     raw = dataclasses.replace(model, calibration=None)

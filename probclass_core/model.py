@@ -46,12 +46,12 @@ class Model:
     """
 
     spec: ModelSpec
-    features: pa.Schema
-    priors: pa.Table
-    parameters: Mapping[str, pa.Table]
+    features: pa.Schema = field(repr=False)
+    priors: pa.Table = field(repr=False)
+    parameters: Mapping[str, pa.Table] = field(repr=False)
     training: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    calibration: pa.Table | None = None
-    density_quantiles: pa.Table | None = None
+    calibration: pa.Table | None = field(default=None, repr=False)
+    density_quantiles: pa.Table | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the compiled likelihoods: they follow from the rest, and some do not pickle."""

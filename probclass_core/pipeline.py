@@ -19,7 +19,7 @@ import pyarrow as pa
 from probclass_core.decision import Decision
 from probclass_core.engine import Engine, EngineOption
 from probclass_core.engines import open_engine
-from probclass_core.errors import DataError, SpecError, TableError, one_of
+from probclass_core.errors import DataError, SpecError, TableError, expect, one_of
 from probclass_core.evaluation import Evaluation, Evaluator
 from probclass_core.model import Model, finalize
 from probclass_core.passes import refine
@@ -44,6 +44,9 @@ from probclass_core.work import measures, summaries, written
 Progress = Callable[[int, int | None], None]
 """Told ``(rows done, rows in all if known)`` after each batch and once more right before a commit.
 What it raises ends the work, and nothing is committed."""
+
+_NO_SPEC, _NO_MODEL = "make one by ModelSpec.from_file", "load one by ModelStore(…).load"
+"""The mends where a path or a name stands for the thing itself."""
 
 _MERGE_EVERY = 256
 """Fragments after which their statistics are merged, so that many files fit in memory."""
@@ -87,6 +90,7 @@ def fit(
         PluginError: an estimator or an engine is unknown.
         StoreError: the cache cannot be opened.
     """
+    expect(spec, ModelSpec, _NO_SPEC)
     cached = StatisticsCache.chosen(cache)
     kept = None if cached is None else cached.of(spec)
     table = _opened(source, kept)
@@ -103,6 +107,8 @@ def fit(
             kept = None if cached is None else cached.of(refined)
             statistics, reused = _summarize(plan, refined, opened, progress, kept)
             passes += 1
+    if statistics.rows == 0 and (asked := plain(where)):
+        raise DataError(f"there is nothing to train on: no row of the source meets {asked}.")
     model = finalize(statistics, early=True)
     training = {**model.training, **origin(table, plan, partition, where)}
     if passes > 1:
@@ -142,6 +148,7 @@ def summarize(
 
     With ``shard``, they are those of a part of it, as `plan_shards` has cut it.
     """
+    expect(spec, ModelSpec, _NO_SPEC)
     cached = StatisticsCache.chosen(cache)
     kept = None if cached is None else cached.of(spec)
     table = _opened(source, kept)
@@ -196,6 +203,7 @@ def evaluate(
         NotSupportedError: it asks for a density that a block knows only up to a term.
         TableError: the table or partition is not there or cannot be read.
     """
+    expect(model, Model, _NO_MODEL)
     columns = (model.spec.label, *model.spec.features)
     plan = open_table(source).plan(columns, partition=partition, where=where, coded=True)
     counter = RowCounter(progress, plan.rows)
@@ -285,6 +293,7 @@ def score(
             source has no rows, or rows outside the partition.
     """
     began = time.monotonic()
+    expect(model, Model, _NO_MODEL)
     if overwrite not in get_args(Overwrite):
         choices = one_of(get_args(Overwrite))
         raise SpecError(f"overwrite must be one of {choices}, got {overwrite!r}.")

@@ -232,3 +232,34 @@ def test_a_constant_column_tells_nothing() -> None:
     model, without = fitted(rows, block), fitted(rows)
     winter = {"x": [3.4], "snow": [5]}
     np.testing.assert_allclose(model.predict_proba(winter), without.predict_proba(winter))
+
+
+def test_a_name_for_a_model_or_a_path_for_a_spec_is_told_of(tmp_path: Path) -> None:
+    rows, model = {"x": X, "y": Y}, fitted({"x": X, "y": Y})
+    by_name: Any = "air@champion"
+    a_path: Any = "air.toml"
+    wrong: dict[Callable[[], object], str] = {
+        lambda: pc.fit(rows, a_path): "a ModelSpec is wanted, got str; .*ModelSpec.from_file",
+        lambda: pc.summarize(rows, {"label": "y"}): "a ModelSpec is wanted, got dict",  # type: ignore[arg-type]
+        lambda: pc.score(by_name, rows, tmp_path / "scored"): "a Model is wanted, got str; .*load",
+        lambda: pc.evaluate(model.spec, rows): "a Model is wanted, got ModelSpec",  # type: ignore[arg-type]
+        lambda: pc.explain(by_name, rows): "a Model is wanted, got str",
+        lambda: pc.calibrate(by_name, rows): "a Model is wanted, got str",
+    }
+    for call, message in wrong.items():
+        with pytest.raises(pc.SpecError, match=message):
+            call()
+
+
+def test_a_model_and_its_evaluation_are_shown_without_their_tables() -> None:
+    model = fitted({"x": X, "y": Y})
+    assert repr(model).startswith("Model(spec=ModelSpec(label='y'")
+    for shown in (model, pc.evaluate(model, {"x": X, "y": Y})):
+        assert "pyarrow.Table" not in repr(shown)
+        assert "\n" not in repr(shown)
+
+
+def test_a_file_without_a_row_that_meets_the_condition(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": X, "y": Y}), tmp_path / "rows.parquet")
+    with pytest.raises(pc.DataError, match=r"no row of the source meets \[\['x', '>', 7\]\]"):
+        pc.fit(tmp_path / "rows.parquet", pc.ModelSpec("y", [GAUSS]), where=[("x", ">", 7)])
