@@ -74,7 +74,6 @@ class Storage:
 
     def read(self, path: str) -> bytes:
         """The bytes of a small file; FileNotFoundError where there is none."""
-
         with self.reached():
             return patiently(partial(self._read, path))
 
