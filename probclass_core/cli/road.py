@@ -169,8 +169,8 @@ def score(
         str,
         typer.Option(
             "--overwrite",
-            metavar="partition|append|never",
-            help="Replace what stands there, add to it, or refuse to.",
+            metavar="HOW",
+            help="partition: replace what stands there; append: add to it; never: refuse to.",
         ),
     ] = "partition",
     run_id: Annotated[

@@ -323,3 +323,13 @@ def test_a_command_is_documented_with_its_options_and_tested(path: str) -> None:
     folder = Path(__file__).parents[1]
     tests = [each.read_text(encoding="utf-8") for each in folder.rglob("test_*.py")]
     assert any(f"({first}" in text or f"[{first}" in text for text in tests)
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_help_has_every_option_whole_on_a_narrow_terminal(
+    path: str, probclass: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = probclass.done(*path.split()[1:], "--help").out
+    options = [each for each in COMMANDS[path].params if each.param_type_name == "option"]
+    assert [name for each in options for name in each.opts if f"{name} " not in shown] == []
