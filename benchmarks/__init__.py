@@ -10,6 +10,7 @@ Read in this order::
     contest     rounds of A B C A B C …, and results compared before a time counts
     report      figures as JSON and as a table; machine and versions
     plot        ratios to the floor as a picture
+    scale       time and memory from many rows to very many
 
 ``python -m benchmarks`` (or ``make bench``) runs them all; ``--help`` says how to run some.
 """

@@ -2,26 +2,28 @@
 
 The public face. To read the code as a story, follow the road::
 
+    errors          what is refused, and how a message says so
     spec            what a model is to be: a prior times blocks of columns
     tables/         plan fragments of a table, read record batches
     arrays          the only door from Arrow to NumPy
-    row_blocks      a batch of numbers in blocks that fit the processor's cache
     terms           its sibling for sparse counts, such as the words of a text
+    row_blocks      a batch of numbers in blocks that fit the processor's cache
     threads         map over the threads of this process, in order
     estimator       the contract of a likelihood estimator: four verbs and their laws
     moments         count, mean, scatter, and the only merge of moments
     histogram       counts of a numeric column on a grid, and their only merge
+    evidence        how probable data are, parameters integrated out, in closed form
     estimators/     the families, one file each
     table_format    the address of a table, and what a plugin registers for a format
-    footer          what a plan asks the footer of a Parquet file, where it is kept
+    footer          what a plan asks the footer of a Parquet file, or knows from before
     engine          who runs the map, and what a plugin registers for an engine
     storage         a path or URI as a file system; what to do when it does not answer: retries
-    hookspecs, plugins   how estimators are found, built-in or not
+    hookspecs, plugins   how estimators, formats and engines are found, built-in or not
     statistics      what training knows of some rows: a monoid
     passes          another look at the rows, where an estimator asks for one
     model           prior + parameters -> log-likelihoods
-    posterior       the only normalisation, and decisions
-    decision        rules: costs, rejection, maximum likelihood
+    posterior       the only normalisation
+    decision        which class is chosen: costs, rejection, maximum likelihood
     calibration, density_quantiles   what is measured once a model is fitted
     reliability     whether probabilities mean what they say
     scoring, evaluation  a batch scored, a batch measured
@@ -32,11 +34,13 @@ The public face. To read the code as a story, follow the road::
     store/, bundle  models as verified Arrow tables, versions, aliases; kept statistics
     engines/        threads, processes, executors, Spark
     sharding        what each of many tasks summarises
+    scored_table    one partition of a scored table, from its plan to its commit
     work            what an engine's workers do with a fragment or a partition
     pipeline        fit, score, evaluate: the road end to end
     held_out        calibrate, with_density_quantiles
-    cli, plots      the same for hands and eyes
+    cli/, plots/    the same for hands and eyes
     sklearn/        the same as a classifier of arrays and DataFrames
+    demo/           five years of Beijing's air, for a first look
     authoring       what the author of an estimator needs beside the contract
     testing/        the laws of the contract as tests, for authors of estimators
 """

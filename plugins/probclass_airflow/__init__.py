@@ -7,11 +7,13 @@ Reading map:
     mapped: one table, many tasks: plans, shards, the merge.
     groups: the two common shapes as task groups.
     base: what they share: watching a run, stopping it, telling what went wrong and what came out.
+    links: buttons from a task to its report and to the card of its model.
     assets: models and tables as assets, each under one URI.
     decorators: the verbs as ``@task.probclass_score`` and its like.
     lineage: what a task read and wrote, as OpenLineage has it.
     hooks, credentials: tables and model stores opened by the id of a connection.
     retries: which failures a retry can mend, for tasks that call the library themselves.
+    ui: the page of models in Airflow's own pages.
     provider_info: what Airflow's list of providers says of this package.
     demo: what `make demo` runs: the example DAGs over real months, in an Airflow of its own.
 

@@ -5,11 +5,14 @@ A map of the folder, in reading order:
 - `app`: the list of commands, and what a failure looks like: one line, exit code 2.
 - `options`: the options that commands share.
 - `parsing`: text such as ``month >= 2013-01`` to the values the library takes.
+- `deciding`: a decision rule from the options of a command.
 - `road`: fit, score, evaluate; `evaluating`: what an evaluation looks like.
-- `judgement`: explain, compare.
+- `calibrate`: calibrate.
+- `judgement`: explain, compare, drift.
 - `shelf`: models, promote, inspect.
+- `tables`: table inspect, table clean, table formats.
 - `cache`: cache ls, cache gc.
-- `gallery`: estimators.
+- `gallery`: estimators; `plugin`: plugin new, a project for one's own.
 - `pictures`: plot, one command for each picture.
 - `demo`: a first look, on the bundled data.
 - `output`: tables, JSON and progress; `toml`: a spec as a file.

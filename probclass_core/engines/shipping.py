@@ -1,9 +1,9 @@
 """Work, items and results on their way to another process and back: bytes, and who failed.
 
 A parcel of work is the same for all items, and is unpacked once in each process; what is large in
-it need not be copied to those of this machine (see `engines.sharing`). What goes wrong
-in a worker comes back as an answer, not as a crash of whoever carried it, so that each engine says
-the same of the same failure.
+it need not be copied to those of this machine (see `engines.sharing`). What goes wrong in a worker
+comes back as an answer, not as a crash of whoever carried it, so that each engine says the same of
+the same failure.
 """
 
 from __future__ import annotations

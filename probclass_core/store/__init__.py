@@ -19,8 +19,7 @@ What a model looks like as files is told in `probclass_core.bundle`. On disk:
     <store>/_statistics/…                          statistics of fragments; see `kept_statistics`
 
 A content id is 64 hex digits and ``aliases`` is not, so the two never clash; no model's name begins
-with ``_``. Names that begin with
-a dot are work in progress and belong to nobody else.
+with ``_``. Names that begin with a dot are work in progress and belong to nobody else.
 """
 
 from probclass_core.store.evaluations import EvaluationRecord

@@ -9,8 +9,7 @@ pieces        what the paths and directories of files tell
 planned_file  what a plan must know of a file, from its footer or from before
 row_groups    some row groups of a file, read
 digests       what tells one fragment from another
-storage       a path or URI as a file system: on disk, S3, Google Cloud Storage, Azure, fsspec
-retries       what to do when a store does not answer
+hive          directories that spell out the values of partition columns
 parquet       Parquet files and Hive-partitioned directories, found
 manifests     which files a partition consists of, where no rename can say so
 parquet_file  a Parquet file, written
