@@ -16,7 +16,6 @@ from probclass_core.histogram import Histogram, histogram
 QUANTILES = np.arange(1, 1000) / 1000
 """The quantiles that are kept: each thousandth between 0 and 1."""
 
-
 _CELLS = 2**20
 """Up to so many distinct densities the quantiles are exact."""
 

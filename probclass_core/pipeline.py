@@ -27,11 +27,7 @@ from probclass_core.scored_table import Overwrite, Scoring, digest, plain
 from probclass_core.scoring import PosteriorFormat
 from probclass_core.sharding import Shard
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import (
-    Statistics,
-    merge,
-    summarize_batches,
-)
+from probclass_core.statistics import Statistics, merge, summarize_batches
 from probclass_core.store.kept_statistics import KeptStatistics
 from probclass_core.store.statistics_cache import CacheOption, StatisticsCache
 from probclass_core.table_format import TableRef
@@ -342,7 +338,11 @@ def score(
 
 
 def _refuse_overlap(source: str, sink: str) -> None:
-    """A sink in its source would be read as rows of it; a source in its sink would be replaced."""
+    """A sink in its source would be read as rows of it; a source in its sink would be replaced.
+
+    Raises:
+        TableError: one of them is, or lies in, the other.
+    """
     (one, source), (other, sink) = _located(source), _located(sink)
     if one == other:
         raise TableError(f"{sink} is the source; write the scored table somewhere else.")
@@ -352,7 +352,7 @@ def _refuse_overlap(source: str, sink: str) -> None:
 
 
 def _located(uri: str) -> tuple[PurePath, str]:
-    """Where it lies, to compare, and its name for messages."""
+    """Where a URI lies, to compare, and its name for messages."""
     if "://" in uri:
         return PurePosixPath(uri), uri
     path = Path(uri).resolve()
@@ -360,7 +360,7 @@ def _located(uri: str) -> tuple[PurePath, str]:
 
 
 def _total(rows: Iterable[int | None]) -> int | None:
-    """Of all; none where one is not known."""
+    """The sum of them; none where one is not known."""
     known = list(rows)
     return None if None in known else sum(filter(None, known))
 

@@ -18,6 +18,7 @@ TRIES = 4
 """Of one piece of work. Below it the libraries try a few times more on their own."""
 
 _FIRST_PAUSE = 0.2
+"""Seconds that the first pause takes at least; it takes up to twice as many."""
 
 _PASSES = re.compile(
     r"slow.?down|throttl|too.?many.?requests|service.?unavailable|internal.?(failure|error)"

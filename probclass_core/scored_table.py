@@ -35,14 +35,17 @@ Overwrite = Literal["partition", "append", "never"]
 """What becomes of rows that stand in the sink: replaced, added to, or a reason to refuse."""
 
 _FRAGMENTS_KEPT = 64
-"""Of partitions whose plans are kept until their turn comes; a footer takes some 3 kB a column."""
+"""Fragments up to which the plans of partitions are kept until their turn comes: a footer takes
+some 3 kB a column."""
 
 PART_ROWS = 2**24
 """Rows of a partition beyond which it is several files, each the work of one worker."""
 
 _MOST_PARTS = 4096
+"""Files of a partition, however many rows it has."""
 
 Counted = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Passes batches on, and tells the progress of them."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +246,7 @@ class ScoredPartition:
 
         Args:
             engine: threads of this process.
-            counted: passes batches on, telling the progress of them.
+            counted: see `Counted`.
             before_commit: called once all rows are staged; what it raises prevents the commit.
 
         Returns:

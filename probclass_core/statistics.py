@@ -33,6 +33,7 @@ MAX_CLASSES = 10_000
 """More distinct labels than this are taken for a key or a measurement, not for classes."""
 
 _ENCODED = "arrow-schema:"
+"""Before a type that Arrow could not read back from its name."""
 
 _MERGE_EVERY = 64
 """Batches after which partial statistics are merged, so that memory does not grow with rows."""

@@ -36,8 +36,10 @@ from probclass_core.table_format import TableRef
 _Opened = tuple[FileSystem, str]
 
 _SCRATCH = ".put"
+"""How the names of files end that a `Storage.put` is still writing."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""Which some libraries put into what they say."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,10 @@ class Storage:
     def reached(self) -> Iterator[None]:
         """Turns what the file system refuses into a line that names the place.
 
-        What is not there is the caller's to tell.
+        What is not there is the caller's to tell: FileNotFoundError passes.
+
+        Raises:
+            TableError: the file system refuses.
         """
         try:
             yield

@@ -18,6 +18,9 @@ from threadpoolctl import ThreadpoolController
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_here = threading.local()
+"""Has ``at_work`` where this thread runs one item of several."""
+
 
 def ordered_map(
     work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None
@@ -27,7 +30,8 @@ def ordered_map(
     At most two items per worker are under way or waiting, so memory does not grow with the number
     of items. Linear algebra inside a worker runs on one thread: the workers are the parallelism,
     and its rounding must not depend on how many there are. For the same reason a map inside the
-    work of another runs on the thread that it finds itself on.
+    work of another runs on the thread that it finds itself on; but a lone item leaves the threads
+    to the maps inside its work.
 
     Args:
         work: called in worker threads; what it raises is raised here.
@@ -73,9 +77,6 @@ def ahead(items: Iterable[Item]) -> Iterator[Item]:
             yield cast(Item, item)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-_here = threading.local()
 
 
 def _at_work(work: Callable[[Item], Result]) -> Callable[[Item], Result]:

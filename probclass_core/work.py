@@ -34,7 +34,7 @@ OnRows = Callable[[int], None]
 
 @dataclass(frozen=True)
 class SummarizeFragment:
-    """Its statistics."""
+    """The statistics of a fragment."""
 
     spec: ModelSpec
     schema: pa.Schema
@@ -54,6 +54,10 @@ def summaries(
         engine: who reads.
         kept: statistics that were kept, and where to keep those that were not.
         on_rows: told of progress.
+
+    Raises:
+        DataError, SpecError, PluginError: as `summarize_batches`.
+        TableError: a fragment cannot be read.
     """
     summarize = SummarizeFragment(spec, plan.schema)
     work = partial(summarize, on_rows=on_rows) if engine.in_process else summarize
@@ -71,7 +75,9 @@ def summaries(
             if part is not None:
                 on_rows(part.rows)
             else:
-                part = next(found if not is_held else _mapped(engine, work, [fragment], on_rows))
+                # What is held may turn out to be damaged or gone, and is then summarised after all.
+                computed = _mapped(engine, work, [fragment], on_rows) if is_held else found
+                part = next(computed)
                 kept.save(fragment.digest, part, getattr(fragment, "footer", None))
             yield part
     finally:
@@ -93,7 +99,7 @@ def _mapped(
 
 @dataclass(frozen=True)
 class MeasureFragment:
-    """How well a model does on its rows, batch by batch."""
+    """How well a model does on the rows of a fragment, batch by batch."""
 
     model: Model
     decision: Decision
@@ -139,7 +145,7 @@ class PartToScore:
 
 @dataclass(frozen=True)
 class WriteScored:
-    """Its scored rows, written where they are staged: what is handed over."""
+    """The scored rows of a part, written where they are staged: what the writer hands over."""
 
     model: Model
 
@@ -169,8 +175,8 @@ def written(
         on_rows: tells of the progress that others made.
         before_commit: called before each commit; what it raises prevents it.
 
-    Returns:
-        Rows of each partition.
+    Yields:
+        Rows of each partition, once it is committed.
     """
     if engine.in_process or not partitions:
         for partition in partitions:

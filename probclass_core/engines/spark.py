@@ -27,6 +27,7 @@ _JOBS_AT_ONCE = 2
 """While one job waits for its last task, the next has begun."""
 
 _SMALLEST_WAVE = 16
+"""Items of a job, unless fewer are left: a job has a cost of its own."""
 
 
 def spark_session() -> SparkSession:
@@ -54,8 +55,8 @@ class Spark:
         """See `Engine.map`; one job is a wave of items, and answers come wave by wave."""
         parcel = packed(work)
         waves = _waves(items, max(_SMALLEST_WAVE, 2 * self.workers))
-        for wave in ordered_map(lambda wave: self._done(parcel, wave), waves, _JOBS_AT_ONCE):
-            yield from wave
+        for results in ordered_map(lambda wave: self._done(parcel, wave), waves, _JOBS_AT_ONCE):
+            yield from results
 
     def _done(self, work: bytes, wave: Sequence[tuple[Item, bytes]]) -> list[Any]:
         """The results of a wave; where its job is lost, each item is a job of its own."""

@@ -1,4 +1,4 @@
-"""K-nearest-neighbour density: K_c / (n_c V), exact.
+"""K-nearest-neighbour density: K_c / (n_c V), exact unless the option ``probes`` is given.
 
 Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.3: V is the volume of the smallest ball
 around x that holds K training points of any class, K_c of them of class c. The ball is closed: all

@@ -44,6 +44,8 @@ _FORMAT = 2
 """Of the entries; to be raised when they change their shape."""
 
 _NAME_DIGITS = 32
+"""Of a pack's digest, in the name of its file."""
+
 _MOST_BYTES = 8_000_000
 """Of a pack, unless a single entry is larger."""
 
@@ -51,6 +53,7 @@ _MOST_SECONDS = 10.0
 """After which what was computed is written: a process that is killed loses no more."""
 
 _LOOKS = 5
+"""At packs that another process takes up meanwhile."""
 
 _AT_HAND = 16
 """Packs that are held in memory, where they cannot be mapped."""

@@ -28,6 +28,7 @@ from probclass_core.footer import Footer
 _DIGEST_BYTES = 64
 _LENGTH_BYTES = 8
 _ALIGNMENT = 64
+"""Bytes, as Arrow aligns its buffers."""
 
 
 @dataclass(frozen=True)

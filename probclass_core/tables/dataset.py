@@ -37,6 +37,7 @@ from probclass_core.tables.row_groups import LOCAL_SCAN, REMOTE_SCAN, RowGroups,
 from probclass_core.tables.table import Plan, asked_for
 
 _FOOTERS_AT_ONCE = 16
+"""Footers of remote files that are read at the same time."""
 
 _FOOTERS_HELD = 64
 """Files of a plan up to which their footers stay with them."""

@@ -23,6 +23,8 @@ import pyarrow as pa
 from probclass_core.tables.filters import Where
 
 _VERSION = 1
+"""Of the digests; to be raised when they are made of something else."""
+
 _OF_THEIR_TEXT = (str, int, float, bool, date, datetime, Decimal, type(None))
 """Types of which equal texts mean equal values."""
 

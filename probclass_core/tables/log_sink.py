@@ -38,7 +38,10 @@ Log = TypeVar("Log")
 """A format's own table, as it was at one moment."""
 
 _TRIES = 20
+"""Of a commit, where other writers come first."""
+
 _LONGEST_WAIT = 2.0
+"""Seconds between two of them."""
 
 
 @dataclass(frozen=True)

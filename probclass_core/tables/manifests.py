@@ -30,7 +30,10 @@ OURS = re.compile(r"part-[0-9a-f]{1,12}-[0-9a-f]{32}\.parquet")
 _WHOLE_TABLE = "table"  # partitions have a '=' in their names
 _FORMAT_VERSION = 1
 _AT_ONCE = 16
+"""Manifests that are read at the same time."""
+
 _LOOKS = 5
+"""At what another writer changes meanwhile."""
 
 
 @dataclass(frozen=True)

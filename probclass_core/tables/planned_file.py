@@ -71,7 +71,12 @@ class PlannedFile:
         return Footer(file_digest(place, self.state), self.schema.remove_metadata(), rows)
 
     def parts(self) -> Iterator[tuple[ds.Fragment, tuple[int, ...], int]]:
-        """Consecutive row groups, up to `_FRAGMENT_ROWS` together: numbers, and rows in all."""
+        """Consecutive row groups, up to `_FRAGMENT_ROWS` together.
+
+        Yields:
+            ``(piece, numbers, rows)``: the file with these row groups alone, their numbers, and the
+            rows that they hold; what is no Parquet file is one part without numbers.
+        """
         if not isinstance(self.piece, ds.ParquetFileFragment):
             yield self.piece, (), self.piece.count_rows()
             return

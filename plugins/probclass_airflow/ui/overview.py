@@ -84,11 +84,14 @@ def version_row(
     )
 
 
-def trend(rows: Sequence[VersionRow], width: float = 640.0, height: float = 90.0) -> Any:
+def trend(
+    rows: Sequence[VersionRow], width: float = 640.0, height: float = 90.0
+) -> dict[str, Any] | None:
     """Log loss of the versions, oldest first, as points of a line and of its baseline.
 
     Returns:
-        A dict of polyline points, the last point, and the bounds; none of fewer than three.
+        Width and height; line and baseline, as polyline points; dots, the points of the line; low
+        and high, the bounds in nats. None of fewer than three versions that were measured.
     """
     losses = [_loss(row, "log_loss") for row in rows]
     baseline = [_loss(row, "baseline_log_loss") for row in rows]
