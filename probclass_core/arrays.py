@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from probclass_core.errors import DataError, nearest, one_of
-from probclass_core.spec import is_category_type
+from probclass_core.spec import is_category_type, value_type
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -160,8 +160,7 @@ def check_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
 
 def is_numeric_type(kind: pa.DataType) -> bool:
     """Types that become float64: bool, integers, floats, decimals, dictionaries of these, null."""
-    if pa.types.is_dictionary(kind):
-        return is_numeric_type(kind.value_type)
+    kind = value_type(kind)
     return bool(
         pa.types.is_boolean(kind)
         or pa.types.is_integer(kind)
@@ -300,7 +299,7 @@ def class_labels(batch: pa.RecordBatch, label: str) -> pa.DictionaryArray:
             message counts the distinct values.
     """
     column = batch.column(label)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    kind = value_type(column.type)
     if not is_category_type(kind):
         distinct = 0
         with suppress(pa.ArrowNotImplementedError):  # of types that nobody can count the values of

@@ -259,10 +259,10 @@ class ModelSpec:
         for column in schema:
             if column.name in left_out or column.name.startswith("__index_level_"):
                 continue
-            values = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-            if is_category_type(values) and not _is_number(column.type):
+            kind = value_type(column.type)
+            if is_category_type(kind) and not _is_number(column.type):
                 categorical.append(column.name)
-            elif _is_number(values):
+            elif _is_number(kind):
                 numeric.append(column.name)
             elif is_terms_type(column.type):
                 terms.append(column.name)
@@ -283,10 +283,14 @@ class ModelSpec:
         return cls(label=label, blocks=tuple(blocks), prior=prior, weight=weight)
 
 
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values, be they coded by a dictionary or not."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 def is_category_type(kind: pa.DataType) -> bool:
     """Types whose values are categories: text, bool, integers (a dictionary's values likewise)."""
-    if pa.types.is_dictionary(kind):
-        return is_category_type(kind.value_type)
+    kind = value_type(kind)
     return bool(
         _is_text(kind)
         or pa.types.is_boolean(kind)
@@ -303,7 +307,7 @@ def is_terms_type(kind: pa.DataType) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    kind = value_type(kind)
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )

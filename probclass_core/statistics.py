@@ -27,7 +27,7 @@ from probclass_core.bundle import Bundle, from_ipc, to_ipc
 from probclass_core.errors import DataError, StoreError
 from probclass_core.estimator import LikelihoodEstimator
 from probclass_core.plugins import find_estimator
-from probclass_core.spec import ModelSpec, category_text
+from probclass_core.spec import ModelSpec, category_text, value_type
 
 MAX_CLASSES = 10_000
 """More distinct labels than this are taken for a key or a measurement, not for classes."""
@@ -138,7 +138,7 @@ def summarize_batches(
     estimators = bind(spec, features)
     class_parts: list[pa.Table] = []
     block_parts: dict[str, list[pa.Table]] = {str(block.name): [] for block in spec.blocks}
-    kind = class_type(_values(schema.field(spec.label).type))
+    kind = class_type(value_type(schema.field(spec.label).type))
     rows = null_labels = 0
     for batch in batches:
         read = batch.num_rows
@@ -263,7 +263,7 @@ def _type_named(name: str) -> pa.DataType:
 
 
 def _canonical(kind: pa.DataType) -> pa.DataType:
-    kind = _values(kind)
+    kind = value_type(kind)
     if pa.types.is_integer(kind):
         return pa.int64()
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -275,10 +275,6 @@ def _canonical(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_map(kind):
         return pa.map_(_canonical(kind.key_type), _canonical(kind.item_type))
     return kind
-
-
-def _values(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _common_schema(one: pa.Schema, other: pa.Schema) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Whether rows go with those that a table has: the same columns by name, of types that agree."""
+"""Whether rows go together: the same columns by name, of types that agree."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from probclass_core.errors import TableError, one_of
+from probclass_core.spec import value_type
 
 
 def refuse_other_columns(
@@ -32,7 +33,7 @@ def refuse_other_columns(
                 "table, or add the column."
             )
         kind = held.field(column.name).type
-        if kind != column.type and (exactly or not _common(kind, column.type)):
+        if kind != column.type and (exactly or common_type([kind, column.type]) is None):
             raise TableError(
                 f"column {column.name!r} is {column.type} here and {kind} in {uri}; cast it, or "
                 "write another table."
@@ -45,13 +46,16 @@ def refuse_other_columns(
         )
 
 
-def _common(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether files of both types can be read as one table."""
-    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (one, other)]
+def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
+    """The type that a column of files with all these types can be read as; none where none is."""
+    kinds = [value_type(kind) for kind in kinds]
+    schemas = [pa.schema([("column", kind)]) for kind in kinds]
     try:
-        pa.unify_schemas(
-            [pa.schema([("column", kind)]) for kind in kinds], promote_options="permissive"
-        )
+        kind = pa.unify_schemas(schemas, promote_options="permissive").field("column").type
+        if pa.types.is_decimal(kind) and any(map(pa.types.is_integer, kinds)):
+            # Of integers it counts a digit less than it asks for when it casts them.
+            digits = kind.precision + 1
+            kind = (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, kind.scale)
     except pa.ArrowException:
-        return False
-    return True
+        return None
+    return kind

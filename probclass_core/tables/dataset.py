@@ -22,6 +22,7 @@ from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.footer import Footer, KnownFooters
 from probclass_core.retries import patiently
 from probclass_core.storage import Storage
+from probclass_core.tables.agreement import common_type
 from probclass_core.tables.digests import FragmentDigests, file_digest, place_of
 from probclass_core.tables.filters import Where, expression
 from probclass_core.tables.pieces import (
@@ -315,26 +316,20 @@ def _common_schema(schema: pa.Schema, files: Sequence[PlannedFile]) -> pa.Schema
             kinds.setdefault(column.name, {}).setdefault(column.type, path)
     for number, column in enumerate(schema):
         if column.name in kinds and column.name not in partition_of(files[0].piece):
-            kind = _common_type(column.name, kinds[column.name])
+            kind = _type_of_all(column.name, kinds[column.name])
             schema = schema.set(number, column.with_type(kind))
     return safe_types(schema)
 
 
-def _common_type(name: str, found: Mapping[pa.DataType, str]) -> pa.DataType:
+def _type_of_all(name: str, found: Mapping[pa.DataType, str]) -> pa.DataType:
+    """The one type of a column, or what all its types can be read as; each with a file of it."""
     if len(found) == 1:
         return next(iter(found))
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in found]
-    try:
-        schemas = [pa.schema([(name, kind)]) for kind in plain]
-        kind = pa.unify_schemas(schemas, promote_options="permissive").field(name).type
-        if pa.types.is_decimal(kind) and any(map(pa.types.is_integer, plain)):
-            # Of integers it counts a digit less than it asks for when it casts them.
-            digits = kind.precision + 1
-            kind = (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, kind.scale)
-        return kind
-    except pa.ArrowException as error:
-        listed = " and ".join(f"{kind} in {path}" for kind, path in list(found.items())[:2])
-        raise DataError(f"column {name!r} is {listed}; cast it to one type.") from error
+    kind = common_type(found)
+    if kind is None:
+        listed = " and ".join(f"{held} in {path}" for held, path in list(found.items())[:2])
+        raise DataError(f"column {name!r} is {listed}; cast it to one type.")
+    return kind
 
 
 def _coded_in(schema: pa.Schema, name: str) -> bool:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.errors import SpecError, TableError, nearest, one_of
+from probclass_core.spec import value_type
 
 Condition = Sequence[Any]
 Where: TypeAlias = Sequence[Condition] | pc.Expression | None
@@ -124,8 +125,7 @@ def _column_type(schema: pa.Schema, name: object) -> pa.DataType:
         hint = nearest(str(name), schema.names)
         there = one_of(schema.names)
         raise TableError(f"no column {name!r} to filter by; the table has {there}.{hint}")
-    kind = schema.field(name).type
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return value_type(schema.field(name).type)
 
 
 def _scalar(kind: pa.DataType, value: Any, condition: Condition) -> pa.Scalar:
