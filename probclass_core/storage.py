@@ -151,6 +151,25 @@ def storage_of(ref: TableRef) -> Storage:
     return Storage(filesystem, path.rstrip("/"), shown, remote=True)
 
 
+def remove_file(filesystem: FileSystem, path: str, name: str) -> None:
+    """Remove a file; silent where it is gone already.
+
+    Args:
+        filesystem: that it lies in.
+        path: of the file in it.
+        name: how messages call it.
+
+    Raises:
+        TableError: the file system refuses.
+    """
+    try:
+        filesystem.delete_file(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise TableError(f"cannot remove {name}: {one_line(error)}.") from error
+
+
 def one_line(error: BaseException) -> str:
     """What a library said, as the end of a line of ours: of bearable length, and uncoloured."""
     text = " ".join(_COLOURS.sub("", str(error)).split()).rstrip(".") or type(error).__name__

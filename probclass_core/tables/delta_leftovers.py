@@ -21,13 +21,13 @@ from pyarrow.fs import (
     SubTreeFileSystem,
 )
 
-from probclass_core.errors import TableError
-from probclass_core.storage import one_line
+from probclass_core.storage import remove_file
 from probclass_core.table_format import Leftover, TableRef
 from probclass_core.tables.delta import opened, said_by_delta
 
-# On a local disk delta-rs writes to a name that ends so, and hides it until the file is whole.
 _LOG = "_delta_log"
+
+# On a local disk delta-rs writes to a name that ends in '#' and a number until the file is whole.
 _OURS = re.compile(rf"(?:.*/)?part-[0-9a-f]{{32}}\.parquet(?:#\d+)?|{_LOG}/[^/]+#\d+")
 
 
@@ -35,7 +35,6 @@ def delta_leftovers(ref: TableRef) -> list[Leftover]:
     """Files that writers of ours made and never committed, those still at work included.
 
     Among them what delta-rs itself was writing into the log, under a name that no reader looks at.
-
     What any version that can still be read names is kept, and so is what the log says was removed:
     that is for ``VACUUM``.
 
@@ -58,7 +57,7 @@ def delta_leftovers(ref: TableRef) -> list[Leftover]:
             path=f"{ref.uri.rstrip('/')}/{info.path}",
             bytes=info.size,
             touched=info.mtime,
-            remove=partial(_remove, ref, filesystem, info.path),
+            remove=partial(remove_file, filesystem, info.path, f"{info.path} of {ref.uri}"),
         )
         for info in sorted(files, key=lambda info: info.path)
         if info.path not in named
@@ -89,12 +88,3 @@ def _filesystem(ref: TableRef) -> FileSystem:
     if "://" in ref.uri:
         return PyFileSystem(DeltaStorageHandler(ref.uri, dict(ref.options) or None))
     return SubTreeFileSystem(str(Path(ref.uri).resolve()), LocalFileSystem())
-
-
-def _remove(ref: TableRef, filesystem: FileSystem, path: str) -> None:
-    try:
-        filesystem.delete_file(path)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise TableError(f"cannot remove {path} of {ref.uri}: {one_line(error)}.") from error

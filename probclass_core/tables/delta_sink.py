@@ -22,7 +22,7 @@ from probclass_core.errors import TableError, one_of
 from probclass_core.spec import category_text
 from probclass_core.storage import one_line
 from probclass_core.tables.delta import opened, said_by_delta
-from probclass_core.tables.hive import hive_segment
+from probclass_core.tables.hive import hive_folder
 from probclass_core.tables.lasting import lasting_schema
 from probclass_core.tables.log_sink import LogSink, NewFile
 from probclass_core.tables.parquet_file import COMMIT_KEY
@@ -79,8 +79,7 @@ class DeltaSink(LogSink[DeltaTable]):
 
     def new_file(self, table: DeltaTable | None, schema: pa.Schema, name: str) -> NewFile:
         # The log says what a file holds, but some readers believe its directories.
-        directories = [hive_segment(*item) for item in self.partition.items()]
-        path = "/".join([*directories, name])
+        path = f"{hive_folder(self.partition)}/{name}".lstrip("/")
         return NewFile(path, path, self.filesystem, schema)
 
     def logged(self, table: DeltaTable) -> list[dict[str, Any] | None]:

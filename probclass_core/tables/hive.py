@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -10,6 +11,18 @@ from probclass_core.spec import category_text
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 """What stands for a null in the name of a directory."""
+
+
+def hive_folder(partition: Mapping[str, Any]) -> str:
+    """The folder of a partition relative to its table, ``"a=1/b=2"``; empty for a whole table.
+
+    Args:
+        partition: values of the partition columns, outermost first.
+
+    Raises:
+        TableError: as `hive_segment`.
+    """
+    return "/".join(hive_segment(name, value) for name, value in partition.items())
 
 
 def hive_segment(name: str, value: Any) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import partial
 
-from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyarrow.fs import FileSelector, FileType
 from pyiceberg.table import Table
 from pyiceberg.table.locations import load_location_provider
 
-from probclass_core.errors import TableError
-from probclass_core.storage import one_line
+from probclass_core.storage import remove_file
 from probclass_core.table_format import Leftover, TableRef
 from probclass_core.tables.iceberg import opened, said_by_iceberg
 from probclass_core.tables.iceberg_files import located
@@ -43,8 +41,8 @@ def iceberg_leftovers(ref: TableRef) -> list[Leftover]:
         Leftover(
             path=info.path,
             bytes=info.size,
-            touched=info.mtime.astimezone(UTC) if info.mtime else datetime.now(UTC),
-            remove=partial(_remove, ref, filesystem, info.path),
+            touched=info.mtime,
+            remove=partial(remove_file, filesystem, info.path, f"{info.path} of {ref.uri}"),
         )
         for info in sorted(files, key=lambda info: str(info.path))
         if info.path not in named
@@ -61,12 +59,3 @@ def _named(table: Table) -> Iterator[str]:
     for manifest in manifests.values():
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
             yield entry.data_file.file_path
-
-
-def _remove(ref: TableRef, filesystem: FileSystem, path: str) -> None:
-    try:
-        filesystem.delete_file(path)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise TableError(f"cannot remove {path} of {ref.uri}: {one_line(error)}.") from error

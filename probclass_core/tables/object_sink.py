@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError
-from probclass_core.storage import Storage, is_file, one_line, storage_of
+from probclass_core.storage import is_file, remove_file, storage_of
 from probclass_core.table_format import ABANDONED, Leftover, TableRef
 from probclass_core.tables.agreement import refuse_other_columns
-from probclass_core.tables.hive import hive_segment
+from probclass_core.tables.hive import hive_folder, hive_segment
 from probclass_core.tables.manifests import (
     OURS,
     Manifest,
@@ -54,7 +54,7 @@ class ObjectSink:
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         self.storage = storage_of(ref)
         self.partition = dict(partition)
-        self.folder = "/".join(hive_segment(*item) for item in self.partition.items())
+        self.folder = hive_folder(self.partition)
         self.target = f"{self.storage.path}/{self.folder}".rstrip("/")
         if self.storage.path.endswith(".parquet"):
             raise TableError(
@@ -92,8 +92,8 @@ class ObjectSink:
         ]
 
     def check_columns(self, schema: pa.Schema, leaving: Sequence[Mapping[str, Any]]) -> None:
-        left = ["/".join(hive_segment(*item) for item in one.items()) for one in leaving]
-        held = self._some_schema({f"{self.storage.path}/{folder}".rstrip("/") for folder in left})
+        root = self.storage.path
+        held = self._some_schema({f"{root}/{hive_folder(one)}".rstrip("/") for one in leaving})
         if held is not None:
             uri = self.storage.uri
             refuse_other_columns(uri, schema, held, partition=self.partition, exactly=False)
@@ -269,20 +269,11 @@ def object_leftovers(ref: TableRef) -> list[Leftover]:
         Leftover(
             path=storage.name(info.path),
             bytes=info.size,
-            touched=info.mtime.astimezone(UTC) if info.mtime else datetime.now(UTC),
-            remove=partial(_remove, storage, info.path),
+            touched=info.mtime,
+            remove=partial(remove_file, storage.filesystem, info.path, storage.name(info.path)),
         )
         for info in found
     ]
-
-
-def _remove(storage: Storage, path: str) -> None:
-    try:
-        storage.filesystem.delete_file(path)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise TableError(f"cannot remove {storage.name(path)}: {one_line(error)}.") from error
 
 
 def _there(info: FileInfo) -> bool:

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from probclass_core.errors import TableError
 from probclass_core.table_format import Leftover
 from probclass_core.tables.agreement import refuse_other_columns
-from probclass_core.tables.hive import hive_segment
+from probclass_core.tables.hive import hive_folder, hive_segment
 from probclass_core.tables.manifests import COMMITS
 from probclass_core.tables.parquet_file import (
     RowsToParquet,
@@ -63,7 +63,7 @@ class ParquetSink:
         self.is_file = root.suffix == ".parquet" and not root.is_dir()
         if self.is_file and self.partition:
             raise TableError(f"{root} is one file and cannot hold partitions; name a directory.")
-        self.target = self.root.joinpath(*(hive_segment(*item) for item in self.partition.items()))
+        self.target = self.root / hive_folder(self.partition)
         self._check_target()
 
     @property
@@ -116,9 +116,7 @@ class ParquetSink:
         return [_record(path) for path in files]
 
     def check_columns(self, schema: pa.Schema, leaving: Sequence[Mapping[str, Any]]) -> None:
-        left = {
-            self.root.joinpath(*(hive_segment(*item) for item in one.items())) for one in leaving
-        }
+        left = {self.root / hive_folder(partition) for partition in leaving}
         held = None if self.is_file else _some_schema(self.root, left)
         if held is not None:
             refuse_other_columns(
