@@ -19,31 +19,30 @@ _RENAME_SWAP = 2
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)
 
 
-def put_in_place(staged: Path, target: Path) -> Path | None:
+def put_in_place(staged: Path, target: Path) -> None:
     """Move ``staged`` to ``target``; both lie on one file system.
 
-    Returns:
-        Where the old content of ``target`` now lies, for removal; none where there was none.
+    The old content of ``target`` lies in place of ``staged`` afterwards, or at `retired_name`: it
+    goes with the directory that both are in.
     """
     while True:
         try:
             staged.rename(target)
-            return None
+            return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         try:
             _exchange(staged, target)
-            return staged
+            return
         except FileNotFoundError:
             continue  # the target went away in between: rename again
         except OSError as error:
             if error.errno not in _CANNOT:
                 raise
-        retired = retired_name(staged)
-        target.rename(retired)
+        target.rename(retired_name(staged))
         staged.rename(target)
-        return retired
+        return
 
 
 def retired_name(staged: Path) -> Path:
