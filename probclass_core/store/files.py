@@ -25,11 +25,10 @@ import pyarrow as pa
 from probclass_core.bundle import Buffer
 from probclass_core.errors import StoreError, TableError
 from probclass_core.storage import ARROW_SCHEMES, one_line, storage_of
-from probclass_core.table_format import TableRef
+from probclass_core.table_format import ABANDONED, TableRef
 
 _STAGING = ".staging-"
 _LOCK = ".lock-"
-_ABANDONED_SECONDS = 24 * 3600
 
 
 class Files(Protocol):
@@ -259,7 +258,7 @@ def _sweep(parent: Path) -> None:
     """Remove what killed writers left behind, once it is too old to be anyone's work."""
     for staging in parent.glob(f"{_STAGING}*"):
         try:
-            abandoned = time.time() - staging.stat().st_mtime > _ABANDONED_SECONDS
+            abandoned = time.time() - staging.stat().st_mtime > ABANDONED.total_seconds()
         except FileNotFoundError:
             continue
         if abandoned:

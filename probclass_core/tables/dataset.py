@@ -60,7 +60,7 @@ class DatasetTable:
         uri: where it lies; none where it has no address.
         storage: of its files; none for a local disk, or where pyarrow alone knows.
         partition_columns: outermost first.
-        identity: tells one state of a file from another: its path, by default, for formats whose
+        state: tells one state of a file from another: its path, by default, for formats whose
             files never change. What its footer says is kept under it.
         version: of the table, where its format counts them.
     """
@@ -72,14 +72,14 @@ class DatasetTable:
         uri: str | None = None,
         storage: Storage | None = None,
         partition_columns: Sequence[str] | None = None,
-        identity: Callable[[ds.Fragment], str] = path_of,
+        state: Callable[[ds.Fragment], str] = path_of,
         version: int | None = None,
     ) -> None:
         self.uri = uri
         self.version = version
         self._dataset = dataset
         self._storage = storage
-        self._state = identity
+        self._state = state
         self._known: KnownFooters | None = None
         self.partition_columns: Sequence[str] = (
             columns_of_partitions(dataset) if partition_columns is None else partition_columns
@@ -132,21 +132,20 @@ class DatasetTable:
                 identity, keys = self._identity(file), partition_of(file.piece)
                 footer = self._worth_keeping(file)
                 for piece, numbers, rows in file.parts():
-                    digest = digests.of(identity, keys, numbers)
-                    of = RowGroups(
-                        piece,
-                        numbers,
-                        rows,
-                        whole,
-                        columns,
-                        kept,
-                        place,
-                        scan,
-                        digest,
-                        footer,
-                        file.unread,
+                    of_file = RowGroups(
+                        piece=piece,
+                        numbers=numbers,
+                        rows=rows,
+                        schema=whole,
+                        columns=columns,
+                        kept=kept,
+                        place=place,
+                        scan=scan,
+                        digest=digests.of(identity, keys, numbers),
+                        footer=footer,
+                        forgets=file.unread,
                     )
-                    fragments.append(self._fragment(of, file))
+                    fragments.append(self._fragment(of_file, file))
                     sizes.append(rows)
                     footer = None  # once is enough
         snapshot = self._snapshot(files)

@@ -18,6 +18,7 @@ from probclass_core.errors import TableError, one_of
 from probclass_core.storage import Storage, one_line
 from probclass_core.table_format import TableRef
 from probclass_core.tables.dataset import DatasetTable
+from probclass_core.tables.pieces import partition_of
 
 
 def delta_table(ref: TableRef) -> DatasetTable:
@@ -74,7 +75,7 @@ def _without_bounds(actions: pa.Table) -> set[str]:
 
 def _spelt_out(piece: ds.Fragment, names: Sequence[str], schema: pa.Schema) -> pc.Expression:
     """What the partition says of a file's rows."""
-    keys = ds.get_partition_keys(piece.partition_expression)
+    keys = partition_of(piece)
     whole = pc.scalar(value=True)
     for name in names:
         value = pa.scalar(keys[name], schema.field(name).type)

@@ -27,6 +27,7 @@ from probclass_core.errors import TableError
 from probclass_core.storage import Storage
 from probclass_core.tables.dataset import DatasetTable
 from probclass_core.tables.filters import Where
+from probclass_core.tables.pieces import partition_of
 from probclass_core.tables.planned_file import PlannedFile
 from probclass_core.tables.row_groups import RowGroups, readable
 from probclass_core.tables.table import Plan
@@ -78,7 +79,7 @@ class IcebergFiles(DatasetTable):
             uri=uri,
             storage=None if local else Storage(filesystem, root, table.location(), remote=True),
             partition_columns=partition_columns,
-            identity=lambda piece: self._tasks[piece.path].file.file_path,
+            state=lambda piece: self._tasks[piece.path].file.file_path,
             version=version,
         )
 
@@ -209,10 +210,7 @@ class RestoredRows(RowGroups):
             fragment_scan_options=self.scan,
             use_threads=False,
         ):
-            rows = pa.table(
-                [self._column(batch, name) for name in needed],
-                schema=wanted,
-            )
+            rows = pa.table([self._column(batch, name) for name in needed], schema=wanted)
             if len(self.lost):
                 positions = pa.array(range(at, at + batch.num_rows), pa.int64())
                 rows = rows.filter(pc.invert(pc.is_in(positions, self.lost)))
@@ -238,7 +236,8 @@ class RestoredRows(RowGroups):
 
     @property
     def _spelt_out(self) -> dict[str, Any]:
-        return dict(ds.get_partition_keys(self.piece.partition_expression))
+        """The partition columns that have one value in the file, which may leave them out."""
+        return partition_of(self.piece)
 
     def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         kind = self.schema.field(name).type

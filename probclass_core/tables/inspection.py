@@ -195,11 +195,10 @@ class _OfFiles(Protocol):
 
 
 def _data_file(name: str, piece: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:
-    import pyarrow.dataset as ds
-
+    from probclass_core.tables.pieces import partition_of
     from probclass_core.tables.row_groups import readable
 
-    keys = ds.get_partition_keys(piece.partition_expression)
+    keys = partition_of(piece)
     with readable(name):
         footer = piece.metadata
         info = piece.filesystem.get_file_info(piece.path)

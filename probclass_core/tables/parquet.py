@@ -45,7 +45,7 @@ def parquet_table(ref: TableRef) -> DatasetTable:
         # The listing is new to the first plan only.
         return listed.pop(piece.path, None) or _state(storage, storage.info(piece.path))
 
-    return DatasetTable(_dataset(storage, files), uri=storage.uri, storage=storage, identity=state)
+    return DatasetTable(_dataset(storage, files), uri=storage.uri, storage=storage, state=state)
 
 
 def _dataset(storage: Storage, files: Sequence[FileInfo]) -> ds.Dataset:
