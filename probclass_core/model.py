@@ -6,7 +6,7 @@ log p(x, c) = log P(c) + Σ_blocks log p(x_block | c). Everything else is derive
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -243,10 +243,7 @@ class Model:
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x | c) of one batch, ``(n, k)``; not the caller's to change."""
-        parts = (
-            self.likelihoods[str(block.name)].log_likelihood(select(batch, block.columns))
-            for block in self.spec.blocks
-        )
+        parts = self._parts(batch)
         total = next(parts)
         for number, part in enumerate(parts):
             # A new array at first, in the memory order of the first part, which is not ours.
@@ -264,11 +261,13 @@ class Model:
 
     def by_block(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x_block | c) of one batch, ``(n, k, blocks)``."""
-        parts = [
-            self.likelihoods[str(block.name)].log_likelihood(select(batch, block.columns))
-            for block in self.spec.blocks
-        ]
-        return np.stack(parts, axis=2)
+        return np.stack(list(self._parts(batch)), axis=2)
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
+        """log p(x_block | c) of one batch, block by block: ``(n, k)`` each."""
+        for block in self.spec.blocks:
+            likelihood = self.likelihoods[str(block.name)]
+            yield likelihood.log_likelihood(select(batch, block.columns))
 
     def to_bundle(self) -> Bundle:
         """The model as Arrow tables and plain values, ready to be stored."""
