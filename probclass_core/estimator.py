@@ -256,6 +256,17 @@ def choice_option(estimator: str, key: str, value: Any, choices: Sequence[str]) 
     return str(value)
 
 
+def flag_option(estimator: str, key: str, value: Any) -> bool:
+    """An option that is true or false.
+
+    Raises:
+        SpecError: it is neither.
+    """
+    if not isinstance(value, bool):
+        raise SpecError(f"{estimator}: {key} must be true or false, got {value!r}.")
+    return value
+
+
 def table_option(estimator: str, key: str, value: Any, columns: Sequence[str]) -> Mapping[str, Any]:
     """An option that is a table keyed by columns of the block.
 

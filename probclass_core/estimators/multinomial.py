@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from probclass_core.arrays import FloatArray, sorted_classes
 from probclass_core.errors import DataError
-from probclass_core.estimator import PROBCLASS_API, EstimatorPlugin, Traits
+from probclass_core.estimator import PROBCLASS_API, EstimatorPlugin, Traits, flag_option
 from probclass_core.estimators.term_counts import (
     CountEstimator,
     CountLikelihood,
-    flag_option,
     log_factorials,
     refuse_infinite_weights,
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from probclass_core.arrays import FloatArray
 from probclass_core.errors import SpecError, nearest, one_of
-from probclass_core.estimator import table_option
+from probclass_core.estimator import flag_option, table_option
 from probclass_core.estimators.normal_checks import feature_scale
 from probclass_core.evidence import NormalPrior
 from probclass_core.moments import Moments, pooled
@@ -143,9 +143,7 @@ def read_predictive(
         SpecError: not true or false; or true beside an idle option, unless that is 0 or its
             default.
     """
-    predictive = chosen["predictive"]
-    if not isinstance(predictive, bool):
-        raise SpecError(f"{estimator}: predictive must be true or false, got {predictive!r}.")
+    predictive = flag_option(estimator, "predictive", chosen["predictive"])
     for option in idle:
         if predictive and chosen[option] not in (0, defaults[option]):
             raise SpecError(

@@ -19,12 +19,12 @@ from probclass_core.estimator import (
     PROBCLASS_API,
     EstimatorPlugin,
     Traits,
+    flag_option,
     number_option,
 )
 from probclass_core.estimators.term_counts import (
     CountEstimator,
     CountLikelihood,
-    flag_option,
     log_factorials,
     refuse_infinite_weights,
 )
