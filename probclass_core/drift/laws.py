@@ -6,6 +6,7 @@ variance, a rate, the probabilities of categories, bins or terms, or the trainin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrays import FloatArray, category_values, label_codes
+from probclass_core.estimators.tidy import by_feature, masses_by_class
 from probclass_core.model import Model
 from probclass_core.spec import Block
 
@@ -88,17 +90,14 @@ def _of_block(model: Model, block: Block, table: pa.Table) -> dict[Key, Law]:
     if {"lower", "upper"} <= held:
         return {(name, None): _bins(model, own) for name, own in _features(table)}
     if {"feature", "value"} <= held:
-        return {
-            (name, None): _masses(model, own, _texts(own["value"]))
-            for name, own in _features(table)
-        }
+        return {(name, None): _masses(model, own, "value") for name, own in _features(table)}
     if held.issuperset(block.columns):
-        return {(name, None): _margin(model, table, name) for name in block.columns}
+        return {(name, None): _masses(model, table, name) for name in block.columns}
     if "feature" not in held:
         return {}
     if block.estimator == "multinomial":
         whole = block.columns[0] if len(block.columns) == 1 else str(block.name)
-        return {(whole, None): _masses(model, table, _texts(table["feature"]))}
+        return {(whole, None): _masses(model, table, "feature")}
     return _of_presences(model, block, table)
 
 
@@ -151,16 +150,9 @@ def _of_presences(model: Model, block: Block, table: pa.Table) -> dict[Key, Law]
     return found
 
 
-def _features(table: pa.Table) -> list[tuple[str, pa.Table]]:
+def _features(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """The rows of each feature, features in order of appearance."""
-    codes = table["feature"].combine_chunks().dictionary_encode()
-    places = codes.indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(places, kind="stable")
-    bounds = np.searchsorted(places[order], np.arange(len(codes.dictionary) + 1))
-    return [
-        (name, table.take(pa.array(order[bounds[at] : bounds[at + 1]])))
-        for at, name in enumerate(codes.dictionary.to_pylist())
-    ]
+    return by_feature(table, pc.unique(table["feature"]).to_pylist())
 
 
 def _by_class(model: Model, table: pa.Table, column: str) -> FloatArray:
@@ -170,24 +162,10 @@ def _by_class(model: Model, table: pa.Table, column: str) -> FloatArray:
     return values
 
 
-def _masses(model: Model, table: pa.Table, cells: list[str]) -> Masses:
-    names = list(dict.fromkeys(cells))
-    masses = np.zeros((len(names), len(model.classes)))
-    row = label_codes(pa.array(cells, pa.string()), pa.array(names, pa.string()))
-    place = label_codes(table["class"].combine_chunks(), model.classes)
-    masses[row, place] = np.exp(table["log_probability"].to_numpy())
-    return Masses(tuple(names), masses)
-
-
-def _margin(model: Model, table: pa.Table, column: str) -> Masses:
-    """One column of joint cells, the others summed out."""
-    cells = _texts(table[column])
-    names = list(dict.fromkeys(cells))
-    masses = np.zeros((len(names), len(model.classes)))
-    row = label_codes(pa.array(cells, pa.string()), pa.array(names, pa.string()))
-    place = label_codes(table["class"].combine_chunks(), model.classes)
-    np.add.at(masses, (row, place), np.exp(table["log_probability"].to_numpy()))
-    return Masses(tuple(names), masses)
+def _masses(model: Model, table: pa.Table, column: str) -> Masses:
+    """Of the cells that a column names; others, where cells are joint, are summed out."""
+    names, found = masses_by_class(table, _texts(table[column]), model.classes)
+    return Masses(tuple(names), found)
 
 
 def _bins(model: Model, table: pa.Table) -> Bins:

@@ -21,6 +21,7 @@ from probclass_core.arrays import FloatArray
 from probclass_core.drift import divergence
 from probclass_core.drift.laws import Bins, Law, Masses, Moments, laws
 from probclass_core.errors import DataError, SpecError, one_of
+from probclass_core.estimators.cuts import bin_name
 from probclass_core.model import Model, finalize
 from probclass_core.statistics import Statistics
 
@@ -43,6 +44,7 @@ _SCHEMA = pa.schema(
         ("probability_after", pa.float64()),
     ]
 )
+_SHARES = ("share_before", "share_after")
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def drift(before: Model | Statistics, after: Model | Statistics) -> Drift:
 def _shares(old: Model, new: Model) -> pa.Table:
     names = list(dict.fromkeys([*old.class_names, *new.class_names]))
     columns = {}
-    for title, model in (("share_before", old), ("share_after", new)):
+    for title, model in zip(_SHARES, (old, new), strict=True):
         counts = dict(zip(model.class_names, model.priors["count"].to_pylist(), strict=True))
         held = np.array([counts.get(name, 0.0) for name in names], np.float64)
         columns[title] = held / held.sum()
@@ -220,22 +222,13 @@ def _on_common_cuts(former: Bins, law: Bins) -> tuple[Masses, Masses]:
     """Bins joined until both are cut alike, which can only lessen a divergence."""
     cuts = [cut for cut in law.cuts if cut in set(former.cuts)]
     edges = [-math.inf, *cuts, math.inf]
-    names = [_bin_name(*bounds) for bounds in pairwise(edges)]
+    names = [bin_name(*bounds) for bounds in pairwise(edges)]
 
     def joined(bins: Bins) -> Masses:
         starts = [0, *(bins.cuts.index(cut) + 1 for cut in cuts)]
         return Masses(tuple(names), np.add.reduceat(bins.masses, starts, axis=0))
 
     return joined(former), joined(law)
-
-
-def _bin_name(lower: float, upper: float) -> str:
-    if math.isinf(lower):
-        return "any" if math.isinf(upper) else f"below {upper:g}"
-    return f"from {lower:g}" if math.isinf(upper) else f"{lower:g} to {upper:g}"
-
-
-_SHARES = ("share_before", "share_after")
 
 
 def _by_feature(

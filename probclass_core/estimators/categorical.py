@@ -38,7 +38,7 @@ from probclass_core.estimator import (
 )
 from probclass_core.estimators.cells import runs
 from probclass_core.estimators.domains import CATEGORICAL_DEFAULTS, Domains, refuse_unseen
-from probclass_core.estimators.tidy import by_feature
+from probclass_core.estimators.tidy import by_feature, summed
 from probclass_core.evidence import dirichlet_categorical
 from probclass_core.hookspecs import hookimpl
 from probclass_core.spec import is_category_type
@@ -102,10 +102,7 @@ class Categorical(LikelihoodEstimator):
         )
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        keys = ["class", "feature", "value"]
-        grouped = pa.concat_tables(tables).group_by(keys, use_threads=False)
-        merged = grouped.aggregate([("count", "sum")]).rename_columns([*keys, "count"])
-        return merged.sort_by([(key, "ascending") for key in keys])
+        return summed(tables, ["class", "feature", "value"], ["count"])
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, unseen, totals = [], {}, {}

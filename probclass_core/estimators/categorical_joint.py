@@ -37,6 +37,7 @@ from probclass_core.estimator import (
 )
 from probclass_core.estimators.cells import CellIndex
 from probclass_core.estimators.domains import CATEGORICAL_DEFAULTS, Domains, refuse_unseen
+from probclass_core.estimators.tidy import summed
 from probclass_core.hookspecs import hookimpl
 from probclass_core.spec import is_category_type
 
@@ -112,10 +113,7 @@ class CategoricalJoint(LikelihoodEstimator):
         return self.merge([pa.table({**columns, "count": counts.astype(np.float64)})])
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        keys = ["class", *self.features.names]
-        grouped = pa.concat_tables(tables).group_by(keys, use_threads=False)
-        merged = grouped.aggregate([("count", "sum")]).rename_columns([*keys, "count"])
-        return merged.sort_by([(key, "ascending") for key in keys])
+        return summed(tables, ["class", *self.features.names], ["count"])
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         cells = self._cells(statistics, classes)

@@ -1,8 +1,8 @@
 """Where to cut a numeric column into bins: of equal width, of equal frequency, or by the classes.
 
-Each function takes a histogram and gives cut points, ascending: a value below the first is in the
-first bin, one at a cut or above it in the next. No cut divides a cell, so a bin's count is the sum
-of its cells'.
+But for `bin_name`, each function takes a histogram and gives cut points, ascending: a value below
+the first is in the first bin, one at a cut or above it in the next. No cut divides a cell, so a
+bin's count is the sum of its cells'.
 """
 
 from __future__ import annotations
@@ -16,6 +16,13 @@ from probclass_core.histogram import Histogram, lower_edges
 
 _TIE = 1e-12
 """Relative difference up to which two counts or entropies are the same but for rounding."""
+
+
+def bin_name(lower: float, upper: float) -> str:
+    """A bin as text; it has its lower bound and not its upper one."""
+    if math.isinf(lower):
+        return "any" if math.isinf(upper) else f"below {upper:g}"
+    return f"from {lower:g}" if math.isinf(upper) else f"{lower:g} to {upper:g}"
 
 
 def between_cells(histogram: Histogram) -> FloatArray:

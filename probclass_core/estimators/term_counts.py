@@ -22,6 +22,7 @@ from probclass_core.estimator import (
     read_options,
     with_notes,
 )
+from probclass_core.estimators.tidy import summed
 from probclass_core.spec import is_terms_type
 from probclass_core.terms import CountReader, Counts
 
@@ -177,11 +178,7 @@ class CountEstimator(LikelihoodEstimator):
         )
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        keys = ["class", "feature"]
-        grouped = pa.concat_tables(tables).group_by(keys, use_threads=False)
-        merged = grouped.aggregate([(field, "sum") for field in self.sums])
-        merged = merged.rename_columns([*keys, *self.sums])
-        return merged.sort_by([(key, "ascending") for key in keys])
+        return summed(tables, ["class", "feature"], self.sums)
 
     def by_class(self, statistics: pa.Table, classes: pa.Array) -> ClassCounts:
         """Statistics as dense numbers, features in the order of the parameters.
@@ -311,17 +308,6 @@ def log_factorials(counts: Counts) -> FloatArray:
     from scipy.special import gammaln
 
     return counts.row_sums(gammaln(counts.matrix.data + 1.0))
-
-
-def flag_option(estimator: str, key: str, value: Any) -> bool:
-    """An option that is true or false.
-
-    Raises:
-        SpecError: it is neither.
-    """
-    if not isinstance(value, bool):
-        raise SpecError(f"{estimator}: {key} must be true or false, got {value!r}.")
-    return value
 
 
 def refuse_infinite_weights(weights: FloatArray) -> None:

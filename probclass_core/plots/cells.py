@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrays import FloatArray, category_values, label_codes
+from probclass_core.arrays import FloatArray, category_values
+from probclass_core.estimators.cuts import bin_name
+from probclass_core.estimators.tidy import masses_by_class
 from probclass_core.model import Model
 from probclass_core.plots.blocks import block_of, log_likelihood
 
@@ -34,43 +34,23 @@ def cell_masses(model: Model, column: str) -> tuple[list[str], FloatArray] | Non
         return None
     if block.estimator == "multinomial" or pa.types.is_nested(model.features.field(column).type):
         # Terms of a text; or the columns of counts that share one total, each a term.
-        return _table(model, parameters, _texts(parameters["feature"]))
+        return masses_by_class(parameters, _texts(parameters["feature"]), model.classes)
     own = parameters.filter(pc.equal(parameters["feature"], column))
     if "value" in held:
         if pa.types.is_integer(model.features.field(column).type):
             own = own.take(pc.sort_indices(own["value"].cast(pa.int64())))
-        return _table(model, own, _texts(own["value"]))
+        return masses_by_class(own, _texts(own["value"]), model.classes)
     if {"lower", "upper"} <= held:
         bounds = zip(own["lower"].to_pylist(), own["upper"].to_pylist(), strict=True)
-        return _table(model, own, [_bin_name(lower, upper) for lower, upper in bounds])
+        names = [bin_name(lower, upper) for lower, upper in bounds]
+        return masses_by_class(own, names, model.classes)
     if block.estimator == "bernoulli":
-        _, present = _table(model, own, ["present"] * own.num_rows)
+        _, present = masses_by_class(own, ["present"] * own.num_rows, model.classes)
         return ["present", "absent"], np.concatenate([present, 1.0 - present])
     return None
-
-
-def _table(
-    model: Model, parameters: pa.Table, cells: Sequence[str]
-) -> tuple[list[str], FloatArray]:
-    """A tidy table, a cell for each of its rows, as ``m`` names and masses ``(m, k)``."""
-    names = list(dict.fromkeys(cells))
-    masses = np.zeros((len(names), len(model.classes)))
-    row = label_codes(pa.array(cells, pa.string()), pa.array(names, pa.string()))
-    place = label_codes(parameters["class"], model.classes)
-    masses[row, place] = np.exp(parameters["log_probability"].to_numpy())
-    return names, masses
 
 
 def _texts(values: pa.Array | pa.ChunkedArray) -> list[str]:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     return [text for text in category_values(values) if text is not None]
-
-
-def _bin_name(lower: float | None, upper: float | None) -> str:
-    """A bin has its lower bound and not its upper one."""
-    low = -np.inf if lower is None else lower
-    high = np.inf if upper is None else upper
-    if np.isinf(low):
-        return "any" if np.isinf(high) else f"below {high:g}"
-    return f"from {low:g}" if np.isinf(high) else f"{low:g} to {high:g}"
