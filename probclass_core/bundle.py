@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.errors import StoreError, one_of
+from probclass_core.errors import StoreError, one_line, one_of
 
 FORMAT_VERSION = 1
 READER_VERSION = 2
@@ -65,8 +65,7 @@ def from_ipc(buffer: Buffer) -> pa.Table:
     try:
         return pa.ipc.open_file(pa.py_buffer(buffer)).read_all()
     except (pa.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise StoreError(f"not a readable Arrow IPC file: {reason}") from error
+        raise StoreError(f"not a readable Arrow IPC file: {one_line(error)}") from error
 
 
 class _File(NamedTuple):
@@ -273,6 +272,7 @@ def _table(name: str, file: _File, where: str) -> pa.Table:
     except StoreError as error:
         raise StoreError(f"{where}: file {name!r} is {error}; {_MEND}.") from error
     except pa.ArrowException as error:
-        reason = " ".join(str(error).split())
-        raise StoreError(f"{where}: file {name!r} is no valid table: {reason}; {_MEND}.") from error
+        raise StoreError(
+            f"{where}: file {name!r} is no valid table: {one_line(error)}; {_MEND}."
+        ) from error
     return table

@@ -7,7 +7,13 @@ because it is read in a task log or a terminal. Nothing else in the package defi
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""Which some libraries put into what they say."""
+
+_LONGEST_REASON = 400
 
 
 class ProbClassError(Exception):
@@ -58,6 +64,12 @@ def one_of(names: Iterable[object]) -> str:
     if len(listed) > 20:
         shown += f" and {len(listed) - 20} more"
     return shown or "none"
+
+
+def one_line(error: BaseException) -> str:
+    """What a library said, as the end of a line of ours: of bearable length, and uncoloured."""
+    text = " ".join(_COLOURS.sub("", str(error)).split()).rstrip(".") or type(error).__name__
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]} …"
 
 
 def nearest(name: str, available: Iterable[str]) -> str:

@@ -8,7 +8,6 @@ the library looks for them by itself, and go no further: what is told and record
 from __future__ import annotations
 
 import os
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,7 +28,7 @@ from pyarrow.fs import (
     PyFileSystem,
 )
 
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, one_line
 from probclass_core.retries import TRIES, patiently
 from probclass_core.table_format import TableRef
 
@@ -37,9 +36,6 @@ _Opened = tuple[FileSystem, str]
 
 _SCRATCH = ".put"
 """How the names of files end that a `Storage.put` is still writing."""
-
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-"""Which some libraries put into what they say."""
 
 
 @dataclass(frozen=True)
@@ -168,12 +164,6 @@ def remove_file(filesystem: FileSystem, path: str, name: str) -> None:
         return
     except OSError as error:
         raise TableError(f"cannot remove {name}: {one_line(error)}.") from error
-
-
-def one_line(error: BaseException) -> str:
-    """What a library said, as the end of a line of ours: of bearable length, and uncoloured."""
-    text = " ".join(_COLOURS.sub("", str(error)).split()).rstrip(".") or type(error).__name__
-    return text if len(text) <= 400 else f"{text[:400]} …"
 
 
 def is_scratch(info: FileInfo) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probclass_core.errors import SpecError
+from probclass_core.errors import SpecError, one_line
 
 if TYPE_CHECKING:
     from probclass_core import DecisionRule
@@ -72,6 +72,6 @@ def _costs(path: Path) -> Any:
     except OSError as error:
         raise SpecError(f"cannot read the costs {path}: {error.strerror}.") from error
     except ValueError as error:
-        reason = " ".join(str(error).split())
-        raise SpecError(f"{path} is not valid {path.suffix[1:].upper()}: {reason}.") from error
+        kind = path.suffix[1:].upper()
+        raise SpecError(f"{path} is not valid {kind}: {one_line(error)}.") from error
     raise SpecError(f"{path}: costs are a .toml, .json or .csv file.")

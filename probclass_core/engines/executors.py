@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from probclass_core.engine import Item, Result
 from probclass_core.engines.shipping import answer_of, packed, parcel, settled
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, one_line
 from probclass_core.threads import available_processors
 
 
@@ -139,7 +139,7 @@ class GivenExecutor:
                 if alone:
                     return error
             except Exception as error:
-                reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                reason = f"{type(error).__name__}: {one_line(error)}"
                 raise TableError(f"{first.item}: {self.executor} failed: {reason}.") from error
 
 

@@ -25,6 +25,7 @@ from probclass_core.errors import (
     ProbClassError,
     SpecError,
     TableError,
+    one_line,
 )
 from probclass_core.threads import one_thread_each
 
@@ -86,8 +87,8 @@ def packed(what: Any, is_small: Callable[[pickle.PickleBuffer], bool] | None = N
         return pickle.dumps(sent, protocol=5, buffer_callback=is_small)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise SpecError(
-            f"{what} cannot be sent to other processes ({' '.join(str(error).split())}); use "
-            "threads, or write the rows to a table first."
+            f"{what} cannot be sent to other processes ({one_line(error)}); use threads, or write "
+            "the rows to a table first."
         ) from error
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from probclass_core.bundle import Buffer, from_ipc, to_ipc
-from probclass_core.errors import StoreError
+from probclass_core.errors import StoreError, one_line
 from probclass_core.footer import Footer
 
 _DIGEST_BYTES = 64
@@ -97,7 +97,7 @@ class Entry:
                 # offsets that point outside their buffer would crash the process.
                 table.validate(full=True)
             except (pa.ArrowException, OSError) as error:
-                raise StoreError(f"{where} is damaged: {' '.join(str(error).split())}") from error
+                raise StoreError(f"{where} is damaged: {one_line(error)}.") from error
             tables[name] = table
         return tables
 

@@ -14,8 +14,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATURES
 
-from probclass_core.errors import TableError, one_of
-from probclass_core.storage import Storage, one_line
+from probclass_core.errors import TableError, one_line, one_of
+from probclass_core.storage import Storage
 from probclass_core.table_format import TableRef
 from probclass_core.tables.dataset import DatasetTable
 from probclass_core.tables.pieces import partition_of

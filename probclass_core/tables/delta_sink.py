@@ -18,9 +18,8 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyarrow.fs import FileSystem, PyFileSystem
 
-from probclass_core.errors import TableError, one_of
+from probclass_core.errors import TableError, one_line, one_of
 from probclass_core.spec import category_text
-from probclass_core.storage import one_line
 from probclass_core.tables.delta import opened, said_by_delta
 from probclass_core.tables.hive import hive_folder
 from probclass_core.tables.lasting import lasting_schema

@@ -18,9 +18,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 
-from probclass_core.errors import ProbClassError, TableError, one_of
+from probclass_core.errors import ProbClassError, TableError, one_line, one_of
 from probclass_core.footer import KnownFooters
-from probclass_core.storage import one_line
 from probclass_core.table_format import TableRef
 from probclass_core.tables.filters import Where, expression, typed_conditions
 from probclass_core.tables.iceberg_files import IcebergFiles, plain_schema

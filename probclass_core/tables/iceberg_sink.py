@@ -38,8 +38,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import IcebergType, ListType, NestedField, StructType
 
-from probclass_core.errors import ProbClassError, TableError
-from probclass_core.storage import one_line
+from probclass_core.errors import ProbClassError, TableError, one_line
 from probclass_core.tables.iceberg import all_of, catalog_of, predicate, said_by_iceberg
 from probclass_core.tables.iceberg_files import FIELD_ID, located, plain_schema
 from probclass_core.tables.lasting import lasting_schema

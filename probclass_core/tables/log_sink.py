@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, one_line
 from probclass_core.table_format import TableRef
 from probclass_core.tables.agreement import refuse_other_columns
 from probclass_core.tables.parquet_file import (
@@ -301,7 +301,7 @@ class RowsOfPartition(RowsToParquet):
         except ValueError as error:
             raise TableError(
                 f"cannot write {self._place}: a value has no place in the table's types: "
-                f"{' '.join(str(error).split())}."
+                f"{one_line(error)}."
             ) from error
         super().write(rows)
 

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from probclass_core.arrays import BATCH_ROWS
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, one_line
 from probclass_core.retries import patiently
-from probclass_core.storage import one_line
 
 COMMIT_KEY = "probclass.commit"
 """What a commit record is called, in footers and in logs."""

@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from probclass_core.arrays import read_rows
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, one_line
 from probclass_core.footer import Footer
 from probclass_core.retries import Patience
-from probclass_core.storage import one_line
 from probclass_core.tables.pieces import copy_of
 
 # Fetching ahead pays on a network; from a local disk it doubles the time. A buffered stream is read
