@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from probclass_core.cli.options import Json, Store
-from probclass_core.cli.output import put, put_json, table
+from probclass_core.cli.output import minute, put, put_json, table
 
 if TYPE_CHECKING:
     from probclass_core.store import CacheEntry
@@ -43,8 +43,8 @@ def ls(store: Store, as_json: Json = False) -> None:
             "fragments": [each["entries"] for each in listed],
             "rows": [each["rows"] for each in listed],
             "bytes": [each["bytes"] for each in listed],
-            "oldest": [_minute(each["oldest"]) for each in listed],
-            "newest": [_minute(each["newest"]) for each in listed],
+            "oldest": [minute(each["oldest"]) for each in listed],
+            "newest": [minute(each["newest"]) for each in listed],
             "stale": [each["stale"] for each in listed],
         }
         put(table(columns, f"Statistics kept in {store}"))
@@ -102,8 +102,3 @@ def _summary(entries: Sequence[CacheEntry]) -> dict[str, Any]:
         "newest": max(stored, default=None),
         "stale": sum(entry.stale is not None for entry in entries),
     }
-
-
-def _minute(moment: str | None) -> str | None:
-    """An ISO time in UTC to the minute, as people read it."""
-    return None if moment is None else f"{moment[:16].replace('T', ' ')} UTC"

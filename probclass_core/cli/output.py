@@ -99,6 +99,11 @@ def column_values(table: pa.Table, limit: int | None = None) -> dict[str, list[A
     return {name: _values(table[name]) for name in table.column_names}
 
 
+def minute(moment: str | None) -> str | None:
+    """An ISO time in UTC to the minute, as people read it; none where none is known."""
+    return f"{moment[:16].replace('T', ' ')} UTC" if moment else None
+
+
 def put_error(message: str) -> None:
     """One line on stderr."""
     _put_aside("error", "bold red", message)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from probclass_core.cli.options import Json, Ref, Store
-from probclass_core.cli.output import column_values, facts, put, put_json, table
+from probclass_core.cli.output import column_values, facts, minute, put, put_json, table
 from probclass_core.errors import SpecError, nearest, one_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from probclass_core import Alias, ModelVersion
+    from probclass_core.bundle import Bundle
 
 _ROWS = 20
 
@@ -53,14 +54,14 @@ def models(
         columns = {
             "model": names,
             "versions": [len(versions[each]) for each in names],
-            "latest": [_minute(versions[each][-1].created) for each in names],
+            "latest": [minute(versions[each][-1].created) for each in names],
             "aliases": [", ".join(aliases[each]) for each in names],
         }
         put(table(columns, f"Models in {store}"))
     else:
         columns = {
             "version": [version.id[:12] for version in versions[name]],
-            "saved": [_minute(version.created) for version in versions[name]],
+            "saved": [minute(version.created) for version in versions[name]],
             "rows": [version.provenance.get("rows") for version in versions[name]],
             "trained on": [_origin(version.provenance) for version in versions[name]],
             "aliases": [", ".join(_naming(version, aliases[name])) for version in versions[name]],
@@ -128,8 +129,7 @@ def inspect(
         return
     bundle = shelf.read_bundle(version.ref)
     aliases = _naming(version, shelf.aliases(version.model))
-    spec = bundle.content["spec"]
-    blocks = {each["name"]: each for each in spec["blocks"]}
+    blocks = {each["name"]: each for each in bundle.content["spec"]["blocks"]}
     if block is not None and block not in blocks:
         raise SpecError(
             f"{version.model} has no block {block!r}; it has {one_of(blocks)}."
@@ -137,48 +137,64 @@ def inspect(
         )
     chosen = list(blocks) if block is None else [block]
     if as_json:
-        put_json(
-            {
-                "model": version.ref,
-                "model_id": version.id,
-                "created": version.created,
-                "aliases": aliases,
-                "spec": spec,
-                "features": dict(bundle.content["features"]),
-                "training": bundle.provenance,
-                "priors": bundle.tables["priors"].to_pylist(),
-                "blocks": {
-                    name: {
-                        **bundle.content["blocks"][name],
-                        "parameters": _records(bundle.tables[name], rows),
-                    }
-                    for name in chosen
-                },
-            }
-        )
+        put_json(_document(version, aliases, bundle, chosen, rows))
         return
     limit = _ROWS if rows is None else rows
     tables = [table(bundle.tables[name], _title(blocks[name]), limit=limit) for name in chosen]
     if block is not None:
         put(*tables)
         return
-    card = {
+    card, training = facts(_card(version, aliases, bundle)), facts(_training(bundle), "Training")
+    put(card, training, table(bundle.tables["priors"], "Classes", limit=limit), *tables)
+
+
+def _document(
+    version: ModelVersion,
+    aliases: list[str],
+    bundle: Bundle,
+    blocks: Sequence[str],
+    rows: int | None,
+) -> dict[str, Any]:
+    return {
+        "model": version.ref,
+        "model_id": version.id,
+        "created": version.created,
+        "aliases": aliases,
+        "spec": bundle.content["spec"],
+        "features": dict(bundle.content["features"]),
+        "training": bundle.provenance,
+        "priors": bundle.tables["priors"].to_pylist(),
+        "blocks": {
+            name: {
+                **bundle.content["blocks"][name],
+                "parameters": _records(bundle.tables[name], rows),
+            }
+            for name in blocks
+        },
+    }
+
+
+def _card(version: ModelVersion, aliases: list[str], bundle: Bundle) -> dict[str, Any]:
+    spec = bundle.content["spec"]
+    return {
         "model": version.ref,
         "aliases": ", ".join(aliases) or None,
-        "saved": _minute(version.created),
+        "saved": minute(version.created),
         "label": spec["label"],
         "weight": spec.get("weight"),
         "prior": spec["prior"],
         "plugins": _plugins(bundle.provenance) or None,
     }
-    training = {**bundle.provenance, "source": _origin(bundle.provenance) or None}
-    told = {
+
+
+def _training(bundle: Bundle) -> dict[str, Any]:
+    """What the provenance tells of the fit, and of what was measured after it."""
+    told = {**bundle.provenance, "source": _origin(bundle.provenance) or None}
+    return {
         key.replace("_", " "): _measured(value) if _is_measured(value) else value
-        for key, value in training.items()
+        for key, value in told.items()
         if key not in ("partition", "plugins", "where")
     }
-    priors = table(bundle.tables["priors"], "Classes", limit=limit)
-    put(facts(card), facts(told, "Training"), priors, *tables)
 
 
 def _put_linear(form: pa.Table, version: ModelVersion, rows: int | None, as_json: bool) -> None:
@@ -241,8 +257,3 @@ def _words(value: Any) -> str:
 def _naming(version: ModelVersion, aliases: Mapping[str, Alias]) -> list[str]:
     """The aliases that name this version."""
     return [name for name, alias in aliases.items() if alias.id == version.id]
-
-
-def _minute(moment: str) -> str:
-    """An ISO time in UTC to the minute, as people read it."""
-    return f"{moment[:16].replace('T', ' ')} UTC" if moment else "–"
