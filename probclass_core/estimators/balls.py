@@ -74,25 +74,35 @@ class Balls:
         self.order: Callable[[FloatArray], IntArray | slice] = lambda rows: slice(None)
         self.most_rows = _FEWEST_ROWS
         if norm is not None and len(points):
-            # Distances take p-th powers: in units of the spread these stay within float64. A unit
-            # that is a power of two rounds nothing, so points that do well without it stay where
-            # they are, which may be a file that other processes map as well.
-            spread = 0.5 * points.max(axis=0) - 0.5 * points.min(axis=0)
-            exponent = int(np.frexp(spread.max())[1])
-            if abs(exponent) > _HARMLESS or norm not in (1.0, 2.0, math.inf):
-                self.exponent = exponent
-            scaled = self._in_units(points)
-            if probes and len(points) >= FEWEST_POINTS:
-                self.nearest = NearestByCells(scaled, probes).query
-            elif norm == 2.0 and points.shape[1] >= _MANY_DIMENSIONS:
-                self.nearest = NearestByProducts(scaled).query
-            else:
-                curve = Curve(scaled)
-                if scaled.nbytes <= _WORTH_A_COPY:
-                    along = curve.order(scaled)
-                    scaled, self.counts, self.classes = scaled[along], counts[along], classes[along]
-                self.nearest = NearestByTree(scaled, norm).query
-                self.order, self.most_rows = curve.order, _MOST_ROWS
+            self._choose_units(norm)
+            self._choose_search(norm, probes)
+
+    def _choose_units(self, norm: float) -> None:
+        """Distances take p-th powers: in units of the spread these stay within float64.
+
+        A unit that is a power of two rounds nothing, so points that do well without it stay where
+        they are, which may be a file that other processes map as well.
+        """
+        spread = 0.5 * self.points.max(axis=0) - 0.5 * self.points.min(axis=0)
+        exponent = int(np.frexp(spread.max())[1])
+        if abs(exponent) > _HARMLESS or norm not in (1.0, 2.0, math.inf):
+            self.exponent = exponent
+
+    def _choose_search(self, norm: float, probes: int) -> None:
+        """What finds the nearest of so many points in so many dimensions soonest."""
+        scaled = self._in_units(self.points)
+        if probes and len(scaled) >= FEWEST_POINTS:
+            self.nearest = NearestByCells(scaled, probes).query
+        elif norm == 2.0 and scaled.shape[1] >= _MANY_DIMENSIONS:
+            self.nearest = NearestByProducts(scaled).query
+        else:
+            curve = Curve(scaled)
+            if scaled.nbytes <= _WORTH_A_COPY:
+                along = curve.order(scaled)
+                scaled = scaled[along]
+                self.counts, self.classes = self.counts[along], self.classes[along]
+            self.nearest = NearestByTree(scaled, norm).query
+            self.order, self.most_rows = curve.order, _MOST_ROWS
 
     def log_likelihood(self, rows: FloatArray) -> FloatArray:
         """``(n, d)`` to ``(n, k)``; −inf for a class with no point in the ball."""

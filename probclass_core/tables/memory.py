@@ -74,6 +74,8 @@ class MemoryTable(_InMemory):
 
 @dataclass(frozen=True)
 class _Slice:
+    """Some rows of a table in memory."""
+
     table: pa.Table
     digest: None = None
 
@@ -120,6 +122,8 @@ class ReaderTable(_InMemory):
 
 @dataclass(frozen=True)
 class _Stream:
+    """The rows of a reader, once."""
+
     reader: pa.RecordBatchReader
     columns: Sequence[str]
     kept: pc.Expression | None

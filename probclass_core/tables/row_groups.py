@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -110,15 +111,10 @@ def _beyond(rows: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
             yield batch.slice(skipped)
 
 
-class readable:
+@contextmanager
+def readable(path: str) -> Iterator[None]:
     """Turns what Arrow raises on a damaged file into an error that names the file."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (pa.ArrowException, OSError)):
-            raise TableError(f"cannot read {self.path}: {one_line(error)}.") from error
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"cannot read {path}: {one_line(error)}.") from error
