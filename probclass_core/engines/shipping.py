@@ -138,7 +138,8 @@ def settled(item: object, answer: bytes | Exception, again: Callable[[], bytes |
     if lost:
         raise TableError(
             f"{item}: its worker was lost {TRIES} times ({reason}), as happens when memory runs "
-            "out; see the log of the workers, or cut the file into smaller row groups."
+            "out, or where a script starts processes outside `if __name__ == '__main__':`; see the "
+            "log of the workers, or cut the file into smaller row groups."
         ) from error
     raise TableError(f"{item}: failed {TRIES} times, at last with {reason}.") from error
 

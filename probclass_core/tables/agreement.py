@@ -56,6 +56,6 @@ def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
             # Of integers it counts a digit less than it asks for when it casts them.
             digits = kind.precision + 1
             kind = (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, kind.scale)
-    except pa.ArrowException:
+    except (pa.ArrowException, ValueError):  # the latter where there are no more digits
         return None
     return kind

@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 from probclass_core.arrays import (
     BATCH_ROWS,
     as_table,
-    in_safe_types,
     in_slices,
     read_rows,
-    safe_types,
 )
 from probclass_core.bundle import from_ipc, to_ipc
 from probclass_core.errors import TableError
+from probclass_core.safe_types import in_safe_types, safe_types
 from probclass_core.tables.filters import Where
 from probclass_core.tables.table import Plan, asked_for
 
