@@ -3,9 +3,9 @@
 The public face. To read the code as a story, follow the road::
 
     errors          what is refused, and how a message says so
+    column_types    what values a column's type stands for
     spec            what a model is to be: a prior times blocks of columns
     tables/         plan fragments of a table, read record batches
-    safe_types      the types that columns are read as
     arrays          the only door from Arrow to NumPy
     terms           its sibling for sparse counts, such as the words of a text
     row_blocks      a batch of numbers in blocks that fit the processor's cache

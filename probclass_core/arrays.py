@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from probclass_core.column_types import in_safe_types, is_category_type, value_type
 from probclass_core.errors import DataError, nearest, one_of
-from probclass_core.safe_types import in_safe_types
-from probclass_core.spec import is_category_type, value_type
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]

@@ -33,6 +33,7 @@ from probclass_core.arrays import (
     numeric_matrix,
     sorted_classes,
 )
+from probclass_core.column_types import is_category_type
 from probclass_core.estimator import (
     choice_option,
     notes_of,
@@ -43,7 +44,6 @@ from probclass_core.estimator import (
 )
 from probclass_core.histogram import Histogram, histogram
 from probclass_core.moments import Moments, column_moments, merge_moments
-from probclass_core.spec import is_category_type
 
 __all__ = [
     "MISSING",

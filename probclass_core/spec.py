@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.column_types import is_category_type, is_number_type, is_terms_type, value_type
 from probclass_core.errors import SpecError, nearest, one_of
 
 Prior = str | Mapping[str, float]
@@ -260,9 +261,9 @@ class ModelSpec:
             if column.name in left_out or column.name.startswith("__index_level_"):
                 continue
             kind = value_type(column.type)
-            if is_category_type(kind) and not _is_number(column.type):
+            if is_category_type(kind) and not is_number_type(column.type):
                 categorical.append(column.name)
-            elif _is_number(kind):
+            elif is_number_type(kind):
                 numeric.append(column.name)
             elif is_terms_type(column.type):
                 terms.append(column.name)
@@ -281,42 +282,6 @@ class ModelSpec:
         if not blocks:
             raise SpecError(f"no column is left to model beside the label {label!r}.")
         return cls(label=label, blocks=tuple(blocks), prior=prior, weight=weight)
-
-
-def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a column's values, be they coded by a dictionary or not."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def is_category_type(kind: pa.DataType) -> bool:
-    """Types whose values are categories: text, bool, integers (a dictionary's values likewise)."""
-    kind = value_type(kind)
-    return bool(
-        _is_text(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_null(kind)
-    )
-
-
-def is_terms_type(kind: pa.DataType) -> bool:
-    """Types whose values are counts of terms: lists of text, maps from text to numbers."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _is_text(kind.value_type) or pa.types.is_null(kind.value_type)
-    return bool(pa.types.is_map(kind)) and _is_text(kind.key_type) and _is_number(kind.item_type)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    kind = value_type(kind)
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    )
 
 
 def _named(blocks: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -24,10 +24,11 @@ from probclass_core.arrays import (
     weight_vector,
 )
 from probclass_core.bundle import Bundle, from_ipc, to_ipc
+from probclass_core.column_types import value_type
 from probclass_core.errors import DataError, StoreError
 from probclass_core.estimator import LikelihoodEstimator
 from probclass_core.plugins import find_estimator
-from probclass_core.spec import ModelSpec, category_text, value_type
+from probclass_core.spec import ModelSpec, category_text
 
 MAX_CLASSES = 10_000
 """More distinct labels than this are taken for a key or a measurement, not for classes."""

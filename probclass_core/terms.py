@@ -28,8 +28,8 @@ from probclass_core.arrays import (
     numeric_matrix,
     numeric_values,
 )
+from probclass_core.column_types import is_terms_type
 from probclass_core.errors import DataError
-from probclass_core.spec import is_terms_type
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

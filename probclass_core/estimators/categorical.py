@@ -25,6 +25,7 @@ from probclass_core.arrays import (
     short_codes,
     sorted_classes,
 )
+from probclass_core.column_types import is_category_type
 from probclass_core.errors import DataError
 from probclass_core.estimator import (
     PROBCLASS_API,
@@ -41,7 +42,6 @@ from probclass_core.estimators.domains import CATEGORICAL_DEFAULTS, Domains, ref
 from probclass_core.estimators.tidy import by_feature, summed
 from probclass_core.evidence import dirichlet_categorical
 from probclass_core.hookspecs import hookimpl
-from probclass_core.spec import is_category_type
 
 __all__ = ["PROBCLASS_API", "Categorical", "probclass_estimators"]
 

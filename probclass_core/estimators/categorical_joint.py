@@ -24,6 +24,7 @@ from probclass_core.arrays import (
     missing_patterns,
     sorted_classes,
 )
+from probclass_core.column_types import is_category_type
 from probclass_core.errors import DataError, SpecError
 from probclass_core.estimator import (
     PROBCLASS_API,
@@ -39,7 +40,6 @@ from probclass_core.estimators.cells import CellIndex
 from probclass_core.estimators.domains import CATEGORICAL_DEFAULTS, Domains, refuse_unseen
 from probclass_core.estimators.tidy import summed
 from probclass_core.hookspecs import hookimpl
-from probclass_core.spec import is_category_type
 
 __all__ = ["PROBCLASS_API", "CategoricalJoint", "probclass_estimators"]
 

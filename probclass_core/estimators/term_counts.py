@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrays import FloatArray, is_numeric_type, label_codes, sorted_classes
+from probclass_core.column_types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimator import (
     LikelihoodEstimator,
@@ -23,7 +24,6 @@ from probclass_core.estimator import (
     with_notes,
 )
 from probclass_core.estimators.tidy import summed
-from probclass_core.spec import is_terms_type
 from probclass_core.terms import CountReader, Counts
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from probclass_core.column_types import value_type
 from probclass_core.errors import TableError, one_of
-from probclass_core.spec import value_type
 
 
 def refuse_other_columns(

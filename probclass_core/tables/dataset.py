@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from probclass_core.column_types import safe_types
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.footer import Footer, KnownFooters
 from probclass_core.retries import patiently
-from probclass_core.safe_types import safe_types
 from probclass_core.storage import Storage
 from probclass_core.tables.agreement import common_type
 from probclass_core.tables.digests import FragmentDigests, file_digest, place_of

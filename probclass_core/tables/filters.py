@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probclass_core.column_types import value_type
 from probclass_core.errors import SpecError, TableError, nearest, one_of
-from probclass_core.spec import value_type
 
 Condition = Sequence[Any]
 Where: TypeAlias = Sequence[Condition] | pc.Expression | None

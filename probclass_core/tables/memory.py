@@ -16,8 +16,8 @@ from probclass_core.arrays import (
     read_rows,
 )
 from probclass_core.bundle import from_ipc, to_ipc
+from probclass_core.column_types import in_safe_types, safe_types
 from probclass_core.errors import TableError
-from probclass_core.safe_types import in_safe_types, safe_types
 from probclass_core.tables.filters import Where
 from probclass_core.tables.table import Plan, asked_for
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import FileInfo, FileType, PyFileSystem
 
+from probclass_core.column_types import safe_types
 from probclass_core.errors import TableError
 from probclass_core.retries import patiently
-from probclass_core.safe_types import safe_types
 from probclass_core.storage import Storage, storage_of
 from probclass_core.table_format import TableRef
 from probclass_core.tables.dataset import DatasetTable
