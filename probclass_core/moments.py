@@ -22,6 +22,9 @@ _FEW_CLASSES = 64
 _BEYOND_FLOAT64 = np.errstate(over="ignore", invalid="ignore")
 """Squares of values beyond 1e154 become infinite; `own_scale` then says so, and training stops."""
 
+_LEAST_SCALE = 1e-305
+"""A variance below it has lost digits, or leaves none to a floor that is a fraction of it."""
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -227,14 +230,16 @@ def without_rounding(variance: FloatArray, mean: FloatArray) -> FloatArray:
 
 @_BEYOND_FLOAT64
 def own_scale(moments: Moments) -> FloatArray:
-    """The scale that floors and ridges are relative to: ``(k, d)`` moments to ``(d,)``, positive.
+    """The scale that floors and ridges are relative to: ``(k, d)`` moments to ``(d,)``.
 
     A feature's pooled variance. A feature that is constant in all the data tells the classes apart
     nowhere, and neither must its rounding: its scale is so wide that a floor of 1e-9 is its squared
-    value, or 1 where that is 0 too. Not finite for a feature whose squares are beyond float64.
+    value, or 1 where that is 0 too. Positive; but not finite for a feature whose squares are beyond
+    float64, and 0 for one whose squares are lost near the other end.
     """
     largest = np.max(np.abs(moments.mean), axis=0)
     variance = without_rounding(pooled_variance(moments), largest)
     square = largest * largest
-    constant = 1e9 * np.where(square > 0.0, square, 1.0)
-    return np.where(variance == 0.0, constant, variance)
+    constant = 1e9 * np.where(largest > 0.0, square, 1.0)
+    scale = np.where(variance == 0.0, constant, variance)
+    return np.where(scale < _LEAST_SCALE, 0.0, scale)

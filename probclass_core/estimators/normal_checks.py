@@ -57,7 +57,7 @@ def feature_scale(features: Sequence[str], moments: Moments) -> FloatArray:
     """The scale of each feature (see `moments.own_scale`): ``(d,)``, positive and finite.
 
     Raises:
-        DataError: a feature's squares are beyond float64.
+        DataError: a feature's squares are beyond float64, at either end.
     """
     scale = own_scale(moments)
     for feature, value in zip(features, scale, strict=True):
@@ -65,6 +65,11 @@ def feature_scale(features: Sequence[str], moments: Moments) -> FloatArray:
             raise DataError(
                 f"column {feature!r} has values too large to square (beyond 1e154); "
                 "divide it by a power of ten."
+            )
+        if value == 0.0:
+            raise DataError(
+                f"column {feature!r} has values too small to square (within 1e-152); multiply it "
+                "by a power of ten, or leave it out."
             )
     return scale
 

@@ -137,6 +137,25 @@ def test_values_too_large_to_square_are_refused(estimator: str, largest: float) 
         fitted(table, "c", pc.Block(estimator, ["x"]))
 
 
+@pytest.mark.parametrize("estimator", GAUSSIANS)
+@pytest.mark.parametrize("size", [1e-153, 2.2e-159, 1e-200, 5e-324])
+def test_values_too_small_to_square_are_refused(estimator: str, size: float) -> None:
+    table = pa.table({"x": [size, 0.0, 0.0, 3.0 * size], "c": [0, 0, 1, 1]})
+    with pytest.raises(pc.DataError, match=r"column 'x' .* too small to square"):
+        fitted(table, "c", pc.Block(estimator, ["x"]))
+
+
+@pytest.mark.parametrize("estimator", GAUSSIANS)
+def test_a_power_of_ten_changes_no_posterior(estimator: str) -> None:
+    def shares(unit: float) -> np.ndarray:
+        x = unit * np.array([1.0, 2.0, 3.0, 3.0, 5.0, 7.0])
+        table = pa.table({"x": x, "c": [0, 0, 0, 1, 1, 1]})
+        return fitted(table, "c", pc.Block(estimator, ["x"])).predict_proba(table)
+
+    assert shares(1e-150) == pytest.approx(shares(1.0), rel=1e-9)
+    assert shares(1e150) == pytest.approx(shares(1.0), rel=1e-9)
+
+
 def test_a_point_mass_explains_its_point_and_no_other() -> None:
     table = rows(["x", "c"], [(2.0, "mass"), (2.0, "mass"), (0.0, "wide"), (4.0, "wide")])
     model = fitted(table, "c", pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0))
@@ -153,7 +172,7 @@ def test_two_point_masses_on_one_point_share_it_by_their_priors() -> None:
     assert posterior(model, x=2.0) == pytest.approx({0: 0.75, 1: 0.25})
 
 
-SMALL = st.floats(-1e100, 1e100)
+SMALL = st.floats(-1e100, 1e100).map(lambda x: x if abs(x) > 1e-100 else 0.0)
 GAPPY = st.none() | SMALL
 ANY = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 BLOCKS = [
