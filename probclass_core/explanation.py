@@ -24,7 +24,7 @@ from probclass_core.arrays import FloatArray, IntArray, select
 from probclass_core.errors import DataError, SpecError, expect, nearest, one_of
 from probclass_core.estimator import ItemisedLikelihood, Likelihood
 from probclass_core.ledger import ledger_text
-from probclass_core.model import Model
+from probclass_core.model import LOAD_ONE, Model
 from probclass_core.plugins import find_estimator
 from probclass_core.spec import Block, category_text
 from probclass_core.tables import open_table
@@ -129,7 +129,7 @@ def explain(
         DataError: too many rows, a row that is not there, or features that the model cannot take.
         TableError: the table or partition is not there or cannot be read.
     """
-    expect(model, Model, "load one by ModelStore(…).load")
+    expect(model, Model, LOAD_ONE)
     scale = _scale(units)
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise SpecError(f"limit must be a whole number of at least 1, or None, got {limit!r}.")

@@ -19,7 +19,7 @@ from probclass_core.calibration import METHODS, HeldOut, fit_calibration
 from probclass_core.density_quantiles import LogDensities
 from probclass_core.errors import DataError, SpecError, expect, one_of
 from probclass_core.evaluation import true_classes
-from probclass_core.model import Model
+from probclass_core.model import LOAD_ONE, Model
 from probclass_core.pipeline import Progress, RowCounter, origin
 from probclass_core.posterior import Posterior
 from probclass_core.tables import open_table
@@ -104,7 +104,7 @@ def calibrate(
             and the method needs some.
         TableError: the table or partition is not there or cannot be read.
     """
-    expect(model, Model, "load one by ModelStore(…).load")
+    expect(model, Model, LOAD_ONE)
     if method not in METHODS:
         raise SpecError(f"calibration method {method!r} is unknown; use {one_of(METHODS)}.")
     raw = dataclasses.replace(model, calibration=None)

@@ -30,6 +30,9 @@ from probclass_core.statistics import Statistics, bind, schema_of, type_names
 _MEASURED = ("calibration", "density_quantiles")
 """Tables that a model may hold beside its parameters: what was measured once it was fitted."""
 
+LOAD_ONE = "load one by ModelStore(…).load"
+"""The mend where the name of a model stands for the model itself."""
+
 
 @dataclass(frozen=True)
 class Model:

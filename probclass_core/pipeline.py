@@ -21,7 +21,7 @@ from probclass_core.engine import Engine, EngineOption
 from probclass_core.engines import open_engine
 from probclass_core.errors import DataError, SpecError, TableError, expect, one_of
 from probclass_core.evaluation import Evaluation, Evaluator
-from probclass_core.model import Model, finalize
+from probclass_core.model import LOAD_ONE, Model, finalize
 from probclass_core.passes import refine
 from probclass_core.scored_table import Overwrite, Scoring, digest, plain
 from probclass_core.scoring import PosteriorFormat
@@ -41,8 +41,8 @@ Progress = Callable[[int, int | None], None]
 """Told ``(rows done, rows in all if known)`` after each batch and once more right before a commit.
 What it raises ends the work, and nothing is committed."""
 
-_NO_SPEC, _NO_MODEL = "make one by ModelSpec.from_file", "load one by ModelStore(…).load"
-"""The mends where a path or a name stands for the thing itself."""
+_MAKE_ONE = "make one by ModelSpec.from_file"
+"""The mend where the path of a spec stands for the spec itself."""
 
 _MERGE_EVERY = 256
 """Fragments after which their statistics are merged, so that many files fit in memory."""
@@ -86,7 +86,7 @@ def fit(
         PluginError: an estimator or an engine is unknown.
         StoreError: the cache cannot be opened.
     """
-    expect(spec, ModelSpec, _NO_SPEC)
+    expect(spec, ModelSpec, _MAKE_ONE)
     cached = StatisticsCache.chosen(cache)
     kept = None if cached is None else cached.of(spec)
     table = _opened(source, kept)
@@ -144,7 +144,7 @@ def summarize(
 
     With ``shard``, they are those of a part of it, as `plan_shards` has cut it.
     """
-    expect(spec, ModelSpec, _NO_SPEC)
+    expect(spec, ModelSpec, _MAKE_ONE)
     cached = StatisticsCache.chosen(cache)
     kept = None if cached is None else cached.of(spec)
     table = _opened(source, kept)
@@ -199,7 +199,7 @@ def evaluate(
         NotSupportedError: it asks for a density that a block knows only up to a term.
         TableError: the table or partition is not there or cannot be read.
     """
-    expect(model, Model, _NO_MODEL)
+    expect(model, Model, LOAD_ONE)
     columns = (model.spec.label, *model.spec.features)
     plan = open_table(source).plan(columns, partition=partition, where=where, coded=True)
     counter = RowCounter(progress, plan.rows)
@@ -289,7 +289,7 @@ def score(
             source has no rows, or rows outside the partition.
     """
     began = time.monotonic()
-    expect(model, Model, _NO_MODEL)
+    expect(model, Model, LOAD_ONE)
     if overwrite not in get_args(Overwrite):
         choices = one_of(get_args(Overwrite))
         raise SpecError(f"overwrite must be one of {choices}, got {overwrite!r}.")
