@@ -19,7 +19,7 @@ These names are as public as those of `probclass_core` and change with `PROBCLAS
 modules they come from are not.
 """
 
-from probclass_core.arrays import (
+from probclass_core.arrow.arrays import (
     MISSING,
     BoolArray,
     ByClass,
@@ -33,8 +33,8 @@ from probclass_core.arrays import (
     numeric_matrix,
     sorted_classes,
 )
-from probclass_core.column_types import is_category_type
-from probclass_core.estimator import (
+from probclass_core.arrow.types import is_category_type
+from probclass_core.estimation.contract import (
     choice_option,
     notes_of,
     number_option,
@@ -42,8 +42,8 @@ from probclass_core.estimator import (
     require_types,
     with_notes,
 )
-from probclass_core.histogram import Histogram, histogram
-from probclass_core.moments import Moments, column_moments, merge_moments
+from probclass_core.estimation.histogram import Histogram, histogram
+from probclass_core.estimation.moments import Moments, column_moments, merge_moments
 
 __all__ = [
     "MISSING",

@@ -16,25 +16,25 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
-from probclass_core.decision import Decision
-from probclass_core.engine import Engine, EngineOption
-from probclass_core.engines import open_engine
+from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.errors import DataError, SpecError, TableError, expect, one_of
-from probclass_core.evaluation import Evaluation, Evaluator
-from probclass_core.model import LOAD_ONE, Model, finalize
-from probclass_core.passes import refine
-from probclass_core.scored_table import Overwrite, Scoring, digest, plain
-from probclass_core.scoring import PosteriorFormat
-from probclass_core.sharding import Shard
+from probclass_core.estimation.passes import refine
+from probclass_core.estimation.statistics import Statistics, merge, summarize_batches
+from probclass_core.execution.engine import Engine, EngineOption
+from probclass_core.execution.open import open_engine
+from probclass_core.io.filters import Where
+from probclass_core.io.memory import ReaderTable
+from probclass_core.io.open import open_table
+from probclass_core.io.references import TableRef
+from probclass_core.io.table import Plan, Table, knowing
+from probclass_core.model.decision import Decision
+from probclass_core.model.model import LOAD_ONE, Model, finalize
+from probclass_core.scoring.batch import PosteriorFormat
+from probclass_core.scoring.partition import Overwrite, Scoring, digest, plain
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import Statistics, merge, summarize_batches
 from probclass_core.store.kept_statistics import KeptStatistics
 from probclass_core.store.statistics_cache import CacheOption, StatisticsCache
-from probclass_core.table_format import TableRef
-from probclass_core.tables import open_table
-from probclass_core.tables.filters import Where
-from probclass_core.tables.memory import ReaderTable
-from probclass_core.tables.table import Plan, Table, knowing
+from probclass_core.training.shards import Shard
 from probclass_core.work import measures, summaries, written
 
 Progress = Callable[[int, int | None], None]

@@ -1,7 +1,7 @@
 """What a model is to be: blocks of columns, an estimator for each, a prior over the classes.
 
 A `ModelSpec` is a frozen value. It says nothing about data: column types are met when a table is
-read, and an estimator's options are checked by the estimator (see `probclass_core.model`).
+read, and an estimator's options are checked by the estimator (see `probclass_core.model.model`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.column_types import is_category_type, is_number_type, is_terms_type, value_type
+from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
 from probclass_core.errors import SpecError, nearest, one_of
 
 Prior = str | Mapping[str, float]

@@ -16,17 +16,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_core.arrays import in_slices
-from probclass_core.decision import Decision
-from probclass_core.engine import Engine
-from probclass_core.evaluation import Evaluator, Measured
-from probclass_core.model import Model
-from probclass_core.scored_table import Counted, ScoredPartition, committed, divided, inside
-from probclass_core.scoring import Scorer, ScorerOptions
+from probclass_core.analysis.evaluation import Evaluator, Measured
+from probclass_core.arrow.arrays import in_slices
+from probclass_core.estimation.statistics import Statistics, canonical_schema, summarize_batches
+from probclass_core.execution.engine import Engine
+from probclass_core.io.table import Fragment, Plan, Staged, StagedPart
+from probclass_core.model.decision import Decision
+from probclass_core.model.model import Model
+from probclass_core.scoring.batch import Scorer, ScorerOptions
+from probclass_core.scoring.partition import Counted, ScoredPartition, committed, divided, inside
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import Statistics, canonical_schema, summarize_batches
 from probclass_core.store.kept_statistics import KeptStatistics
-from probclass_core.tables.table import Fragment, Plan, Staged, StagedPart
 
 OnRows = Callable[[int], None]
 """Told how many rows were done."""

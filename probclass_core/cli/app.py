@@ -12,17 +12,17 @@ import typer
 from typer.core import TyperGroup
 
 import probclass_core
-from probclass_core.cli import (
+from probclass_core.cli.commands import (
+    analysis,
     cache,
     calibrate,
     demo,
-    gallery,
-    judgement,
-    pictures,
+    estimators,
+    models,
+    plots,
     plugin,
-    road,
-    shelf,
     tables,
+    train_and_score,
 )
 from probclass_core.cli.output import put_error, put_warning
 from probclass_core.errors import ProbClassError
@@ -92,19 +92,19 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # a docstring's lines flow together
     pretty_exceptions_enable=False,
 )
-app.command("fit")(road.fit)
-app.command("score")(road.score)
-app.command("evaluate")(road.evaluate)
+app.command("fit")(train_and_score.fit)
+app.command("score")(train_and_score.score)
+app.command("evaluate")(train_and_score.evaluate)
 app.command("calibrate")(calibrate.calibrate)
-app.command("explain")(judgement.explain)
-app.command("compare")(judgement.compare)
-app.command("drift")(judgement.drift)
-app.command("inspect")(shelf.inspect)
-app.command("models")(shelf.models)
-app.command("promote")(shelf.promote)
-app.command("estimators")(gallery.estimators)
+app.command("explain")(analysis.explain)
+app.command("compare")(analysis.compare)
+app.command("drift")(analysis.drift)
+app.command("inspect")(models.inspect)
+app.command("models")(models.models)
+app.command("promote")(models.promote)
+app.command("estimators")(estimators.estimators)
 app.add_typer(plugin.plugin, name="plugin")
-app.add_typer(pictures.plot, name="plot")
+app.add_typer(plots.plot, name="plot")
 app.add_typer(tables.table, name="table")
 app.add_typer(cache.cache, name="cache")
 app.command("demo")(demo.demo)

@@ -14,7 +14,7 @@ a picture is drawn, so importing this package is cheap. A map, in reading order:
 """
 
 from probclass_core.plots.columns import category_masses, class_densities
-from probclass_core.plots.judgement import confusion, reliability
+from probclass_core.plots.evaluation import confusion, reliability
 from probclass_core.plots.over_time import posterior_over_time
 from probclass_core.plots.planes import class_contours, neighbour_ball
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrays import FloatArray
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import SpecError, nearest, one_of
-from probclass_core.model import Model
+from probclass_core.model.model import Model
 from probclass_core.spec import Block
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrays import FloatArray, category_values
-from probclass_core.estimators.cuts import bin_name
-from probclass_core.estimators.tidy import masses_by_class
-from probclass_core.model import Model
+from probclass_core.arrow.arrays import FloatArray, category_values
+from probclass_core.estimation.families.discretized.cuts import bin_name
+from probclass_core.estimation.tidy import masses_by_class
+from probclass_core.model.model import Model
 from probclass_core.plots.blocks import block_of, log_likelihood
 
 

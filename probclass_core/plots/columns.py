@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probclass_core.arrays import MISSING, FloatArray, IntArray
+from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import SpecError
-from probclass_core.model import Model
+from probclass_core.model.model import Model
 from probclass_core.plots.blocks import block_of
 from probclass_core.plots.cells import cell_masses
 from probclass_core.plots.marginals import Marginal, lobe, rows_by_class

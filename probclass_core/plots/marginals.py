@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrays import (
+from probclass_core.arrow.arrays import (
     MISSING,
     FloatArray,
     IntArray,
@@ -27,8 +27,8 @@ from probclass_core.arrays import (
     numeric_column,
 )
 from probclass_core.errors import DataError, NotSupportedError, SpecError
-from probclass_core.estimators.knn_density import KnnDensityLikelihood
-from probclass_core.model import Model
+from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
+from probclass_core.model.model import Model
 from probclass_core.plots.blocks import block_of, log_likelihood
 from probclass_core.plots.cells import cell_masses
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from probclass_core.arrays import FloatArray, check_columns
+from probclass_core.arrow.arrays import FloatArray, check_columns
 from probclass_core.errors import DataError, one_of
 from probclass_core.plots.style import AREAS, HATCHES, blank_figure
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrays import MISSING, FloatArray, IntArray
+from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import NotSupportedError, SpecError, one_of
-from probclass_core.estimators.knn_density import KnnDensityLikelihood
-from probclass_core.model import Model
+from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
+from probclass_core.model.model import Model
 from probclass_core.plots.blocks import block_of
 from probclass_core.plots.marginals import Lobe, Marginal, lobe, rows_by_class
 from probclass_core.plots.style import (

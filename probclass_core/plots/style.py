@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from probclass_core.arrays import IntArray
+from probclass_core.arrow.arrays import IntArray
 from probclass_core.errors import NotSupportedError
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from probclass_core.arrays import FloatArray, as_table, check_columns, label_codes
+from probclass_core.arrow.arrays import FloatArray, as_table, check_columns, label_codes
 from probclass_core.errors import DataError, one_of
-from probclass_core.model import Model, finalize
+from probclass_core.estimation.statistics import Statistics, merge
+from probclass_core.model.model import Model, finalize
 from probclass_core.pipeline import summarize
 from probclass_core.sklearn.conversion import (
     array_columns,
@@ -43,7 +44,6 @@ from probclass_core.sklearn.parameters import (
     only_categories,
 )
 from probclass_core.spec import ModelSpec, Prior
-from probclass_core.statistics import Statistics, merge
 
 
 class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # it has no types

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from probclass_core.errors import PluginError, SpecError, nearest, one_of
-from probclass_core.plugins import find_estimator
+from probclass_core.plugins.manager import find_estimator
 from probclass_core.spec import Block, ModelSpec, Prior
 
 Blocks = str | ModelSpec | Mapping[str, str | Sequence[str]] | Sequence[Block | Mapping[str, Any]]

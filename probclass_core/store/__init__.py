@@ -10,7 +10,7 @@ A map of the folder, in reading order:
 - `kept_statistics`: the statistics of one model's fragments, looked up, loaded and kept.
 - `statistics_cache`: `StatisticsCache`, which keeps those of many models, lists and removes them.
 
-What a model looks like as files is told in `probclass_core.bundle`. On disk:
+What a model looks like as files is told in `probclass_core.arrow.bundle`. On disk:
 
     <store>/<model>/<content id>/manifest.json     written last: without it there is no version
     <store>/<model>/<content id>/<table>.arrow     priors, parameters of each block, calibration …
@@ -21,17 +21,3 @@ What a model looks like as files is told in `probclass_core.bundle`. On disk:
 A content id is 64 hex digits and ``aliases`` is not, so the two never clash; no model's name begins
 with ``_``. Names that begin with a dot are work in progress and belong to nobody else.
 """
-
-from probclass_core.store.evaluations import EvaluationRecord
-from probclass_core.store.model_store import ModelStore
-from probclass_core.store.refs import Alias, ModelVersion
-from probclass_core.store.statistics_cache import CacheEntry, StatisticsCache
-
-__all__ = [
-    "Alias",
-    "CacheEntry",
-    "EvaluationRecord",
-    "ModelStore",
-    "ModelVersion",
-    "StatisticsCache",
-]

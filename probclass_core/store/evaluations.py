@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from probclass_core.bundle import plain_json
+from probclass_core.arrow.bundle import plain_json
 from probclass_core.errors import StoreError
 from probclass_core.store.files import Files
-from probclass_core.store.refs import ModelVersion
+from probclass_core.store.references import ModelVersion
 
 EVALUATIONS = "evaluations"
 _MOST_BYTES = 1_000_000

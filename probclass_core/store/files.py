@@ -22,10 +22,10 @@ from urllib.request import url2pathname
 
 import pyarrow as pa
 
-from probclass_core.bundle import Buffer
+from probclass_core.arrow.bundle import Buffer
 from probclass_core.errors import StoreError, TableError, one_line
-from probclass_core.storage import ARROW_SCHEMES, storage_of
-from probclass_core.table_format import ABANDONED, TableRef
+from probclass_core.io.filesystem import ARROW_SCHEMES, storage_of
+from probclass_core.io.references import ABANDONED, TableRef
 
 _STAGING = ".staging-"
 _LOCK = ".lock-"

@@ -28,10 +28,10 @@ import pyarrow as pa
 
 import probclass_core
 from probclass_core.errors import StoreError
-from probclass_core.footer import Footer
-from probclass_core.plugins import find_estimator, registry
+from probclass_core.estimation.statistics import Statistics
+from probclass_core.io.footers import Footer
+from probclass_core.plugins.manager import find_estimator, registry
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import Statistics
 from probclass_core.store.files import Files
 from probclass_core.store.packs import Entry, Pack, packed
 

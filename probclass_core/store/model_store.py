@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from types import EllipsisType
 from typing import Any, Protocol
 
-from probclass_core.bundle import Bundle, plain_json
+from probclass_core.arrow.bundle import Bundle, plain_json
 from probclass_core.errors import StoreError, nearest, one_of
-from probclass_core.model import Model
+from probclass_core.model.model import Model
 from probclass_core.store.evaluations import (
     Evaluated,
     EvaluationRecord,
@@ -20,7 +20,7 @@ from probclass_core.store.evaluations import (
     record_evaluation,
 )
 from probclass_core.store.files import Files, open_files
-from probclass_core.store.refs import (
+from probclass_core.store.references import (
     Alias,
     ModelVersion,
     check_alias,

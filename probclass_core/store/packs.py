@@ -21,9 +21,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_core.bundle import Buffer, from_ipc, to_ipc
+from probclass_core.arrow.bundle import Buffer, from_ipc, to_ipc
 from probclass_core.errors import StoreError, one_line
-from probclass_core.footer import Footer
+from probclass_core.io.footers import Footer
 
 _DIGEST_BYTES = 64
 _LENGTH_BYTES = 8

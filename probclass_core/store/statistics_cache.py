@@ -12,9 +12,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from probclass_core.bundle import Buffer
+from probclass_core.arrow.bundle import Buffer
 from probclass_core.errors import SpecError, StoreError
-from probclass_core.plugins import find_estimator
+from probclass_core.plugins.manager import find_estimator
 from probclass_core.spec import ModelSpec
 from probclass_core.store.kept_statistics import (
     FOLDER,

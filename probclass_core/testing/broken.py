@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrays import FloatArray, numeric_matrix, sorted_classes
-from probclass_core.estimator import EstimatorPlugin, Likelihood, LikelihoodEstimator, Traits
-from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
-from probclass_core.estimators.gaussian_full import GaussianFull
+from probclass_core.arrow.arrays import FloatArray, numeric_matrix, sorted_classes
+from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.full import GaussianFull
+from probclass_core.plugins.descriptors import EstimatorPlugin, Traits
 
 Alter = Callable[[pa.RecordBatch, FloatArray], FloatArray]
 

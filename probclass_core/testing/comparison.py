@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.errors import DataError, NotSupportedError
-from probclass_core.model import Model, finalize
-from probclass_core.statistics import Statistics
+from probclass_core.estimation.statistics import Statistics
+from probclass_core.model.model import Model, finalize
 from probclass_core.testing.trial import Trial
 
 _MOST_ROWS = 30

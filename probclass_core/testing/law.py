@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from probclass_core.plugins import trying
+from probclass_core.plugins.manager import trying
 from probclass_core.testing.comparison import as_text, raised
 from probclass_core.testing.trial import Trial
 

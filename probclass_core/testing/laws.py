@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.bundle import from_ipc, to_ipc
+from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
-from probclass_core.estimator import EstimatorPlugin
-from probclass_core.model import Model, finalize
-from probclass_core.passes import refine
+from probclass_core.estimation.passes import refine
+from probclass_core.estimation.statistics import merge
+from probclass_core.model.model import Model, finalize
 from probclass_core.pipeline import summarize
+from probclass_core.plugins.descriptors import EstimatorPlugin
 from probclass_core.spec import ModelSpec
-from probclass_core.statistics import merge
 from probclass_core.testing import scoring_laws
 from probclass_core.testing.comparison import (
     as_text,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.bundle import from_ipc, to_ipc
+from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError
-from probclass_core.estimator import ItemisedLikelihood, LinearLikelihood
-from probclass_core.model import finalize
+from probclass_core.estimation.contract import ItemisedLikelihood, LinearLikelihood
+from probclass_core.model.model import finalize
 from probclass_core.testing.comparison import check, check_plain, same_likelihoods, same_parameters
 from probclass_core.testing.law import Law, law
 from probclass_core.testing.trial import Trial

@@ -16,7 +16,7 @@ import pyarrow as pa
 from hypothesis import Phase, Verbosity, assume, given, settings
 from hypothesis import strategies as st
 
-from probclass_core.estimator import EstimatorPlugin
+from probclass_core.plugins.descriptors import EstimatorPlugin
 from probclass_core.testing.generators import INPUTS, Column
 from probclass_core.testing.law import Law, needs
 from probclass_core.testing.laws import LAWS_OF_EVIDENCE, evidence_adds_up_over_classes, laws_of

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrays import label_codes
+from probclass_core.arrow.arrays import label_codes
 from probclass_core.errors import DataError, SpecError
-from probclass_core.estimator import EstimatorPlugin, Likelihood, LikelihoodEstimator
-from probclass_core.model import Model
+from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
+from probclass_core.estimation.statistics import Statistics, bind
+from probclass_core.io.memory import MemoryTable
+from probclass_core.io.table import Plan
+from probclass_core.model.model import Model
 from probclass_core.pipeline import fit, summarize
-from probclass_core.plugins import trying
+from probclass_core.plugins.descriptors import EstimatorPlugin
+from probclass_core.plugins.manager import trying
 from probclass_core.spec import Block, ModelSpec
-from probclass_core.statistics import Statistics, bind
-from probclass_core.tables.memory import MemoryTable
-from probclass_core.tables.table import Plan
 
 LABEL, WEIGHT = "(label)", "(weight)"
 """Names of the columns that a law's tables have beside the estimator's own."""

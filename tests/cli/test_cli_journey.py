@@ -182,7 +182,7 @@ def test_a_shell_completes_commands(environment: dict[str, str]) -> None:
 
 PLUGIN = """
 from probclass_core import EstimatorPlugin, hookimpl
-from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 PROBCLASS_API = {version}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import probclass_core as pc
 from probclass_core.cli.parsing import parse_names, parse_partition, parse_where
 from probclass_core.cli.toml import to_toml
-from probclass_core.tables.filters import expression
+from probclass_core.io.filters import expression
 
 
 @pytest.mark.parametrize(

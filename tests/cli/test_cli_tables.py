@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core import plugins
+from probclass_core.plugins import manager as plugins
 
 ROWS = 60
 
@@ -147,7 +147,7 @@ def only_read(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     formats = {**plugins.registry().table_formats, "numbers": held}
     changed = dataclasses.replace(plugins.registry(), table_formats=formats)
-    monkeypatch.setattr("probclass_core.tables.registry", lambda: changed)
+    monkeypatch.setattr("probclass_core.io.open.registry", lambda: changed)
 
 
 def test_a_table_that_is_not_of_files(probclass: Any, only_read: None) -> None:

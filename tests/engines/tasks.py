@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import probclass_core as pc
-from probclass_core.tables.table import Fragment, Plan, Table
+from probclass_core.io.table import Fragment, Plan, Table
 
 SPEC = pc.ModelSpec(
     "air",

@@ -20,9 +20,9 @@ from tasks import SPEC, CursedTable, digests, rows_in, rows_of
 from typer.testing import CliRunner
 
 import probclass_core as pc
-from probclass_core import plugins
 from probclass_core.cli.app import app
-from probclass_core.engines.shipping import answer_of, packed, settled
+from probclass_core.execution.serialization import answer_of, packed, settled
+from probclass_core.plugins import manager as plugins
 
 ROWS = 600
 
@@ -283,7 +283,7 @@ def test_a_worker_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 def test_without_pyspark_its_engine_says_so(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(sys.modules):
-        if name.startswith(("probclass_core.engines.spark", "pyspark.")):
+        if name.startswith(("probclass_core.execution.spark", "pyspark.")):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(pc.NotSupportedError, match=r"pip install 'probclass\[spark\]'"):

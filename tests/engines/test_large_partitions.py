@@ -21,8 +21,8 @@ from pyiceberg.catalog import load_catalog
 from tasks import SPEC, CursedTable, digests, rows_of
 
 import probclass_core as pc
-from probclass_core import scored_table
-from probclass_core.tables.table import Plan
+from probclass_core.io.table import Plan
+from probclass_core.scoring import partition as scored_table
 
 FILES, EACH = 6, 60
 ROWS = FILES * EACH

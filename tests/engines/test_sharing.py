@@ -15,7 +15,7 @@ import pytest
 import tasks
 
 import probclass_core as pc
-from probclass_core.engines import open_engine
+from probclass_core.execution.open import open_engine
 
 NAMES = [f"x{place}" for place in range(20)]
 POINTS = 100_000

@@ -14,7 +14,7 @@ import tasks
 from tasks import SPEC, CursedTable, digests
 
 import probclass_core as pc
-from probclass_core import scored_table
+from probclass_core.scoring import partition as scored_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

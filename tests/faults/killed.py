@@ -26,20 +26,29 @@ import deltalake.transaction  # noqa: F401  # once here, and not in every child
 import pyarrow.dataset
 import pyarrow.parquet  # noqa: F401
 
-from probclass_core import scored_table, tables
-from probclass_core.tables import (
-    cleaning,  # noqa: F401
-    delta_sink,  # noqa: F401
-    iceberg_sink,  # noqa: F401
-    parquet_file,
-    row_groups,
-    staging,  # noqa: F401
-)
+from probclass_core import io
+from probclass_core.io import cleaning  # noqa: F401
+from probclass_core.io.commit import parquet_writer
+from probclass_core.io.delta import sink as delta_sink  # noqa: F401
+from probclass_core.io.iceberg import sink as iceberg_sink  # noqa: F401
+from probclass_core.io.parquet import directory_sink, row_groups  # noqa: F401
+from probclass_core.scoring import partition as scored_partition
 
-READING = {"dataset", "delta", "filters", "formats", "iceberg", "iceberg_files", "memory", "pieces"}
-READ_ONLY = {"__init__", "cleaning", "planned_file", "row_groups", "table", *READING}
+READING = {
+    "__init__",
+    "discovery",
+    "dataset",
+    "files",
+    "pieces",
+    "planned_file",
+    "row_groups",
+    "table",
+}
 WRITING = {
-    str(path) for path in Path(tables.__file__).parent.glob("*.py") if path.stem not in READ_ONLY
+    str(path)
+    for folder in ("commit", "delta", "iceberg", "parquet")
+    for path in (Path(io.__file__).parent / folder).glob("*.py")
+    if path.stem not in READING
 }
 
 
@@ -110,9 +119,9 @@ if __name__ == "__main__":
     for which in campaign.ROWS:
         campaign.model(which)
     # A small partition passes through every stage of a large one.
-    parquet_file._ROW_GROUP = 1_000
+    parquet_writer._ROW_GROUP = 1_000
     row_groups.batch_rows = lambda columns: 1_000
-    scored_table.PART_ROWS = campaign.PART_ROWS
+    scored_partition.PART_ROWS = campaign.PART_ROWS
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     for line in sys.stdin:

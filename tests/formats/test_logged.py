@@ -239,7 +239,7 @@ def test_an_ended_attempt_leaves_everything_as_it_was(lake: Lake) -> None:
 def test_a_library_that_is_not_there_is_named(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     model = pc.fit(lake.ref("lake"), spec())
     for name in [*sys.modules]:
-        if name.startswith(("probclass_core.tables.delta", "probclass_core.tables.iceberg")):
+        if name.startswith(("probclass_core.io.delta", "probclass_core.io.iceberg")):
             monkeypatch.delitem(sys.modules, name)
     for library in ("deltalake", "pyiceberg"):
         monkeypatch.setitem(sys.modules, library, None)

@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import probclass_core as pc
-from probclass_core.bundle import to_ipc
-from probclass_core.plugins import BUILT_IN
+from probclass_core.arrow.bundle import to_ipc
 
 RULES: Mapping[str, pc.DecisionRule] = {
     "costs": pc.DecisionRule(costs={"low": {"high": 5.0}, "high": {"low": 0.5}}),
@@ -127,8 +126,7 @@ def write(folder: Path) -> None:
     store = pc.ModelStore(folder / "models")
     made = models(table)
     used = {block.estimator for model in made.values() for block in model.spec.blocks}
-    family = "probclass_core.estimators."
-    missing = {one.removeprefix(family) for one in BUILT_IN if one.startswith(family)} - used
+    missing = {name for name in pc.estimators() if "." not in name} - used
     if missing:
         raise SystemExit(
             f"no golden model has the estimators {sorted(missing)}: add them to BLOCKS."

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import probclass_core as pc
-from probclass_core.bundle import from_ipc
+from probclass_core.arrow.bundle import from_ipc
 
 HERE = Path(__file__).parent
 RELEASES = sorted(path.parent.name for path in HERE.glob("*/release.json"))

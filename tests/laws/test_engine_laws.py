@@ -17,8 +17,9 @@ import pytest
 from samples import BLOCKS
 
 import probclass_core as pc
-from probclass_core.tables import open_table
-from probclass_core.tables.table import Fragment, Plan, Table
+from probclass_core.io.open import open_table
+from probclass_core.io.table import Fragment, Plan, Table
+from probclass_core.plugins.manager import find_estimator
 
 FILES = 24
 SPEC = pc.ModelSpec(
@@ -149,7 +150,7 @@ def test_the_model_does_not_depend_on_which_parts_were_kept(
     spec = replace(SPEC, blocks=[block])
     source, store = OutOfOrder(open_table(lake), random.Random(workers)), tmp_path / "models"
     whole = pc.fit(lake, spec)
-    kept = not pc.plugins.find_estimator(block.estimator).traits.state_grows
+    kept = not find_estimator(block.estimator).traits.state_grows
     some = [("month", "in", [2, 3, 5, 7, 11, 13])]
     pc.summarize(lake, spec, where=some, cache=store)
     for reused in (6, FILES):

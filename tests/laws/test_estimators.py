@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samples import OPTIONS
 
-from probclass_core.plugins import find_estimator
+from probclass_core.plugins.manager import find_estimator
 from probclass_core.testing.generators import categories, counts, numbers, words
 from probclass_core.testing.suite import EstimatorLaws
 

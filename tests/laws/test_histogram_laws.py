@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from samples import LABEL
 
 import probclass_core as pc
-from probclass_core.histogram import lower_edges
+from probclass_core.estimation.histogram import lower_edges
 
 LARGEST = float(np.finfo(np.float64).max)
 DENORMAL = 5e-324

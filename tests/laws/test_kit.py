@@ -11,8 +11,8 @@ import pytest
 from hypothesis import errors
 
 import probclass_core as pc
-from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
-from probclass_core.plugins import find_estimator
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+from probclass_core.plugins.manager import find_estimator
 from probclass_core.testing.broken import BROKEN
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.law import Law
@@ -88,7 +88,7 @@ def test_laws_need_neither_pytest_nor_hypothesis() -> None:
 def test_a_plugin_author_subclasses_one_class(tmp_path: Path) -> None:
     """What pytest says of a good estimator and of a broken one."""
     (tmp_path / "test_mine.py").write_text(
-        "from probclass_core.plugins import find_estimator\n"
+        "from probclass_core.plugins.manager import find_estimator\n"
         "from probclass_core.testing.broken import BROKEN\n"
         "from probclass_core.testing.generators import numbers\n"
         "from probclass_core.testing.suite import EstimatorLaws\n"

@@ -20,7 +20,7 @@ from samples import (
 )
 
 import probclass_core as pc
-from probclass_core.bundle import Bundle
+from probclass_core.arrow.bundle import Bundle
 
 JOINT = OPTIONS["categorical_joint"]
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from samples import BLOCKS, LABEL, WEIGHT, spec_of, tables
 
 import probclass_core as pc
-from probclass_core.bundle import Bundle
+from probclass_core.arrow.bundle import Bundle
 
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
 law = settings(max_examples=20)

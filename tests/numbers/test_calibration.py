@@ -20,7 +20,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import probclass_core as pc
 from probclass_core.demo.lake import lay_out
-from probclass_core.tables import open_table
+from probclass_core.io.open import open_table
 
 SEPALS = ["sepal_length", "sepal_width"]
 EXACT = pc.Block("gaussian_diagonal", SEPALS, variance_floor=0)

@@ -12,7 +12,7 @@ from readings import fitted
 from scipy import stats
 
 import probclass_core as pc
-from probclass_core.estimator import ItemisedLikelihood
+from probclass_core.estimation.contract import ItemisedLikelihood
 
 WORDS = pa.list_(pa.string())
 TALLY = pa.map_(pa.string(), pa.float64())

@@ -15,7 +15,7 @@ from readings import fitted, rows
 from test_lectures import CANCER
 
 import probclass_core as pc
-from probclass_core.density_quantiles import LogDensities
+from probclass_core.model.density_quantiles import LogDensities
 
 POSITIVE = pa.table({"test": ["+"]})
 SEPALS = ["sepal_length", "sepal_width"]

@@ -15,7 +15,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import norm, poisson
 
 import probclass_core as pc
-from probclass_core.drift import divergence
+from probclass_core.analysis.drift import divergence
 
 LABELS = ["a", "a", "a", "a", "b", "b", "b", "b"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from scipy.special import gammaln, multigammaln
 
-from probclass_core.evidence import (
+from probclass_core.estimation.evidence import (
     NormalPrior,
     beta_bernoulli,
     dirichlet_categorical,

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import probclass_core as pc
-from probclass_core.estimators import balls
+from probclass_core.estimation.families.knn import balls
 
 FAR = (1e9, -1e150, 1e200, -1e300)
 """The squares of the last two are beyond float64."""

@@ -10,7 +10,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core import authoring
-from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 TABLE = {"x": [1.0, 2.0, 3.0, 10.0, 20.0, 30.0], "y": list("aaabbb")}

@@ -13,7 +13,7 @@ import pytest
 from installing import GOOD, install, run
 
 import probclass_core as pc
-from probclass_core import hookspecs
+from probclass_core.plugins import hookspecs
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.laws import laws_of
 from probclass_core.testing.suite import try_law

@@ -13,7 +13,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.authoring import FloatArray, notes_of, numeric_column, with_notes
-from probclass_core.estimators.gaussian_diagonal import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 
 class Trimmed(GaussianDiagonal):

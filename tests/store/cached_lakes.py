@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.footer import Footer, KnownFooters
-from probclass_core.tables import open_table
-from probclass_core.tables.row_groups import RowGroups
-from probclass_core.tables.table import Plan, knowing
+from probclass_core.io.footers import Footer, KnownFooters
+from probclass_core.io.open import open_table
+from probclass_core.io.parquet.row_groups import RowGroups
+from probclass_core.io.table import Plan, knowing
 
 SPEC = pc.ModelSpec(
     "air",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_core.bundle import Bundle
+from probclass_core.arrow.bundle import Bundle
 
 
 def hand_made(seed: int = 0, **provenance: Any) -> Bundle:

@@ -17,7 +17,7 @@ from pathlib import Path
 from hand_made import Saved
 
 from probclass_core.errors import StoreError
-from probclass_core.store import ModelStore
+from probclass_core.store.model_store import ModelStore
 
 STEPS = ("open", "os.mkdir", "os.rename", "os.rmdir", "os.remove", "os.listdir", "os.scandir")
 

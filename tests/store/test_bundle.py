@@ -19,7 +19,7 @@ from hand_made import hand_made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probclass_core.bundle import FORMAT_VERSION, READER_VERSION, Bundle, from_ipc, to_ipc
+from probclass_core.arrow.bundle import FORMAT_VERSION, READER_VERSION, Bundle, from_ipc, to_ipc
 from probclass_core.errors import StoreError
 
 HERE = Path(__file__).parent

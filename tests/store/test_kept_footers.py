@@ -21,8 +21,8 @@ from cached_lakes import (
 )
 
 import probclass_core as pc
-from probclass_core.tables import open_table
-from probclass_core.tables.table import knowing
+from probclass_core.io.open import open_table
+from probclass_core.io.table import knowing
 
 
 def test_kept_files_are_not_opened(lake: Path, store: Path) -> None:

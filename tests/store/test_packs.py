@@ -9,7 +9,7 @@ import pytest
 from every_type import TABLE
 
 import probclass_core as pc
-from probclass_core.footer import Footer
+from probclass_core.io.footers import Footer
 from probclass_core.store.packs import Entry, Pack, packed
 
 FOOTER = Footer("a file", TABLE.schema, (3, 9))

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
-from probclass_core.sharding import Shard, _balanced
+from probclass_core.training.shards import Shard, _balanced
 
 SPEC = pc.ModelSpec(
     "air", [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])]

@@ -24,7 +24,7 @@ from cached_lakes import (
 )
 
 import probclass_core as pc
-from probclass_core.plugins import registry
+from probclass_core.plugins.manager import registry
 
 
 def test_what_was_summarised_once_is_not_read_again(lake: Path, store: Path) -> None:

@@ -15,7 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from hand_made import Saved
 
 from probclass_core.errors import StoreError
-from probclass_core.store import ModelStore
+from probclass_core.store.model_store import ModelStore
 
 PROCESSES = Path(__file__).parent / "processes.py"
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from hand_made import Saved
 
-from probclass_core.bundle import READER_VERSION
+from probclass_core.arrow.bundle import READER_VERSION
 from probclass_core.errors import StoreError
-from probclass_core.store import ModelStore, ModelVersion
+from probclass_core.store.model_store import ModelStore
+from probclass_core.store.references import ModelVersion
 
 TABLES = ["gaussian.arrow", "priors.arrow"]
 FILES = ["manifest.json", *TABLES]

@@ -15,10 +15,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from hand_made import Saved
 
-from probclass_core.bundle import Bundle
+from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError
-from probclass_core.store import ModelStore
 from probclass_core.store.files import open_files
+from probclass_core.store.model_store import ModelStore
 
 HERE = Path(__file__).parent
 

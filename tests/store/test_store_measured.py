@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
-from probclass_core.bundle import Bundle
+from probclass_core.arrow.bundle import Bundle
 
 BILL = pc.Block("gaussian_full", ["bill_length_mm", "bill_depth_mm"])
 

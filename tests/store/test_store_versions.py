@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from hand_made import Saved
 
-from probclass_core.bundle import Bundle
+from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError
-from probclass_core.store import Alias, ModelStore, ModelVersion
+from probclass_core.store.model_store import ModelStore
+from probclass_core.store.references import Alias, ModelVersion
 
 
 @pytest.fixture(params=["local", "file", "memory"])

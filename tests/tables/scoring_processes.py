@@ -18,7 +18,7 @@ import pyarrow.dataset  # here once, not in every child
 import pyarrow.parquet  # noqa: F401
 
 import probclass_core as pc
-from probclass_core.tables import swap
+from probclass_core.io.commit import swap
 
 STEPS = ("open", "os.mkdir", "os.rename", "os.rmdir", "os.remove", "os.listdir", "os.scandir")
 

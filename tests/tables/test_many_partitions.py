@@ -14,7 +14,7 @@ import pytest
 from lakes import contents, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
-from probclass_core import scored_table
+from probclass_core.scoring import partition as scored_table
 
 COLUMNS = 150
 """That make the footer of a file take some 400 kB of memory."""

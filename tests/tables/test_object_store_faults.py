@@ -25,7 +25,7 @@ from lakes import SPEC, model, rows_of, write_lake, write_rows
 from unreliable import Fault, Proxy
 
 import probclass_core as pc
-from probclass_core.arrays import BATCH_ROWS
+from probclass_core.arrow.arrays import BATCH_ROWS
 
 Through = Callable[[str], pc.TableRef]
 

@@ -21,7 +21,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakes import SPEC, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
-from probclass_core import scored_table
+from probclass_core.scoring import partition as scored_table
 
 MONTHS = ("2014-01", "2014-02", "2014-03")
 

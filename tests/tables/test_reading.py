@@ -19,7 +19,7 @@ import pytest
 from lakes import SPEC, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
-from probclass_core.tables import open_table
+from probclass_core.io.open import open_table
 
 COUNT = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", ["id"])])
 

@@ -1,0 +1,8 @@
+"""The built-in likelihood estimators, one package per family.
+
+gaussian/     full, diagonal and shared covariance
+categorical/  independent categories and their joint distribution
+counts/       bernoulli, multinomial, poisson
+discretized/  numbers cut into bins
+knn/          k-nearest-neighbour density
+"""

@@ -1,0 +1,163 @@
+"""Features that are there or not, such as the words of a text, each on its own given the class.
+
+Bernoulli naive Bayes: McCallum and Nigam, "A comparison of event models for naive Bayes text
+classification" (1998), with p_cj = (n_cj + α) / (n_c + 2α), of which α = 1 is Laplace's rule. That
+a word is absent counts as much as that it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import FloatArray, sorted_classes
+from probclass_core.arrow.sparse_counts import CountReader, Counts
+from probclass_core.errors import DataError
+from probclass_core.estimation.evidence import beta_bernoulli
+from probclass_core.estimation.families.counts.term_counts import (
+    ClassCounts,
+    CountEstimator,
+    CountLikelihood,
+    refuse_infinite_weights,
+)
+from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin, Traits
+from probclass_core.plugins.hookspecs import hookimpl
+
+__all__ = ["PROBCLASS_API", "Bernoulli", "probclass_estimators"]
+
+
+class Bernoulli(CountEstimator):
+    """Independent presences given the class: a feature is there where its count is above 0.
+
+    Options:
+        pseudo_count: α, added to the rows that have a feature and to those that lack it.
+        vocabulary: the terms of a column of lists or maps; by default, all that training saw.
+        unseen: a term outside the vocabulary is passed over (``"ignore"``) or an ``"error"``.
+
+    Statistics: class, feature, count (Σ w of presences), rows; see `CountEstimator`.
+    Parameters: class, feature, count, log_probability (log p); the rows of each class are in the
+    notes.
+
+    Raises:
+        SpecError: columns are neither numbers nor one of terms, or an option is out of range.
+    """
+
+    name: ClassVar[str] = "bernoulli"
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "pseudo_count": 1.0,
+        "vocabulary": [],
+        "unseen": "ignore",
+    }
+    sums: ClassVar[Sequence[str]] = ("count", "rows")
+
+    def count_of(self, counts: Counts) -> Any:
+        return counts.presence
+
+    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        sums = self.by_class(statistics, classes)
+        rows = self._rows(sums)
+        for group, column in np.argwhere(rows + self.pseudo_count == 0.0)[:1]:
+            what = self.features.names[column]
+            raise DataError(
+                f"class {classes[int(group)].as_py()!r} has no value of column {what!r} and its "
+                "pseudo-counts are 0; give it a pseudo_count, or leave the column out."
+            )
+        alpha = self.pseudo_count
+        with np.errstate(divide="ignore"):
+            log_probability = np.log(sums.cells["count"] + alpha) - np.log(rows + 2.0 * alpha)
+        return self.parameters(
+            classes, sums, "log_probability", log_probability, rows=rows.tolist()
+        )
+
+    def _rows(self, sums: ClassCounts) -> FloatArray:
+        """Rows that could show a feature: ``(k, 1)`` of terms, ``(k, m)`` of columns."""
+        return sums.totals["rows"][:, None] if self.of_terms else sums.cells["rows"]
+
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> BernoulliLikelihood:
+        reader, features, count, log_present = self.read_parameters(
+            parameters, classes, "log_probability"
+        )
+        rows = self.rows_of(parameters, classes)
+        # From the counts: 1 − p would lose the digits of an absence that is rare.
+        absent = np.maximum(rows - count, 0.0) + self.pseudo_count
+        with np.errstate(divide="ignore"):
+            log_absent = np.log(absent) - np.log(rows + 2.0 * self.pseudo_count)
+        kind = ItemisedBernoulli if self.of_terms else BernoulliLikelihood
+        return kind(reader, features, log_present, log_absent)
+
+    def log_evidence(self, statistics: pa.Table) -> float:
+        self.refuse_improper_prior("pseudo_count")
+        sums = self.by_class(statistics, sorted_classes(statistics["class"]))
+        present = sums.cells["count"]
+        absent = np.maximum(self._rows(sums) - present, 0.0)
+        alpha = self.pseudo_count
+        return float(beta_bernoulli(present, absent, alpha, alpha).sum())
+
+
+class BernoulliLikelihood(CountLikelihood):
+    """log p(x | c) = Σ_j log(1 − p_cj) + Σ_present [log p_cj − log(1 − p_cj)].
+
+    Args:
+        reader: gives the counts of a batch, of these features.
+        features: ``m`` names.
+        log_present: log p, ``(k, m)``.
+        log_absent: log (1 − p), ``(k, m)``.
+    """
+
+    def __init__(
+        self,
+        reader: CountReader,
+        features: pa.Array,
+        log_present: FloatArray,
+        log_absent: FloatArray,
+    ) -> None:
+        super().__init__(reader, features)
+        self.log_present = log_present
+        self.log_absent = log_absent
+        # A feature that every row of a class has would make −∞ + ∞ of its presence: it stands in
+        # the sums with 0, and rows that lack it are found by counting.
+        certain = np.isneginf(log_absent)
+        absent = np.where(certain, 0.0, log_absent)
+        self.absent = np.ascontiguousarray(absent.T)
+        self.shift = np.ascontiguousarray((log_present - absent).T)
+        self.certain = certain.T.astype(np.float64) if certain.any() else None
+
+    def of_counts(self, counts: Counts) -> FloatArray:
+        present = counts.presence
+        result: FloatArray = counts.over_known(self.absent) + present @ self.shift
+        if self.certain is not None:
+            lacking = counts.over_known(self.certain) - present @ self.certain
+            result[lacking > 0.5] = -np.inf
+        return result
+
+    def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
+        """The logits of p, for features that are 1 where present and 0 where not."""
+        with np.errstate(invalid="ignore"):
+            weights = self.log_present - self.log_absent
+        refuse_infinite_weights(weights)
+        return self.features.to_pylist(), weights, self.log_absent.sum(axis=1)
+
+
+class ItemisedBernoulli(BernoulliLikelihood):
+    """The same of terms, which can say what each of them adds."""
+
+    def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+        counts = self.reader.read(row)
+        shares = {name: self.log_present[:, code] for name, code, _ in self.stored(counts)}
+        rest = np.delete(self.log_absent, counts.matrix.indices, axis=1).sum(axis=1)
+        # Of a null nothing is absent; −∞ · 0 would not say so.
+        return {**shares, "(absent terms)": np.where(counts.known_rows[0] > 0.0, rest, 0.0)}
+
+
+@hookimpl
+def probclass_estimators() -> Iterable[EstimatorPlugin]:
+    """Registers `Bernoulli`."""
+    yield EstimatorPlugin(
+        name=Bernoulli.name,
+        factory=Bernoulli,
+        summary="features present or absent, such as the words of a text",
+        traits=Traits(factorises=True, has_evidence=True),
+    )

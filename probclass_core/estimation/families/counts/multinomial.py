@@ -1,0 +1,214 @@
+"""Counts that share out a total, such as the words of a text of given length.
+
+Multinomial naive Bayes: McCallum and Nigam (1998), with p_ct = (N_ct + α) / (N_c + αV) over a
+vocabulary of V terms, of which α = 1 is Laplace's rule and α < 1 Lidstone's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import FloatArray, sorted_classes
+from probclass_core.arrow.sparse_counts import CountReader, Counts
+from probclass_core.errors import DataError
+from probclass_core.estimation.contract import flag_option
+from probclass_core.estimation.evidence import dirichlet_categorical, log_rising
+from probclass_core.estimation.families.counts.term_counts import (
+    CountEstimator,
+    CountLikelihood,
+    log_factorials,
+    refuse_infinite_weights,
+)
+from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin, Traits
+from probclass_core.plugins.hookspecs import hookimpl
+
+__all__ = ["PROBCLASS_API", "Multinomial", "probclass_estimators"]
+
+_COEFFICIENT = "(coefficient)"
+
+
+class Multinomial(CountEstimator):
+    """Counts given their total and the class.
+
+    log p(x | c) = log N! − Σ log x_t! + Σ x_t log p_ct, the probability of the counts of a row of
+    total N: over all rows of one length it sums to 1. Counts need not be whole: x! is Γ(x + 1).
+
+    Options:
+        pseudo_count: α, added to the count of every feature.
+        vocabulary: the terms of a column of lists or maps; by default, all that training saw.
+        unseen: a term outside the vocabulary is passed over (``"ignore"``) or an ``"error"``.
+        predictive: score by the Dirichlet–multinomial, in which p is integrated over its posterior,
+            instead of its mean.
+
+    Statistics: class, feature, count, rows, log_factorials; see `CountEstimator`.
+    Parameters: class, feature, count, log_probability.
+
+    Raises:
+        SpecError: columns are neither numbers nor one of terms, or an option is out of range.
+    """
+
+    name: ClassVar[str] = "multinomial"
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "pseudo_count": 1.0,
+        "vocabulary": [],
+        "unseen": "ignore",
+        "predictive": False,
+    }
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        super().__init__(features, options)
+        self.predictive = flag_option(self.name, "predictive", self.options["predictive"])
+
+    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        sums = self.by_class(statistics, classes)
+        smoothed = sums.cells["count"] + self.pseudo_count
+        total = smoothed.sum(axis=1, keepdims=True)
+        for group in np.flatnonzero(total == 0.0)[:1]:
+            raise DataError(
+                f"class {classes[int(group)].as_py()!r} has no count above 0 in "
+                f"{', '.join(map(repr, self.features.names))} and its pseudo-counts are 0; give it "
+                "a pseudo_count, or drop the class."
+            )
+        with np.errstate(divide="ignore"):
+            log_probability = np.log(smoothed) - np.log(total)
+        return self.parameters(classes, sums, "log_probability", log_probability)
+
+    def likelihood(
+        self, parameters: pa.Table, classes: pa.Array
+    ) -> MultinomialLikelihood | DirichletMultinomialLikelihood:
+        reader, features, count, logs = self.read_parameters(parameters, classes, "log_probability")
+        if self.predictive:
+            return DirichletMultinomialLikelihood(reader, features, count + self.pseudo_count)
+        return MultinomialLikelihood(reader, features, logs)
+
+    def log_evidence(self, statistics: pa.Table) -> float:
+        self.refuse_improper_prior("pseudo_count")
+        sums = self.by_class(statistics, sorted_classes(statistics["class"]))
+        if not self.of_terms:
+            self._refuse_gaps(sums.cells["rows"], sums.totals["rows"])
+        coefficients = sums.totals["log_factorials"] - sums.cells["log_factorials"].sum(axis=1)
+        in_order = dirichlet_categorical(sums.cells["count"], self.pseudo_count)
+        return float((in_order + coefficients).sum())
+
+    def _refuse_gaps(self, rows: FloatArray, any_value: FloatArray) -> None:
+        """A row that lacks a column is of the others' conditional, and the integral not closed."""
+        gap = any_value[:, None] - rows
+        for _, column in np.argwhere(gap > 1e-9 * any_value[:, None])[:1]:
+            raise DataError(
+                f"multinomial has no closed-form evidence: column {self.features.names[column]!r} "
+                "is null in rows that have other counts; drop these rows, or fill in 0."
+            )
+
+
+class MultinomialLikelihood(CountLikelihood):
+    """The probability of counts given their total.
+
+    A null column leaves the counts of the others, given their total: p over its sum over these.
+
+    Args:
+        reader: gives the counts of a batch, of these features.
+        features: ``m`` names.
+        log_probability: log p, ``(k, m)``.
+    """
+
+    def __init__(
+        self, reader: CountReader, features: pa.Array, log_probability: FloatArray
+    ) -> None:
+        super().__init__(reader, features)
+        self.log_probability = log_probability
+        self.weights = np.ascontiguousarray(log_probability.T)
+
+    def of_counts(self, counts: Counts) -> FloatArray:
+        result: FloatArray = counts.matrix @ self.weights
+        result += log_coefficient(counts)
+        result -= counts.lengths[:, None] * self._log_mass(counts)
+        return result
+
+    def _log_mass(self, counts: Counts) -> FloatArray:
+        """log Σ p over the known columns, ``(n, k)``; 0 where all are known, or p is 0 in all."""
+        if self.reader.of_terms or counts.known is None:
+            return np.zeros((1, 1))
+        mass = counts.over_known(np.exp(self.weights))
+        complete = counts.known.all(axis=1, keepdims=True)
+        return np.log(np.where(complete | (mass == 0.0), 1.0, mass))
+
+    def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+        counts = self.reader.read(row)
+        log_mass = self._log_mass(counts)[0]
+        shares = {
+            name: count * (self.log_probability[:, code] - log_mass)
+            for name, code, count in self.stored(counts)
+        }
+        rest = log_coefficient(counts)[0]
+        return {**shares, _COEFFICIENT: np.broadcast_to(rest, len(self.log_probability)).copy()}
+
+    def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
+        """log p; the coefficient is common to the classes."""
+        refuse_infinite_weights(self.log_probability)
+        return (
+            self.features.to_pylist(),
+            self.log_probability,
+            np.zeros(len(self.log_probability)),
+        )
+
+
+class DirichletMultinomialLikelihood(CountLikelihood):
+    """The probability of counts given their total, with p ~ Dirichlet(α) integrated out.
+
+    Args:
+        reader: gives the counts of a batch, of these features.
+        features: ``m`` names.
+        alpha: training counts plus pseudo-count, ``(k, m)``.
+    """
+
+    def __init__(self, reader: CountReader, features: pa.Array, alpha: FloatArray) -> None:
+        super().__init__(reader, features)
+        self.alpha = alpha
+
+    def of_counts(self, counts: Counts) -> FloatArray:
+        codes, data = counts.matrix.indices, counts.matrix.data
+        result = np.stack(
+            [counts.row_sums(log_rising(alpha[codes], data)) for alpha in self.alpha], axis=1
+        )
+        result += self._rest(counts)
+        return result
+
+    def _rest(self, counts: Counts) -> FloatArray:
+        """The coefficient, less the rise of the total: ``(n, k)``."""
+        total = counts.over_known(np.ascontiguousarray(self.alpha.T))
+        lengths = np.broadcast_to(counts.lengths[:, None], total.shape)
+        # Where no α is left every count is impossible already, and the total must not make it NaN.
+        rise = log_rising(total, np.where(total > 0.0, lengths, 0.0))
+        rest: FloatArray = log_coefficient(counts) - rise
+        return rest
+
+    def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+        counts = self.reader.read(row)
+        shares = {
+            name: log_rising(self.alpha[:, code], np.array(count))
+            for name, code, count in self.stored(counts)
+        }
+        return {**shares, _COEFFICIENT: self._rest(counts)[0]}
+
+
+def log_coefficient(counts: Counts) -> FloatArray:
+    """log (N! / Π x_t!) of each row: ``(n, 1)``."""
+    from scipy.special import gammaln
+
+    coefficient: FloatArray = gammaln(counts.lengths + 1.0) - log_factorials(counts)
+    return coefficient[:, None]
+
+
+@hookimpl
+def probclass_estimators() -> Iterable[EstimatorPlugin]:
+    """Registers `Multinomial`."""
+    yield EstimatorPlugin(
+        name=Multinomial.name,
+        factory=Multinomial,
+        summary="counts that share out a total, such as the words of a text",
+        traits=Traits(has_evidence=True),
+    )

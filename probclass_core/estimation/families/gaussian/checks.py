@@ -1,0 +1,102 @@
+"""Refusals of statistics that cannot carry a normal model, by column, class and count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.errors import DataError
+from probclass_core.estimation.moments import Moments, own_scale
+
+_ROUNDING = 1e-9
+"""Relative difference of sums of the same weights in different orders, and far more."""
+
+
+def check_values(features: Sequence[str], count: FloatArray) -> None:
+    """Refuse a column without any value: ``(k, d)`` counts.
+
+    Raises:
+        DataError: naming the column.
+    """
+    for column, feature in enumerate(features):
+        if not count[:, column].any():
+            raise DataError(
+                f"column {feature!r} has no value in any training row; leave it out of the block."
+            )
+
+
+def check_counts(
+    features: Sequence[str], classes: pa.Array, count: FloatArray, ddof: float
+) -> None:
+    """Refuse statistics that cannot give a mean and a variance.
+
+    Args:
+        features: ``d`` names.
+        classes: ``k`` labels.
+        count: ``(k, d)`` weighted counts of observed values.
+        ddof: taken off the count in the divisor of the variance.
+
+    Raises:
+        DataError: naming the column, the class and the count.
+    """
+    check_values(features, count)
+    for column, feature in enumerate(features):
+        for row in np.flatnonzero(count[:, column] <= ddof):
+            held = count[row, column]
+            needs = "a value" if not held else f"more than {ddof:g} values with ddof={ddof:g}"
+            raise DataError(
+                f"class {classes[int(row)].as_py()!r} has {held:g} values of column {feature!r} "
+                f"and needs {needs}; add rows, drop the class, or leave the column out."
+            )
+
+
+def feature_scale(features: Sequence[str], moments: Moments) -> FloatArray:
+    """The scale of each feature (see `moments.own_scale`): ``(d,)``, positive and finite.
+
+    Raises:
+        DataError: a feature's squares are beyond float64, at either end.
+    """
+    scale = own_scale(moments)
+    for feature, value in zip(features, scale, strict=True):
+        if not np.isfinite(value):
+            raise DataError(
+                f"column {feature!r} has values too large to square (beyond 1e154); "
+                "divide it by a power of ten."
+            )
+        if value == 0.0:
+            raise DataError(
+                f"column {feature!r} has values too small to square (within 1e-152); multiply it "
+                "by a power of ten, or leave it out."
+            )
+    return scale
+
+
+def check_complete(
+    estimator: str, features: Sequence[str], classes: pa.Array, count: FloatArray
+) -> None:
+    """Refuse rows with a part of their features: their integrals have no closed form.
+
+    Args:
+        estimator: who refuses.
+        features: ``d`` names.
+        classes: ``k`` labels.
+        count: ``(k, d, d)`` weighted counts of rows that have both features.
+
+    Raises:
+        DataError: naming the columns, the class and the counts.
+    """
+    for label, pairs in zip(classes.to_pylist(), count, strict=True):
+        most = pairs.max()
+        if pairs.min() >= most * (1.0 - _ROUNDING):
+            continue
+        first, second = map(int, np.unravel_index(np.argmin(pairs), pairs.shape))
+        raise DataError(
+            f"{estimator}: class {label!r} has {pairs[first, first]:g} values of column "
+            f"{features[first]!r}, {pairs[second, second]:g} of {features[second]!r} and "
+            f"{pairs[first, second]:g} rows with both; with nulls the evidence and the "
+            "predictive density have no closed form: use gaussian_diagonal, or drop the rows "
+            "with nulls."
+        )

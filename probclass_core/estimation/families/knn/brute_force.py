@@ -1,0 +1,132 @@
+"""Nearest neighbours in many dimensions, where trees no longer prune: by matrix products, exactly.
+
+|x − y|² = |x|² + |y|² − 2 x·y, so the distances of many rows to many points are one product of
+matrices. It is formed in float32, whose error has a bound (Higham, *Accuracy and Stability of
+Numerical Algorithms*, 2nd ed., eq. 3.5: γ_n Σ|terms|); groups of points that are nearer than that
+bound allows are then measured in float64, so what is found is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from probclass_core.arrow.arrays import FloatArray, IntArray
+
+_GROUP = 64
+"""Points whose least distance stands for all of them."""
+
+_ROWS, _POINTS = 256, 4096
+"""Rows and points of one product: what it gives, 4 MB, stays in the processor's cache."""
+
+_CELLS = 1_000_000
+"""Numbers measured again at once: 8 MB."""
+
+_ROUNDING = float(np.finfo(np.float32).eps)
+
+
+class NearestByProducts:
+    """Points made ready to be searched in the Euclidean norm.
+
+    They are used where they lie, which may be a file that many processes map: beside them it takes
+    4 bytes for each, and 32 while it searches.
+
+    Args:
+        points: ``(m, d)``, finite.
+    """
+
+    def __init__(self, points: FloatArray) -> None:
+        self._points = points
+        self._size, dimensions = points.shape
+        grouped = self._size // _GROUP * _GROUP
+        self._groups = -(-self._size // _GROUP)
+        # The last group is filled up with points that are infinitely far from every row.
+        self._last = np.full((_GROUP, dimensions), np.inf)
+        self._last[: self._size - grouped] = points[grouped:]
+        self._grouped = points[:grouped].reshape(-1, _GROUP, dimensions)
+        if not grouped:
+            self._grouped = self._last[None]
+        self._centre = points.mean(axis=0)
+        self._squares = np.full(self._groups * _GROUP, np.inf, dtype=np.float32)
+        for start in range(0, self._size, _POINTS):
+            centred = points[start : start + _POINTS] - self._centre
+            squares = np.einsum("pd,pd->p", centred, centred)
+            self._squares[start : start + len(squares)] = squares
+        self._reach = float(np.sqrt(self._squares[: self._size].max()))
+
+    def query(self, rows: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
+        """The nearest points of each row, nearest first, as `scipy.spatial.cKDTree.query` has them.
+
+        Args:
+            rows: ``(n, d)``.
+            k: at most the number of points.
+
+        Returns:
+            Distances ``(n, k)`` and the numbers of the points ``(n, k)``; infinity and ``m`` where
+            a squared distance is beyond float64.
+        """
+        distance = np.full((len(rows), k), np.inf)
+        found = np.full((len(rows), k), self._size, dtype=np.intp)
+        for start in range(0, len(rows), _ROWS):
+            with np.errstate(over="ignore", invalid="ignore"):
+                row, point, squared = self._candidates(rows[start : start + _ROWS], k)
+            order = np.lexsort((squared, row))
+            row, point, squared = row[order], point[order], squared[order]
+            rank = np.arange(len(row)) - np.searchsorted(row, row)
+            near = rank < k
+            place = start + row[near], rank[near]
+            distance[place], found[place] = np.sqrt(squared[near]), point[near]
+        return distance, found
+
+    def _candidates(self, rows: FloatArray, k: int) -> tuple[IntArray, IntArray, FloatArray]:
+        """Rows, points and squared distances of all pairs that may be among the k nearest."""
+        centred = rows - self._centre
+        square = np.einsum("rd,rd->r", centred, centred)
+        terms = rows.shape[1] + 8  # of the product, and the rounding of its factors
+        error = terms * _ROUNDING * (np.sqrt(square) + self._reach) ** 2
+        least = self._least_of_groups(centred)
+        limit = np.full(len(rows), np.inf)
+        if k <= len(least):  # k groups have a point that near
+            limit = np.partition(least, k - 1, axis=0)[k - 1] + 2.0 * error
+        # Turned round: what overflowed to no number at all counts as near.
+        group, row = np.nonzero(~(least > limit))
+        limit = np.nan_to_num(limit + square + error, nan=np.inf, posinf=np.inf)
+        measured = zip(*self._measured(rows, row, group, limit), strict=True)
+        row, point, squared = (np.concatenate(part) for part in measured)
+        return row, point, squared
+
+    def _least_of_groups(self, centred: FloatArray) -> FloatArray:
+        """Squared distance to the nearest point of each group, less |x|²: ``(groups, n)``."""
+        # (y, |y|²) times (−2 x, 1) is the squared distance of x and y, less |x|².
+        factors = np.ones((centred.shape[1] + 1, len(centred)), dtype=np.float32)
+        factors[:-1] = -2.0 * centred.T
+        least = np.empty((self._groups, len(centred)), dtype=np.float32)
+        single = np.zeros((_POINTS, len(factors)), dtype=np.float32)
+        for start in range(0, len(self._squares), _POINTS):
+            points, squares = (
+                each[start : start + _POINTS] for each in (self._points, self._squares)
+            )
+            np.subtract(points, self._centre, out=single[: len(points), :-1], casting="same_kind")
+            single[len(points) : len(squares), :-1] = 0.0
+            single[: len(squares), -1] = squares
+            product = single[: len(squares)] @ factors
+            groups = product.reshape(-1, _GROUP, len(centred))
+            first = start // _GROUP
+            groups.min(axis=1, out=least[first : first + len(groups)])
+        return least
+
+    def _measured(
+        self, rows: FloatArray, row: IntArray, group: IntArray, limit: FloatArray
+    ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+        """The pairs of these rows and the points of these groups that are within the limits."""
+        step = max(1, _CELLS // (_GROUP * rows.shape[1]))
+        for start in range(0, len(row), step):
+            at, groups = row[start : start + step], group[start : start + step]
+            apart = self._grouped.take(groups, axis=0, mode="clip")
+            if self._size % _GROUP:
+                apart[groups == self._groups - 1] = self._last
+            apart -= rows[at, None, :]
+            squared = np.einsum("pgd,pgd->pg", apart, apart)
+            pair, place = np.nonzero((squared <= limit[at, None]) & np.isfinite(squared))
+            yield at[pair], groups[pair] * _GROUP + place, squared[pair, place]

@@ -1,0 +1,73 @@
+"""The built-in engines. Their modules are imported when one of theirs is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Any
+
+from probclass_core.errors import NotSupportedError
+from probclass_core.execution.engine import Engine
+from probclass_core.plugins.descriptors import PROBCLASS_API, EnginePlugin
+from probclass_core.plugins.hookspecs import hookimpl
+
+__all__ = ["PROBCLASS_API", "probclass_engines"]
+
+
+@contextmanager
+def _threads(handle: None, workers: int | None) -> Iterator[Engine]:
+    from probclass_core.execution.local import Threads
+
+    yield Threads(workers)
+
+
+@contextmanager
+def _processes(handle: Executor | None, workers: int | None) -> Iterator[Engine]:
+    from probclass_core.execution.executors import GivenExecutor, Processes
+
+    if handle is not None:
+        yield GivenExecutor(handle, workers)
+        return
+    with Processes(workers) as engine:
+        yield engine
+
+
+@contextmanager
+def _spark(handle: Any, workers: int | None) -> Iterator[Engine]:
+    try:
+        from probclass_core.execution.spark import Spark, spark_session
+    except ImportError as error:
+        raise NotSupportedError("Spark needs pyspark: pip install 'probclass[spark]'.") from error
+
+    yield Spark(spark_session() if handle is None else handle, workers)
+
+
+def _is_spark_session(given: object) -> bool:
+    # By name: a session is there only where pyspark is loaded, and it has two kinds of them.
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(given).__mro__}
+    sessions = ("pyspark.sql.session.SparkSession", "pyspark.sql.connect.session.SparkSession")
+    return not kinds.isdisjoint(sessions)
+
+
+@hookimpl
+def probclass_engines() -> Iterable[EnginePlugin]:
+    """Registers threads, processes and spark."""
+    yield EnginePlugin(
+        name="threads",
+        summary="threads of this process",
+        recognises=lambda given: False,  # they have no handle
+        open=_threads,
+    )
+    yield EnginePlugin(
+        name="processes",
+        summary="processes of this machine, or any concurrent.futures.Executor",
+        recognises=lambda given: isinstance(given, Executor),
+        open=_processes,
+    )
+    yield EnginePlugin(
+        name="spark",
+        summary="the executors of a Spark session, classic or Connect",
+        recognises=_is_spark_session,
+        open=_spark,
+    )

@@ -1,0 +1,138 @@
+"""Tables in memory: Arrow tables, frames, and readers that can be read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import (
+    BATCH_ROWS,
+    as_table,
+    in_slices,
+    read_rows,
+)
+from probclass_core.arrow.bundle import from_ipc, to_ipc
+from probclass_core.arrow.types import in_safe_types, safe_types
+from probclass_core.errors import TableError
+from probclass_core.io.filters import Where
+from probclass_core.io.table import Plan, asked_for
+
+_FRAGMENT_ROWS = BATCH_ROWS
+
+
+class _InMemory:
+    """What has no address and no partitions."""
+
+    uri: str | None = None
+    partition_columns: Sequence[str] = ()
+
+    def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
+        return ()
+
+
+class MemoryTable(_InMemory):
+    """A table or frame in memory, cut into slices.
+
+    Args:
+        data: see `arrays.as_table`.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self._table = as_table(data)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._table.schema
+
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+        coded: bool = False,
+    ) -> Plan:
+        columns, kept = asked_for(self.schema, columns, partition, where)
+        table = self._table if kept is None else self._table.filter(kept)
+        if kept is not None and not table.num_rows:
+            raise TableError(
+                f"no row meets partition {dict(partition or {})} and where {where}; "
+                f"the table has {self._table.num_rows} rows."
+            )
+        table = table.select(columns)
+        slices = [
+            _Slice(table.slice(start, _FRAGMENT_ROWS))
+            for start in range(0, table.num_rows, _FRAGMENT_ROWS)
+        ]
+        return Plan(table.schema, slices, table.num_rows, None)
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """Some rows of a table in memory."""
+
+    table: pa.Table
+    digest: None = None
+
+    def __str__(self) -> str:
+        return f"{self.table.num_rows} rows in memory"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By itself Arrow would send the whole table that this is a slice of.
+        return _received, (to_ipc(self.table),)
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        # Chunks follow the history of a table; equal rows should give equal batches.
+        step = read_rows(self.table.schema)
+        for start in range(0, self.table.num_rows, step):
+            yield from self.table.slice(start, step).combine_chunks().to_batches()
+
+
+def _received(rows: bytes) -> _Slice:
+    return _Slice(from_ipc(rows))
+
+
+class ReaderTable(_InMemory):
+    """A stream of batches: one fragment that can be read once."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self._reader = reader
+
+    @property
+    def schema(self) -> pa.Schema:
+        return safe_types(self._reader.schema)
+
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+        coded: bool = False,
+    ) -> Plan:
+        columns, kept = asked_for(self.schema, columns, partition, where)
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return Plan(schema, [_Stream(self._reader, columns, kept)], None, None)
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """The rows of a reader, once."""
+
+    reader: pa.RecordBatchReader
+    columns: Sequence[str]
+    kept: pc.Expression | None
+    digest: None = None
+
+    def __str__(self) -> str:
+        return "a reader, which can be read once,"
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for batch in map(in_safe_types, self.reader):
+            rows = batch if self.kept is None else batch.filter(self.kept)
+            rows = rows.select(list(self.columns))
+            yield from in_slices([rows], read_rows(rows.schema))

@@ -1,0 +1,73 @@
+"""The only place where posteriors are normalised; what is decided by them is for `decision`.
+
+P(c | x) = p(x | c) P(c) / p(x), with p(x) = Σ_c p(x | c) P(c) (Zaki and Meira, ch. 18.1), in logs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from probclass_core.arrow.arrays import FloatArray, IntArray
+
+_FEW_ROWS = 256
+"""Up to here `numpy.argmax` is fast enough: it goes row by row, and what follows class by class."""
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Posteriors of ``n`` rows over ``k`` classes.
+
+    Attributes:
+        log_probability: log P(c | x), ``(n, k)``.
+        log_density: log p(x) in nats, ``(n,)``; −inf where every class gives the row likelihood 0.
+    """
+
+    log_probability: FloatArray
+    log_density: FloatArray
+
+    @cached_property
+    def probability(self) -> FloatArray:
+        """P(c | x), ``(n, k)``; every row sums to 1."""
+        probability: FloatArray = np.exp(self.log_probability)
+        return probability
+
+    @property
+    def decision(self) -> IntArray:
+        """The most probable class of each row, as a position; the first of equals, ``(n,)``."""
+        first, *others = self.log_probability.T
+        if len(first) < _FEW_ROWS:
+            of_few: IntArray = np.argmax(self.log_probability, axis=1)
+            return of_few
+        largest, decision = first.copy(), np.zeros(len(first), np.min_scalar_type(len(others)))
+        for number, values in enumerate(others, 1):
+            np.maximum(decision, (values > largest) * decision.dtype.type(number), out=decision)
+            np.maximum(largest, values, out=largest)
+        return decision.astype(np.intp)
+
+    def probability_of(self, choice: IntArray) -> FloatArray:
+        """P(c | x) of one class of each row, ``(n,)``, given by its position, ``(n,)``."""
+        rows = len(choice)
+        of_all = self.probability.T.reshape(-1)  # class by class, as it mostly lies in memory
+        probability: FloatArray = of_all.take(choice * rows + np.arange(rows))
+        return probability
+
+
+def normalise(joint: FloatArray, log_prior: FloatArray) -> Posterior:
+    """Posteriors from joint log-likelihoods.
+
+    Args:
+        joint: log p(x | c) + log P(c), ``(n, k)``, finite or −inf.
+        log_prior: log P(c), ``(k,)``: the posterior of a row that no class can explain.
+    """
+    peak = joint.max(axis=1)
+    impossible = np.isneginf(peak)
+    # Subtracting the peak first keeps the sum between 1 and k: no overflow, no underflow.
+    scaled = joint - np.where(impossible, 0.0, peak)[:, None]
+    with np.errstate(divide="ignore"):
+        log_sum = np.log(np.exp(scaled).sum(axis=1))
+    scaled -= np.where(impossible, 0.0, log_sum)[:, None]
+    scaled[impossible] = log_prior
+    return Posterior(scaled, peak + np.where(impossible, 0.0, log_sum))

@@ -1,0 +1,191 @@
+"""An evaluation: do probabilities mean what they say, and which classes are taken for which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.plots.style import (
+    GREY,
+    INK,
+    blank_figure,
+    class_style,
+    legend_beside,
+    plain_axes,
+    short,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_FEW = 30
+_LETTER, _TITLE = 0.085, 3.2
+"""Widths in inches: a letter of a label, the title of a matrix."""
+_Z = 1.959964
+"""Of a standard normal, 95 % lie within ± this."""
+
+
+def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figure:
+    """How often came true what was given a probability: on the diagonal, as often as it said.
+
+    Each point is a bin of rows: their mean probability, and the share of them in which it came
+    true. The thin line is the 95 % interval of that share (Wilson's); a hollow marker has fewer
+    than 30 rows. The strip below counts the rows of each bin, on a log scale.
+
+    Args:
+        evaluation: see `Evaluation.reliability`.
+        classes: classes whose own probabilities are drawn as well; by default only the probability
+            of the predicted class, whichever it is.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        SpecError: the evaluation knows no such class.
+        NotSupportedError: matplotlib is not installed.
+    """
+    figure = blank_figure(7.0, 5.6)
+    from matplotlib.ticker import LogLocator
+
+    known = evaluation.per_class["class"].to_pylist()
+    for name in classes:
+        if name not in known:
+            raise SpecError(
+                f"no class {name!r} was evaluated; there are {one_of(known)}."
+                + nearest(str(name), known)
+            )
+    curve, strip = figure.subplots(2, 1, sharex=True, height_ratios=[3.5, 1])
+    curve.plot([0.0, 1.0], [0.0, 1.0], color=GREY, lw=1.0, label="as often as predicted")
+    table = evaluation.reliability
+    few = _draw_bins(curve, strip, table, None, (INK, "o", "-"), "predicted class")
+    for name in classes:
+        look = class_style(known.index(name))
+        drawn = look.colour, look.marker, look.dashes
+        few |= _draw_bins(curve, strip, table, name, drawn, f"class {short(name)}")
+    if few:
+        curve.plot([], [], "o", mfc="white", mec=GREY, ms=5, label=f"fewer than {_FEW} rows")
+    curve.plot([], [], "|", color=GREY, ms=12, label="95 % interval")
+    curve.set_ylim(-0.03, 1.05)
+    curve.set_ylabel("share that came true")
+    plain_axes(curve, f"{evaluation.rows:,} rows, expected calibration error {evaluation.ece:.3f}")
+    strip.set_xlim(-0.02, 1.02)
+    strip.set_xlabel("predicted probability")
+    strip.set_ylabel("rows of the bin")
+    strip.set_yscale("log")
+    strip.yaxis.set_major_locator(LogLocator(numticks=6))
+    strip.set_ylim(bottom=0.5)
+    strip.yaxis.set_major_formatter("{x:,.0f}")
+    strip.minorticks_off()
+    strip.spines[["top", "right"]].set_visible(False)
+    legend_beside(figure, curve)
+    return figure
+
+
+def confusion(evaluation: Evaluation) -> Figure:
+    """Which class is taken for which: counts, and their share of the rows of the true class.
+
+    Rows are true classes, columns predicted ones; the darker a cell, the larger its share of its
+    row. A class without rows has no shares.
+
+    Args:
+        evaluation: see `Evaluation.confusion`.
+
+    Returns:
+        A matplotlib figure, as large as its classes are many.
+
+    Raises:
+        NotSupportedError: matplotlib is not installed.
+    """
+    names = evaluation.confusion["class"].to_pylist()
+    columns = evaluation.confusion.drop_columns(["class"]).columns
+    counts = np.stack([column.to_numpy() for column in columns], axis=1)
+    support = counts.sum(axis=1, keepdims=True)
+    shares = counts / np.maximum(support, 1)
+    labels = [short(name) for name in names]
+    with_rows = [f"{label} ({rows:,})" for label, rows in zip(labels, support[:, 0], strict=True)]
+    cell = max(0.95 if len(names) <= 6 else 0.62, 0.1 * len(f"{counts.max():,}") + 0.15)
+    across = max(cell * len(names), _TITLE)
+    longest = _LETTER * max(map(len, labels))
+    crowded = longest > across / len(names)
+    figure = blank_figure(
+        across + 0.6 + _LETTER * max(map(len, with_rows)),
+        0.8 * cell * len(names) + 0.9 + (0.75 * longest if crowded else 0.0),
+    )
+    axes = figure.subplots()
+    axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    _write_cells(axes, counts, shares, 10.0 if len(names) <= 6 else 8.0)
+    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(names)), labels, **(turned if crowded else {}))
+    axes.set_yticks(range(len(names)), with_rows)
+    axes.set_xlabel("predicted class")
+    axes.set_ylabel("true class (rows)")
+    axes.set_title("Rows, and their share of the true class", loc="left", fontsize=10)
+    axes.tick_params(length=0)
+    axes.set_xticks(np.arange(len(names) - 1) + 0.5, minor=True)
+    axes.set_yticks(np.arange(len(names) - 1) + 0.5, minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.5)
+    axes.tick_params(which="minor", length=0)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def _draw_bins(
+    curve: Axes,
+    strip: Axes,
+    table: pa.Table,
+    name: str | None,
+    look: tuple[str, str, object],
+    label: str,
+) -> bool:
+    """One curve and its bars; whether a bin of it has few rows."""
+    colour, marker, dashes = look
+    own = pc.is_null(table["class"]) if name is None else pc.equal(table["class"], name)
+    bins = table.filter(own).sort_by("lower")
+    lower, upper, rows, probability, frequency = (
+        bins[key].to_numpy() for key in ("lower", "upper", "rows", "probability", "frequency")
+    )
+    low, high = _wilson(frequency, rows)
+    curve.vlines(probability, low, high, color=colour, lw=0.8, label="_interval")
+    line: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5}
+    curve.plot(probability, frequency, ls=dashes, lw=1.2, label=label, **line)
+    few = rows < _FEW
+    curve.plot(probability[few], frequency[few], ls="", mfc="white", label="_few", **line)
+    filled = name is None
+    for edges, count in zip(np.stack([lower, upper], axis=1), rows, strict=True):
+        shade: dict[str, Any] = {"fill": filled, "color": colour, "alpha": 0.35 if filled else 1.0}
+        strip.stairs([count], edges, baseline=0.5, **shade)
+    return bool(few.any())
+
+
+def _wilson(frequency: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Wilson's interval of a share (1927): never outside [0, 1], sound for a handful of rows."""
+    shrink = 1.0 + _Z**2 / rows
+    middle = (frequency + _Z**2 / (2.0 * rows)) / shrink
+    half = _Z / shrink * np.sqrt(frequency * (1.0 - frequency) / rows + (_Z / (2.0 * rows)) ** 2)
+    return middle - half, middle + half
+
+
+def _write_cells(axes: Axes, counts: FloatArray, shares: FloatArray, size: float) -> None:
+    for (row, column), count in np.ndenumerate(counts):
+        share = shares[row, column]
+        rounded = f"{share:.0%}" if share >= 0.005 else "<1%"
+        text = f"{count:,}\n{rounded}" if count else "0"
+        colour = "white" if share > 0.65 else INK if count else GREY
+        axes.text(
+            column,
+            row,
+            text,
+            ha="center",
+            va="center",
+            fontsize=size,
+            color=colour,
+            linespacing=1.1,
+        )

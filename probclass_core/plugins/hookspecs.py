@@ -1,0 +1,99 @@
+"""The hooks of probclass: what a plugin may offer. The built-in ones come in through them too.
+
+A plugin is a module (or object) that names the contract it was written for and implements hooks::
+
+    PROBCLASS_API = 1
+
+    @probclass_core.hookimpl
+    def probclass_estimators(): ...
+
+and a distribution announces it in the entry-point group ``probclass``::
+
+    [project.entry-points.probclass]
+    my_plugin = "my_package.my_module"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pluggy
+
+from probclass_core.plugins.descriptors import EnginePlugin, EstimatorPlugin, TableFormat
+
+PROJECT = "probclass"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def probclass_estimators() -> Iterable[EstimatorPlugin]:
+    """Likelihood estimators, as one frozen descriptor each.
+
+    Called once, when the plugin manager is built; it must be cheap and read no data.
+
+    Examples:
+        >>> import probclass_core as pc
+        >>> from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+        >>> class Narrow(GaussianDiagonal):
+        ...     name = "narrow"
+        >>> @pc.hookimpl
+        ... def probclass_estimators():
+        ...     yield pc.EstimatorPlugin("narrow", Narrow, "a normal by another name")
+        >>> [plugin.name for plugin in probclass_estimators()]
+        ['narrow']
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def probclass_table_formats() -> Iterable[TableFormat]:
+    """Formats of tables, as one frozen descriptor each.
+
+    Called once, when the plugin manager is built; it must be cheap and open no table.
+
+    Examples:
+        >>> import probclass_core as pc
+        >>> def open_csv(ref):
+        ...     import pyarrow.csv
+        ...     return pc.open_table(pyarrow.csv.read_csv(ref.uri))
+        >>> @pc.hookimpl
+        ... def probclass_table_formats():
+        ...     yield pc.TableFormat(
+        ...         name="csv",
+        ...         summary="comma-separated text, read whole",
+        ...         recognises=lambda ref: ref.uri.endswith(".csv"),
+        ...         open=open_csv,
+        ...     )
+        >>> [table_format.name for table_format in probclass_table_formats()]
+        ['csv']
+    """
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def probclass_engines() -> Iterable[EnginePlugin]:
+    """Engines, which run the work on the parts of a table, as one frozen descriptor each.
+
+    Called once, when the plugin manager is built; it must be cheap and start no worker.
+
+    Examples:
+        >>> import contextlib
+        >>> import probclass_core as pc
+        >>> class OneByOne:
+        ...     in_process = True
+        ...     def map(self, work, items):
+        ...         return map(work, items)
+        >>> @pc.hookimpl
+        ... def probclass_engines():
+        ...     yield pc.EnginePlugin(
+        ...         name="one_by_one",
+        ...         summary="this thread",
+        ...         recognises=lambda given: False,
+        ...         open=lambda handle, workers: contextlib.nullcontext(OneByOne()),
+        ...     )
+        >>> [engine.name for engine in probclass_engines()]
+        ['one_by_one']
+    """
+    raise AssertionError("a specification is never called")

@@ -1,0 +1,4 @@
+"""From fragments to statistics.
+
+shards  cut a table into shards for many tasks
+"""
