@@ -26,7 +26,7 @@ test: setup servers ## Run the tests, a file on each processor at a time
 servers: $(SERVERS)/.installed ## Make .venv-servers, with the servers that the tests start
 
 faults: setup ## Kill scorings at random and at every step, 200 and more for each format
-	PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest -rP tests/faults/test_kills.py
+	PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest -rP tests/crash_safety/test_kills.py
 
 celery: setup ## Train and score on Celery, PostgreSQL and Redis, and kill a worker amid it
 	$(PYTHON) -m pytest tests/deployment

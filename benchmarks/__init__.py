@@ -4,7 +4,7 @@ Read in this order::
 
     case        what is measured: a case, its contestants, its bars
     cases/      the cases, one file per family; contestants are plain functions
-    catalogue   the one tuple that lists them
+    catalog   the one tuple that lists them
     lake        the tables they read, generated from a seed
     worker      one contestant in a process of its own
     contest     rounds of A B C A B C …, and results compared before a time counts

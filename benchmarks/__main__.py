@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from benchmarks import plot, report
-from benchmarks.catalogue import all_cases
+from benchmarks.catalog import all_cases
 from benchmarks.contest import hold
 
 HERE = Path(__file__).parent

@@ -1,7 +1,7 @@
 """Rounds of A B C A B C …: every contestant in every round, in a process of its own.
 
 Interleaving spreads what else the machine does over all of them. A ratio is taken within a round,
-between neighbours in time. A contestant whose outcome is not that of the reference is rejected: it
+between neighbors in time. A contestant whose outcome is not that of the reference is rejected: it
 did other work, and its time means nothing.
 """
 

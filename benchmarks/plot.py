@@ -13,7 +13,7 @@ from benchmarks.report import amount
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which the colour-blind tell apart; the markers differ as well.
+# Okabe and Ito's colors, which the color-blind tell apart; the markers differ as well.
 _STYLE = {
     "ours": ("#D55E00", "D"),
     "peer": ("#0072B2", "o"),
@@ -36,7 +36,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
         _panel(axes, result)
     panels[-1, 0].set_xlabel(
         "times the first floor of the case: median of the rounds, least to most\n"
-        "grey squares: floors; blue circles: peers; orange diamonds: probclass; black tick: the bar"
+        "gray squares: floors; blue circles: peers; orange diamonds: probclass; black tick: the bar"
     )
     figure.savefig(path, dpi=110)
 
@@ -73,9 +73,9 @@ def _line(axes: Axes, result: Result, line: int, name: str) -> None:
     else:
         median = amount(Spread.of(entry.figures).median, result.case.unit)
         text = f"{ratio.median:.2f} ×   {median:>8}"
-        colour, marker = _STYLE[_kind(result, name)]
+        color, marker = _STYLE[_kind(result, name)]
         reach = [[ratio.median - ratio.least], [ratio.largest - ratio.median]]
-        axes.errorbar(ratio.median, line, xerr=reach, color=colour, marker=marker, capsize=3)
+        axes.errorbar(ratio.median, line, xerr=reach, color=color, marker=marker, capsize=3)
     axes.annotate(
         text,
         (1.0, line),

@@ -67,7 +67,7 @@ def one_of(names: Iterable[object]) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """What a library said, as the end of a line of ours: of bearable length, and uncoloured."""
+    """What a library said, as the end of a line of ours: of bearable length, and uncolored."""
     text = " ".join(_COLOURS.sub("", str(error)).split()).rstrip(".") or type(error).__name__
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]} …"
 

@@ -61,7 +61,7 @@ def fit(
 ) -> Model:
     """Train a model: ``finalize(summarize(source, spec))``.
 
-    Where an estimator asks for another pass over the rows, they are summarised once more, see
+    Where an estimator asks for another pass over the rows, they are summarized once more, see
     `refine`; ``model.training["passes"]`` says how often they were.
 
     Args:
@@ -69,7 +69,7 @@ def fit(
         spec: the model.
         partition: read this partition only, such as ``{"month": "2014-01"}``.
         where: read these rows only: ``[("month", ">=", "2013-01"), …]``, all of which must hold.
-        engine: who reads and summarises: ``"threads"``, by default, ``"processes"``, ``"spark"``,
+        engine: who reads and summarizes: ``"threads"``, by default, ``"processes"``, ``"spark"``,
             an executor, a Spark session; see `EngineOption`. The model does not depend on it.
         workers: of the engine; by default every processor. The model does not depend on it.
         progress: see `Progress`.
@@ -148,7 +148,7 @@ def summarize(
     cached = StatisticsCache.chosen(cache)
     kept = None if cached is None else cached.of(spec)
     table = _opened(source, kept)
-    part = None if shard is None else Shard.of(shard)
+    part = None if shard is None else Shard.parse(shard)
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
     if part is not None:
         plan = part.part_of(plan)
@@ -191,7 +191,7 @@ def evaluate(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure a model on labelled rows; arguments as for `fit`, and the decision rule.
+    """Measure a model on labeled rows; arguments as for `fit`, and the decision rule.
 
     Raises:
         DataError: a column is missing, or no row has a label the model knows.
@@ -293,7 +293,7 @@ def score(
     if overwrite not in get_args(Overwrite):
         choices = one_of(get_args(Overwrite))
         raise SpecError(f"overwrite must be one of {choices}, got {overwrite!r}.")
-    table, place = open_table(source), TableRef.of(sink)
+    table, place = open_table(source), TableRef.parse(sink)
     if table.uri is not None:
         _refuse_overlap(table.uri, place.uri)
     wanted: Sequence[Mapping[str, Any]] = [partition or {}]

@@ -54,7 +54,7 @@ def with_density_quantiles(
         DataError: a column is missing or holds what it must not, or there are no rows.
         TableError: the table or partition is not there or cannot be read.
     """
-    model.check_normalised()
+    model.check_normalized()
 
     def measure(batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray]:
         return model.posterior(batch).log_density, _weights(model, batch)
@@ -82,7 +82,7 @@ def calibrate(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Model:
-    """The model with posteriors put right by labelled rows that its training did not see.
+    """The model with posteriors put right by labeled rows that its training did not see.
 
     Every posterior that the model gives from then on is calibrated; likelihoods, log p(x) and the
     joint stay what they are. A model that is calibrated already is calibrated anew, from the start.
@@ -90,7 +90,7 @@ def calibrate(
 
     Args:
         model: a fitted model.
-        source: labelled rows, as for `fit`; on the rows of the training a calibration learns what
+        source: labeled rows, as for `fit`; on the rows of the training a calibration learns what
             the model learnt, and mends little.
         method: ``"temperature"`` or ``"isotonic"``; see `calibration`.
         partition: read this partition only.

@@ -75,7 +75,7 @@ def summaries(
             if part is not None:
                 on_rows(part.rows)
             else:
-                # What is held may turn out to be damaged or gone, and is then summarised after all.
+                # What is held may turn out to be damaged or gone, and is then summarized after all.
                 computed = _mapped(engine, work, [fragment], on_rows) if is_held else found
                 part = next(computed)
                 kept.save(fragment.digest, part, getattr(fragment, "footer", None))

@@ -6,7 +6,7 @@ retrain            a window of days after one new day, with kept statistics
 engines            training by threads, by processes and by Spark
 score              Parquet in, posteriors in Parquet out
 memory             peak memory as rows grow
-knn                nearest neighbours, from low dimension to high
+knn                nearest neighbors, from low dimension to high
 small              one small batch in memory
 importing          the import alone
 parsing            the example DAGs, parsed

@@ -1,7 +1,7 @@
-"""K nearest neighbours of query points, exact, from low dimension to high.
+"""K nearest neighbors of query points, exact, from low dimension to high.
 
-A peer gives distances and neighbours; ours goes on to densities and posteriors. The outcome derives
-both from the peer's neighbours, so that they can be compared. Trees are built before time is taken.
+A peer gives distances and neighbors; ours goes on to densities and posteriors. The outcome derives
+both from the peer's neighbors, so that they can be compared. Trees are built before time is taken.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def densities(points: Points, returned: Any) -> Outcome:
     reference, labels, queries = drawn(points)
     if isinstance(returned, dict):
         return returned
-    distance, neighbour = returned
-    votes = np.stack([(labels[neighbour] == c).sum(axis=1) for c in range(CLASSES)], axis=1)
+    distance, neighbor = returned
+    votes = np.stack([(labels[neighbor] == c).sum(axis=1) for c in range(CLASSES)], axis=1)
     unit = float(np.pi ** (points.dimensions / 2)) / gamma(points.dimensions / 2 + 1)
     log_volume = np.log(unit) + points.dimensions * np.log(distance[:, -1])
     log_density = np.log(K / len(reference)) - log_volume
@@ -83,7 +83,7 @@ def case(dimensions: int) -> Case[Points]:
     peers = dict(TREES if dimensions <= FEW_DIMENSIONS else {}, **ANY_DIMENSIONS)
     searched: Case[Points] = Case(
         name=f"knn_d{dimensions}",
-        title=f"{K} nearest neighbours in {dimensions} dimensions",
+        title=f"{K} nearest neighbors in {dimensions} dimensions",
         rows=100_000,
         prepare=points,
         reference=next(iter(peers)),
@@ -109,13 +109,13 @@ def _tree(points: Points) -> Any:
     return cKDTree(drawn(points)[0])
 
 
-def sklearn_neighbours(points: Points) -> Any:
+def sklearn_neighbors(points: Points) -> Any:
     """NearestNeighbors.kneighbors, algorithm its own choice, n_jobs=-1."""
-    return _neighbours(points).kneighbors(drawn(points)[2])
+    return _neighbors(points).kneighbors(drawn(points)[2])
 
 
 @functools.cache
-def _neighbours(points: Points) -> Any:
+def _neighbors(points: Points) -> Any:
     from sklearn.neighbors import NearestNeighbors
 
     return NearestNeighbors(n_neighbors=K, n_jobs=-1).fit(drawn(points)[0])
@@ -149,7 +149,7 @@ def _faiss(points: Points) -> Any:
 
 
 TREES = {"scipy cKDTree": scipy_tree, "pykdtree": pykdtree_tree}
-ANY_DIMENSIONS = {"faiss, flat": faiss_flat, "scikit-learn": sklearn_neighbours}
+ANY_DIMENSIONS = {"faiss, flat": faiss_flat, "scikit-learn": sklearn_neighbors}
 
 
 def density(points: Points) -> Outcome:

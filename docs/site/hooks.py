@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
-    "LICENSE": "licence.md",
+    "LICENSE": "license.md",
     "plugins/probclass-kde/README.md": "plugins/kde.md",
     "plugins/probclass-student-t/README.md": "plugins/student_t.md",
     "probclass_core/demo/beijing_pm25.md": "data/beijing_pm25.md",
@@ -40,7 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for place, uri in ELSEWHERE.items():
         text = (ROOT / place).read_text(encoding="utf-8")
         if not place.endswith(".md"):
-            text = f"# Licence\n\n```text\n{text}```\n"
+            text = f"# License\n\n```text\n{text}```\n"
         files.append(File.generated(config, uri, content=text))
     for path in NOTEBOOKS:
         text, pictures = as_page(execute(path), path.stem)

@@ -11,7 +11,7 @@ from probclass_airflow.operators import Where
 
 
 class ProbClassCalibrateOperator(ProbClassOperator):
-    """Put a stored model's posteriors right by labelled rows, and save that as a new version.
+    """Put a stored model's posteriors right by labeled rows, and save that as a new version.
 
     Args:
         source: path or URI of a Parquet file or (Hive-partitioned) directory, with the label.

@@ -46,7 +46,7 @@ def train_task_group(
     store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
 ) -> TaskGroup:
-    """Plan, summarise in mapped tasks, merge, evaluate, promote: a whole training.
+    """Plan, summarize in mapped tasks, merge, evaluate, promote: a whole training.
 
     The tasks are ``plan``, ``summarize``, ``merge``, ``evaluate`` and ``promote``; what comes after
     the group is skipped where the champion stays. Statistics are kept in the store: a later run
@@ -106,7 +106,7 @@ def train_task_group(
             model=model,
             density_quantiles=density_quantiles,
             workers=workers,
-            # Where all is kept already, no shard is summarised, and there is all the more to merge.
+            # Where all is kept already, no shard is summarized, and there is all the more to merge.
             trigger_rule="none_failed_min_one_success",
             **rows,
         )

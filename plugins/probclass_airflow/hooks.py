@@ -57,7 +57,7 @@ class ProbClassHook(BaseHook):
         """
         import probclass_core as pc
 
-        ref = pc.TableRef.of(uri)
+        ref = pc.TableRef.parse(uri)
         return replace(ref, options={**self._options(ref.uri, ref.format), **ref.options})
 
     def model_store(self, uri: str) -> ModelStore:
@@ -144,7 +144,9 @@ def connected(places: Iterable[tuple[str, str]]) -> Iterator[None]:
     """
     import probclass_core as pc
 
-    used = [ProbClassHook(conn_id).credentials(pc.TableRef.of(uri).uri) for conn_id, uri in places]
+    used = [
+        ProbClassHook(conn_id).credentials(pc.TableRef.parse(uri).uri) for conn_id, uri in places
+    ]
     try:
         with _google_key(used):
             yield

@@ -75,7 +75,7 @@ def dataset_name(uri: str) -> tuple[str, str]:
     """
     import probclass_core as pc
 
-    uri = pc.TableRef.of(uri).uri
+    uri = pc.TableRef.parse(uri).uri
     scheme, separator, rest = uri.partition("://")
     if not separator:
         return "file", os.path.abspath(uri)  # noqa: PTH100, for Path would follow no "..".
@@ -93,10 +93,10 @@ def _table_read(
     uri: str, columns: Columns, spec: ModelSpec | None, known: Mapping[str, Any]
 ) -> InputDataset:
     facts: dict[str, InputDatasetFacet] = {}
-    labelled, nulls = known.get("rows"), known.get("null_labels")
-    if labelled is not None:
-        # An evaluation counts the labelled rows, a training all that it read.
-        rows = labelled + (nulls or 0) if "unseen_labels" in known else labelled
+    labeled, nulls = known.get("rows"), known.get("null_labels")
+    if labeled is not None:
+        # An evaluation counts the labeled rows, a training all that it read.
+        rows = labeled + (nulls or 0) if "unseen_labels" in known else labeled
         facts["inputStatistics"] = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
             rowCount=rows
         )
@@ -188,7 +188,7 @@ def _table(uri: str, columns: Columns) -> dict[str, DatasetFacet]:
                 for name, kind in columns.items()
             ]
         )
-    ref = pc.TableRef.of(uri)
+    ref = pc.TableRef.parse(uri)
     layer = ref.format or ref.uri.partition("://")[0]
     if layer in _LAYERS:
         facets["storage"] = storage_dataset.StorageDatasetFacet(layer, fileFormat="parquet")

@@ -1,4 +1,4 @@
-"""One table, many tasks: plans to map over, the summarising of a shard, and the merge.
+"""One table, many tasks: plans to map over, the summarizing of a shard, and the merge.
 
 Shards meet in the model store, where each task keeps the statistics of the fragments it has read;
 through XCom go positions such as ``"0:8"``, one for each mapped task.
@@ -106,7 +106,7 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
 
 
 class ProbClassSummarizeOperator(ProbClassOperator):
-    """Summarise one shard of a table, and keep the statistics of its fragments in the store.
+    """Summarize one shard of a table, and keep the statistics of its fragments in the store.
 
     A fragment's statistics are written in one step, under a name that its content decides: a retry
     reads only what is not there yet, and attempts that overlap write the same.
@@ -162,7 +162,7 @@ class ProbClassSummarizeOperator(ProbClassOperator):
         self.workers = workers
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Summarise and keep."""
+        """Summarize and keep."""
         import probclass_core as pc
 
         self.spec_of_call = spec = model_spec(self.spec)
@@ -187,9 +187,9 @@ class ProbClassSummarizeOperator(ProbClassOperator):
 class ProbClassMergeOperator(ProbClassTrainOperator):
     """Merge what the shards of a training have kept, and save a model: the end of a training.
 
-    Statistics merge in the order of the fragments, whoever summarised them and whenever: the model
+    Statistics merge in the order of the fragments, whoever summarized them and whenever: the model
     has the content id that one `ProbClassTrainOperator` would give it. Fragments that nobody
-    summarised are read here, and the log says how many.
+    summarized are read here, and the log says how many.
 
     Args:
         kwargs: as for `ProbClassTrainOperator`; source, spec, partition and where as in the plan.

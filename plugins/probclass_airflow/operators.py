@@ -226,7 +226,7 @@ class ProbClassScoreOperator(ProbClassOperator):
 
 
 class ProbClassEvaluateOperator(ProbClassOperator):
-    """Measure a stored model on labelled rows, beside the baseline that knows the prior alone.
+    """Measure a stored model on labeled rows, beside the baseline that knows the prior alone.
 
     What was measured is recorded in the store beside the version; the same rows again add nothing.
 

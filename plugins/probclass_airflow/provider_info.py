@@ -47,7 +47,7 @@ def get_provider_info() -> dict[str, Any]:
                 "hook-class-name": "probclass_airflow.hooks.ProbClassHook",
                 "hook-name": "probclass table or model store",
                 "connection-type": "probclass",
-                "ui-field-behaviour": {
+                "ui-field-behavior": {
                     "hidden-fields": ["schema", "port"],
                     "relabeling": {
                         "login": "Access key, or storage account",

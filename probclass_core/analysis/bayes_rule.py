@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import SpecError, nearest, one_of
-from probclass_core.model.posterior import normalise
+from probclass_core.model.posterior import normalize
 from probclass_core.spec import category_text
 
 
@@ -134,7 +134,7 @@ def _updated(prior: Mapping[str, float], log_likelihood: FloatArray) -> BayesTab
             "the observations are impossible under every hypothesis that the prior allows: "
             "a probability of 0 rules out for good; give what can happen a little."
         )
-    posterior = normalise(log_joint[None, :], log_prior)
+    posterior = normalize(log_joint[None, :], log_prior)
     table = pa.table(
         {
             "hypothesis": list(prior),

@@ -3,7 +3,7 @@
 The evidence of a model is the probability of the data with its parameters integrated out,
 E(M) = p(D | M) = ∫ p(D | M, θ) p(θ | M) dθ. The ratio of two is the Bayes factor, and with the
 prior odds it gives the odds ratio, Q₂₁ = E(M₂) P(M₂) / E(M₁) P(M₁): above 10 it is strong evidence
-in favour of M₂, above 100 decisive (Ivezić, Connolly, VanderPlas and Gray, *Statistics, Data
+in favor of M₂, above 100 decisive (Ivezić, Connolly, VanderPlas and Gray, *Statistics, Data
 Mining, and Machine Learning in Astronomy*, section 5.4).
 """
 
@@ -21,7 +21,7 @@ from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
-from probclass_core.model.posterior import normalise
+from probclass_core.model.posterior import normalize
 from probclass_core.spec import category_text
 
 STRONG, DECISIVE = 10.0, 100.0
@@ -118,7 +118,7 @@ def compare(
             "every model gives the rows evidence 0: its prior rules out a class that they have; "
             "give every class that can occur a prior above 0."
         )
-    posterior = normalise(log_joint[None, :], log_prior)
+    posterior = normalize(log_joint[None, :], log_prior)
     order = np.argsort(-log_joint, kind="stable")
     best = int(order[0])
     priors = np.exp(log_prior)
@@ -205,7 +205,7 @@ def _log_prior(names: Sequence[str], prior: Mapping[str, float] | None) -> Float
     log_odds: FloatArray = np.log([float(odds[name]) for name in names])
     if np.ptp(log_odds) > _WIDEST:
         raise SpecError(f"prior odds of more than e^{_WIDEST:.0f} leave no choice, got {prior!r}.")
-    log_prior: FloatArray = normalise(log_odds[None, :], log_odds).log_probability[0]
+    log_prior: FloatArray = normalize(log_odds[None, :], log_odds).log_probability[0]
     return log_prior
 
 
@@ -213,7 +213,7 @@ def _check_alike(named: Mapping[str, Statistics]) -> None:
     """Refuse what does not model the same columns of the same rows."""
     first_name, first = next(iter(named.items()))
     if not first.classes.num_rows:
-        raise DataError("there is nothing to compare: the statistics hold no labelled rows.")
+        raise DataError("there is nothing to compare: the statistics hold no labeled rows.")
     for name, each in named.items():
         for what, here, there in (
             ("label", each.spec.label, first.spec.label),

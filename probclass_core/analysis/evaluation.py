@@ -1,4 +1,4 @@
-"""How well a model does on labelled rows, beside what guessing would do."""
+"""How well a model does on labeled rows, beside what guessing would do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from probclass_core.model.model import Model
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics over the labelled rows of a table.
+    """Metrics over the labeled rows of a table.
 
     A row whose label the model never saw counts as wrong in ``accuracy`` and is left out of the
     other metrics; ``unseen_labels`` says how many there are. ``accuracy``, ``cost``, their
@@ -39,12 +39,12 @@ class Evaluation:
     ``brier``, ``ece`` and ``reliability`` judge the posterior, which every row has.
 
     Attributes:
-        rows: labelled rows.
+        rows: labeled rows.
         null_labels: rows left out because their label is null.
         unseen_labels: rows whose label is none of the model's classes.
-        decided: labelled rows that the rule decided: all but the rejected.
-        rejected: labelled rows that it rejected, by reason.
-        rejected_share: of the labelled rows.
+        decided: labeled rows that the rule decided: all but the rejected.
+        rejected: labeled rows that it rejected, by reason.
+        rejected_share: of the labeled rows.
         accuracy: share of the decided rows predicted right; none where all were rejected.
         cost: mean cost of a decided row; none where the rule has no costs, or rejected all.
         log_loss: mean −log P(true class | x) in nats; infinite where one true class got 0.
@@ -162,7 +162,7 @@ class Evaluator:
 
     def measure(self, batch: pa.RecordBatch) -> Measured:
         """What one batch adds; safe to call from many threads."""
-        truth, labelled = true_classes(self.model, batch)
+        truth, labeled = true_classes(self.model, batch)
         posterior, decided = self.model.decide(batch, self.decider)
         known = np.flatnonzero(truth != MISSING)
         probability = posterior.probability[known]
@@ -173,17 +173,17 @@ class Evaluator:
             [surprise.sum(), (error**2).sum(), -self.model.log_prior[truth[known]].sum()]
         )
         return Measured(
-            outcomes=self._outcomes(truth[labelled], decided, labelled),
+            outcomes=self._outcomes(truth[labeled], decided, labeled),
             losses=losses,
             bins=bin_sums(probability, truth[known]),
-            null_labels=int(np.count_nonzero(~labelled)),
+            null_labels=int(np.count_nonzero(~labeled)),
         )
 
-    def _outcomes(self, truth: IntArray, decided: Decided, labelled: BoolArray) -> np.ndarray:
+    def _outcomes(self, truth: IntArray, decided: Decided, labeled: BoolArray) -> np.ndarray:
         """Rows by true class, the last for a label never seen, and by prediction or reason."""
         rows, columns = self.outcomes.shape
-        reason = decided.rejected[labelled]
-        outcome = np.where(reason == MISSING, decided.choice[labelled], rows - 1 + reason)
+        reason = decided.rejected[labeled]
+        outcome = np.where(reason == MISSING, decided.choice[labeled], rows - 1 + reason)
         cells = np.where(truth == MISSING, rows - 1, truth) * columns + outcome
         return np.bincount(cells, minlength=rows * columns).reshape(rows, columns)
 

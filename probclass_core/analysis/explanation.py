@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from probclass_core.analysis.ledger import ledger_text
 from probclass_core.arrow.arrays import FloatArray, IntArray, select
 from probclass_core.errors import DataError, SpecError, expect, nearest, one_of
-from probclass_core.estimation.contract import ItemisedLikelihood, Likelihood
+from probclass_core.estimation.contract import ItemizedLikelihood, Likelihood
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
@@ -65,7 +65,7 @@ class Explanation:
         table: the entries of each row, from the prior on, the largest weights first:
 
             - row: its number in the source, from 0.
-            - entry: ``prior``; ``feature``, where a block factorises or has one column; ``item``,
+            - entry: ``prior``; ``feature``, where a block factorizes or has one column; ``item``,
               such as a word of a text; ``block``, a block as a whole; ``rest``, the entries beyond
               the limit, lumped; ``calibration``, what a calibrated model adds to the sum.
             - block, item, value: where it comes from; item is the feature or term, value its text.
@@ -239,7 +239,7 @@ def _shares(
     name = str(block.name)
     likelihood, batch = model.likelihoods[name], select(batch, block.columns)
     values = [[_text(value) for value in column.to_pylist()] for column in batch.columns]
-    if isinstance(likelihood, ItemisedLikelihood):
+    if isinstance(likelihood, ItemizedLikelihood):
         terms = any(pa.types.is_nested(column.type) for column in batch.columns)
         for row, two in enumerate(pair):
             cells = {column: values[j][row] for j, column in enumerate(block.columns)}
@@ -248,9 +248,9 @@ def _shares(
                 continue
             yield [
                 _Push("item", name, item, None if terms else cells.get(item), *share[two].tolist())
-                for item, share in likelihood.itemise(batch.slice(row, 1)).items()
+                for item, share in likelihood.itemize(batch.slice(row, 1)).items()
             ]
-    elif find_estimator(block.estimator).traits.factorises or len(block.columns) == 1:
+    elif find_estimator(block.estimator).traits.factorizes or len(block.columns) == 1:
         shares = _by_feature(likelihood, batch, pair)
         for row in range(batch.num_rows):
             yield [
@@ -268,7 +268,7 @@ def _shares(
 def _by_feature(likelihood: Likelihood, batch: pa.RecordBatch, pair: IntArray) -> FloatArray:
     """The share of each feature, ``(n, d, 2)``: of rows in which all others are null.
 
-    A null is marginalised (law 5 of `estimator`), so that what is left is the feature's own factor.
+    A null is marginalized (law 5 of `estimator`), so that what is left is the feature's own factor.
     """
     size = batch.num_columns
     shares = np.empty((batch.num_rows * size, 2))

@@ -8,7 +8,7 @@ A map of the folder, in reading order:
 - `deciding`: a decision rule from the options of a command.
 - `road`: fit, score, evaluate; `evaluating`: what an evaluation looks like.
 - `calibrate`: calibrate.
-- `judgement`: explain, compare, drift.
+- `judgment`: explain, compare, drift.
 - `shelf`: models, promote, inspect.
 - `tables`: table inspect, table clean, table formats.
 - `cache`: cache ls, cache gc.

@@ -23,7 +23,7 @@ def show_evaluation(ref: str, found: Evaluation) -> None:
         facts(
             {
                 "model": ref,
-                "rows": f"{found.rows:,} labelled",
+                "rows": f"{found.rows:,} labeled",
                 "left out": f"{found.null_labels:,} without a label" if found.null_labels else None,
                 "unseen": unseen if found.unseen_labels else None,
                 "rejected": _rejected(found),

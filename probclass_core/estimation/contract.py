@@ -17,7 +17,7 @@ The laws, which training relies on:
 3. A weight of 2 equals the row standing twice; a weight of 0 equals its absence.
 4. Statistics and parameters are keyed by a ``class`` column: a class unseen in one part is no
    special case.
-5. A null (or NaN) feature is marginalised: it adds nothing in training, and the likelihood of the
+5. A null (or NaN) feature is marginalized: it adds nothing in training, and the likelihood of the
    row is that of its other features. A row without any feature has log-likelihood 0.
 6. A log-likelihood is finite or −inf, never NaN and never +inf. A point mass, whose density is
    infinite, is written with the width `POINT_MASS_WIDTH`.
@@ -51,7 +51,7 @@ _METADATA_KEY = b"probclass"
 class Likelihood(Protocol):
     """Parameters compiled for use on many batches."""
 
-    normalised: bool
+    normalized: bool
     """False where the values are log densities only up to a term that all classes share."""
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
@@ -60,13 +60,13 @@ class Likelihood(Protocol):
 
 
 @runtime_checkable
-class ItemisedLikelihood(Likelihood, Protocol):
+class ItemizedLikelihood(Likelihood, Protocol):
     """A likelihood that can say what each item of a row, such as a word of a text, adds.
 
-    Blocks that factorise over their columns need not: nulling the other columns tells the same.
+    Blocks that factorize over their columns need not: nulling the other columns tells the same.
     """
 
-    def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
         """Of a batch of one row: item name to its ``(k,)`` share of the log-likelihood.
 
         The shares sum to ``log_likelihood(row)``.
@@ -121,7 +121,7 @@ class LikelihoodEstimator(ABC):
 
     @abstractmethod
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        """Parameters for every class of ``classes``, the only place of regularisation.
+        """Parameters for every class of ``classes``, the only place of regularization.
 
         Raises:
             DataError: the rows cannot carry the model, naming class, column and count.
@@ -132,10 +132,10 @@ class LikelihoodEstimator(ABC):
         """Compile parameters; the columns of the result follow ``classes``."""
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
-        """Options under which the rows should be summarised again, or None where this pass will do.
+        """Options under which the rows should be summarized again, or None where this pass will do.
 
         They take the place of those options of the block until the fit is done; the model keeps the
-        options that it was asked for. What this pass found out goes into them: a centre, a grid,
+        options that it was asked for. What this pass found out goes into them: a center, a grid,
         the parameters of an iteration. ``finalize`` takes the statistics of any pass.
 
         Args:

@@ -1,7 +1,7 @@
 """Closed-form marginal likelihoods: how probable the data are, with the parameters integrated out.
 
 Each function takes raw statistics and a conjugate prior and gives log p(data) in nats, all
-constants included, float64, vectorised over leading axes. Sources: Murphy, "Conjugate Bayesian
+constants included, float64, vectorized over leading axes. Sources: Murphy, "Conjugate Bayesian
 analysis of the Gaussian distribution" (2007), for the normal families; Gelman et al., *Bayesian
 Data Analysis*, chapters 2 and 3, for counts.
 

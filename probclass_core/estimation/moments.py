@@ -1,9 +1,9 @@
 """Count, mean and scatter of rows by class, and the only merge of moments.
 
-Scatter is the sum of squared deviations from the mean, Σ w (x − x̄)². Rows are centred on their own
+Scatter is the sum of squared deviations from the mean, Σ w (x − x̄)². Rows are centered on their own
 class mean before they are squared, and parts are merged by the update of Chan, Golub and LeVeque
 ("Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq. 2.1),
-generalised to any number of parts and to cross moments. E[x²] − m² is never formed: it loses every
+generalized to any number of parts and to cross moments. E[x²] − m² is never formed: it loses every
 digit when the mean is large beside the deviation.
 """
 
@@ -68,20 +68,20 @@ def _sliced_moments(values: FloatArray, groups: ByClass) -> Moments:
 
     The values are sorted by class and used up; a NaN among them makes its class NaN.
     """
-    mean, residue = _centred(values, groups)
+    mean, residue = _centered(values, groups)
     squares = np.array([values[rows].dot(values[rows]) for rows in groups.slices])
     return _corrected(groups.counts.astype(np.float64), mean, residue, squares)
 
 
-def _centred(values: FloatArray, groups: ByClass) -> tuple[FloatArray, FloatArray]:
-    """Centre values, sorted by class, on the mean of their class, in place.
+def _centered(values: FloatArray, groups: ByClass) -> tuple[FloatArray, FloatArray]:
+    """Center values, sorted by class, on the mean of their class, in place.
 
     Returns:
         The means and what is left of them after rounding, each ``(g,)``; NaN for a class with NaN.
     """
     mean = np.add.reduceat(values, groups.starts) / groups.counts
-    for rows, centre in zip(groups.slices, mean, strict=True):
-        values[rows] -= centre
+    for rows, center in zip(groups.slices, mean, strict=True):
+        values[rows] -= center
     return mean, np.add.reduceat(values, groups.starts) / groups.counts
 
 
@@ -104,7 +104,7 @@ def _reduced_moments(values: FloatArray, groups: ByClass, weights: FloatArray | 
 def _corrected(
     count: FloatArray, mean: FloatArray, residue: FloatArray, scatter: FloatArray
 ) -> Moments:
-    """Mean and scatter without the rounding of the mean that the rows were centred on.
+    """Mean and scatter without the rounding of the mean that the rows were centered on.
 
     Deviations from a rounded mean do not average to 0 but to ``residue``.
     """
@@ -129,16 +129,16 @@ def cross_moments(
     shape = (len(groups.counts), features, features)
     count, mean, scatter = np.empty(shape), np.empty(shape), np.empty(shape)
     matrix = np.empty((features, len(groups.order)))
-    centre, residue = np.empty(shape[:2]), np.empty(shape[:2])
+    center, residue = np.empty(shape[:2]), np.empty(shape[:2])
     for feature, (column, row) in enumerate(zip(columns, matrix, strict=True)):
         np.take(column, groups.order, out=row, mode="clip")
-        centre[:, feature], residue[:, feature] = _centred(row, groups)
-    gaps: BoolArray = np.asarray(np.isnan(centre).any(axis=1))
+        center[:, feature], residue[:, feature] = _centered(row, groups)
+    gaps: BoolArray = np.asarray(np.isnan(center).any(axis=1))
     for group, rows in enumerate(groups.slices):
         if weights is None and not gaps[group]:
             part, left = matrix[:, rows], residue[group]
             count[group] = groups.counts[group]
-            mean[group] = (centre[group] + left)[:, None]
+            mean[group] = (center[group] + left)[:, None]
             scatter[group] = part @ part.T - count[group] * np.outer(left, left)
         else:
             picked = groups.order[rows]
@@ -154,15 +154,15 @@ def _with_gaps(part: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatA
     observed = ~np.isnan(part)
     part = np.where(observed, part, 0.0)
     present = observed @ weight
-    centre = (part @ weight) / np.where(present > 0.0, present, 1.0)
-    deviation = (part - centre[:, None]) * observed
+    center = (part @ weight) / np.where(present > 0.0, present, 1.0)
+    deviation = (part - center[:, None]) * observed
     indicator = observed.astype(np.float64)
     count = (indicator * weight) @ indicator.T
     divisor = np.where(count > 0.0, count, 1.0)
     # residue[i, j]: mean deviation of feature i over the rows that also have feature j.
     residue = (deviation * weight) @ indicator.T / divisor
     scatter = (deviation * weight) @ deviation.T - count * residue * residue.T
-    mean = np.where(count > 0.0, centre[:, None] + residue, 0.0)
+    mean = np.where(count > 0.0, center[:, None] + residue, 0.0)
     return count, mean, scatter
 
 

@@ -2,7 +2,7 @@
 
 ``fit`` is ``finalize(merge(map(summarize, fragments)))``. A `Statistics` value holds what
 ``summarize`` saw of some rows: counts by class, and one Arrow table per block. It is raw: nothing
-in it is smoothed, floored or normalised, so any split of the rows merges to the same whole.
+in it is smoothed, floored or normalized, so any split of the rows merges to the same whole.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def summarize_batches(
     for batch in batches:
         read = batch.num_rows
         rows += read
-        labels, weights, kept = _labelled(spec, batch)
+        labels, weights, kept = _labeled(spec, batch)
         null_labels += labels.null_count
         if kept is not None:
             mask = pa.array(kept)
@@ -308,7 +308,7 @@ def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def _labelled(
+def _labeled(
     spec: ModelSpec, batch: pa.RecordBatch
 ) -> tuple[pa.DictionaryArray, FloatArray | None, np.ndarray | None]:
     """Labels, weights, and which rows count (none: all of them)."""

@@ -56,18 +56,18 @@ def probclass_engines() -> Iterable[EnginePlugin]:
     yield EnginePlugin(
         name="threads",
         summary="threads of this process",
-        recognises=lambda given: False,  # they have no handle
+        recognizes=lambda given: False,  # they have no handle
         open=_threads,
     )
     yield EnginePlugin(
         name="processes",
         summary="processes of this machine, or any concurrent.futures.Executor",
-        recognises=lambda given: isinstance(given, Executor),
+        recognizes=lambda given: isinstance(given, Executor),
         open=_processes,
     )
     yield EnginePlugin(
         name="spark",
         summary="the executors of a Spark session, classic or Connect",
-        recognises=_is_spark_session,
+        recognizes=_is_spark_session,
         open=_spark,
     )

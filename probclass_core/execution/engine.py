@@ -43,4 +43,4 @@ class Engine(Protocol):
 
 EngineOption: TypeAlias = "Engine | Executor | str | Any | None"
 """Who does the work: the name of a registered engine, an executor, what a registered engine
-recognises (a Spark session), or an `Engine`. None is the threads of this process."""
+recognizes (a Spark session), or an `Engine`. None is the threads of this process."""

@@ -32,10 +32,10 @@ def open_engine(engine: EngineOption = None, workers: int | None = None) -> Iter
         found, handle = find_engine(engine or _DEFAULT_ENGINE), None
     else:
         engines = registry().engines
-        claims = [one for one in engines.values() if one.recognises(engine)]
+        claims = [one for one in engines.values() if one.recognizes(engine)]
         if not claims:
             raise SpecError(
-                f"{engine!r} is no engine; give an executor, what an engine recognises, or one of "
+                f"{engine!r} is no engine; give an executor, what an engine recognizes, or one of "
                 f"{one_of(engines)}."
             )
         found, handle = claims[0], engine

@@ -126,7 +126,7 @@ def probclass_table_formats() -> Iterable[TableFormat]:
     yield TableFormat(
         name="delta",
         summary="Delta Lake: versions, and commits by the log",
-        recognises=_is_delta,
+        recognizes=_is_delta,
         open=_open_delta,
         sink=_delta_sink,
         leftovers=_delta_leftovers,
@@ -134,7 +134,7 @@ def probclass_table_formats() -> Iterable[TableFormat]:
     yield TableFormat(
         name="iceberg",
         summary="Apache Iceberg: snapshots, and commits by a catalog",
-        recognises=_is_iceberg,
+        recognizes=_is_iceberg,
         open=_open_iceberg,
         sink=_iceberg_sink,
         leftovers=_iceberg_leftovers,
@@ -142,7 +142,7 @@ def probclass_table_formats() -> Iterable[TableFormat]:
     yield TableFormat(
         name="parquet",
         summary="Parquet files and Hive-partitioned directories, on disk and on object stores",
-        recognises=lambda ref: False,  # what no other format claims is taken for Parquet
+        recognizes=lambda ref: False,  # what no other format claims is taken for Parquet
         open=_open_parquet,
         sink=_parquet_sink,
         leftovers=_parquet_leftovers,

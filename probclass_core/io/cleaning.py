@@ -31,7 +31,7 @@ def clean_table(
             cannot be removed.
         PluginError: no such format.
     """
-    ref = TableRef.of(place)
+    ref = TableRef.parse(place)
     found = format_of(ref)
     if found.leftovers is None:
         raise TableError(f"{ref.uri}: what killed writers leave in {found.name!r} is not known.")

@@ -165,7 +165,7 @@ def inspect_table(
         TableError: there is no such table or partition, or a footer cannot be read.
         PluginError: no such format.
     """
-    ref = TableRef.of(place)
+    ref = TableRef.parse(place)
     found = format_of(ref)
     table = found.open(ref)
     plan = table.plan([], partition=partition, where=where)

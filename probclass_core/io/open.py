@@ -38,7 +38,7 @@ def open_table(source: Any) -> Table:
     if isinstance(source, pa.RecordBatchReader):
         return ReaderTable(source)
     if isinstance(source, (str, Path, TableRef)):
-        ref = TableRef.of(source)
+        ref = TableRef.parse(source)
         return format_of(ref).open(ref)
     if _is_dataset(source):
         from probclass_core.io.parquet.dataset import DatasetTable
@@ -58,7 +58,7 @@ def open_sink(sink: str | Path | TableRef, partition: Mapping[str, Any]) -> Sink
         TableError: the place cannot hold such a table, or its format is only read.
         PluginError: no such format.
     """
-    ref = TableRef.of(sink)
+    ref = TableRef.parse(sink)
     found = format_of(ref)
     if found.sink is None:
         raise TableError(f"{ref.uri}: tables of format {found.name!r} are read, not written.")
@@ -68,7 +68,7 @@ def open_sink(sink: str | Path | TableRef, partition: Mapping[str, Any]) -> Sink
 
 
 def format_of(ref: TableRef) -> TableFormat:
-    """The format that is named, or else the first that recognises the place, or else Parquet.
+    """The format that is named, or else the first that recognizes the place, or else Parquet.
 
     Raises:
         PluginError: no such format.
@@ -84,7 +84,7 @@ def format_of(ref: TableRef) -> TableFormat:
             f"{ref.uri}: a format stands before a URI; write {prefix}+file://{rest}, or "
             f"TableRef({rest!r}, format={prefix!r})."
         )
-    claims = (found for found in formats.values() if found.recognises(ref))
+    claims = (found for found in formats.values() if found.recognizes(ref))
     return next(claims, formats[_DEFAULT_FORMAT])
 
 

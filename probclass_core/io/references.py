@@ -71,7 +71,7 @@ class TableRef:
             object.__setattr__(self, "options", {**dict(parse_qsl(query)), **self.options})
 
     @classmethod
-    def of(cls, place: object) -> TableRef:
+    def parse(cls, place: object) -> TableRef:
         """The reference itself, or one to a path or URI.
 
         Raises:

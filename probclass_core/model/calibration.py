@@ -1,14 +1,14 @@
-"""Posteriors put right by labelled rows that training did not see.
+"""Posteriors put right by labeled rows that training did not see.
 
 A posterior is calibrated when, of the rows told 0.8, four in five are right. Independence that does
 not hold makes posteriors too extreme; two maps mend it after the fact:
 
-- ``temperature``: P(c | x)^(1/T), normalised, with the one T of the least log loss on the held-out
+- ``temperature``: P(c | x)^(1/T), normalized, with the one T of the least log loss on the held-out
   rows (Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", 2017). It
   changes no decision of the largest posterior.
 - ``isotonic``: for each class, the non-decreasing map from P(c | x) to its frequency that has the
   least squared error, by pool-adjacent-violators, linear between its knots and constant beyond;
-  then normalised (Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass
+  then normalized (Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass
   probability estimates", 2002). It may well give 0 or 1, and so an infinite log loss on new rows.
 
 A calibration is a table: method, class, knot, value. Temperature has one row, T its value; isotonic
@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.errors import DataError
-from probclass_core.model.posterior import Posterior, normalise
+from probclass_core.model.posterior import Posterior, normalize
 
 METHODS = ("temperature", "isotonic")
 
@@ -39,7 +39,7 @@ than chance, would have it 0 or infinite."""
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Labelled rows that a calibration is fitted on.
+    """Labeled rows that a calibration is fitted on.
 
     Attributes:
         posterior: of the rows, not calibrated.
@@ -56,7 +56,7 @@ class Calibrator(Protocol):
     """A map from posteriors to calibrated ones."""
 
     def rescaled(self, log_probability: FloatArray) -> FloatArray:
-        """Log posteriors, not yet normalised: ``(n, k)`` to ``(n, k)``."""
+        """Log posteriors, not yet normalized: ``(n, k)`` to ``(n, k)``."""
         ...
 
 
@@ -109,7 +109,7 @@ def calibrated(posterior: Posterior, by: Calibrator) -> Posterior:
     kept = np.isneginf(posterior.log_density) | np.isneginf(joint.max(axis=1))
     joint[kept] = posterior.log_probability[kept]
     never_needed = np.zeros(joint.shape[1])  # every row has a class that is possible
-    return replace(posterior, log_probability=normalise(joint, never_needed).log_probability)
+    return replace(posterior, log_probability=normalize(joint, never_needed).log_probability)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _informative(part: HeldOut) -> tuple[FloatArray, IntArray, FloatArray]:
 
 
 def _slope(scores: FloatArray, truth: IntArray, weights: FloatArray, sharpness: float) -> float:
-    probability = normalise(sharpness * scores, np.zeros(scores.shape[1])).probability
+    probability = normalize(sharpness * scores, np.zeros(scores.shape[1])).probability
     # 0 times −∞ is 0 here: what is impossible adds nothing to a mean.
     expected = np.where(probability > 0.0, probability * np.maximum(scores, -1e300), 0.0).sum(
         axis=1

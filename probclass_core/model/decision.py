@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, as_table, check_columns
 from probclass_core.errors import SpecError, nearest, one_of
-from probclass_core.model.posterior import Posterior, normalise
+from probclass_core.model.posterior import Posterior, normalize
 from probclass_core.spec import category_text
 
 REASONS = ("probability", "density")
@@ -100,7 +100,7 @@ class DecisionRule:
         return cls(**values)
 
     @classmethod
-    def of(cls, decision: Decision) -> DecisionRule:
+    def parse(cls, decision: Decision) -> DecisionRule:
         """The rule that is meant by itself, by its name, or by a table of keys.
 
         Raises:
@@ -173,7 +173,7 @@ class Decider:
         chosen_by = posterior
         if self.rule.by == "ml":
             size = log_likelihood.shape[1]
-            chosen_by = normalise(log_likelihood, np.full(size, -math.log(size)))
+            chosen_by = normalize(log_likelihood, np.full(size, -math.log(size)))
         choice, expected_cost = chosen_by.decision, None
         if self.costs is not None:
             choice = np.argmin(chosen_by.probability @ self.costs, axis=1)

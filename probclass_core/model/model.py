@@ -30,7 +30,7 @@ from probclass_core.estimation.statistics import Statistics, bind, schema_of, ty
 from probclass_core.model.calibration import Calibrator, calibrated, calibrator
 from probclass_core.model.decision import Decided, Decider, Decision, DecisionRule, predicted
 from probclass_core.model.density_quantiles import log_density_quantile
-from probclass_core.model.posterior import Posterior, normalise
+from probclass_core.model.posterior import Posterior, normalize
 from probclass_core.plugins.manager import check_reader, find_estimator, origins
 from probclass_core.spec import ModelSpec, Prior, category_text
 
@@ -103,9 +103,9 @@ class Model:
         }
 
     @property
-    def normalised(self) -> bool:
+    def normalized(self) -> bool:
         """Whether log p(x) is a density: false where a block knows it only up to a term."""
-        return all(likelihood.normalised for likelihood in self.likelihoods.values())
+        return all(likelihood.normalized for likelihood in self.likelihoods.values())
 
     def predict(self, data: Any, decision: Decision = "map") -> pa.Array:
         """The class of each row, null where the rule rejects it: ``(n,)``.
@@ -140,16 +140,16 @@ class Model:
         Raises:
             NotSupportedError: a block knows its densities only up to a common term.
         """
-        self.check_normalised()
+        self.check_normalized()
         return self._by_batch(data, lambda batch: self.posterior(batch).log_density)
 
-    def check_normalised(self) -> None:
+    def check_normalized(self) -> None:
         """Refuse where log p(x) is no density.
 
         Raises:
             NotSupportedError: a block knows its densities only up to a common term.
         """
-        if not self.normalised:
+        if not self.normalized:
             raise NotSupportedError(
                 "log p(x) is not known: a block's metric gives a ball of unknown volume; "
                 "use a Minkowski metric."
@@ -229,11 +229,11 @@ class Model:
                 of the density that the model does not know.
             NotSupportedError: it asks for one, and a block knows its densities only up to a term.
         """
-        rule = DecisionRule.of(decision)
+        rule = DecisionRule.parse(decision)
         least = rule.min_density_quantile
         if least is None:
             return Decider(rule, self.class_names, None)
-        self.check_normalised()
+        self.check_normalized()
         if self.density_quantiles is None:
             raise SpecError(
                 "min_density_quantile needs a model that knows the quantiles of its density; make "
@@ -261,7 +261,7 @@ class Model:
         return total
 
     def _posterior(self, joint: FloatArray) -> Posterior:
-        posterior = normalise(joint, self.log_prior)
+        posterior = normalize(joint, self.log_prior)
         by = self._calibrator
         return posterior if by is None else calibrated(posterior, by)
 
@@ -346,7 +346,7 @@ def finalize(statistics: Statistics, *, early: bool = False) -> Model:
         early: make do with these where an estimator would have another pass over the rows.
 
     Raises:
-        DataError: no labelled rows, one class only, or rows that cannot carry a block's model.
+        DataError: no labeled rows, one class only, or rows that cannot carry a block's model.
         SpecError: a given prior does not fit the classes, or another pass is due.
     """
     if not early and (more := refine(statistics)) is not None:

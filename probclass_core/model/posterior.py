@@ -1,4 +1,4 @@
-"""The only place where posteriors are normalised; what is decided by them is for `decision`.
+"""The only place where posteriors are normalized; what is decided by them is for `decision`.
 
 P(c | x) = p(x | c) P(c) / p(x), with p(x) = Σ_c p(x | c) P(c) (Zaki and Meira, ch. 18.1), in logs.
 """
@@ -55,7 +55,7 @@ class Posterior:
         return probability
 
 
-def normalise(joint: FloatArray, log_prior: FloatArray) -> Posterior:
+def normalize(joint: FloatArray, log_prior: FloatArray) -> Posterior:
     """Posteriors from joint log-likelihoods.
 
     Args:

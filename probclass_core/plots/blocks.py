@@ -1,4 +1,4 @@
-"""The blocks that hold a column, and what they say of it with every other column marginalised."""
+"""The blocks that hold a column, and what they say of it with every other column marginalized."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def block_of(model: Model, column: str) -> Block:
 
 
 def log_likelihood(model: Model, values: Mapping[str, FloatArray | pa.Array]) -> FloatArray:
-    """Log-likelihoods of some columns, every other column marginalised.
+    """Log-likelihoods of some columns, every other column marginalized.
 
     Args:
         model: of ``k`` classes.

@@ -39,8 +39,8 @@ def class_densities(
 ) -> Figure:
     """p(x | class) of one numeric column, a curve per class, over histograms of data if given.
 
-    The model's other columns are marginalised. A class whose values are all one (a point mass) is
-    a vertical line, and a density without bound (neighbours that coincide) is a gap.
+    The model's other columns are marginalized. A class whose values are all one (a point mass) is
+    a vertical line, and a density without bound (neighbors that coincide) is a gap.
 
     Args:
         model: any whose `column` is a number.
@@ -68,7 +68,7 @@ def class_densities(
     means = marginal.means()
     for place, name in enumerate(model.class_names):
         look = class_style(place)
-        line: dict[str, Any] = {"color": look.colour, "ls": look.dashes, "label": short(name)}
+        line: dict[str, Any] = {"color": look.color, "ls": look.dashes, "label": short(name)}
         found = lobe(marginal, place, _DOWN_TO, _GRID)
         if found is not None and len(found.axes[0]) > 1:
             density = np.exp(found.log_density) * scale[place]
@@ -91,7 +91,7 @@ def class_densities(
 def category_masses(model: Model, column: str, *, most: int = 12) -> Figure:
     """P(value | class) of each category of a column, one bar per class.
 
-    Categories, the bins of a discretised number, the terms of a text and presence or absence will
+    Categories, the bins of a discretized number, the terms of a text and presence or absence will
     all do: whatever has a probability in the block's parameters.
 
     Of a long domain the most telling categories are drawn, those that add most to the mutual
@@ -135,7 +135,7 @@ def category_masses(model: Model, column: str, *, most: int = 12) -> Figure:
             np.arange(len(order)) - 0.4 + (place + 0.5) * height,
             masses[order, place],
             height,
-            color=look.colour,
+            color=look.color,
             hatch=look.hatch,
             edgecolor="white",
             linewidth=0.5,
@@ -165,8 +165,8 @@ def _draw_histograms(
     axes: Axes, model: Model, values: FloatArray, codes: IntArray, prior_weighted: bool
 ) -> None:
     edges = _edges(values)
-    labelled = codes != MISSING
-    if not labelled.any():
+    labeled = codes != MISSING
+    if not labeled.any():
         heights = np.histogram(values, edges, density=True)[0]
         axes.stairs(heights, edges, fill=True, color=GREY, alpha=0.4, label="all rows")
         return
@@ -174,9 +174,9 @@ def _draw_histograms(
         of_class = values[codes == place]
         if not len(of_class):
             continue
-        whole = labelled.sum() if prior_weighted else len(of_class)
+        whole = labeled.sum() if prior_weighted else len(of_class)
         heights = np.histogram(of_class, edges)[0] / (whole * np.diff(edges))
-        axes.stairs(heights, edges, fill=True, color=class_style(place).colour, alpha=0.25)
+        axes.stairs(heights, edges, fill=True, color=class_style(place).color, alpha=0.25)
 
 
 def _edges(values: FloatArray) -> FloatArray:

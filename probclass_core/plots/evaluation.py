@@ -68,7 +68,7 @@ def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figur
     few = _draw_bins(curve, strip, table, None, (INK, "o", "-"), "predicted class")
     for name in classes:
         look = class_style(known.index(name))
-        drawn = look.colour, look.marker, look.dashes
+        drawn = look.color, look.marker, look.dashes
         few |= _draw_bins(curve, strip, table, name, drawn, f"class {short(name)}")
     if few:
         curve.plot([], [], "o", mfc="white", mec=GREY, ms=5, label=f"fewer than {_FEW} rows")
@@ -146,21 +146,21 @@ def _draw_bins(
     label: str,
 ) -> bool:
     """One curve and its bars; whether a bin of it has few rows."""
-    colour, marker, dashes = look
+    color, marker, dashes = look
     own = pc.is_null(table["class"]) if name is None else pc.equal(table["class"], name)
     bins = table.filter(own).sort_by("lower")
     lower, upper, rows, probability, frequency = (
         bins[key].to_numpy() for key in ("lower", "upper", "rows", "probability", "frequency")
     )
     low, high = _wilson(frequency, rows)
-    curve.vlines(probability, low, high, color=colour, lw=0.8, label="_interval")
-    line: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5}
+    curve.vlines(probability, low, high, color=color, lw=0.8, label="_interval")
+    line: dict[str, Any] = {"color": color, "marker": marker, "markersize": 5}
     curve.plot(probability, frequency, ls=dashes, lw=1.2, label=label, **line)
     few = rows < _FEW
     curve.plot(probability[few], frequency[few], ls="", mfc="white", label="_few", **line)
     filled = name is None
     for edges, count in zip(np.stack([lower, upper], axis=1), rows, strict=True):
-        shade: dict[str, Any] = {"fill": filled, "color": colour, "alpha": 0.35 if filled else 1.0}
+        shade: dict[str, Any] = {"fill": filled, "color": color, "alpha": 0.35 if filled else 1.0}
         strip.stairs([count], edges, baseline=0.5, **shade)
     return bool(few.any())
 
@@ -178,7 +178,7 @@ def _write_cells(axes: Axes, counts: FloatArray, shares: FloatArray, size: float
         share = shares[row, column]
         rounded = f"{share:.0%}" if share >= 0.005 else "<1%"
         text = f"{count:,}\n{rounded}" if count else "0"
-        colour = "white" if share > 0.65 else INK if count else GREY
+        color = "white" if share > 0.65 else INK if count else GREY
         axes.text(
             column,
             row,
@@ -186,6 +186,6 @@ def _write_cells(axes: Axes, counts: FloatArray, shares: FloatArray, size: float
             ha="center",
             va="center",
             fontsize=size,
-            color=colour,
+            color=color,
             linespacing=1.1,
         )

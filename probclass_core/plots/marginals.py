@@ -1,7 +1,7 @@
 """A model seen in one or two of its columns, and where each class lives there.
 
 The pictures ask a model for nothing but log-likelihoods, so that any estimator can be drawn, a
-plugin's as well: all other columns are null, hence marginalised, and the part of the plane in which
+plugin's as well: all other columns are null, hence marginalized, and the part of the plane in which
 a class lives is found by looking.
 """
 
@@ -42,7 +42,7 @@ _POINTS_MARGIN = 0.25
 
 
 class Marginal:
-    """log p(x_columns | c), every other column marginalised.
+    """log p(x_columns | c), every other column marginalized.
 
     Args:
         model: what is drawn.
@@ -69,7 +69,7 @@ class Marginal:
         self.highest = [_LARGEST_COUNT if whole else _SCAN[-1] for whole in self.whole]
 
     def __call__(self, points: FloatArray) -> FloatArray:
-        """``(n, d)`` to ``(n, k)``; a NaN marginalises, too."""
+        """``(n, d)`` to ``(n, k)``; a NaN marginalizes, too."""
         return log_likelihood(self.model, dict(zip(self.columns, points.T, strict=True)))
 
     def means(self) -> FloatArray | None:
@@ -211,21 +211,21 @@ def _points_window(marginal: Marginal, place: int) -> FloatArray | None:
 
 def _look_around(marginal: Marginal, place: int, level: float) -> FloatArray | None:
     """A first window ``(d, 2)``, column by column, from values of every size."""
-    centre = np.full(len(marginal.columns), np.nan)
-    window = np.empty((len(centre), 2))
-    for axis in range(len(centre)):
+    center = np.full(len(marginal.columns), np.nan)
+    window = np.empty((len(center), 2))
+    for axis in range(len(center)):
         scan = np.concatenate([-_SCAN[::-1], [0.0], _SCAN])
         scan = scan[(scan >= marginal.lowest[axis]) & (scan <= marginal.highest[axis])]
         if marginal.whole[axis]:
             scan = np.unique(np.round(scan))
-        points = np.tile(centre, (len(scan), 1))
+        points = np.tile(center, (len(scan), 1))
         points[:, axis] = scan
         values = marginal(points)[:, place]
         best = int(np.argmax(values))
         if not np.isfinite(values[best]):
             return None
         inside = np.flatnonzero(values >= values[best] + np.log(level))
-        centre[axis] = scan[best]
+        center[axis] = scan[best]
         window[axis] = scan[max(inside[0] - 1, 0)], scan[min(inside[-1] + 1, len(scan) - 1)]
     return window
 

@@ -24,7 +24,7 @@ def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None
     """Stacked areas of the daily mean posterior, class by class.
 
     Where the model is calibrated, the mean posterior of a day is the share of each class among its
-    rows; name the `label` column to see that share in a second panel below, in the same colours.
+    rows; name the `label` column to see that share in a second panel below, in the same colors.
 
     Args:
         scored: a scored table with one ``p_<class>`` column per class, in any row order.
@@ -67,7 +67,7 @@ def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None
                 colors=AREAS,
                 step="mid",
                 linewidth=0.0,
-                antialiased=False,  # or each area shines through along its neighbour's edge
+                antialiased=False,  # or each area shines through along its neighbor's edge
             )
         for i, area in enumerate(areas):
             area.set_hatch(HATCHES[i // len(AREAS) % len(HATCHES)])

@@ -1,4 +1,4 @@
-"""Two columns of a model: contours of its classes, and the ball that holds the neighbours.
+"""Two columns of a model: contours of its classes, and the ball that holds the neighbors.
 
 After Zaki and Meira, *Data Mining and Machine Learning*, Fig. 18.1 to 18.3.
 """
@@ -56,14 +56,14 @@ def class_contours(
     """Where each class lives in the plane of two columns: a contour of its density, and its mean.
 
     A contour joins the points whose density p(x, y | class) is `level` of that class's own peak;
-    the model's other columns are marginalised. Where an estimator's parameters hold no mean, the
+    the model's other columns are marginalized. Where an estimator's parameters hold no mean, the
     black marker stands at the peak.
 
     Args:
         model: any whose columns `x` and `y` are numbers.
         x: column of the horizontal axis.
         y: column of the vertical axis.
-        data: a table or frame of rows to show (see `arrays.as_table`), coloured by the model's
+        data: a table or frame of rows to show (see `arrays.as_table`), colored by the model's
             label column where they have it; of more than 5,000 rows as many drawn by lot.
         point: a test point (x, y) to mark.
         level: fraction of the peak density, between 0 and 1.
@@ -95,10 +95,10 @@ def class_contours(
     for place, name in enumerate(model.class_names):
         found = lobe(marginal, place, level, _GRID)
         if means is not None:
-            centre = means[place]
+            center = means[place]
         else:
-            centre = np.full(2, np.nan) if found is None else found.at
-        shown += _draw_class(axes, class_style(place), short(name), found, centre, level)
+            center = np.full(2, np.nan) if found is None else found.at
+        shown += _draw_class(axes, class_style(place), short(name), found, center, level)
     if at is not None:
         shown.append(at[:, None])
         _draw_point(axes, at)
@@ -111,22 +111,22 @@ def class_contours(
     return figure
 
 
-def neighbour_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figure:
+def neighbor_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figure:
     """The ball around a point that holds its K nearest training points, and who they are.
 
     The ball is that of the block's own norm: a circle for Euclidean distance, a square for
     Chebyshev's, a lozenge for Manhattan's. It is closed, so it may hold more than K points that are
     equally far. A filled marker lies within, and ×2 beside it says that two rows stand there. Where
-    the block has more columns than `x` and `y`, these are marginalised.
+    the block has more columns than `x` and `y`, these are marginalized.
 
     Args:
         model: one with a `knn_density` block that holds both columns.
         x: column of the horizontal axis.
         y: column of the vertical axis.
-        point: (x, y), the centre of the ball.
+        point: (x, y), the center of the ball.
 
     Returns:
-        A matplotlib figure; the legend counts the neighbours of each class.
+        A matplotlib figure; the legend counts the neighbors of each class.
 
     Raises:
         SpecError: no such column, no such block, or `point` is no pair of numbers.
@@ -136,7 +136,7 @@ def neighbour_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figu
     figure = blank_figure(7.5, 5.0)
     _check_pair(x, y)
     at = _checked_point(point)
-    block, likelihood = _neighbours_block(model, x, y)
+    block, likelihood = _neighbors_block(model, x, y)
     norm = likelihood.norm
     if norm is None:
         raise NotSupportedError(
@@ -151,7 +151,7 @@ def neighbour_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figu
     distance = np.linalg.norm(np.stack([across - at[0], up - at[1]], axis=1), ord=norm, axis=1)
     within = drawn & (distance <= radius * (1.0 + 1e-12))
     axes = figure.subplots()
-    note = _draw_neighbours(axes, model, likelihood, (across, up), inside, within, drawn)
+    note = _draw_neighbors(axes, model, likelihood, (across, up), inside, within, drawn)
     for row in np.flatnonzero(within & (likelihood.counts > 1.0)):
         axes.annotate(
             f"×{likelihood.counts[row]:g}",
@@ -169,7 +169,7 @@ def neighbour_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figu
     return figure
 
 
-def _neighbours_block(model: Model, x: str, y: str) -> tuple[Block, KnnDensityLikelihood]:
+def _neighbors_block(model: Model, x: str, y: str) -> tuple[Block, KnnDensityLikelihood]:
     first, second = block_of(model, x), block_of(model, y)
     likelihood = model.likelihoods[str(first.name)]
     if first.name == second.name and isinstance(likelihood, KnnDensityLikelihood):
@@ -188,7 +188,7 @@ def _draw_rows(
     for place in range(len(model.class_names)):
         look = class_style(place)
         rows = kept[codes[kept] == place]
-        cloud: dict[str, Any] = {"color": look.colour, "markersize": size, "alpha": alpha}
+        cloud: dict[str, Any] = {"color": look.color, "markersize": size, "alpha": alpha}
         axes.plot(across[rows], up[rows], look.marker, markeredgewidth=0.0, **cloud)
     rows = kept[codes[kept] == MISSING]
     if len(rows):
@@ -197,7 +197,7 @@ def _draw_rows(
 
 
 def _draw_class(
-    axes: Axes, look: ClassStyle, name: str, found: Lobe | None, centre: FloatArray, level: float
+    axes: Axes, look: ClassStyle, name: str, found: Lobe | None, center: FloatArray, level: float
 ) -> list[FloatArray]:
     """Contour and mean of one class; the points ``(2, n)`` of what was drawn of them."""
     shown = []
@@ -208,20 +208,20 @@ def _draw_class(
             # A density of 0 lies at a finite depth, or the contour would stop at its edge.
             np.maximum(found.log_density.T - found.peak, 3.0 * down),
             levels=[down],
-            colors=[look.colour],
+            colors=[look.color],
             linestyles=[look.dashes],
             linewidths=1.6,
         )
         shown += [np.asarray(path.vertices).T for path in contour.get_paths()]
-    if np.isfinite(centre).all():
-        shown.append(centre[:, None])
-        axes.plot(*centre, look.marker, color="black", markersize=9, mec="white", zorder=4)
+    if np.isfinite(center).all():
+        shown.append(center[:, None])
+        axes.plot(*center, look.marker, color="black", markersize=9, mec="white", zorder=4)
     # One entry of the legend per class: its line with its marker.
-    axes.plot([], [], color=look.colour, ls=look.dashes, marker=look.marker, label=name)
+    axes.plot([], [], color=look.color, ls=look.dashes, marker=look.marker, label=name)
     return shown
 
 
-def _draw_neighbours(
+def _draw_neighbors(
     axes: Axes,
     model: Model,
     likelihood: KnnDensityLikelihood,
@@ -241,7 +241,7 @@ def _draw_neighbours(
             *(each[far] for each in points),
             look.marker,
             mfc="none",
-            mec=look.colour,
+            mec=look.color,
             ms=5,
             mew=0.8,
             label="_outside",
@@ -249,7 +249,7 @@ def _draw_neighbours(
         axes.plot(
             *(each[near] for each in points),
             look.marker,
-            color=look.colour,
+            color=look.color,
             ms=7,
             mec="black",
             mew=0.8,

@@ -1,4 +1,4 @@
-"""What the pictures share: colours, markers and lines that are told apart, axes with units."""
+"""What the pictures share: colors, markers and lines that are told apart, axes with units."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Dashes = str | tuple[float, tuple[float, ...]]
 
 AREAS = (
-    # Okabe & Ito (2008): told apart with every common kind of colour vision.
+    # Okabe & Ito (2008): told apart with every common kind of color vision.
     "#56b4e9",
     "#e69f00",
     "#d55e00",
@@ -66,9 +66,9 @@ _LONGEST_NAME, _LONGEST_LABEL, _MOST_NAMES = 28, 60, 12
 
 @dataclass(frozen=True)
 class ClassStyle:
-    """How a class looks: colour, marker and line all differ from those of its neighbours."""
+    """How a class looks: color, marker and line all differ from those of its neighbors."""
 
-    colour: str
+    color: str
     marker: str
     dashes: Dashes
     hatch: str

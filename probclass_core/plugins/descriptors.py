@@ -30,15 +30,15 @@ class Traits:
     """What the engine and the conformance kit may assume of an estimator.
 
     Attributes:
-        state_grows: the statistics grow with the rows (k nearest neighbours keeps them all).
-        factorises: the log-likelihood is a sum over features.
+        state_grows: the statistics grow with the rows (k nearest neighbors keeps them all).
+        factorizes: the log-likelihood is a sum over features.
         has_evidence: ``log_evidence`` is offered.
         passes: how often a fit may read the rows; see `LikelihoodEstimator.refine`. After so many,
             what is there is finalized.
     """
 
     state_grows: bool = False
-    factorises: bool = False
+    factorizes: bool = False
     has_evidence: bool = False
     passes: int = 1
 
@@ -72,7 +72,7 @@ class TableFormat:
     Attributes:
         name: as in `TableRef.format` and before the ``+`` of a URI.
         summary: one line for ``probclass table formats``.
-        recognises: whether a place without a named format holds such a table; cheap, and false
+        recognizes: whether a place without a named format holds such a table; cheap, and false
             where it does not know.
         open: the table at a place.
         sink: where a partition of the table is to stand; none for a format that is only read.
@@ -82,7 +82,7 @@ class TableFormat:
 
     name: str
     summary: str
-    recognises: Callable[[TableRef], bool]
+    recognizes: Callable[[TableRef], bool]
     open: Callable[[TableRef], Table]
     sink: Callable[[TableRef, Mapping[str, Any]], Sink] | None = None
     leftovers: Callable[[TableRef], Sequence[Leftover]] | None = None
@@ -95,7 +95,7 @@ class EnginePlugin:
     Attributes:
         name: as in ``fit(…, engine=name)``.
         summary: one line on who the workers are.
-        recognises: whether an object given as ``engine`` is such an engine's, as a session or a
+        recognizes: whether an object given as ``engine`` is such an engine's, as a session or a
             client is; cheap, and false where it does not know.
         open: workers for as long as the context lasts, given that object, or none where the engine
             was asked for by name; and the number of workers, or none where that is the engine's
@@ -104,5 +104,5 @@ class EnginePlugin:
 
     name: str
     summary: str
-    recognises: Callable[[object], bool]
+    recognizes: Callable[[object], bool]
     open: Callable[[Any, int | None], AbstractContextManager[Engine]]

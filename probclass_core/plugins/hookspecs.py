@@ -63,7 +63,7 @@ def probclass_table_formats() -> Iterable[TableFormat]:
         ...     yield pc.TableFormat(
         ...         name="csv",
         ...         summary="comma-separated text, read whole",
-        ...         recognises=lambda ref: ref.uri.endswith(".csv"),
+        ...         recognizes=lambda ref: ref.uri.endswith(".csv"),
         ...         open=open_csv,
         ...     )
         >>> [table_format.name for table_format in probclass_table_formats()]
@@ -90,7 +90,7 @@ def probclass_engines() -> Iterable[EnginePlugin]:
         ...     yield pc.EnginePlugin(
         ...         name="one_by_one",
         ...         summary="this thread",
-        ...         recognises=lambda given: False,
+        ...         recognizes=lambda given: False,
         ...         open=lambda handle, workers: contextlib.nullcontext(OneByOne()),
         ...     )
         >>> [engine.name for engine in probclass_engines()]

@@ -114,7 +114,7 @@ class Scorer:
             columns.append(pa.ListArray.from_arrays(offsets, probability.ravel()))
         else:
             columns.extend(pa.array(column) for column in probability.T)
-        if self.model.normalised:
+        if self.model.normalized:
             columns.append(pa.array(posterior.log_density))
         else:
             columns.append(pa.nulls(batch.num_rows, pa.float64()))

@@ -1,6 +1,6 @@
 """`ProbClassifier`: the road from rows to a model and back, with arrays at both ends.
 
-There is no arithmetic here: rows are summarised, merged and finalised as everywhere, and the
+There is no arithmetic here: rows are summarized, merged and finalized as everywhere, and the
 answers are those of the `Model`.
 """
 
@@ -50,7 +50,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
     """A class prior times blocks of columns, as a scikit-learn classifier.
 
     ``X`` is an array, or a pandas, polars or pyarrow table, whose columns keep their names and
-    types; the columns of an array are named ``x0``, ``x1``, … A null or NaN is marginalised, an
+    types; the columns of an array are named ``x0``, ``x1``, … A null or NaN is marginalized, an
     infinity refused. Where an estimator models categories, floats that are all whole count as
     integers. ``y`` is text, bool or whole numbers; a series' name names the model's label.
 

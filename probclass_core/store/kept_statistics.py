@@ -285,7 +285,7 @@ def write_pack(files: Files, summary: Mapping[str, Any], entries: Mapping[str, E
 
 
 def summary_of(spec: ModelSpec) -> dict[str, Any]:
-    """What is summarised for a spec, told in short, and the digest of all that it depends on."""
+    """What is summarized for a spec, told in short, and the digest of all that it depends on."""
     told = {
         "release": probclass_core.__version__,
         "versions": {block.estimator: _versions(block.estimator) for block in spec.blocks},

@@ -1,4 +1,4 @@
-"""Statistics of fragments, kept in a model store: what was summarised once is not read again.
+"""Statistics of fragments, kept in a model store: what was summarized once is not read again.
 
 How they lie there is told in `kept_statistics`. An entry that is damaged, or is not what its name
 says, is told of and computed anew; it is never trusted.
@@ -44,7 +44,7 @@ class CacheEntry:
         bytes: of its statistics; of the file where that cannot be read.
         label: the model's label; none where the entry cannot be read, as for what follows.
         estimators: of its blocks, in order.
-        rows: that were summarised.
+        rows: that were summarized.
         stored: when, ISO 8601 in UTC.
         stale: why no fit would use it; none where one would.
     """

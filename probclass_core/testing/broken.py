@@ -38,7 +38,7 @@ class _Base(GaussianDiagonal):
 
 
 class _Altered:
-    normalised = True
+    normalized = True
 
     def __init__(self, inner: Likelihood, alter: Alter) -> None:
         self.inner, self.alter = inner, alter
@@ -78,7 +78,7 @@ class _LooksAtTheFirstRow(_Base):
 
 
 class _UsesUpWeights(_Base):
-    """Normalises the weights where they lie."""
+    """Normalizes the weights where they lie."""
 
     def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
         table = super().summarize(batch, classes, weights)
@@ -132,7 +132,7 @@ class _SkipsAHeader(_Base):
 
 
 class _ScalesEachBatch(_Base):
-    """A log-likelihood depends on its neighbours in the batch."""
+    """A log-likelihood depends on its neighbors in the batch."""
 
     def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
         altered: FloatArray = values - len(values)
@@ -251,7 +251,7 @@ class _FinesNulls(_Base):
         return altered
 
 
-class _ClaimsToFactorise(GaussianFull):
+class _ClaimsToFactorize(GaussianFull):
     """A full covariance by the name of a diagonal one."""
 
     name: ClassVar[str] = "broken"
@@ -278,15 +278,15 @@ class _SortsTheClasses(_Base):
         return super().likelihood(parameters, sorted_classes(classes))
 
 
-class _ItemisesByHalves(_Base):
+class _ItemizesByHalves(_Base):
     """Shares that do not sum to the whole."""
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
-        return _Itemised(super().likelihood(parameters, classes), self.alter)
+        return _Itemized(super().likelihood(parameters, classes), self.alter)
 
 
-class _Itemised(_Altered):
-    def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+class _Itemized(_Altered):
+    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
         return {"half": 0.5 * self.log_likelihood(row)[0]}
 
 
@@ -320,7 +320,7 @@ def _over_parts(tables: Sequence[pa.Table], how: str) -> pa.ChunkedArray:
 def _plugin(
     factory: type[LikelihoodEstimator], *, has_evidence: bool = True, passes: int = 1
 ) -> EstimatorPlugin:
-    traits = Traits(factorises=True, has_evidence=has_evidence, passes=passes)
+    traits = Traits(factorizes=True, has_evidence=has_evidence, passes=passes)
     return EstimatorPlugin("broken", factory, f"breaks a law: {factory.__doc__}", traits=traits)
 
 
@@ -348,11 +348,11 @@ BROKEN: Mapping[str, EstimatorPlugin] = {
     "unknown_options_are_refused": _plugin(_TakesAnyOption),
     "likelihoods_are_numbers": _plugin(_Overflows),
     "a_row_without_features_has_log_likelihood_0": _plugin(_AddsAConstant),
-    "a_null_is_marginalised": _plugin(_FinesNulls),
-    "log_likelihoods_sum_over_features": _plugin(_ClaimsToFactorise),
+    "a_null_is_marginalized": _plugin(_FinesNulls),
+    "log_likelihoods_sum_over_features": _plugin(_ClaimsToFactorize),
     "parameters_survive_storage": _plugin(_KeepsParametersAtHome),
     "columns_follow_the_classes": _plugin(_SortsTheClasses),
-    "items_sum_to_the_log_likelihood": _plugin(_ItemisesByHalves),
+    "items_sum_to_the_log_likelihood": _plugin(_ItemizesByHalves),
     "a_linear_form_tells_the_differences": _plugin(_CallsItselfLinear),
 }
 """Law to an estimator that breaks it; all are of two columns of numbers or more."""

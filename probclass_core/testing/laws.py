@@ -40,7 +40,7 @@ from probclass_core.testing.trial import (
     WEIGHT,
     InParts,
     Trial,
-    labelled_batch,
+    labeled_batch,
     rows_of_class,
 )
 
@@ -92,7 +92,7 @@ def nothing_is_the_identity_of_merging(trial: Trial, *, table: pa.Table) -> None
 def inputs_stay_as_they_are(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
     """No verb changes a batch, weights or statistics that it was given."""
     table = pa.concat_tables(parts)
-    batch, labels = labelled_batch(trial, table)
+    batch, labels = labeled_batch(trial, table)
     estimator = trial.estimator(trial.summarize(table))
     weights = np.arange(1.0, len(labels) + 1.0)
     before = to_ipc(pa.Table.from_batches([batch]))
@@ -304,10 +304,10 @@ def laws_of(plugin: EstimatorPlugin) -> list[Law]:
     excused = set()
     if traits.state_grows:
         excused.add(statistics_do_not_grow)
-    if not traits.factorises:
+    if not traits.factorizes:
         excused |= {
             scoring_laws.log_likelihoods_sum_over_features,
-            scoring_laws.a_null_is_marginalised,
+            scoring_laws.a_null_is_marginalized,
         }
     if traits.passes == 1:
         excused.add(passes_do_not_depend_on_parts)

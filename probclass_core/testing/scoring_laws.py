@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError
-from probclass_core.estimation.contract import ItemisedLikelihood, LinearLikelihood
+from probclass_core.estimation.contract import ItemizedLikelihood, LinearLikelihood
 from probclass_core.model.model import finalize
 from probclass_core.testing.comparison import check, check_plain, same_likelihoods, same_parameters
 from probclass_core.testing.law import Law, law
@@ -40,7 +40,7 @@ def a_row_without_features_has_log_likelihood_0(trial: Trial, *, table: pa.Table
 
 
 @law
-def a_null_is_marginalised(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
+def a_null_is_marginalized(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
     """Without a feature, a row has the log-likelihood of the model of the other features."""
     model = trial.fit(table)
     for column in trial.columns:
@@ -92,14 +92,14 @@ def columns_follow_the_classes(trial: Trial, *, table: pa.Table, rows: pa.Table)
 
 @law
 def items_sum_to_the_log_likelihood(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
-    """Where a likelihood itemises a row, the shares sum to the row's log-likelihood."""
+    """Where a likelihood itemizes a row, the shares sum to the row's log-likelihood."""
     model = trial.fit(table)
     likelihood = trial.likelihood(model)
-    if isinstance(likelihood, ItemisedLikelihood):
+    if isinstance(likelihood, ItemizedLikelihood):
         for some in (table, rows):
             for row in range(some.num_rows):
                 one = some.slice(row, 1)
-                shares = list(likelihood.itemise(trial.batch(one)).values())
+                shares = list(likelihood.itemize(trial.batch(one)).values())
                 total = np.sum([np.zeros(len(model.classes)), *shares], axis=0)
                 same_likelihoods(trial, trial.log_likelihood(model, one), total[None, :], one)
 
@@ -135,7 +135,7 @@ def _nulled(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
 LAWS: Sequence[Law] = (
     likelihoods_are_numbers,
     a_row_without_features_has_log_likelihood_0,
-    a_null_is_marginalised,
+    a_null_is_marginalized,
     log_likelihoods_sum_over_features,
     parameters_survive_storage,
     columns_follow_the_classes,

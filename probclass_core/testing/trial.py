@@ -127,7 +127,7 @@ class _Part:
         yield from self.table.to_batches()
 
 
-def labelled_batch(trial: Trial, table: pa.Table) -> tuple[pa.RecordBatch, pa.DictionaryArray]:
+def labeled_batch(trial: Trial, table: pa.Table) -> tuple[pa.RecordBatch, pa.DictionaryArray]:
     """The block's columns of the rows that have a label, and the labels, as training gives them."""
     table = table.filter(table[LABEL].is_valid()).combine_chunks()
     return trial.batch(table), table[LABEL].combine_chunks().dictionary_encode()

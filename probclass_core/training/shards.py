@@ -1,6 +1,6 @@
-"""Shards of a table: which fragments each of many tasks summarises, so that one can merge.
+"""Shards of a table: which fragments each of many tasks summarizes, so that one can merge.
 
-Tasks on other machines share nothing but the store. Each summarises its shard and keeps the
+Tasks on other machines share nothing but the store. Each summarizes its shard and keeps the
 statistics of its fragments there (see `store.statistics_cache`); then a fit of the whole table
 finds them all, and merges them in the order in which it would have read them itself. So its model
 does not depend on shards, and a shard that was lost, or a file that came since, costs a reading.
@@ -40,7 +40,7 @@ class Shard:
         return f"{self.first}:{self.stop}"
 
     @classmethod
-    def of(cls, shard: Shard | str) -> Shard:
+    def parse(cls, shard: Shard | str) -> Shard:
         """A shard, or the one that a text names.
 
         Raises:
@@ -62,10 +62,10 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """How a table is to be summarised by many tasks.
+    """How a table is to be summarized by many tasks.
 
     Attributes:
-        shards: in order; none where nothing is left to summarise, or nothing can be kept.
+        shards: in order; none where nothing is left to summarize, or nothing can be kept.
         fragments: of the table.
         kept: how many of them the store has the statistics of.
         rows: in the shards, before any filter; those of fragments that are kept not counted.
@@ -87,9 +87,9 @@ def plan_shards(
     most: int = 100,
     min_rows: int = 1_000_000,
 ) -> ShardPlan:
-    """Cut what is yet to be summarised into shards of about equal numbers of rows.
+    """Cut what is yet to be summarized into shards of about equal numbers of rows.
 
-    Summarise each by ``summarize(…, shard=shard, cache=cache)``, anywhere and in any order, then
+    Summarize each by ``summarize(…, shard=shard, cache=cache)``, anywhere and in any order, then
     ``fit(…, cache=cache)``, all with the same source, spec, partition and where. What the store
     keeps already is in no shard. Statistics that grow with the rows, such as those of
     ``knn_density``, and rows without an address are not kept: they make no shards, and the fit

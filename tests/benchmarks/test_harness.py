@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import lake
 from benchmarks.__main__ import main
-from benchmarks.catalogue import all_cases
+from benchmarks.catalog import all_cases
 from benchmarks.contest import Result, difference, hold
 from benchmarks.report import as_dict, section
 

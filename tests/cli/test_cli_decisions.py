@@ -106,7 +106,7 @@ def test_calibrate_saves_a_version_of_its_own(probclass: Any, flowers: Path, met
     shown = lines(ran.out)
     assert f"saved iris@{expected.id}" in shown
     assert f"of iris@{raw.id}" in shown
-    assert "rows 150 labelled" in shown
+    assert "rows 150 labeled" in shown
     told = probclass("calibrate", *arguments, "--name", "other", "--json").json
     assert expected.calibration is not None
     assert told == {

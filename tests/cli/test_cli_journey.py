@@ -254,7 +254,7 @@ def test_a_check_lists_every_plugin_with_the_traceback_of_a_broken_one(
     assert line.split() == ["narrow_plugin", "narrow", "1.0", "narrow", "good"]
     assert (out.count("broken"), err) == (0, "")
 
-    (good / "narrow_plugin.py").write_text("def licence():\n    return {}['key']\n\nlicence()\n")
+    (good / "narrow_plugin.py").write_text("def license():\n    return {}['key']\n\nlicense()\n")
     out, err = shell("estimators", "--check", code=2)
     assert "plugin 'narrow' (narrow_plugin) of narrow 1.0 cannot be loaded: KeyError" in out
     told = out[out.index("Traceback") :].splitlines()

@@ -193,7 +193,7 @@ def test_an_evaluation_counts_what_it_left_out(probclass: Any, iris_model: pc.Mo
     source = probclass.table("odd.parquet", odd)
     shown = lines(probclass.done("evaluate", "iris", source).out)
     found = pc.evaluate(iris_model, source)
-    assert "rows 148 labelled" in shown
+    assert "rows 148 labeled" in shown
     assert "left out 2 without a label" in shown
     assert "unseen 1 with a label the model never saw: counted as wrong" in shown
     assert any(line.startswith(f"accuracy {found.accuracy:.4f} 0.3176 ") for line in shown)

@@ -142,7 +142,7 @@ def only_read(monkeypatch: pytest.MonkeyPatch) -> None:
     held = pc.TableFormat(
         name="numbers",
         summary="numbers from nowhere",
-        recognises=lambda ref: ref.uri.startswith("numbers"),
+        recognizes=lambda ref: ref.uri.startswith("numbers"),
         open=lambda ref: pc.open_table({"x": [1.0, 2.0]}),
     )
     formats = {**plugins.registry().table_formats, "numbers": held}

@@ -47,7 +47,7 @@ def test_results_are_joined_and_sorted(found: list[Result]) -> None:
         ("2014-02", "air_full"),
         ("2014-02", "air_naive"),
     ]
-    assert (found[0].rows, found[0].labelled, found[0].log_loss) == (744, 737, 0.991)
+    assert (found[0].rows, found[0].labeled, found[0].log_loss) == (744, 737, 0.991)
     assert found[1].log_loss == math.inf
 
 

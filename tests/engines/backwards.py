@@ -29,6 +29,6 @@ def probclass_engines() -> Iterable[pc.EnginePlugin]:
     yield pc.EnginePlugin(
         name="backwards",
         summary="this thread, the last item first",
-        recognises=lambda given: given == "the other way around",
+        recognizes=lambda given: given == "the other way around",
         open=lambda handle, workers: contextlib.nullcontext(Backwards()),
     )

@@ -1,6 +1,6 @@
 """A session of Spark Connect, in a process of its own: ``python connected.py <lake> <folder>``.
 
-It fits, summarises, evaluates and scores the lake, and prints what came of it as JSON.
+It fits, summarizes, evaluates and scores the lake, and prints what came of it as JSON.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ def test_a_killed_scoring_worker_leaves_no_mark(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flag", "scored"]
 
 
-def test_a_scoring_that_is_cancelled_commits_nothing_more(
+def test_a_scoring_that_is_canceled_commits_nothing_more(
     model: pc.Model, lake: Path, tmp_path: Path, pool: Executor
 ) -> None:
     def stop(done: int, total: int | None) -> None:

@@ -88,7 +88,7 @@ def test_a_rule_costs_no_more_than_any_other_decision(estimator: str, data: st.D
 @given(data=st.data())
 def test_a_stricter_rule_rejects_what_a_laxer_one_does(estimator: str, data: st.DataObject) -> None:
     model, table = data.draw(models(estimator))
-    if not model.normalised:
+    if not model.normalized:
         reject()
     model = pc.with_density_quantiles(model, table)
     rows = data.draw(queries())

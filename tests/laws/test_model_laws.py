@@ -46,7 +46,7 @@ def test_posteriors_sum_to_one(estimator: str, data: st.DataObject) -> None:
         assert ((probability >= 0) & (probability <= 1)).all()
         np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-12)
         assert len(model.predict(rows)) == rows.num_rows
-        if model.normalised:
+        if model.normalized:
             density = model.score_samples(rows)
             assert not (np.isnan(density) | np.isposinf(density)).any()
 

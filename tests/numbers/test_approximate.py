@@ -1,4 +1,4 @@
-"""Neighbours by cells: how many are found, the same ones each time, all if all cells are probed."""
+"""Neighbors by cells: how many are found, the same ones each time, all if all cells are probed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ K = 10
 
 
 def rows_of(seed: int, size: int) -> pa.Table:
-    """Three classes around centres of their own, as data have them, of a few hundred kinds."""
+    """Three classes around centers of their own, as data have them, of a few hundred kinds."""
     kinds = np.random.default_rng(0).normal(scale=3.0, size=(300, DIMENSIONS))
     noise = np.random.default_rng(seed)
     kind = noise.integers(0, len(kinds), size)
@@ -38,7 +38,7 @@ def model(training: pa.Table, probes: int) -> pc.Model:
     return pc.fit(training, pc.ModelSpec("c", [pc.Block("knn_density", NAMES, k=K, probes=probes)]))
 
 
-def test_few_probes_find_nearly_all_neighbours(training: pa.Table, asked: pa.Table) -> None:
+def test_few_probes_find_nearly_all_neighbors(training: pa.Table, asked: pa.Table) -> None:
     exact, near = model(training, 0), model(training, 16)
     distance = near.score_samples(asked) - exact.score_samples(asked)
     # What is missed makes the ball larger, never smaller, and so the density less.
@@ -47,7 +47,7 @@ def test_few_probes_find_nearly_all_neighbours(training: pa.Table, asked: pa.Tab
     assert (near.predict(asked).to_numpy() == exact.predict(asked).to_numpy()).mean() > 0.99
 
 
-def test_all_cells_hold_all_neighbours(training: pa.Table, asked: pa.Table) -> None:
+def test_all_cells_hold_all_neighbors(training: pa.Table, asked: pa.Table) -> None:
     exact, near = model(training, 0), model(training, 10_000)
     assert near.joint_log_likelihood(asked) == pytest.approx(exact.joint_log_likelihood(asked))
 

@@ -29,15 +29,15 @@ def test_the_cancer_test() -> None:
 
 
 def test_the_jar_of_stones() -> None:
-    """ "Bayes Classifiers", example 1: seven stones, three grey, in two buckets."""
+    """ "Bayes Classifiers", example 1: seven stones, three gray, in two buckets."""
     buckets = {"A": 4 / 7, "B": 3 / 7}
-    stones = {"A": {"grey": 2 / 4, "black": 2 / 4}, "B": {"grey": 1 / 3, "black": 2 / 3}}
-    grey = pc.bayes_rule(buckets, stones, observed="grey")
-    joint = dict(zip("AB", grey.table["joint"].to_pylist(), strict=True))
-    assert joint["B"] == pytest.approx(1 / 7)  # p(grey and bucket B)
-    assert joint["B"] / buckets["B"] == pytest.approx(1 / 3)  # p(grey | bucket B)
-    assert math.exp(grey.log_evidence) == pytest.approx(3 / 7)  # p(grey)
-    assert grey.posterior == pytest.approx({"A": 2 / 3, "B": 1 / 3})
+    stones = {"A": {"gray": 2 / 4, "black": 2 / 4}, "B": {"gray": 1 / 3, "black": 2 / 3}}
+    gray = pc.bayes_rule(buckets, stones, observed="gray")
+    joint = dict(zip("AB", gray.table["joint"].to_pylist(), strict=True))
+    assert joint["B"] == pytest.approx(1 / 7)  # p(gray and bucket B)
+    assert joint["B"] / buckets["B"] == pytest.approx(1 / 3)  # p(gray | bucket B)
+    assert math.exp(gray.log_evidence) == pytest.approx(3 / 7)  # p(gray)
+    assert gray.posterior == pytest.approx({"A": 2 / 3, "B": 1 / 3})
 
 
 @pytest.mark.parametrize(("pregnant", "prints"), [(0.20, 0.942), (0.25, 0.9561), (0.10, 0.8789)])

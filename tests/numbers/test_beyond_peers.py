@@ -29,7 +29,7 @@ PLACE = ["island", "sex"]
         ("categorical", PLACE, None),
     ],
 )
-def test_a_null_feature_is_marginalised(
+def test_a_null_feature_is_marginalized(
     estimator: str, columns: list[str], hole: float | None, penguins: pa.Table
 ) -> None:
     """A row without column j has the posterior and density of the model that never had column j.

@@ -1,4 +1,4 @@
-"""Calibrated posteriors beside scikit-learn and a plain minimisation; their errors by hand."""
+"""Calibrated posteriors beside scikit-learn and a plain minimization; their errors by hand."""
 
 from __future__ import annotations
 

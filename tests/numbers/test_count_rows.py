@@ -12,7 +12,7 @@ from readings import fitted
 from scipy import stats
 
 import probclass_core as pc
-from probclass_core.estimation.contract import ItemisedLikelihood
+from probclass_core.estimation.contract import ItemizedLikelihood
 
 WORDS = pa.list_(pa.string())
 TALLY = pa.map_(pa.string(), pa.float64())
@@ -153,9 +153,9 @@ def test_a_null_column_leaves_independent_counts_of_the_others(
 def test_the_shares_of_the_words_add_up(block: pc.Block, words: list[str] | None) -> None:
     model = fitted(TEXTS, "c", block)
     likelihood = model.likelihoods[block.estimator]
-    assert isinstance(likelihood, ItemisedLikelihood)
+    assert isinstance(likelihood, ItemizedLikelihood)
     row = pa.record_batch({"words": pa.array([words], WORDS)})
-    shares = likelihood.itemise(row)
+    shares = likelihood.itemize(row)
     known = {word for word in words or () if word in ("a", "b", "c")}
     rest = "(absent terms)" if block.estimator == "bernoulli" else "(coefficient)"
     assert shares.keys() == known | {rest}

@@ -43,11 +43,11 @@ def single(rows: np.ndarray) -> tuple[Any, Any, Any]:
 
 def groups(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Count ``(g,)``, mean ``(g, d)`` and scatter ``(g, d, d)``."""
-    centred = [part - part.mean(axis=0) for part in parts]
+    centered = [part - part.mean(axis=0) for part in parts]
     return (
         np.array([float(len(part)) for part in parts]),
         np.array([part.mean(axis=0) for part in parts]),
-        np.array([part.T @ part for part in centred]),
+        np.array([part.T @ part for part in centered]),
     )
 
 

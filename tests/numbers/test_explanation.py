@@ -25,7 +25,7 @@ def fitted(table: Any, *blocks: pc.Block, label: str = "species", **more: Any) -
 
 @pytest.fixture(scope="module")
 def mixed(penguins: pa.Table) -> pc.Model:
-    """A block that does not factorise, one that does, one of neighbours, one of categories."""
+    """A block that does not factorize, one that does, one of neighbors, one of categories."""
     return fitted(
         penguins,
         pc.Block("gaussian_full", NUMBERS[:2]),

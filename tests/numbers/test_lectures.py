@@ -87,17 +87,17 @@ CANCER = diagnosis({"ill": 0.008, "well": 0.992}, sensitivity=0.98, false_alarm=
 
 
 def test_bayes_classifiers_example_1_a_jar_of_stones() -> None:
-    stones = [("A", "grey")] * 2 + [("A", "black")] * 2 + [("B", "grey")] + [("B", "black")] * 2
+    stones = [("A", "gray")] * 2 + [("A", "black")] * 2 + [("B", "gray")] + [("B", "black")] * 2
     model = fitted(
-        rows(["bucket", "colour"], stones),
+        rows(["bucket", "color"], stones),
         "bucket",
-        pc.Block("categorical", ["colour"], pseudo_count=0.0),
+        pc.Block("categorical", ["color"], pseudo_count=0.0),
     )
-    assert probability(model, "A", "colour", "grey") == pytest.approx(2 / 4)
-    assert probability(model, "B", "colour", "grey") == pytest.approx(1 / 3)
-    grey = pa.table({"colour": ["grey"]})
-    assert np.exp(model.score_samples(grey))[0] == pytest.approx(3 / 7)
-    assert joint(model, colour="grey")["B"] == pytest.approx(1 / 7)
+    assert probability(model, "A", "color", "gray") == pytest.approx(2 / 4)
+    assert probability(model, "B", "color", "gray") == pytest.approx(1 / 3)
+    gray = pa.table({"color": ["gray"]})
+    assert np.exp(model.score_samples(gray))[0] == pytest.approx(3 / 7)
+    assert joint(model, color="gray")["B"] == pytest.approx(1 / 7)
 
 
 def test_bayes_classifiers_example_2_map_and_maximum_likelihood_disagree() -> None:

@@ -1,4 +1,4 @@
-"""Neighbours are exact by every search, however far, close or repeated the points are."""
+"""Neighbors are exact by every search, however far, close or repeated the points are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ball of the k-nearest-neighbour density: its volume, its ties, and a radius of 0."""
+"""The ball of the k-nearest-neighbor density: its volume, its ties, and a radius of 0."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CORNERS = rows(
 
 
 def volume(metric: str, p: float, dimensions: int, radius: float) -> float:
-    """Of the ball that reaches the one neighbour of class 0: its density is 1 / (1 · V)."""
+    """Of the ball that reaches the one neighbor of class 0: its density is 1 / (1 · V)."""
     names = [f"x{place}" for place in range(dimensions)]
-    neighbour = {name: [radius if place == 0 else 0.0, 50.0] for place, name in enumerate(names)}
+    neighbor = {name: [radius if place == 0 else 0.0, 50.0] for place, name in enumerate(names)}
     block = pc.Block("knn_density", names, k=1, metric=metric, p=p)
-    model = fitted(pa.table({**neighbour, "c": [0, 1]}), "c", block)
+    model = fitted(pa.table({**neighbor, "c": [0, 1]}), "c", block)
     return 1.0 / likelihood(model, **dict.fromkeys(names, 0.0))[0]
 
 
@@ -112,7 +112,7 @@ def test_another_prior_weighs_the_densities() -> None:
     )
 
 
-def test_a_weight_counts_as_that_many_neighbours() -> None:
+def test_a_weight_counts_as_that_many_neighbors() -> None:
     table = rows(
         ["x", "c", "w"], [(1.0, "a", 2.0), (-2.0, "b", 1.0), (3.0, "a", 1.0), (9.0, "b", 3.0)]
     )

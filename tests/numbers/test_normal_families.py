@@ -152,8 +152,8 @@ def test_one_covariance_beside_scipy_with_and_without_nulls() -> None:
 def test_the_pooled_divisor_takes_ddof_once_a_class() -> None:
     table = sample(31)
     points, labels = matrix(table), np.array(table["c"])
-    centred = [points[labels == label] - points[labels == label].mean(axis=0) for label in "ab"]
-    scatter = sum(part.T @ part for part in centred)
+    centered = [points[labels == label] - points[labels == label].mean(axis=0) for label in "ab"]
+    scatter = sum(part.T @ part for part in centered)
     for ddof in (0, 1):
         model = fitted(table, "c", block("gaussian_shared", ddof=ddof))
         covariance = tensor(model.parameters["gaussian_shared"])[0]

@@ -96,8 +96,8 @@ def test_a_variance_of_1e_300(estimator: str) -> None:
 def test_a_class_may_be_narrow_beside_its_distance_to_the_others(apart: float) -> None:
     """Nothing is singular in two well-spread clouds, however far they lie from one another."""
     cloud = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [2.0, 2.0], [-2.0, -2.0]])
-    centres = np.repeat([[0.0, 0.0], [apart, 0.0]], len(cloud), axis=0)
-    u, v = (np.vstack([cloud, cloud]) + centres).T.copy()
+    centers = np.repeat([[0.0, 0.0], [apart, 0.0]], len(cloud), axis=0)
+    u, v = (np.vstack([cloud, cloud]) + centers).T.copy()
     table = pa.table({"u": u, "v": v, "c": np.repeat([0, 1], len(cloud))})
     block = pc.Block("gaussian_full", ["u", "v"], on_singular="error")
     model = fitted(table, "c", block)

@@ -208,8 +208,8 @@ def test_section_18_2_pseudo_counts_go_to_every_cell_by_default(binned: pa.Table
             assert math.fsum(shares) == pytest.approx(1.0, rel=1e-14)
 
 
-def test_example_18_5_five_nearest_neighbours(sepals: pa.Table) -> None:
-    # The flower (6.7, 3.3) occurs twice. Counting both, the fifth neighbour is (5.8, 4.0) at 0.982.
+def test_example_18_5_five_nearest_neighbors(sepals: pa.Table) -> None:
+    # The flower (6.7, 3.3) occurs twice. Counting both, the fifth neighbor is (5.8, 4.0) at 0.982.
     model = fitted(sepals, "c", pc.Block("knn_density", SEPAL, k=5))
     assert posterior(model, **X) == pytest.approx({"c1": 1 / 5, "c2": 4 / 5})
     assert predicted(model, **X) == "c2"

@@ -27,7 +27,7 @@ def lines(axes: Axes, **look: Any) -> list[np.ndarray]:
     return [np.asarray(points) for points in drawn if len(points)]
 
 
-def labelled(axes: Axes) -> dict[str, np.ndarray]:
+def labeled(axes: Axes) -> dict[str, np.ndarray]:
     """Points of the lines that stand in the legend, by their name there."""
     return {
         str(line.get_label()): np.asarray(line.get_xydata())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from artists import fits, labelled, legend, lines
+from artists import fits, labeled, legend, lines
 from matplotlib.axes import Axes
 from matplotlib.patches import StepPatch
 from scipy.stats import norm, poisson
@@ -45,7 +45,7 @@ def test_a_curve_is_the_density_of_its_class(birds: pc.Model, penguins: pa.Table
     figure = class_densities(birds, "flipper_length_mm")
     (axes,) = figure.axes
     assert legend(figure) == SPECIES
-    for name, curve in labelled(axes).items():
+    for name, curve in labeled(axes).items():
         rows = penguins.filter(pa.compute.equal(penguins["species"], name))
         values = rows["flipper_length_mm"].drop_null().to_numpy()
         expected = norm(values.mean(), values.std()).pdf(curve[:, 0])
@@ -57,7 +57,7 @@ def test_a_curve_is_the_density_of_its_class(birds: pc.Model, penguins: pa.Table
 
 def test_weighted_by_the_prior_the_curves_hold_its_mass(birds: pc.Model) -> None:
     (axes,) = class_densities(birds, "flipper_length_mm", prior_weighted=True).axes
-    masses = [np.trapezoid(curve[:, 1], curve[:, 0]) for curve in labelled(axes).values()]
+    masses = [np.trapezoid(curve[:, 1], curve[:, 0]) for curve in labeled(axes).values()]
     assert masses == pytest.approx(birds.priors["prior"].to_pylist(), abs=1e-3)
 
 
@@ -86,7 +86,7 @@ def test_counts_have_probabilities_at_whole_numbers() -> None:
     model = fit(rows, "poisson", "n")
     rates = model.parameters["poisson"]["rate"].to_pylist()
     (axes,) = class_densities(model, "n").axes
-    for rate, curve in zip(rates, labelled(axes).values(), strict=True):
+    for rate, curve in zip(rates, labeled(axes).values(), strict=True):
         assert curve[:, 0].tolist() == list(np.arange(curve[0, 0], curve[-1, 0] + 1))
         assert curve[:, 1] == pytest.approx(poisson(rate).pmf(curve[:, 0]))
         assert curve[:, 1].sum() == pytest.approx(1.0, abs=0.01)
@@ -95,7 +95,7 @@ def test_counts_have_probabilities_at_whole_numbers() -> None:
 def test_a_point_mass_is_a_vertical_line() -> None:
     rows = {"age": [25, 25, 20, 45], "c": [*"LLHH"]}
     (axes,) = class_densities(fit(rows, "gaussian_diagonal", "age", variance_floor=0), "age").axes
-    assert labelled(axes)["L"][:, 0].tolist() == [25.0, 25.0]
+    assert labeled(axes)["L"][:, 0].tolist() == [25.0, 25.0]
 
 
 def test_a_density_without_bound_is_a_gap() -> None:
@@ -191,7 +191,7 @@ def test_a_constant_column_has_one_bar() -> None:
 def test_wherever_and_however_large_a_class_is(scale: float, offset: float) -> None:
     values = np.array([-1.0, 1.0, 0.5, 1.5]) * scale + offset
     model = fit({"x": values, "c": [*"aabb"]}, "gaussian_diagonal", "x")
-    for curve in labelled(class_densities(model, "x").axes[0]).values():
+    for curve in labeled(class_densities(model, "x").axes[0]).values():
         assert np.trapezoid(curve[:, 1], curve[:, 0]) == pytest.approx(1.0, abs=1e-3)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pac
 import pytest
-from artists import fits, labelled, legend, lines
+from artists import fits, labeled, legend, lines
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import StepPatch
@@ -27,7 +27,7 @@ def adult_quality(adult: tuple[pa.Table, pa.Table]) -> pc.Evaluation:
 
 
 def many_classes(size: int, name: str) -> pc.Evaluation:
-    """Of a model that takes some classes for their neighbours."""
+    """Of a model that takes some classes for their neighbors."""
     rng = np.random.default_rng(size)
     labels = np.repeat(np.arange(size), 40)
     rows = {
@@ -56,7 +56,7 @@ def test_points_are_the_bins_of_the_table(
 ) -> None:
     figure = reliability(adult_quality, classes=classes)
     curve, strip = figure.axes
-    drawn = labelled(curve)
+    drawn = labeled(curve)
     steps = [step for step in strip.patches if isinstance(step, StepPatch)]
     intervals = [each for each in curve.collections if isinstance(each, LineCollection)]
     for place, name in enumerate((None, *classes)):
@@ -160,7 +160,7 @@ model = pc.fit(rows, pc.ModelSpec("c", blocks))
 quality = pc.evaluate(model, rows)
 for draw in (
     lambda: plots.class_contours(model, "x", "y"),
-    lambda: plots.neighbour_ball(model, "x", "y", (0, 0)),
+    lambda: plots.neighbor_ball(model, "x", "y", (0, 0)),
     lambda: plots.class_densities(model, "x"),
     lambda: plots.category_masses(model, "u"),
     lambda: plots.reliability(quality),

@@ -58,9 +58,9 @@ def test_the_observed_share_stands_below(scored: pa.Table) -> None:
     above, below = posterior_over_time(scored, "time", label="air").axes
     assert heights(below, 0)[date(2014, 3, 1)] == pytest.approx(0.5)
     assert date(2014, 3, 3) not in heights(below, 0)
-    colours = [[tuple(a.get_facecolor()[0]) for a in axis.collections] for axis in (above, below)]
-    assert colours[0] == colours[1]
-    assert len(set(colours[0])) == 2
+    colors = [[tuple(a.get_facecolor()[0]) for a in axis.collections] for axis in (above, below)]
+    assert colors[0] == colors[1]
+    assert len(set(colors[0])) == 2
 
 
 @pytest.mark.parametrize("unit", ["s", "us", "ns"])
@@ -77,7 +77,7 @@ def test_one_day_is_enough(scored: pa.Table, tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_more_classes_than_colours_are_told_apart() -> None:
+def test_more_classes_than_colors_are_told_apart() -> None:
     columns = {"time": [date(2014, 3, 1), date(2014, 3, 2)], "probability": [0.1, 0.1]}
     columns |= {f"p_{i}": [0.1, 0.1] for i in range(10)} | {"log_density": [0.0, 0.0]}
     (axis,) = posterior_over_time(pa.table(columns), "time").axes

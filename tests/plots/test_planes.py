@@ -1,4 +1,4 @@
-"""Contours of the classes and the ball of the neighbours: the textbook's figures, and refusals."""
+"""Contours of the classes and the ball of the neighbors: the textbook's figures, and refusals."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pac
 import pytest
-from artists import fits, labelled, legend, lines, outlines
+from artists import fits, labeled, legend, lines, outlines
 from scipy.spatial.distance import cdist
 
 import probclass_core as pc
-from probclass_core.plots import class_contours, neighbour_ball
+from probclass_core.plots import class_contours, neighbor_ball
 
 L, W = "sepal_length", "sepal_width"
 X = (6.75, 4.25)
@@ -71,13 +71,13 @@ def test_class_means_are_black_and_the_test_point_is_a_square(sepals: pa.Table) 
     expected = [values_of(sepals, label).mean(axis=0) for label in ("c1", "c2")]
     assert means == pytest.approx(np.stack(expected))
     assert legend(figure) == ["c1", "c2", "x = (6.75, 4.25)"]
-    assert labelled(axes)["x = (6.75, 4.25)"].tolist() == [list(X)]
+    assert labeled(axes)["x = (6.75, 4.25)"].tolist() == [list(X)]
     assert axes.get_xlim()[1] > X[0]
     assert axes.get_ylim()[1] > X[1]
     assert fits(figure)
 
 
-def test_rows_are_drawn_in_the_colour_of_their_class(sepals: pa.Table) -> None:
+def test_rows_are_drawn_in_the_color_of_their_class(sepals: pa.Table) -> None:
     (axes,) = class_contours(fit(sepals, "gaussian_full"), L, W, data=sepals).axes
     clouds = [line for line in axes.lines if line.get_alpha()]
     assert [len(cloud.get_xydata()) for cloud in clouds] == [50, 100]
@@ -90,7 +90,7 @@ def test_rows_are_drawn_in_the_colour_of_their_class(sepals: pa.Table) -> None:
     assert [[list(to_rgba(cloud.get_color()))] for cloud in clouds] == outline
 
 
-def test_other_columns_are_marginalised(sepals: pa.Table) -> None:
+def test_other_columns_are_marginalized(sepals: pa.Table) -> None:
     model = fit(sepals, "gaussian_full", [W, "petal_length", L])
     for label, points in zip(("c1", "c2"), outlines(class_contours(model, L, W)), strict=True):
         distance = mahalanobis(points, values_of(sepals, label))
@@ -134,7 +134,7 @@ def test_on_a_contour_the_density_is_the_level_of_the_peak(
         assert np.exp(found[:-1] - found[-1]) == pytest.approx(0.05, rel=0.02)
 
 
-def test_neighbours_have_contours_too(sepals: pa.Table) -> None:
+def test_neighbors_have_contours_too(sepals: pa.Table) -> None:
     model = fit(sepals, "knn_density", k=5)
     figure = class_contours(model, L, W, data=sepals)
     for label, points in zip(("c1", "c2"), outlines(figure), strict=True):
@@ -149,10 +149,10 @@ def test_rows_without_a_class_are_grey_and_nulls_left_out(sepals: pa.Table) -> N
     model = fit(sepals, "gaussian_full")
     rows = {L: [5.0, 6.0, None, 7.0], W: [3.0, 3.0, 3.0, None]}
     figure = class_contours(model, L, W, data=rows)
-    assert labelled(figure.axes[0])["no known class"].tolist() == [[5.0, 3.0], [6.0, 3.0]]
+    assert labeled(figure.axes[0])["no known class"].tolist() == [[5.0, 3.0], [6.0, 3.0]]
     rows["c"] = ["c1", "c9", "c1", "c1"]
     figure = class_contours(model, L, W, data=rows)
-    assert labelled(figure.axes[0])["no known class"].tolist() == [[6.0, 3.0]]
+    assert labeled(figure.axes[0])["no known class"].tolist() == [[6.0, 3.0]]
 
 
 def test_of_many_rows_some_are_drawn_by_lot_and_it_says_so(sepals: pa.Table) -> None:
@@ -164,7 +164,7 @@ def test_of_many_rows_some_are_drawn_by_lot_and_it_says_so(sepals: pa.Table) -> 
 
 
 def test_the_ball_of_the_textbook(sepals: pa.Table) -> None:
-    figure = neighbour_ball(fit(sepals, "knn_density", k=5), L, W, X)
+    figure = neighbor_ball(fit(sepals, "knn_density", k=5), L, W, X)
     (axes,) = figure.axes
     rows = np.stack([sepals[L].to_numpy(), sepals[W].to_numpy()], axis=1)
     fifth = np.sort(np.linalg.norm(rows - X, axis=1))[4]
@@ -173,7 +173,7 @@ def test_the_ball_of_the_textbook(sepals: pa.Table) -> None:
     assert radius == pytest.approx(fifth)
     assert radius[0] == pytest.approx(0.982, abs=5e-4)
     assert legend(figure) == ["c1, 1 of 5", "c2, 4 of 5", "outside the ball", "x = (6.75, 4.25)"]
-    within = labelled(axes)
+    within = labeled(axes)
     assert within["c1, 1 of 5"].tolist() == [[5.8, 4.0]]
     assert {tuple(point) for point in within["c2, 4 of 5"]} == {(6.3, 3.4), (6.7, 3.3), (7.2, 3.6)}
     assert [text.get_text() for text in axes.texts] == ["×2"]
@@ -193,7 +193,7 @@ def test_the_ball_has_the_shape_of_its_norm(
     sepals: pa.Table, metric: str, options: dict[str, Any], norm: float
 ) -> None:
     model = fit(sepals, "knn_density", k=7, metric=metric, **options)
-    (axes,) = neighbour_ball(model, L, W, X).axes
+    (axes,) = neighbor_ball(model, L, W, X).axes
     rows = np.stack([sepals[L].to_numpy(), sepals[W].to_numpy()], axis=1)
     seventh = np.sort(np.linalg.norm(rows - X, ord=norm, axis=1))[6]
     (outline,) = lines(axes, label="_ball")
@@ -208,7 +208,7 @@ def test_equally_far_points_are_all_within() -> None:
         "c": ["c1", "c1", "c1", "c2", "c2"],
     }
     model = fit(pa.table(corners), "knn_density", ["z", "x", "y"], k=2)
-    figure = neighbour_ball(model, "x", "y", (0.0, 0.0))
+    figure = neighbor_ball(model, "x", "y", (0.0, 0.0))
     assert legend(figure)[:2] == ["c1, 3 of 4", "c2, 1 of 4"]
     (circle,) = lines(figure.axes[0], label="_ball")
     assert np.linalg.norm(circle, axis=1) == pytest.approx(math.sqrt(2.0))
@@ -244,8 +244,8 @@ def test_twenty_classes_stay_within_the_picture() -> None:
         (lambda m: class_contours(m, L, W, data={L: [1.0]}), pc.DataError, "no column 'sepal_wid"),
         (lambda m: class_contours(m, L, W, data={L: ["a"], W: [1.0]}), pc.DataError, "string"),
         (lambda m: class_contours(m, L, W, data={L: [None], W: [1.0]}), pc.DataError, "no row"),
-        (lambda m: neighbour_ball(m, L, W, X), pc.SpecError, "no knn_density block holds both"),
-        (lambda m: neighbour_ball(m, L, "x", X), pc.SpecError, "no column 'x'"),
+        (lambda m: neighbor_ball(m, L, W, X), pc.SpecError, "no knn_density block holds both"),
+        (lambda m: neighbor_ball(m, L, "x", X), pc.SpecError, "no column 'x'"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(
@@ -260,7 +260,7 @@ def test_what_cannot_be_drawn_is_said(
 def test_a_ball_without_a_shape_is_refused(sepals: pa.Table) -> None:
     model = fit(sepals, "knn_density", metric="canberra")
     with pytest.raises(pc.NotSupportedError, match="'canberra' has no known shape"):
-        neighbour_ball(model, L, W, X)
+        neighbor_ball(model, L, W, X)
 
 
 def test_a_class_at_one_point_has_a_mean_and_no_contour() -> None:

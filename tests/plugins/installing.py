@@ -42,7 +42,7 @@ class Exponential(pk.LikelihoodEstimator):
 
 
 class ExponentialLikelihood:
-    normalised = True
+    normalized = True
 
     def __init__(self, column, rate):
         self.column, self.rate = column, rate

@@ -146,10 +146,10 @@ app(["inspect", "waits", "--store", {str(tmp_path / "models")!r}{options}])
 
 def test_a_model_whose_plugin_is_broken_hears_why(tmp_path: Path) -> None:
     road = save(tmp_path)
-    install(tmp_path / "now", "expo", "raise RuntimeError('no licence found')", version="1.3")
+    install(tmp_path / "now", "expo", "raise RuntimeError('no license found')", version="1.3")
     done = run(tmp_path / "now", road + REFUSAL)
     assert "pip install 'expo==1.2'. Not loaded: plugin 'expo' (expo) of expo 1.3" in done.stdout
-    assert "no licence found" in done.stdout
+    assert "no license found" in done.stdout
 
 
 def test_a_model_of_other_parameters_names_the_release_that_made_it(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ print("plugins" in pk.fit(table, pk.ModelSpec("y", [pk.Block("gaussian_diagonal"
 BROKEN = {
     "another contract": GOOD.format(name="other").replace("PROBCLASS_API = 1", "PROBCLASS_API = 2"),
     "no contract": GOOD.format(name="other").replace("PROBCLASS_API = 1", ""),
-    "raises": "raise RuntimeError('no licence found')",
+    "raises": "raise RuntimeError('no license found')",
     "no hook": "PROBCLASS_API = 1",
     "a hook's name": GOOD.format(name="other").replace(
         "probclass_estimators", "probclass_estimator"

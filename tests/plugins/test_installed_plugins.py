@@ -38,8 +38,8 @@ print(json.dumps({{
 
 BROKEN = {
     "raises on import": (
-        "raise RuntimeError('no licence found')",
-        ["cannot be loaded", "RuntimeError: no licence found"],
+        "raise RuntimeError('no license found')",
+        ["cannot be loaded", "RuntimeError: no license found"],
     ),
     "built for another contract": (
         GOOD.format(name="exponential").replace("PROBCLASS_API = 1", "PROBCLASS_API = 2"),
@@ -93,7 +93,7 @@ def test_two_plugins_of_one_name_are_both_named(tmp_path: Path) -> None:
 
 def test_a_broken_plugin_is_an_error_in_the_log_of_a_model_without_it(tmp_path: Path) -> None:
     """The model is fitted all the same; asking for the missing estimator raises with the cause."""
-    install(tmp_path, "expo", "raise RuntimeError('no licence found')")
+    install(tmp_path, "expo", "raise RuntimeError('no license found')")
     script = """
 logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
 model = pk.fit(table, pk.ModelSpec("y", [pk.Block("gaussian_diagonal", ["x"])]))
@@ -108,7 +108,7 @@ except pk.PluginError as error:
     predicted, refused = done.stdout.splitlines()
     assert predicted == "a"
     assert "unknown estimator 'exponential'" in refused
-    assert "no licence found" in refused
+    assert "no license found" in refused
     assert refused.endswith("PluginError")
     assert done.stderr.count("ERROR plugin 'expo' (expo) of expo 1.2 cannot be loaded") == 1
 

@@ -17,36 +17,36 @@ from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagona
 
 
 class Trimmed(GaussianDiagonal):
-    """A normal of the rows within 3 of ``centre``, which is the mean of the pass before."""
+    """A normal of the rows within 3 of ``center``, which is the mean of the pass before."""
 
     name = "trimmed"
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         options = dict(options)
-        self.centre = options.pop("centre", None)
+        self.center = options.pop("center", None)
         super().__init__(features, options)
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         (name,) = self.features.names
-        if self.centre is not None:
+        if self.center is not None:
             values = numeric_column(batch, name)
-            near = pa.array(np.where(np.abs(values - self.centre) < 3.0, values, np.nan))
+            near = pa.array(np.where(np.abs(values - self.center) < 3.0, values, np.nan))
             batch = pa.record_batch({name: near})
         return super().summarize(batch, classes, weights)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parameters = super().finalize(statistics, classes)
-        return with_notes(parameters, **notes_of(parameters), centre=self.centre)
+        return with_notes(parameters, **notes_of(parameters), center=self.center)
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any]:
         count, mean = (statistics[name].to_numpy() for name in ("count", "mean"))
-        return {"centre": float(count @ mean / count.sum())}
+        return {"center": float(count @ mean / count.sum())}
 
 
 def plugin(passes: int) -> pc.EstimatorPlugin:
-    traits = pc.Traits(factorises=True, passes=passes)
+    traits = pc.Traits(factorizes=True, passes=passes)
     return pc.EstimatorPlugin("trimmed", Trimmed, "normals without outliers", traits=traits)
 
 
@@ -55,18 +55,18 @@ X = [0.0, 1.0, 2.0, 11.0, 1.0, 2.0, 3.0, 12.0]  # means 4, then 1.5 of those wit
 TABLE = pa.table({"x": X, "y": list("aaaabbbb"), "z": X})
 
 
-def centres(passes: int) -> list[float | None]:
-    """The centre that the last pass had, for each number of passes allowed."""
+def centers(passes: int) -> list[float | None]:
+    """The center that the last pass had, for each number of passes allowed."""
     found = []
     for allowed in range(1, passes + 1):
         with pc.trying(plugin(allowed)):
-            found.append(notes_of(pc.fit(TABLE, SPEC).parameters["trimmed"])["centre"])
+            found.append(notes_of(pc.fit(TABLE, SPEC).parameters["trimmed"])["center"])
     return found
 
 
 def test_a_fit_makes_as_many_passes_as_the_trait_allows() -> None:
     # All rows: mean 4. Within 3 of 4 lie 2, 2 and 3, of mean 7 / 3. Within 3 of that, all but two.
-    assert centres(4) == pytest.approx([None, 4.0, 7 / 3, 1.5])
+    assert centers(4) == pytest.approx([None, 4.0, 7 / 3, 1.5])
 
 
 def test_a_model_keeps_the_options_that_it_was_asked_for() -> None:
@@ -99,7 +99,7 @@ def test_statistics_of_a_pass_that_is_not_the_last_are_not_finalized_unawares() 
         with pytest.raises(pc.SpecError, match=r"block 'trimmed' asks for another pass.*refine"):
             pc.finalize(statistics)
         early = pc.finalize(statistics, early=True)
-        assert notes_of(early.parameters["trimmed"])["centre"] is None
+        assert notes_of(early.parameters["trimmed"])["center"] is None
 
 
 def test_a_reader_can_be_read_once_and_that_is_said() -> None:
@@ -128,8 +128,8 @@ def test_an_option_that_the_estimator_does_not_know_itself_is_refused() -> None:
         name = "forgetful"
 
         def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any]:
-            return {"centre": 0.0}
+            return {"center": 0.0}
 
     forgetful = pc.EstimatorPlugin("forgetful", Forgetful, "—", traits=pc.Traits(passes=2))
-    with pc.trying(forgetful), pytest.raises(pc.SpecError, match="has no option 'centre'"):
+    with pc.trying(forgetful), pytest.raises(pc.SpecError, match="has no option 'center'"):
         pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("forgetful", ["x"])]))

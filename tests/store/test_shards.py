@@ -1,4 +1,4 @@
-"""Shards: many tasks summarise, one merges, and the model is that of one task."""
+"""Shards: many tasks summarize, one merges, and the model is that of one task."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ import probclass_core as pc
 from probclass_core.plugins.manager import registry
 
 
-def test_what_was_summarised_once_is_not_read_again(lake: Path, store: Path) -> None:
+def test_what_was_summarized_once_is_not_read_again(lake: Path, store: Path) -> None:
     assert fitted(lake, store) == (480, 0)
     assert fitted(lake, store) == (0, 8)
     assert fitted(lake, pc.ModelStore(store)) == (0, 8)
@@ -95,7 +95,7 @@ def test_days_without_a_name_meet_conditions_row_by_row(lake: Path, store: Path)
     assert fitted(lake, store, where=[("day", "==", None)]) == (60, 0)
 
 
-def test_the_prior_is_not_summarised_but_everything_else_is(lake: Path, store: Path) -> None:
+def test_the_prior_is_not_summarized_but_everything_else_is(lake: Path, store: Path) -> None:
     fitted(lake, store)
     assert fitted(lake, store, dataclasses.replace(SPEC, prior="uniform")) == (0, 8)
     full, winds = SPEC.blocks
@@ -131,7 +131,7 @@ def test_another_release_reads_anew(
     assert fitted(lake, store) == (0, 8)
 
 
-def test_files_read_as_other_types_are_summarised_as_such(tmp_path: Path, store: Path) -> None:
+def test_files_read_as_other_types_are_summarized_as_such(tmp_path: Path, store: Path) -> None:
     spec = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", ["x"]), pc.Block("categorical", "u")])
     lake = tmp_path / "mixed"
     label = ["a", "b", "a", "b"]

@@ -1,6 +1,6 @@
 """Killed before any step on files, or read at any instant: a partition is old or new.
 
-The campaign of kills at random instants, for every format, is in ``tests/faults``.
+The campaign of kills at random instants, for every format, is in ``tests/crash_safety``.
 """
 
 from __future__ import annotations

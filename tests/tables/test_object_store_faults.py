@@ -316,7 +316,7 @@ def test_of_two_writers_of_one_partition_the_later_stands_whole(
         assert state(sink) in ("old", "new")
 
 
-def test_a_cancelled_scoring_leaves_nothing(folder: Path, bucket: Bucket) -> None:
+def test_a_canceled_scoring_leaves_nothing(folder: Path, bucket: Bucket) -> None:
     before = bucket.keys("scored")
 
     def stop(done: int, total: int | None) -> None:

@@ -293,9 +293,7 @@ def test_a_scored_table_is_a_source_too(lake: Path, sink: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_cancelled_through_progress_nothing_is_committed(
-    lake: Path, sink: Path, last: bool
-) -> None:
+def test_canceled_through_progress_nothing_is_committed(lake: Path, sink: Path, last: bool) -> None:
     """Also by the last call, when all rows are staged and the commit is next."""
     pc.score(model(), lake, sink)
     before = contents(sink.parent)
@@ -319,7 +317,7 @@ def test_cancelled_through_progress_nothing_is_committed(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_training_and_evaluating_can_be_cancelled(lake: Path, workers: int) -> None:
+def test_training_and_evaluating_can_be_canceled(lake: Path, workers: int) -> None:
     def cancel(done: int, total: int | None) -> None:
         raise InterruptedError(f"at {done} of {total}")
 

@@ -99,7 +99,7 @@ def test_another_rule_writes_anew_and_an_equal_one_changes_nothing(
         assert report.skipped == 0
         commits.add(report.commit_id)
         before = contents(sink)
-        equal = pc.DecisionRule.from_dict(pc.DecisionRule.of(rule).to_dict())
+        equal = pc.DecisionRule.from_dict(pc.DecisionRule.parse(rule).to_dict())
         again = pc.score(measured(), lake, sink, decision=equal)
         assert (again.skipped, again.commit_id) == (2, report.commit_id)
         assert contents(sink) == before

@@ -23,5 +23,5 @@ def probclass_estimators() -> Iterable[pc.EstimatorPlugin]:
         name=KernelDensity.name,
         factory=KernelDensity,
         summary="a normal kernel at every training row, feature by feature",
-        traits=pc.Traits(state_grows=True, factorises=True),
+        traits=pc.Traits(state_grows=True, factorizes=True),
     )

@@ -116,7 +116,7 @@ class KernelDensityLikelihood:
         classes: ``k`` labels.
     """
 
-    normalised = True
+    normalized = True
 
     def __init__(self, parameters: pa.Table, classes: pa.Array) -> None:
         self.features: list[str] = notes_of(parameters)["features"]

@@ -23,5 +23,5 @@ def probclass_estimators() -> Iterable[pc.EstimatorPlugin]:
         name=StudentT.name,
         factory=StudentT,
         summary="Student's t per feature, for numbers with heavy tails and outliers",
-        traits=pc.Traits(factorises=True, passes=3),
+        traits=pc.Traits(factorizes=True, passes=3),
     )

@@ -69,11 +69,11 @@ class StudentT(pc.LikelihoodEstimator):
         scale_floor: smallest scale, as a fraction of the feature's own with all classes in one;
             0 keeps a scale of zero as a point mass.
         cells: up to so many distinct values of a class are counted as they are, more on a grid.
-        around: feature → class → [location, scale], the centre of a grid that widens with the
+        around: feature → class → [location, scale], the center of a grid that widens with the
             distance; set by a fit that needs another pass.
 
     Statistics: class, feature, cell (a distinct value, the lower edge of a cell, or the number of a
-    cell around a centre), width (0 for a value), count (Σ w).
+    cell around a center), width (0 for a value), count (Σ w).
     Parameters: class, feature, count, location, scale, degrees_of_freedom.
 
     Raises:
@@ -93,7 +93,7 @@ class StudentT(pc.LikelihoodEstimator):
         self.freedom: float | None = freedom
         self.scale_floor = number_option(self.name, "scale_floor", chosen["scale_floor"])
         self.cells = int(number_option(self.name, "cells", chosen["cells"], at_least=4, whole=True))
-        self.around = _centres(chosen["around"])
+        self.around = _centers(chosen["around"])
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -105,9 +105,9 @@ class StudentT(pc.LikelihoodEstimator):
             for code, label in enumerate(classes.dictionary.to_pylist()):
                 rows = (codes == code) & ~np.isnan(values)
                 cells, width = values[rows], 0.0
-                centre = self.around.get((name, str(label)))
-                if centre is not None:
-                    cells, width = _numbers(cells, *centre), _STEP
+                center = self.around.get((name, str(label)))
+                if center is not None:
+                    cells, width = _numbers(cells, *center), _STEP
                 weight = None if weights is None else weights[rows]
                 parts.append(self._counted(classes.dictionary[code], name, cells, width, weight))
         return pa.concat_tables(parts).combine_chunks()
@@ -122,9 +122,9 @@ class StudentT(pc.LikelihoodEstimator):
         return pa.concat_tables(parts).combine_chunks()
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
-        centres: dict[str, dict[str, list[float]]] = {}
-        for (name, label), centre in self.around.items():
-            centres.setdefault(name, {})[label] = list(centre)
+        centers: dict[str, dict[str, list[float]]] = {}
+        for (name, label), center in self.around.items():
+            centers.setdefault(name, {})[label] = list(center)
         coarse = False
         for name, label, rows in self._groups(statistics):
             cells = self._cells(name, label, rows)
@@ -133,8 +133,8 @@ class StudentT(pc.LikelihoodEstimator):
                 coarse = True
                 _, scale = fitting.robust_scale(cells.values, cells.counts)
                 finer = float(max(scale if high > low else 0.0, cells.width / 4.0))
-                centres.setdefault(name, {})[str(label.as_py())] = [float(median), finer]
-        return {"around": centres} if coarse else None
+                centers.setdefault(name, {})[str(label.as_py())] = [float(median), finer]
+        return {"around": centers} if coarse else None
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         found = {
@@ -200,11 +200,11 @@ class StudentT(pc.LikelihoodEstimator):
 
     def _cells(self, name: str, label: pa.Scalar, rows: pa.Table) -> _Cells:
         cells, counts = rows["cell"].to_numpy(), rows["count"].to_numpy()
-        centre = self.around.get((name, str(label.as_py())))
-        if centre is None:
+        center = self.around.get((name, str(label.as_py())))
+        if center is None:
             width = float(rows["width"].to_numpy().max())
             return _Cells(cells + 0.5 * width, counts, width)
-        location, scale = centre
+        location, scale = center
         with np.errstate(over="ignore"):
             values = location + scale * np.sinh((cells + 0.5) * _STEP)
             median = fitting.quartiles(values, counts)[1]
@@ -230,7 +230,7 @@ class StudentTLikelihood:
         classes: ``k`` labels.
     """
 
-    normalised = True
+    normalized = True
 
     def __init__(self, parameters: pa.Table, classes: pa.Array) -> None:
         self.features: list[str] = notes_of(parameters)["features"]
@@ -240,7 +240,7 @@ class StudentTLikelihood:
         for table, name in zip(tables, fitting.Fit._fields, strict=True):
             table[rows, columns] = parameters[name].to_numpy()
         self.location, self.scale, self.freedom = tables
-        self.constant = fitting.log_normaliser(self.freedom) - np.log(self.scale)
+        self.constant = fitting.log_normalizer(self.freedom) - np.log(self.scale)
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.zeros((batch.num_rows, len(self.location)))
@@ -257,30 +257,30 @@ class StudentTLikelihood:
 
 
 def _numbers(values: FloatArray, location: float, scale: float) -> FloatArray:
-    """The numbers of the cells around a centre that values fall into."""
+    """The numbers of the cells around a center that values fall into."""
     with np.errstate(over="ignore"):
         z = np.clip((values - location) / scale, -_FARTHEST, _FARTHEST)
     numbers: FloatArray = np.floor(np.arcsinh(z) / _STEP)
     return numbers + 0.0  # −0.0 becomes 0.0
 
 
-def _centres(around: Any) -> dict[tuple[str, str], tuple[float, float]]:
+def _centers(around: Any) -> dict[tuple[str, str], tuple[float, float]]:
     """Feature and class to location and scale.
 
     Raises:
         SpecError: it is no such table, or a scale is not above 0.
     """
     try:
-        centres = {
+        centers = {
             (str(name), str(label)): (float(location), float(scale))
             for name, by_class in around.items()
             for label, (location, scale) in by_class.items()
         }
     except (AttributeError, TypeError, ValueError):
-        centres = {("", ""): (0.0, 0.0)}
-    if not all(np.isfinite(location) and scale > 0.0 for location, scale in centres.values()):
+        centers = {("", ""): (0.0, 0.0)}
+    if not all(np.isfinite(location) and scale > 0.0 for location, scale in centers.values()):
         raise pc.SpecError(
             f"student_t: around must give each column a table of classes with [location, scale], "
             f"scales above 0, got {around!r}."
         )
-    return centres
+    return centers

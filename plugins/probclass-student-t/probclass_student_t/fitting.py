@@ -24,7 +24,7 @@ _NORMAL_IQR = 1.3489795003921634
 """Interquartile range of the standard normal."""
 
 _FAR, _LARGEST = 1e140, 1e300
-"""Beyond which a standardised value, and a scale, are not told apart, lest a square overflow."""
+"""Beyond which a standardized value, and a scale, are not told apart, lest a square overflow."""
 
 _LEAST_LOG = float(np.log(1e-12))
 """Of a scale beside that of the quartiles, where more than half of the rows share a value."""
@@ -94,7 +94,7 @@ def fit(values: FloatArray, counts: FloatArray, floor: float, freedom: float | N
     return Fit(location + scale * shift, max(scale * float(np.exp(log_scale)), floor), chosen)
 
 
-def log_normaliser(freedom: FloatArray) -> FloatArray:
+def log_normalizer(freedom: FloatArray) -> FloatArray:
     """log Γ((ν + 1) / 2) − log Γ(ν / 2) − log(νπ) / 2."""
     half = freedom / 2.0
     result: FloatArray = gammaln(half + 0.5) - gammaln(half) - 0.5 * np.log(np.pi * freedom)
@@ -116,8 +116,8 @@ def _loss(at: FloatArray, z: FloatArray, weights: FloatArray) -> tuple[float, Fl
     u = (z - shift) / scale
     kernel = log_kernel(z - shift, scale, freedom)
     pull = (freedom + 1.0) * (u / freedom) / (1.0 + (u / freedom) * u)  # −d log f / du
-    normaliser = log_normaliser(np.asarray(freedom))
-    loss = log_scale - normaliser + 0.5 * (freedom + 1.0) * (weights @ kernel)
+    normalizer = log_normalizer(np.asarray(freedom))
+    loss = log_scale - normalizer + 0.5 * (freedom + 1.0) * (weights @ kernel)
     half = freedom / 2.0
     in_freedom = 0.5 * (
         digamma(half + 0.5) - digamma(half) - 1.0 / freedom

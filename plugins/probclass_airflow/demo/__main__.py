@@ -31,7 +31,7 @@ TRAIN, SCORE = "air_quality_train", "air_quality_score"
 
 
 def main() -> int:
-    """Lay out the lake, train and score each month in Airflow, summarise; the exit code."""
+    """Lay out the lake, train and score each month in Airflow, summarize; the exit code."""
     arguments = _arguments()
     months = [_shifted(arguments.first, by) for by in range(arguments.months)]
     output = arguments.output.resolve()

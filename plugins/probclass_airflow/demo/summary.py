@@ -30,7 +30,7 @@ class Result:
     model: str
     model_id: str
     rows: int
-    labelled: int
+    labeled: int
     accuracy: float
     log_loss: float
     baseline_accuracy: float
@@ -57,7 +57,7 @@ def results(events: Iterable[dict[str, Any]]) -> list[Result]:
                 model=model,
                 model_id=model_id,
                 rows=scored[month, reference],
-                labelled=extra["rows"],
+                labeled=extra["rows"],
                 accuracy=extra["accuracy"],
                 log_loss=_loss(extra["log_loss"]),
                 baseline_accuracy=extra["baseline_accuracy"],
@@ -112,7 +112,7 @@ def months_table(found: list[Result]) -> Table:
             result.month if result.month != before else "",
             result.model,
             f"{result.rows:,}",
-            f"{result.labelled:,}",
+            f"{result.labeled:,}",
             f"{result.accuracy:.1%}",
             f"{result.baseline_accuracy:.1%}",
             f"{result.log_loss:.3f}",

@@ -33,7 +33,7 @@ _ON_DARK = {
     "#666666": "#9aa0aa",
     "#999999": "#8b919b",
 }
-"""Ink for paper, and what it becomes on slate; the other colours of classes are read on both."""
+"""Ink for paper, and what it becomes on slate; the other colors of classes are read on both."""
 
 
 def densities(shelf: Shelf, ref: str, column: str, dark: bool) -> str:

@@ -157,7 +157,7 @@ def _shares(old: Model, new: Model) -> pa.Table:
 def _unlike(former: Law, law: Law) -> str | None:
     """Why two laws of a column cannot be compared, or none."""
     if type(former) is not type(law):
-        return "modelled in another way by each"
+        return "modeled in another way by each"
     if isinstance(former, Bins) and isinstance(law, Bins) and former.cuts != law.cuts:
         shared = set(former.cuts) & set(law.cuts)
         return None if shared else "cut into other bins by each, without a cut in common"

@@ -36,7 +36,7 @@ def calibrate(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Put a model's posteriors right by labelled rows that its training did not see.
+    """Put a model's posteriors right by labeled rows that its training did not see.
 
     The result is a version of its own; the model it came from stays as it is.
 
@@ -91,7 +91,7 @@ def calibrate(
                 "as": named,
                 "in": store,
                 "of": version.ref,
-                "rows": f"{rows:,} labelled",
+                "rows": f"{rows:,} labeled",
             }
         ),
         table(calibrated.calibration, "Calibration", limit=_ROWS),

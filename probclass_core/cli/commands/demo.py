@@ -78,7 +78,7 @@ def _month(directory: Path, lake: Path, month: str, name: str, spec: ModelSpec) 
         "name": name,
         "model_id": model.id,
         "rows": report.rows,
-        "labelled": found.rows,
+        "labeled": found.rows,
         "accuracy": found.accuracy,
         "baseline_accuracy": found.baseline_accuracy,
         "log_loss": found.log_loss,

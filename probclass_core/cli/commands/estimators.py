@@ -77,7 +77,7 @@ def estimators(
 
 def _traits(traits: Traits) -> str:
     words = {
-        "factorises": traits.factorises,
+        "factorizes": traits.factorizes,
         "keeps the rows": traits.state_grows,
         "has evidence": traits.has_evidence,
         f"up to {traits.passes} passes": traits.passes > 1,

@@ -80,12 +80,12 @@ def ball(
     ref: Ref,
     x: AxisX,
     y: AxisY,
-    point: Annotated[str, typer.Option("--point", metavar="X,Y", help="Centre of the ball.")],
+    point: Annotated[str, typer.Option("--point", metavar="X,Y", help="Center of the ball.")],
     out: Out,
     store: Store,
     as_json: Json = False,
 ) -> None:
-    """Draw the ball that holds the K nearest neighbours of a point, of a knn_density block.
+    """Draw the ball that holds the K nearest neighbors of a point, of a knn_density block.
 
     Example: probclass plot ball iris --x sepal_length --y sepal_width --point 6.75,4.25 --out k.png
     """
@@ -93,7 +93,7 @@ def ball(
 
     kind, at = _format(out), parse_point(point)
     model, version = _load(store, ref)
-    _save(plots.neighbour_ball(model, x, y, at), out, kind, as_json, model=version)
+    _save(plots.neighbor_ball(model, x, y, at), out, kind, as_json, model=version)
 
 
 @plot.command("densities")

@@ -240,7 +240,7 @@ def evaluate(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a model on labelled rows, beside what guessing by the prior would do.
+    """Measure a model on labeled rows, beside what guessing by the prior would do.
 
     Example: probclass evaluate air@champion lake --partition month=2014-01
     """
@@ -322,15 +322,15 @@ def _show_fit(
             }
         )
         return
-    unlabelled, cached = model.training["null_labels"], model.training.get("cache")
-    left_out = f", {unlabelled:,} of them left out: {model.spec.label!r} is null"
+    unlabeled, cached = model.training["null_labels"], model.training.get("cache")
+    left_out = f", {unlabeled:,} of them left out: {model.spec.label!r} is null"
     put(
         facts(
             {
                 "saved": version.ref,
                 "as": ", ".join(f"{version.model}@{alias}" for alias in aliases) or None,
                 "in": store,
-                "rows": f"{model.training['rows']:,}{left_out if unlabelled else ''}",
+                "rows": f"{model.training['rows']:,}{left_out if unlabeled else ''}",
                 "cached": cached and f"{cached['reused']:,} of {cached['fragments']:,} fragments",
             }
         ),

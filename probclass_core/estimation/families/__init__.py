@@ -4,5 +4,5 @@ gaussian/     full, diagonal and shared covariance
 categorical/  independent categories and their joint distribution
 counts/       bernoulli, multinomial, poisson
 discretized/  numbers cut into bins
-knn/          k-nearest-neighbour density
+knn/          k-nearest-neighbor density
 """

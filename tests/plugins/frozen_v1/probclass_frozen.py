@@ -93,7 +93,7 @@ class Frozen(pc.LikelihoodEstimator):
 class FrozenLikelihood:
     """Σⱼ log λ_cj − λ_cj xⱼ, over the features that are there."""
 
-    normalised = True
+    normalized = True
 
     def __init__(self, parameters: pa.Table, classes: pa.Array) -> None:
         self.features = notes_of(parameters)["features"]
@@ -130,6 +130,6 @@ def probclass_table_formats() -> Iterable[pc.TableFormat]:
     yield pc.TableFormat(
         name="jsonl",
         summary="JSON lines, read whole",
-        recognises=lambda ref: ref.uri.endswith(".jsonl"),
+        recognizes=lambda ref: ref.uri.endswith(".jsonl"),
         open=open_lines,
     )

@@ -193,7 +193,7 @@ class CategoricalLikelihood:
         unseen: policy for values outside the domain.
     """
 
-    normalised = True
+    normalized = True
 
     def __init__(self, parameters: pa.Table, classes: pa.Array, unseen: str) -> None:
         self.unseen = unseen
@@ -270,5 +270,5 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         name=Categorical.name,
         factory=Categorical,
         summary="independent categories with pseudo-counts, domains and a policy for unseen values",
-        traits=Traits(factorises=True, has_evidence=True),
+        traits=Traits(factorizes=True, has_evidence=True),
     )

@@ -292,7 +292,7 @@ class CategoricalJointLikelihood:
         smooth: which cells got the pseudo-count.
     """
 
-    normalised = True
+    normalized = True
 
     def __init__(self, parameters: pa.Table, classes: pa.Array, unseen: str, smooth: str) -> None:
         notes = notes_of(parameters)

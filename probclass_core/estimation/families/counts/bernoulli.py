@@ -85,7 +85,7 @@ class Bernoulli(CountEstimator):
         absent = np.maximum(rows - count, 0.0) + self.pseudo_count
         with np.errstate(divide="ignore"):
             log_absent = np.log(absent) - np.log(rows + 2.0 * self.pseudo_count)
-        kind = ItemisedBernoulli if self.of_terms else BernoulliLikelihood
+        kind = ItemizedBernoulli if self.of_terms else BernoulliLikelihood
         return kind(reader, features, log_present, log_absent)
 
     def log_evidence(self, statistics: pa.Table) -> float:
@@ -141,10 +141,10 @@ class BernoulliLikelihood(CountLikelihood):
         return self.features.to_pylist(), weights, self.log_absent.sum(axis=1)
 
 
-class ItemisedBernoulli(BernoulliLikelihood):
+class ItemizedBernoulli(BernoulliLikelihood):
     """The same of terms, which can say what each of them adds."""
 
-    def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         shares = {name: self.log_present[:, code] for name, code, _ in self.stored(counts)}
         rest = np.delete(self.log_absent, counts.matrix.indices, axis=1).sum(axis=1)
@@ -159,5 +159,5 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         name=Bernoulli.name,
         factory=Bernoulli,
         summary="features present or absent, such as the words of a text",
-        traits=Traits(factorises=True, has_evidence=True),
+        traits=Traits(factorizes=True, has_evidence=True),
     )

@@ -136,7 +136,7 @@ class MultinomialLikelihood(CountLikelihood):
         complete = counts.known.all(axis=1, keepdims=True)
         return np.log(np.where(complete | (mass == 0.0), 1.0, mass))
 
-    def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         log_mass = self._log_mass(counts)[0]
         shares = {
@@ -186,7 +186,7 @@ class DirichletMultinomialLikelihood(CountLikelihood):
         rest: FloatArray = log_coefficient(counts) - rise
         return rest
 
-    def itemise(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         shares = {
             name: log_rising(self.alpha[:, code], np.array(count))

@@ -183,5 +183,5 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         name=Poisson.name,
         factory=Poisson,
         summary="independent counts of events: a rate per class and column",
-        traits=Traits(factorises=True, has_evidence=True),
+        traits=Traits(factorizes=True, has_evidence=True),
     )

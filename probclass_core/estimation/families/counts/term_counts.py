@@ -283,7 +283,7 @@ class CountLikelihood(ABC):
         features: ``m`` names.
     """
 
-    normalised = True
+    normalized = True
 
     def __init__(self, reader: CountReader, features: pa.Array) -> None:
         self.reader = reader

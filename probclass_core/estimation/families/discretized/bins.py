@@ -176,7 +176,7 @@ class DiscretizedLikelihood:
         classes: ``k`` labels.
     """
 
-    normalised = True
+    normalized = True
 
     def __init__(self, parameters: pa.Table, classes: pa.Array) -> None:
         self.classes = len(classes)
@@ -223,5 +223,5 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         name=Discretized.name,
         factory=Discretized,
         summary="numbers cut into bins, by the classes or evenly, with pseudo-counts",
-        traits=Traits(factorises=True),
+        traits=Traits(factorizes=True),
     )

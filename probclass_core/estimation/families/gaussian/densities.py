@@ -3,7 +3,7 @@
 A normal density with estimated parameters is the plug-in rule of the textbook; with the parameters
 integrated out under a conjugate prior it becomes Student's t, whose tails know how few rows there
 were (Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007, sections 5 and 9).
-Both are evaluated from the same standardised distances.
+Both are evaluated from the same standardized distances.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GaussianDiagonalLikelihood:
         variance: ``(k, d)``; 0 is a point mass: −inf off its point.
     """
 
-    normalised = True
+    normalized = True
 
     def __init__(self, features: Sequence[str], mean: FloatArray, variance: FloatArray) -> None:
         self.features = list(features)
@@ -73,7 +73,7 @@ class GaussianDiagonalLikelihood:
                 result[number, off.any(axis=0)] = -np.inf
 
     def _fall(self, number: int, deviation: FloatArray) -> FloatArray:
-        """How far a class's log density is below its peak: standardised ``(d, m)`` to ``(m,)``."""
+        """How far a class's log density is below its peak: standardized ``(d, m)`` to ``(m,)``."""
         fall: FloatArray = 0.5 * np.einsum("dn,dn->n", deviation, deviation)
         return fall
 
@@ -118,7 +118,7 @@ class GaussianFullLikelihood:
         covariance: ``(k, d, d)``, positive definite.
     """
 
-    normalised = True
+    normalized = True
 
     def __init__(self, features: Sequence[str], mean: FloatArray, covariance: FloatArray) -> None:
         self.features = list(features)
@@ -155,7 +155,7 @@ class GaussianFullLikelihood:
         return fall
 
     def _standard_peak(self, size: int) -> FloatArray:
-        """Log density at the centre of ``size`` features of unit scale, ``(k,)``."""
+        """Log density at the center of ``size`` features of unit scale, ``(k,)``."""
         return np.full(len(self.mean), -0.5 * size * _LOG_2PI)
 
     def _whitened(self, kept: np.ndarray) -> tuple[FloatArray, FloatArray]:
@@ -206,7 +206,7 @@ class StudentFullLikelihood(GaussianFullLikelihood):
 
 
 def _log_student_peak(degrees_of_freedom: FloatArray, size: int) -> FloatArray:
-    """Log density at the centre of Student's t of ``size`` features of unit scale.
+    """Log density at the center of Student's t of ``size`` features of unit scale.
 
     log Γ((ν + d) / 2) − log Γ(ν / 2) − d/2 log νπ, with the ratio of Γ as a beta function, which
     keeps its digits where ν is large.

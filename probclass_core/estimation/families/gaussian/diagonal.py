@@ -216,5 +216,5 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         name=GaussianDiagonal.name,
         factory=GaussianDiagonal,
         summary="independent normal features: a mean and a variance per class and feature",
-        traits=Traits(factorises=True, has_evidence=True),
+        traits=Traits(factorizes=True, has_evidence=True),
     )

@@ -148,6 +148,6 @@ def read_predictive(
         if predictive and chosen[option] not in (0, defaults[option]):
             raise SpecError(
                 f"{estimator}: {option} has no effect with predictive=true, where the "
-                f"conjugate_prior regularises, but it is {chosen[option]!r}; leave it out."
+                f"conjugate_prior regularizes, but it is {chosen[option]!r}; leave it out."
             )
     return predictive

@@ -28,9 +28,9 @@ class GaussianSharedLikelihood(GaussianFullLikelihood):
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         """w_c = Σ⁻¹ μ_c and b_c = −½ μ_cᵀ Σ⁻¹ μ_c, through Σ = L Lᵀ."""
         whiten, _ = self._whitened(np.arange(len(self.features)))
-        centres = np.einsum("kij,kj->ki", whiten, self.mean)
-        weights = np.einsum("kij,ki->kj", whiten, centres)
-        return self.features, weights, -0.5 * np.einsum("ki,ki->k", centres, centres)
+        centers = np.einsum("kij,kj->ki", whiten, self.mean)
+        weights = np.einsum("kij,ki->kj", whiten, centers)
+        return self.features, weights, -0.5 * np.einsum("ki,ki->k", centers, centers)
 
 
 class GaussianShared(GaussianFull):

@@ -1,4 +1,4 @@
-"""K-nearest-neighbour density.
+"""K-nearest-neighbor density.
 
 density      knn_density: the estimator
 balls        the smallest ball around a row that contains K training points

@@ -1,8 +1,8 @@
-"""Nearest neighbours among very many points, nearly all of them found: by cells around centres.
+"""Nearest neighbors among very many points, nearly all of them found: by cells around centers.
 
 An inverted file (Jégou, Douze and Schmid, "Product quantization for nearest neighbor search", 2011,
-section IV), without the compression: points are kept in the cell of the nearest of some centres,
-and a row looks into the cells of the centres nearest to it alone. The library is faiss.
+section IV), without the compression: points are kept in the cell of the nearest of some centers,
+and a row looks into the cells of the centers nearest to it alone. The library is faiss.
 """
 
 from __future__ import annotations

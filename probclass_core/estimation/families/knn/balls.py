@@ -41,7 +41,7 @@ class Balls:
         counts: ``(m,)`` rows (weights) that stand on each.
         classes: ``(m,)`` class of each, as codes of any integer type.
         per_class: their counts by class.
-        k: neighbours in a ball.
+        k: neighbors in a ball.
         norm: exponent of the Minkowski norm, or none for another ``metric``.
         metric: name known to scipy.
         probes: cells to look into; 0 finds the nearest of all points.
@@ -148,7 +148,7 @@ class Balls:
     ) -> tuple[FloatArray, FloatArray]:
         """Counts by class in each ball ``(k, n)``, and its radius ``(n,)``.
 
-        ``asked`` neighbours are fetched first, by default one more than a ball is to hold; rows
+        ``asked`` neighbors are fetched first, by default one more than a ball is to hold; rows
         whose ball may hold more are searched again for twice as many.
         """
         assert self.nearest is not None
@@ -179,14 +179,14 @@ class Balls:
     def _weighed(
         self, distance: FloatArray, found: IntArray
     ) -> tuple[FloatArray | IntArray, FloatArray, BoolArray]:
-        """Counts and radii from neighbours with weights and ties, and whether these are sure."""
+        """Counts and radii from neighbors with weights and ties, and whether these are sure."""
         if not self.alike:
             # Sums of fractions must not depend on the order in which ties were found.
             order = np.lexsort((found, distance), axis=1)
             distance = np.take_along_axis(distance, order, axis=1)
             found = np.take_along_axis(found, order, axis=1)
         finite = np.isfinite(distance)
-        # Where there is no neighbour, the number is beyond the points.
+        # Where there is no neighbor, the number is beyond the points.
         weights = np.where(finite, self.counts.take(found, mode="clip"), 0.0)
         reached = np.cumsum(weights, axis=1) >= self.enough
         enough = reached.any(axis=1)

@@ -1,4 +1,4 @@
-"""Nearest neighbours in many dimensions, where trees no longer prune: by matrix products, exactly.
+"""Nearest neighbors in many dimensions, where trees no longer prune: by matrix products, exactly.
 
 |x − y|² = |x|² + |y|² − 2 x·y, so the distances of many rows to many points are one product of
 matrices. It is formed in float32, whose error has a bound (Higham, *Accuracy and Stability of
@@ -47,11 +47,11 @@ class NearestByProducts:
         self._grouped = points[:grouped].reshape(-1, _GROUP, dimensions)
         if not grouped:
             self._grouped = self._last[None]
-        self._centre = points.mean(axis=0)
+        self._center = points.mean(axis=0)
         self._squares = np.full(self._groups * _GROUP, np.inf, dtype=np.float32)
         for start in range(0, self._size, _POINTS):
-            centred = points[start : start + _POINTS] - self._centre
-            squares = np.einsum("pd,pd->p", centred, centred)
+            centered = points[start : start + _POINTS] - self._center
+            squares = np.einsum("pd,pd->p", centered, centered)
             self._squares[start : start + len(squares)] = squares
         self._reach = float(np.sqrt(self._squares[: self._size].max()))
 
@@ -81,11 +81,11 @@ class NearestByProducts:
 
     def _candidates(self, rows: FloatArray, k: int) -> tuple[IntArray, IntArray, FloatArray]:
         """Rows, points and squared distances of all pairs that may be among the k nearest."""
-        centred = rows - self._centre
-        square = np.einsum("rd,rd->r", centred, centred)
+        centered = rows - self._center
+        square = np.einsum("rd,rd->r", centered, centered)
         terms = rows.shape[1] + 8  # of the product, and the rounding of its factors
         error = terms * _ROUNDING * (np.sqrt(square) + self._reach) ** 2
-        least = self._least_of_groups(centred)
+        least = self._least_of_groups(centered)
         limit = np.full(len(rows), np.inf)
         if k <= len(least):  # k groups have a point that near
             limit = np.partition(least, k - 1, axis=0)[k - 1] + 2.0 * error
@@ -96,22 +96,22 @@ class NearestByProducts:
         row, point, squared = (np.concatenate(part) for part in measured)
         return row, point, squared
 
-    def _least_of_groups(self, centred: FloatArray) -> FloatArray:
+    def _least_of_groups(self, centered: FloatArray) -> FloatArray:
         """Squared distance to the nearest point of each group, less |x|²: ``(groups, n)``."""
         # (y, |y|²) times (−2 x, 1) is the squared distance of x and y, less |x|².
-        factors = np.ones((centred.shape[1] + 1, len(centred)), dtype=np.float32)
-        factors[:-1] = -2.0 * centred.T
-        least = np.empty((self._groups, len(centred)), dtype=np.float32)
+        factors = np.ones((centered.shape[1] + 1, len(centered)), dtype=np.float32)
+        factors[:-1] = -2.0 * centered.T
+        least = np.empty((self._groups, len(centered)), dtype=np.float32)
         single = np.zeros((_POINTS, len(factors)), dtype=np.float32)
         for start in range(0, len(self._squares), _POINTS):
             points, squares = (
                 each[start : start + _POINTS] for each in (self._points, self._squares)
             )
-            np.subtract(points, self._centre, out=single[: len(points), :-1], casting="same_kind")
+            np.subtract(points, self._center, out=single[: len(points), :-1], casting="same_kind")
             single[len(points) : len(squares), :-1] = 0.0
             single[: len(squares), -1] = squares
             product = single[: len(squares)] @ factors
-            groups = product.reshape(-1, _GROUP, len(centred))
+            groups = product.reshape(-1, _GROUP, len(centered))
             first = start // _GROUP
             groups.min(axis=1, out=least[first : first + len(groups)])
         return least

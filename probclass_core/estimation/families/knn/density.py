@@ -1,4 +1,4 @@
-"""K-nearest-neighbour density: K_c / (n_c V), exact unless the option ``probes`` is given.
+"""K-nearest-neighbor density: K_c / (n_c V), exact unless the option ``probes`` is given.
 
 Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.3: V is the volume of the smallest ball
 around x that holds K training points of any class, K_c of them of class c. The ball is closed: all
@@ -54,13 +54,13 @@ class KnnDensity(LikelihoodEstimator):
     the rows whose observed features it has.
 
     Options:
-        k: neighbours in the ball, of all classes together.
+        k: neighbors in the ball, of all classes together.
         metric: ``"euclidean"``, ``"manhattan"``, ``"chebyshev"``, ``"minkowski"`` (with ``p``), or
             any other of `scipy.spatial.distance.cdist` that needs no parameters. A ball of those
             others has no known volume: posteriors stand, ``log_density`` is not offered.
         p: exponent of the Minkowski norm, at least 1.
         probes: 0 finds the nearest of all points. A number looks into so many of 4 √m cells of the
-            m points, and may miss some neighbours: for the Euclidean metric and very many points,
+            m points, and may miss some neighbors: for the Euclidean metric and very many points,
             by faiss (extra ``ann``). Fewer than 10,000 points are all looked at.
 
     Statistics and parameters: class, point (fixed-size list, NaN where null), count (Σ w there).
@@ -147,7 +147,7 @@ class KnnDensity(LikelihoodEstimator):
             )
         if total < self.k:
             raise DataError(
-                f"{self.name}: k={self.k:g} neighbours of {total:g} training rows; lower k."
+                f"{self.name}: k={self.k:g} neighbors of {total:g} training rows; lower k."
             )
         return with_notes(
             statistics.combine_chunks(),
@@ -180,7 +180,7 @@ class KnnDensityLikelihood:
         counts: ``(m,)`` rows (weights) that stand on each.
         classes: ``(m,)`` class of each, as codes.
         k_classes: how many classes there are.
-        k: neighbours in a ball.
+        k: neighbors in a ball.
         norm: exponent of the Minkowski norm, or none for another ``metric``.
         metric: name known to scipy.
         probes: as the estimator's option.
@@ -208,7 +208,7 @@ class KnnDensityLikelihood:
         self.norm = norm
         self.metric = metric
         self.probes = probes
-        self.normalised = norm is not None
+        self.normalized = norm is not None
         self._references = functools.cache(self._reference)
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:

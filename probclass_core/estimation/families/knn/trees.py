@@ -1,4 +1,4 @@
-"""Nearest neighbours in few dimensions: by a k-d tree, exactly.
+"""Nearest neighbors in few dimensions: by a k-d tree, exactly.
 
 Rows are best looked up along a curve that fills space (Morton's: the bits of the coordinates, taken
 in turns), so that each finds in the processor's cache what the row before it went through; the more
@@ -22,7 +22,7 @@ _SAMPLE = 4096
 """Points that tell where most of them are."""
 
 _FEW = 100
-"""Neighbours that pykdtree keeps in order faster than SciPy's heap does."""
+"""Neighbors that pykdtree keeps in order faster than SciPy's heap does."""
 
 _SAME_ARITHMETIC = 7
 """Dimensions up to which both libraries add squares in the order of the coordinates, so that their

@@ -125,9 +125,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         refused({"x": X, "y": Y, "w": [1.0, -1.0, 1.0, 1.0, None, 1.0]}, weight="w"),
         "weight 'w' is negative or null in 2 rows",
     ),
-    "more neighbours than rows": (
+    "more neighbors than rows": (
         refused({"x": X, "y": Y}, pc.Block("knn_density", ["x"], k=7)),
-        "k=7 neighbours of 6 training rows; lower k",
+        "k=7 neighbors of 6 training rows; lower k",
     ),
     "a value outside its domain": (
         refused({"x": list("pppqqz"), "y": Y},

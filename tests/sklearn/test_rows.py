@@ -102,7 +102,7 @@ def test_a_float_is_a_float(X: pd.DataFrame, y: pd.Series, kind: str) -> None:
     np.testing.assert_allclose(ProbClassifier().fit(rows, y).predict_log_proba(rows), expected)
 
 
-def test_a_nan_is_marginalised(X: pd.DataFrame, y: pd.Series) -> None:
+def test_a_nan_is_marginalized(X: pd.DataFrame, y: pd.Series) -> None:
     fitted = ProbClassifier("gaussian_diagonal").fit(X[BODY], y)
     without = ProbClassifier("gaussian_diagonal").fit(X[BODY[:3]], y)
     rows = X[BODY].assign(body_mass_g=np.nan)

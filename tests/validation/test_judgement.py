@@ -1,4 +1,4 @@
-"""What judgement refuses: Bayes' rule, explanations and comparisons that make no sense."""
+"""What judgment refuses: Bayes' rule, explanations and comparisons that make no sense."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ EMPTY = summarized(ROWS[:0], pc.Block("gaussian_diagonal", "x"))
         ([NAIVE] * 2, {"prior": {"M1": 1, "M2": 0}}, pc.SpecError, "'M2' must be .*above 0, got 0"),
         ([NAIVE] * 2, {"prior": {"M1": 1, "M2": "2"}}, pc.SpecError, "'M2' must be .*got '2'"),
         ([NAIVE] * 2, {"prior": {"M1": 1e300, "M2": 1}}, pc.SpecError, "more than e.600 leave no"),
-        ([EMPTY] * 2, {}, pc.DataError, "nothing to compare: the statistics hold no labelled rows"),
+        ([EMPTY] * 2, {}, pc.DataError, "nothing to compare: the statistics hold no labeled rows"),
     ],
 )
 def test_what_cannot_be_compared(
@@ -163,10 +163,10 @@ def test_models_of_other_rows() -> None:
 
 
 def test_models_without_evidence() -> None:
-    neighbours = summarized(ROWS, pc.Block("knn_density", "x", name="near"))
+    neighbors = summarized(ROWS, pc.Block("knn_density", "x", name="near"))
     says = "model 'knn', block 'near': knn_density offers no log evidence; model its columns by"
     with pytest.raises(pc.NotSupportedError, match=says):
-        pc.compare({"normal": HALF, "knn": neighbours})
+        pc.compare({"normal": HALF, "knn": neighbors})
     sure = summarized(
         ROWS, pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u", pseudo_count=0)
     )

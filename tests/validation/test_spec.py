@@ -29,7 +29,7 @@ SPEC = pc.ModelSpec(
             domain={"wind": ["NW", "cv", "3"], "rain": [True, False]},
             unseen="ignore",
         ),
-        pc.Block("knn_density", ["pressure"], name="neighbours", k=25),
+        pc.Block("knn_density", ["pressure"], name="neighbors", k=25),
         pc.Block("gaussian_full", ["speed"]),
     ],
     prior={"good": 0.75, "bad": 0.25},
@@ -55,7 +55,7 @@ domain = { wind = ["NW", "cv", "3"], rain = [true, false] }
 [[blocks]]
 estimator = "knn_density"
 columns = ["pressure"]
-name = "neighbours"
+name = "neighbors"
 k = 25
 
 [[blocks]]
@@ -72,7 +72,7 @@ def one_line(error: pytest.ExceptionInfo[pc.ProbClassError]) -> str:
 
 def test_blocks_are_named_after_their_estimator_and_numbered() -> None:
     assert [block.name for block in SPEC.blocks] == [
-        *("gaussian_full", "categorical", "neighbours", "gaussian_full_2")
+        *("gaussian_full", "categorical", "neighbors", "gaussian_full_2")
     ]
     taken = pc.ModelSpec(
         "c", [pc.Block("a", "x"), pc.Block("b", "y", name="a"), pc.Block("a", "z", name="a_2")]
