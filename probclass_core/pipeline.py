@@ -32,8 +32,7 @@ from probclass_core.model.model import LOAD_ONE, Model, finalize
 from probclass_core.scoring.batch import PosteriorFormat
 from probclass_core.scoring.partition import Overwrite, Scoring, digest, plain
 from probclass_core.spec import ModelSpec
-from probclass_core.store.kept_statistics import KeptStatistics
-from probclass_core.store.statistics_cache import CacheOption, StatisticsCache
+from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
 from probclass_core.training.shards import Shard
 from probclass_core.work import measures, summaries, written
 
@@ -87,8 +86,8 @@ def fit(
         StoreError: the cache cannot be opened.
     """
     expect(spec, ModelSpec, _MAKE_ONE)
-    cached = StatisticsCache.chosen(cache)
-    kept = None if cached is None else cached.of(spec)
+    cached = StatisticsCache.open(cache)
+    kept = None if cached is None else cached.for_spec(spec)
     table = _opened(source, kept)
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
     with open_engine(engine, workers) as opened:
@@ -100,7 +99,7 @@ def fit(
                     "the model needs another pass over the rows, and a reader can be read once; "
                     "give a table or a path."
                 )
-            kept = None if cached is None else cached.of(refined)
+            kept = None if cached is None else cached.for_spec(refined)
             statistics, reused = _summarize(plan, refined, opened, progress, kept)
             passes += 1
     if statistics.rows == 0 and (asked := plain(where)):
@@ -145,8 +144,8 @@ def summarize(
     With ``shard``, they are those of a part of it, as `plan_shards` has cut it.
     """
     expect(spec, ModelSpec, _MAKE_ONE)
-    cached = StatisticsCache.chosen(cache)
-    kept = None if cached is None else cached.of(spec)
+    cached = StatisticsCache.open(cache)
+    kept = None if cached is None else cached.for_spec(spec)
     table = _opened(source, kept)
     part = None if shard is None else Shard.parse(shard)
     plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
@@ -156,7 +155,7 @@ def summarize(
         return _summarize(plan, spec, opened, progress, kept)[0]
 
 
-def _opened(source: Any, kept: KeptStatistics | None) -> Table:
+def _opened(source: Any, kept: CachedStatistics | None) -> Table:
     """The table, which opens no file that statistics are kept of."""
     table = open_table(source)
     return table if kept is None else knowing(table, kept.footer)
@@ -167,7 +166,7 @@ def _summarize(
     spec: ModelSpec,
     engine: Engine,
     progress: Progress | None,
-    kept: KeptStatistics | None,
+    kept: CachedStatistics | None,
 ) -> tuple[Statistics, int]:
     """Statistics, and how many fragments came from the cache."""
     counter = RowCounter(progress, plan.rows)

@@ -26,7 +26,7 @@ from probclass_core.model.model import Model
 from probclass_core.scoring.batch import Scorer, ScorerOptions
 from probclass_core.scoring.partition import Counted, ScoredPartition, committed, divided, inside
 from probclass_core.spec import ModelSpec
-from probclass_core.store.kept_statistics import KeptStatistics
+from probclass_core.store.statistics_cache import CachedStatistics
 
 OnRows = Callable[[int], None]
 """Told how many rows were done."""
@@ -44,7 +44,7 @@ class SummarizeFragment:
 
 
 def summaries(
-    plan: Plan, spec: ModelSpec, engine: Engine, kept: KeptStatistics | None, on_rows: OnRows
+    plan: Plan, spec: ModelSpec, engine: Engine, kept: CachedStatistics | None, on_rows: OnRows
 ) -> Iterator[Statistics]:
     """Statistics of the fragments of a plan, in their order.
 
@@ -66,7 +66,7 @@ def summaries(
         return
     features = canonical_schema(plan.schema, spec.features)
     # The store is this thread's to read and write: workers need not reach it.
-    held = [kept.holds(fragment.digest) for fragment in plan.fragments]
+    held = [kept.contains(fragment.digest) for fragment in plan.fragments]
     missing = (part for part, is_held in zip(plan.fragments, held, strict=True) if not is_held)
     found = _mapped(engine, work, missing, on_rows)
     try:

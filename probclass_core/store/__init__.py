@@ -7,7 +7,6 @@ A map of the folder, in reading order:
 - `model_store`: `ModelStore`, which saves, loads, lists and promotes.
 - `evaluations`: how well a version did, kept beside it.
 - `packs`: tables of many fragments in one file.
-- `kept_statistics`: the statistics of one model's fragments, looked up, loaded and kept.
 - `statistics_cache`: `StatisticsCache`, which keeps those of many models, lists and removes them.
 
 What a model looks like as files is told in `probclass_core.arrow.bundle`. On disk:
@@ -16,7 +15,7 @@ What a model looks like as files is told in `probclass_core.arrow.bundle`. On di
     <store>/<model>/<content id>/<table>.arrow     priors, parameters of each block, calibration …
     <store>/<model>/aliases/<alias>.json           which version it names, since when, and before
     <store>/<model>/evaluations/<content id>/<digest>.json      how well it did, and on which rows
-    <store>/_statistics/…                          statistics of fragments; see `kept_statistics`
+    <store>/_statistics/…                          statistics of fragments; see `statistics_cache`
 
 A content id is 64 hex digits and ``aliases`` is not, so the two never clash; no model's name begins
 with ``_``. Names that begin with a dot are work in progress and belong to nobody else.

@@ -114,20 +114,20 @@ def plan_shards(
     for name, number in (("most", most), ("min_rows", min_rows)):
         if number < 1:
             raise SpecError(f"{name} must be at least 1, got {number}.")
-    opened = StatisticsCache.chosen(cache)
+    opened = StatisticsCache.open(cache)
     if opened is None:
         raise SpecError("shards meet in a model store: give cache=, a ModelStore or its URI.")
     columns = spec.training_columns
-    statistics, table = opened.of(spec), open_table(source)
+    statistics, table = opened.for_spec(spec), open_table(source)
     if statistics is not None:
         table = knowing(table, statistics.footer)
     plan = table.plan(columns, partition=partition, where=where, coded=True)
     summarize_batches(spec, plan.schema, ())  # refuses a spec that does not fit the columns
     if statistics is None or not plan.sizes:
         return ShardPlan((), len(plan.fragments), 0, 0)
-    if statistics.refusal is not None:
-        raise statistics.refusal
-    held = [statistics.holds(fragment.digest) for fragment in plan.fragments]
+    if statistics.error is not None:
+        raise statistics.error
+    held = [statistics.contains(fragment.digest) for fragment in plan.fragments]
     sizes = [
         0 if fragment.digest is None or is_held else rows
         for fragment, is_held, rows in zip(plan.fragments, held, plan.sizes, strict=True)
