@@ -89,7 +89,9 @@ def fit(
     cached = StatisticsCache.open(cache)
     kept = None if cached is None else cached.for_spec(spec)
     table = _opened(source, kept)
-    plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
+    plan = table.plan(
+        spec.training_columns, partition=partition, where=where, allow_dictionaries=True
+    )
     with open_engine(engine, workers) as opened:
         statistics, reused = _summarize(plan, spec, opened, progress, kept)
         passes = 1
@@ -148,7 +150,9 @@ def summarize(
     kept = None if cached is None else cached.for_spec(spec)
     table = _opened(source, kept)
     part = None if shard is None else Shard.parse(shard)
-    plan = table.plan(spec.training_columns, partition=partition, where=where, coded=True)
+    plan = table.plan(
+        spec.training_columns, partition=partition, where=where, allow_dictionaries=True
+    )
     if part is not None:
         plan = part.part_of(plan)
     with open_engine(engine, workers) as opened:
@@ -200,7 +204,9 @@ def evaluate(
     """
     expect(model, Model, LOAD_ONE)
     columns = (model.spec.label, *model.spec.features)
-    plan = open_table(source).plan(columns, partition=partition, where=where, coded=True)
+    plan = open_table(source).plan(
+        columns, partition=partition, where=where, allow_dictionaries=True
+    )
     counter = RowCounter(progress, plan.rows)
     evaluator = Evaluator(model, decision)
     with open_engine(engine, workers) as opened:

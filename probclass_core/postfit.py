@@ -144,7 +144,7 @@ def _map(
 ) -> tuple[Iterator[Result], dict[str, Any]]:
     """What is measured of each batch, in order, and where the batches come from."""
     table = open_table(source)
-    plan = table.plan(columns, partition=partition, where=where, coded=True)
+    plan = table.plan(columns, partition=partition, where=where, allow_dictionaries=True)
     counter = RowCounter(progress, plan.rows)
     parts = ordered_map(measure, counter.counted(plan.batches(model.batch_rows)), workers)
     return parts, origin(table, plan, partition, where)

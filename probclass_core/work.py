@@ -20,7 +20,7 @@ from probclass_core.analysis.evaluation import Evaluator, Measured
 from probclass_core.arrow.arrays import in_slices
 from probclass_core.estimation.statistics import Statistics, canonical_schema, summarize_batches
 from probclass_core.execution.engine import Engine
-from probclass_core.io.table import Fragment, Plan, Staged, StagedPart
+from probclass_core.io.table import Fragment, Plan, StagedPart, StagedPartition
 from probclass_core.model.decision import Decision
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import Scorer, ScorerOptions
@@ -154,7 +154,7 @@ class WriteScored:
         with closing(part.target):
             for batch in part.plan.batches(self.model.batch_rows):
                 part.target.write(scorer.score(inside(batch, part.partition)))
-            return part.target.hand_over()
+            return part.target.finish()
 
 
 def written(
@@ -190,7 +190,7 @@ def written(
         ):
             first = under_way[0]
             plan, part = first.left.popleft()
-            part.take_over(found)
+            part.adopt(found)
             on_rows(plan.rows or 0)
             if not first.left:
                 yield committed(first.staged, before_commit)
@@ -210,7 +210,7 @@ class _UnderWay:
         left: its parts that are not done.
     """
 
-    staged: Staged
+    staged: StagedPartition
     place: ExitStack
     left: deque[tuple[Plan, StagedPart]]
 
@@ -223,5 +223,7 @@ def on_their_way(partition: ScoredPartition, under_way: deque[_UnderWay]) -> Ite
         parts = divided(partition.plan, staged)
         under_way.append(_UnderWay(staged, place.pop_all(), deque(parts)))
     for number, (plan, target) in enumerate(parts, 1):
-        name = sink.place if len(parts) == 1 else f"{sink.place}, part {number} of {len(parts)}"
+        name = (
+            sink.location if len(parts) == 1 else f"{sink.location}, part {number} of {len(parts)}"
+        )
         yield PartToScore(name, plan, options, sink.partition, target)

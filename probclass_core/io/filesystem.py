@@ -30,7 +30,7 @@ from pyarrow.fs import (
 
 from probclass_core.errors import TableError, one_line
 from probclass_core.io.references import TableRef
-from probclass_core.io.retry import TRIES, patiently
+from probclass_core.io.retry import RETRIES, retry
 
 _Opened = tuple[FileSystem, str]
 
@@ -61,30 +61,30 @@ class Storage:
     def info(self, path: str) -> FileInfo:
         """What is at a path, if anything."""
         with self.reached():
-            return patiently(lambda: self.filesystem.get_file_info(path))
+            return retry(lambda: self.filesystem.get_file_info(path))
 
     def files(self, folder: str, *, recursive: bool) -> list[FileInfo]:
         """Files and directories in a folder, in order; none where it is not there."""
         selector = FileSelector(folder, recursive=recursive, allow_not_found=True)
         with self.reached():
-            found = patiently(lambda: self.filesystem.get_file_info(selector))
+            found = retry(lambda: self.filesystem.get_file_info(selector))
         return sorted(found, key=lambda info: str(info.path))
 
     def read(self, path: str) -> bytes:
         """The bytes of a small file; FileNotFoundError where there is none."""
         with self.reached():
-            return patiently(partial(self._read, path))
+            return retry(partial(self._read, path))
 
     def put(self, path: str, data: bytes) -> None:
         """Make or replace a small file in one step; raises what the file system does."""
         if self.filesystem.type_name != "abfs":
-            patiently(partial(self._write, path, data))
+            retry(partial(self._write, path, data))
             return
         # pyarrow writes to Azure in three steps, the first of which empties what is there.
         scratch = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}{_SCRATCH}"
         try:
-            patiently(partial(self._write, scratch, data))
-            patiently(partial(self.filesystem.copy_file, scratch, path))
+            retry(partial(self._write, scratch, data))
+            retry(partial(self.filesystem.copy_file, scratch, path))
         finally:
             with suppress(OSError):
                 self.filesystem.delete_file(scratch)
@@ -183,7 +183,7 @@ def _s3(uri: str, options: Mapping[str, Any]) -> _Opened:
     path = uri.removeprefix("s3://")
     settings = {
         "allow_delayed_open": True,  # a small file by one PUT
-        "retry_strategy": AwsStandardS3RetryStrategy(max_attempts=TRIES),
+        "retry_strategy": AwsStandardS3RetryStrategy(max_attempts=RETRIES.attempts),
         **options,
     }
     environment = os.environ

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from probclass_core.io.commit.parquet_writer import COMMIT_KEY
+from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filters import Where
 from probclass_core.io.open import format_of
 from probclass_core.io.references import TableRef
@@ -196,10 +197,9 @@ class _OfFiles(Protocol):
 
 def _data_file(name: str, piece: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:
     from probclass_core.io.parquet.pieces import partition_of
-    from probclass_core.io.parquet.row_groups import readable
 
     keys = partition_of(piece)
-    with readable(name):
+    with translate_read_errors(name):
         footer = piece.metadata
         info = piece.filesystem.get_file_info(piece.path)
     return DataFile(

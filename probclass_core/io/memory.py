@@ -19,7 +19,7 @@ from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.types import in_safe_types, safe_types
 from probclass_core.errors import TableError
 from probclass_core.io.filters import Where
-from probclass_core.io.table import Plan, asked_for
+from probclass_core.io.table import Plan, columns_and_filter
 
 _FRAGMENT_ROWS = BATCH_ROWS
 
@@ -54,9 +54,9 @@ class MemoryTable(_InMemory):
         *,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
-        coded: bool = False,
+        allow_dictionaries: bool = False,
     ) -> Plan:
-        columns, kept = asked_for(self.schema, columns, partition, where)
+        columns, kept = columns_and_filter(self.schema, columns, partition, where)
         table = self._table if kept is None else self._table.filter(kept)
         if kept is not None and not table.num_rows:
             raise TableError(
@@ -112,9 +112,9 @@ class ReaderTable(_InMemory):
         *,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
-        coded: bool = False,
+        allow_dictionaries: bool = False,
     ) -> Plan:
-        columns, kept = asked_for(self.schema, columns, partition, where)
+        columns, kept = columns_and_filter(self.schema, columns, partition, where)
         schema = pa.schema([self.schema.field(name) for name in columns])
         return Plan(schema, [_Stream(self._reader, columns, kept)], None, None)
 

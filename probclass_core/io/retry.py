@@ -1,7 +1,7 @@
-"""What to do when a store does not answer: wait and ask again, where that can help.
+"""Retry what fails for a moment: wait and try again, if the error is transient.
 
-Throttling and dropped connections pass; a missing bucket and a refused key do not. What a store
-said is known by its words alone, for the libraries below raise ``OSError`` for all of it.
+Throttling and dropped connections are transient; a missing bucket and a rejected key are not. The
+libraries below raise ``OSError`` for all of them, so errors are classified by their text.
 """
 
 from __future__ import annotations
@@ -10,50 +10,60 @@ import random
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 Result = TypeVar("Result")
 
-TRIES = 4
-"""Of one piece of work. Below it the libraries try a few times more on their own."""
-
-_FIRST_PAUSE = 0.2
-"""Seconds that the first pause takes at least; it takes up to twice as many."""
-
-_PASSES = re.compile(
+_TRANSIENT = re.compile(
     r"slow.?down|throttl|too.?many.?requests|service.?unavailable|internal.?(failure|error)"
     r"|server.?busy|timed?.?out|reset|broken pipe|connection aborted|returned nothing"
     r"|network_connection|unexpected end of stream|\b(429|500|502|503|504)\b",
     re.IGNORECASE,
 )
-_STAYS = re.compile(r"curlCode: [67]\b|could not (connect|resolve)", re.IGNORECASE)
+_PERMANENT = re.compile(r"curlCode: [67]\b|could not (connect|resolve)", re.IGNORECASE)
 
 
-def may_pass(error: BaseException) -> bool:
-    """Whether asking again can help."""
+def is_transient(error: BaseException) -> bool:
+    """Whether the operation may succeed if it is tried again."""
     text = str(error)
-    return _PASSES.search(text) is not None and _STAYS.search(text) is None
+    return _TRANSIENT.search(text) is not None and _PERMANENT.search(text) is None
 
 
-class Patience:
-    """With one piece of work: a handful of tries, with pauses that double and vary by chance."""
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often an operation is tried, with pauses that double and vary at random.
 
-    def __init__(self) -> None:
-        self._failed = 0
+    Attributes:
+        attempts: attempts in all. Below them, the libraries retry a few times on their own.
+        first_pause: least seconds of the first pause; the longest is twice that.
+    """
 
-    def wait(self, error: Exception) -> None:
-        """Sleep before the next try; raise the error where there is to be none."""
-        self._failed += 1
-        if self._failed >= TRIES or not may_pass(error):
+    attempts: int = 4
+    first_pause: float = 0.2
+
+    def wait(self, failures: int, error: Exception) -> None:
+        """Sleep before the next attempt; raise the error if there is none.
+
+        Args:
+            failures: number of failed attempts, at least 1.
+            error: error of the last one.
+        """
+        if failures >= self.attempts or not is_transient(error):
             raise error
-        time.sleep(random.uniform(0.5, 1.0) * _FIRST_PAUSE * 2**self._failed)
+        time.sleep(random.uniform(0.5, 1.0) * self.first_pause * 2**failures)
 
 
-def patiently(work: Callable[[], Result]) -> Result:
-    """What ``work`` returns, tried again where its error may pass; it must bear repeating."""
-    patience = Patience()
+RETRIES = RetryPolicy()
+"""The policy for all operations on tables and stores."""
+
+
+def retry(operation: Callable[[], Result]) -> Result:
+    """Return the result of an operation, repeated while its OSError is transient."""
+    failures = 0
     while True:
         try:
-            return work()
+            return operation()
         except OSError as error:
-            patience.wait(error)
+            failures += 1
+            RETRIES.wait(failures, error)

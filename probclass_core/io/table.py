@@ -1,4 +1,4 @@
-"""The interface of a table: plan fragments, read record batches; stage rows, publish them."""
+"""The interfaces of tables: plan and read fragments; stage a partition and publish it."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from probclass_core.io.footers import KnownFooters
 
 
 class Fragment(Protocol):
-    """A part of a table that one worker reads on its own."""
+    """A part of a table that one worker reads independently of the others."""
 
     @property
     def digest(self) -> str | None:
-        """Names its batches: equal digests, equal batches; none where nothing can vouch for it."""
+        """Digest of the rows: equal digests mean equal batches. None if they may change."""
         ...
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Its rows, in order, in batches of at most `arrays.read_rows`."""
+        """Read the rows in order, in batches of at most `arrays.read_rows` rows."""
         ...
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be read.
+    """The fragments that answer a query.
 
     Attributes:
-        schema: of the batches, the columns asked for.
-        fragments: in a fixed order, the same for the same input.
-        rows: how many rows they hold before any row filter; none where nobody knows.
-        snapshot: digest of the input's state; none where it has no identity to speak of.
-        version: of the table, where its format counts them.
-        sizes: rows of each fragment before any row filter; empty where nobody knows.
+        schema: schema of the batches: the requested columns.
+        fragments: fragments in a fixed order, the same for the same input.
+        rows: number of rows before any row filter, or None if unknown.
+        snapshot: digest of the state of the input, or None if it has no stable identity.
+        version: version of the table, or None if its format has no versions.
+        fragment_rows: number of rows of each fragment before any row filter; empty if unknown.
     """
 
     schema: pa.Schema
@@ -48,54 +48,61 @@ class Plan:
     rows: int | None
     snapshot: str | None
     version: int | None = None
-    sizes: Sequence[int] = ()
+    fragment_rows: Sequence[int] = ()
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """All rows, fragment by fragment; files are read a little ahead, in a thread of their own.
+        """Read all rows, fragment by fragment; a background thread reads files slightly ahead.
 
         Args:
-            rows: of a batch, at most.
-
-        What has no snapshot may be bound to the thread it comes from, as a cursor of a database is.
+            rows: maximum number of rows of a batch.
         """
         batches = chain.from_iterable(fragment.read() for fragment in self.fragments)
+        # An input without a snapshot may be bound to its thread, as a database cursor is.
         return in_slices(batches if self.snapshot is None else ahead(batches), rows)
 
-    def parts(self, most: int) -> list[Plan]:
-        """Plans of consecutive fragments, of about as many rows each, that make up this one.
+    def split(self, count: int) -> list[Plan]:
+        """Split into plans of consecutive fragments with about the same number of rows.
 
         Args:
-            most: how many at most; fragments are not cut, and their sizes must be known.
+            count: maximum number of plans. Fragments are not split, and `fragment_rows` must be
+                known if it is more than 1.
         """
-        if most == 1:
+        if count == 1:
             return [self]
-        runs: dict[int, list[int]] = {}
-        for number, part in enumerate(shares(self.sizes, most)):
-            runs.setdefault(part, []).append(number)
-        return [self.between(run[0], run[-1] + 1) for run in runs.values()]
+        parts: dict[int, list[int]] = {}
+        for number, part in enumerate(balanced_parts(self.fragment_rows, count)):
+            parts.setdefault(part, []).append(number)
+        return [self.slice(numbers[0], numbers[-1] + 1) for numbers in parts.values()]
 
-    def between(self, first: int, stop: int) -> Plan:
-        """The plan of consecutive fragments alone; of none, where it has no such ones."""
-        sizes = self.sizes[first:stop]
-        rows = sum(sizes) if self.sizes else None
-        return replace(self, fragments=self.fragments[first:stop], sizes=sizes, rows=rows)
+    def slice(self, start: int, stop: int) -> Plan:
+        """Return the plan of fragments ``start`` to ``stop - 1``; empty if there are none."""
+        fragment_rows = self.fragment_rows[start:stop]
+        return replace(
+            self,
+            fragments=self.fragments[start:stop],
+            fragment_rows=fragment_rows,
+            rows=sum(fragment_rows) if self.fragment_rows else None,
+        )
 
 
-def shares(sizes: Sequence[int], count: int) -> list[int]:
-    """To which of so many parts of about as many rows each fragment goes.
+def balanced_parts(fragment_rows: Sequence[int], count: int) -> list[int]:
+    """Assign consecutive fragments to parts with about the same number of rows.
 
-    It is the part that the middle row of the fragment falls into.
+    A fragment goes to the part that its middle row falls into.
 
     Args:
-        sizes: rows of the fragments, not all of them 0.
-        count: of the parts.
+        fragment_rows: number of rows of each fragment; their sum is positive.
+        count: number of parts.
+
+    Returns:
+        The number of its part for each fragment, ascending.
     """
-    total, before = sum(sizes), 0
-    found = []
-    for rows in sizes:
-        found.append(min(count - 1, (2 * before + rows) * count // (2 * total)))
-        before += rows
-    return found
+    total, rows_before = sum(fragment_rows), 0
+    parts = []
+    for rows in fragment_rows:
+        parts.append(min(count - 1, (2 * rows_before + rows) * count // (2 * total)))
+        rows_before += rows
+    return parts
 
 
 @runtime_checkable
@@ -109,16 +116,16 @@ class Table(Protocol):
 
     @property
     def uri(self) -> str | None:
-        """Where it lies, for provenance; none in memory."""
+        """Path or URI, for provenance; None for a table in memory."""
         ...
 
     @property
     def partition_columns(self) -> Sequence[str]:
-        """The columns that its directories spell out, outermost first."""
+        """Names of the columns that the table is partitioned by, outermost first."""
         ...
 
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
-        """The partitions there are, in order."""
+        """List the partitions in order, as values of the partition columns."""
         ...
 
     def plan(
@@ -127,94 +134,96 @@ class Table(Protocol):
         *,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
-        coded: bool = False,
+        allow_dictionaries: bool = False,
     ) -> Plan:
-        """Fragments to read.
+        """Plan which fragments to read.
 
         Args:
-            columns: which ones, in order; all by default.
-            partition: values of partition columns; it must be there.
-            where: rows to keep; see `filters.expression`.
-            coded: text columns may come as dictionaries, where that is less work.
+            columns: columns to read, in order; all by default.
+            partition: values of partition columns; at least one row must have them.
+            where: filter of the rows; see `filters.expression`.
+            allow_dictionaries: whether text columns may be dictionary-encoded where that is
+                cheaper to read.
 
         Raises:
-            DataError: a column is not there, or of types that do not go together.
-            TableError: the partition is not there, or files cannot be read.
+            DataError: if a column does not exist, or files disagree about its type.
+            TableError: if the partition does not exist, or files cannot be read.
         """
         ...
 
 
 class StagedPart(Protocol):
-    """Some of the rows of a partition in the making, in a file of their own.
+    """Some rows of a staged partition, in one file.
 
-    Until rows are written it pickles. A copy in another process writes them all and hands over;
-    the one that was copied takes over.
+    Until rows are written it can be pickled: a copy in another process writes the rows and calls
+    `finish`, and the original adopts the result.
     """
 
     @property
     def rows(self) -> int:
-        """How many were written so far."""
+        """Number of rows written so far."""
         ...
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows.
 
         Raises:
-            TableError: the disk is full or the like; it may be told of at a later call.
+            TableError: if this batch or an earlier one cannot be written.
         """
         ...
 
-    def hand_over(self) -> Any:
-        """Finish the rows, and tell what another has to know of them; it pickles.
+    def finish(self) -> Any:
+        """Finish the file and return the metadata that `adopt` needs; it can be pickled.
 
         Raises:
-            TableError: it is not what was written.
+            TableError: if the file does not contain the rows written.
         """
         ...
 
-    def take_over(self, written: Any) -> None:
-        """Go on with what a copy has written; `rows` counts it."""
+    def adopt(self, finished: Any) -> None:
+        """Take the file that a copy finished as this part's own; `rows` counts its rows."""
         ...
 
     def close(self) -> None:
-        """Let go of the file, whatever has become of it."""
+        """Close the file, whether or not it is finished."""
         ...
 
 
-class Staged(Protocol):
-    """A partition in the making, which no reader sees."""
+class StagedPartition(Protocol):
+    """A partition that is being written; no reader sees it until it is published."""
 
     @property
     def rows(self) -> int:
-        """How many were written so far, in all parts."""
+        """Number of rows written so far, in all parts."""
         ...
 
     def parts(self, count: int) -> Sequence[StagedPart]:
-        """Where the rows go: so many parts, in order; or one, where they can be one file only.
+        """Open the files that the rows go to, in order. Call it once.
 
-        To be called once.
+        Args:
+            count: number of parts; a partition that can only be one file returns one part.
 
         Raises:
-            TableError: the place cannot be written.
+            TableError: if the location cannot be written.
         """
         ...
 
     def publish(self) -> None:
-        """Check what was written and put it in place in one step: the commit.
+        """Check the staged files and make them the partition in one step: the commit.
 
         Raises:
-            TableError: it is not what was written, the place cannot be taken, or another writer
-                has taken it meanwhile.
+            TableError: if the files do not contain the rows written, the partition cannot be
+                replaced, or another writer has replaced it since `Sink.stage`.
         """
         ...
 
 
 class Sink(Protocol):
-    """Where one partition (or one whole unpartitioned table) is to stand."""
+    """A partition to write, or a whole unpartitioned table."""
 
     @property
-    def place(self) -> str:
-        """Of the partition, for messages."""
+    def location(self) -> str:
+        """Path or URI of the partition, for messages."""
         ...
 
     @property
@@ -223,57 +232,67 @@ class Sink(Protocol):
         ...
 
     @property
-    def occupied(self) -> bool:
-        """Whether something stands there."""
+    def exists(self) -> bool:
+        """Whether the partition exists already."""
         ...
 
     @property
-    def commit(self) -> Mapping[str, Any] | None:
-        """The record of what stands there, with its ``rows``; none where others made it."""
+    def commit_record(self) -> Mapping[str, Any] | None:
+        """The record of the commit that wrote the existing partition, with its ``rows``.
+
+        None if there is no partition, or not all of its rows come from one commit.
+        """
         ...
 
-    def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> AbstractContextManager[Staged]:
-        """Write aside; leaving the block without `Staged.publish` leaves everything as it was.
+    def stage(
+        self, schema: pa.Schema, commit: Mapping[str, Any]
+    ) -> AbstractContextManager[StagedPartition]:
+        """Stage rows that are to replace the partition.
+
+        Leaving the block without `StagedPartition.publish` changes nothing.
 
         Args:
-            schema: of the rows, without the partition columns.
-            commit: the record to keep with them.
+            schema: schema of the rows, without the partition columns.
+            commit: record to store with the rows.
 
         Raises:
-            TableError: the place cannot be written.
+            TableError: if the location cannot be written.
         """
         ...
 
 
 @runtime_checkable
 class AppendableSink(Protocol):
-    """What a `Sink` also has where rows can be added to those that stand there."""
+    """The methods of a `Sink` whose partition rows can be added to."""
 
-    def commits(self) -> Sequence[Mapping[str, Any]]:
-        """The records of what stands there, each with its ``rows``, in the order of their files."""
-        ...
+    def commit_records(self) -> Sequence[Mapping[str, Any]]:
+        """Records of the commits that the existing rows come from, in the order of their files.
 
-    def check_columns(self, schema: pa.Schema, leaving: Sequence[Mapping[str, Any]]) -> None:
-        """Whether rows of such a schema, without the partition columns, go with the table's own.
-
-        Args:
-            schema: of the rows.
-            leaving: partitions that are about to be replaced, whose columns do not count.
-
-        Raises:
-            TableError: the table has other columns, or of types that do not go together.
+        Each has its ``rows``.
         """
         ...
 
-    def stage_more(
-        self, schema: pa.Schema, commit: Mapping[str, Any]
-    ) -> AbstractContextManager[Staged]:
-        """Like `Sink.stage`, but for rows to be added to those that stand there.
+    def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
+        """Check that rows of a schema fit the columns of the table.
 
-        To publish them does nothing where a commit of the same ``commit_id`` stands there by then.
+        Args:
+            schema: schema of the rows, without the partition columns.
+            replaced: partitions that will be replaced, whose columns do not matter.
 
         Raises:
-            TableError: the place cannot be written, or not be added to.
+            TableError: if the table has other columns, or types that do not go together.
+        """
+        ...
+
+    def stage_append(
+        self, schema: pa.Schema, commit: Mapping[str, Any]
+    ) -> AbstractContextManager[StagedPartition]:
+        """Stage rows that are to be added to the partition; arguments as for `Sink.stage`.
+
+        Publishing them does nothing if the partition already has a commit with this ``commit_id``.
+
+        Raises:
+            TableError: if the location cannot be written, or rows cannot be added to it.
         """
         ...
 
@@ -281,11 +300,11 @@ class AppendableSink(Protocol):
 class TypedPartition(dict[str, Any]):
     """Values of the partition columns, outermost first, with the types of those columns.
 
-    A table that is made with its first partition takes its types from here: a null tells none.
+    A new table takes the types of its partition columns from here: a null value has no type.
 
     Args:
-        values: by column.
-        schema: which has these columns.
+        values: value by column.
+        schema: a schema that contains these columns.
     """
 
     def __init__(self, values: Mapping[str, Any], schema: pa.Schema) -> None:
@@ -294,17 +313,17 @@ class TypedPartition(dict[str, Any]):
 
 
 def partition_schema(partition: Mapping[str, Any]) -> pa.Schema:
-    """The types of partition columns: as they are known, or else as the values have them.
+    """Return the types of partition columns: of a `TypedPartition` its own, else of the values.
 
-    A null of no known type is text, as in the name of a directory.
+    A null of unknown type is text, as in a directory name.
     """
     known = partition.schema if isinstance(partition, TypedPartition) else None
-    kinds = {
+    types = {
         name: pa.scalar(value).type if known is None else known.field(name).type
         for name, value in partition.items()
     }
     return pa.schema(
-        [(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in kinds.items()]
+        [(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in types.items()]
     )
 
 
@@ -317,13 +336,17 @@ def knowing(table: Table, footers: KnownFooters) -> Table:
     return table if informed is None else informed(table, footers)
 
 
-def asked_for(
+def columns_and_filter(
     schema: pa.Schema,
     columns: Sequence[str] | None,
     partition: Mapping[str, Any] | None,
     where: Where,
 ) -> tuple[list[str], pc.Expression | None]:
-    """The columns and the filter of a `Table.plan`, checked against a schema; raises as it does."""
+    """Resolve the arguments of `Table.plan` to the columns to read and a filter of the rows.
+
+    Raises:
+        DataError, TableError: as `Table.plan`.
+    """
     names = schema.names if columns is None else list(columns)
     check_columns(schema, names)
     return names, expression(schema, partition, where)

@@ -22,8 +22,8 @@ from probclass_core.io.table import (
     AppendableSink,
     Plan,
     Sink,
-    Staged,
     StagedPart,
+    StagedPartition,
     Table,
     TypedPartition,
 )
@@ -202,9 +202,9 @@ class ScoredPartition:
         if not self.commit["input"]:
             return None
         if self.scoring.overwrite == "append" and isinstance(self.sink, AppendableSink):
-            records: Iterable[Mapping[str, Any] | None] = self.sink.commits()
+            records: Iterable[Mapping[str, Any] | None] = self.sink.commit_records()
         else:
-            records = (self.sink.commit,)
+            records = (self.sink.commit_record,)
         return next(
             (
                 int(one["rows"])
@@ -224,9 +224,9 @@ class ScoredPartition:
             TableError: it has other columns; or, for ``overwrite="never"``, something stands there
                 that came of other inputs.
         """
-        if self.scoring.overwrite == "never" and self.sink.occupied:
+        if self.scoring.overwrite == "never" and self.sink.exists:
             raise TableError(
-                f"{self.sink.place} is there already and came of other inputs; remove it, or "
+                f"{self.sink.location} is there already and came of other inputs; remove it, or "
                 "score with overwrite='partition'."
             )
         if isinstance(self.sink, AppendableSink):
@@ -234,11 +234,11 @@ class ScoredPartition:
             leaving = () if appended else [part.sink.partition for part in parts]
             self.sink.check_columns(self.scorer.schema, leaving)
 
-    def stage(self) -> AbstractContextManager[Staged]:
+    def stage(self) -> AbstractContextManager[StagedPartition]:
         """The place for the scored rows, which no reader sees before it is published."""
         stage = self.sink.stage
         if self.scoring.overwrite == "append" and isinstance(self.sink, AppendableSink):
-            stage = self.sink.stage_more
+            stage = self.sink.stage_append
         return stage(self.scorer.schema, self.commit)
 
     def write(self, engine: Engine, counted: Counted, before_commit: Callable[[], None]) -> int:
@@ -261,22 +261,22 @@ class ScoredPartition:
                 batches = counted(plan.batches(self.scorer.model.batch_rows))
                 for batch in engine.map(scored, batches):
                     part.write(batch)
-                part.hand_over()
+                part.finish()
             return committed(staged, before_commit)
 
 
-def divided(plan: Plan, staged: Staged) -> list[tuple[Plan, StagedPart]]:
+def divided(plan: Plan, staged: StagedPartition) -> list[tuple[Plan, StagedPart]]:
     """Which rows of a partition go where: each part is the work of one worker, and a file.
 
     Their number follows from the plan and the sink alone, so the files are the same whoever writes.
     """
-    count = -(-sum(plan.sizes) // PART_ROWS)
-    plans = plan.parts(min(max(count, 1), _MOST_PARTS))
+    count = -(-sum(plan.fragment_rows) // PART_ROWS)
+    plans = plan.split(min(max(count, 1), _MOST_PARTS))
     places = staged.parts(len(plans))
     return list(zip(plans if len(places) > 1 else [plan], places, strict=True))
 
 
-def committed(staged: Staged, before_commit: Callable[[], None]) -> int:
+def committed(staged: StagedPartition, before_commit: Callable[[], None]) -> int:
     """Publish what is staged, if that is anything, and tell how many rows it has."""
     if staged.rows:
         before_commit()

@@ -17,7 +17,7 @@ from probclass_core.errors import SpecError
 from probclass_core.estimation.statistics import summarize_batches
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
-from probclass_core.io.table import Plan, knowing, shares
+from probclass_core.io.table import Plan, balanced_parts, knowing
 from probclass_core.spec import ModelSpec
 from probclass_core.store.statistics_cache import CacheOption, StatisticsCache
 
@@ -57,7 +57,7 @@ class Shard:
 
     def part_of(self, plan: Plan) -> Plan:
         """The plan of these fragments alone; of none, where the table has shrunk meanwhile."""
-        return plan.between(self.first, self.stop)
+        return plan.slice(self.first, self.stop)
 
 
 @dataclass(frozen=True)
@@ -121,16 +121,16 @@ def plan_shards(
     statistics, table = opened.for_spec(spec), open_table(source)
     if statistics is not None:
         table = knowing(table, statistics.footer)
-    plan = table.plan(columns, partition=partition, where=where, coded=True)
+    plan = table.plan(columns, partition=partition, where=where, allow_dictionaries=True)
     summarize_batches(spec, plan.schema, ())  # refuses a spec that does not fit the columns
-    if statistics is None or not plan.sizes:
+    if statistics is None or not plan.fragment_rows:
         return ShardPlan((), len(plan.fragments), 0, 0)
     if statistics.error is not None:
         raise statistics.error
     held = [statistics.contains(fragment.digest) for fragment in plan.fragments]
     sizes = [
         0 if fragment.digest is None or is_held else rows
-        for fragment, is_held, rows in zip(plan.fragments, held, plan.sizes, strict=True)
+        for fragment, is_held, rows in zip(plan.fragments, held, plan.fragment_rows, strict=True)
     ]
     shards = _balanced(sizes, most, min_rows)
     return ShardPlan(shards, len(plan.fragments), sum(held), sum(sizes))
@@ -142,7 +142,7 @@ def _balanced(sizes: Sequence[int], most: int, min_rows: int) -> tuple[Shard, ..
     if not total:
         return ()
     runs: dict[int, list[int]] = {}
-    for position, shard in enumerate(shares(sizes, max(1, min(most, total // min_rows)))):
+    for position, shard in enumerate(balanced_parts(sizes, max(1, min(most, total // min_rows)))):
         if sizes[position]:
             runs.setdefault(shard, []).append(position)
     return tuple(Shard(run[0], run[-1] + 1) for run in runs.values())

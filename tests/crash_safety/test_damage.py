@@ -113,14 +113,14 @@ def test_a_full_disk(tmp_path: Path, name: str) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     [line] = ended.stdout.splitlines()
-    assert re.search(r"cannot write .*No space left.*what stood there is unchanged", line)
+    assert re.search(r"cannot write .*No space left.*the existing data is unchanged", line)
 
 
 def test_a_limit_on_files(folder: Path, name: str) -> None:
     one_file_of_new(folder, rows_of(2, BIG))
     with short_files(300_000):
         line = refused(folder, name)
-    assert re.search(r"cannot write .*(File too large|EFBIG).*what stood there is unchanged", line)
+    assert re.search(r"cannot write .*(File too large|EFBIG).*the existing data is unchanged", line)
     one_file_of_new(folder, rows_of(2, ROWS["new"]))
     assert score(folder, name, "new").skipped == 0
     assert FORMATS[name].states(folder) == {"new"}

@@ -159,7 +159,9 @@ class CursedTable:
         number, befalls, flag = self._curse
         fragments = list(plan.fragments)
         fragments[number] = Cursed(fragments[number], befalls, flag)
-        return Plan(plan.schema, fragments, plan.rows, plan.snapshot, plan.version, plan.sizes)
+        return Plan(
+            plan.schema, fragments, plan.rows, plan.snapshot, plan.version, plan.fragment_rows
+        )
 
 
 def own_memory() -> int:

@@ -240,11 +240,13 @@ def test_a_part_that_always_fails_is_named_and_nothing_is_committed(
 @given(st.lists(st.integers(0, 1000), min_size=1), st.integers(1, 20))
 def test_a_plan_is_cut_between_fragments_into_like_parts(sizes: list[int], most: int) -> None:
     sizes = [*sizes, 1]  # a plan without rows is not cut
-    plan = Plan(pa.schema([]), range(len(sizes)), sum(sizes), "state", 7, sizes=sizes)
-    parts = plan.parts(most)
+    plan = Plan(pa.schema([]), range(len(sizes)), sum(sizes), "state", 7, fragment_rows=sizes)
+    parts = plan.split(most)
     assert [number for part in parts for number in part.fragments] == [*range(len(sizes))]
     assert 1 <= len(parts) <= most
     for part in parts:
-        assert part.rows == sum(part.sizes) == sum(sizes[number] for number in part.fragments)
+        assert (
+            part.rows == sum(part.fragment_rows) == sum(sizes[number] for number in part.fragments)
+        )
         assert part.rows <= sum(sizes) / most + max(sizes)
         assert (part.snapshot, part.version) == ("state", 7)

@@ -101,9 +101,11 @@ def test_text_of_any_type_is_read_alike_known_or_not(
         text = pa.array(["p", None, "q"]) if kind != other else pa.array(values).cast(other)
         write_day(tmp_path / "lake", day, pa.table({"text": text, "id": range(3)}))
     table = knowing(open_table(tmp_path / "lake"), lambda file: None)
-    plan = table.plan(["text", "id"], coded=True)
+    plan = table.plan(["text", "id"], allow_dictionaries=True)
     footers = {part.footer.file: part.footer for part in plan.fragments}
-    again = knowing(open_table(tmp_path / "lake"), footers.get).plan(["text", "id"], coded=True)
+    again = knowing(open_table(tmp_path / "lake"), footers.get).plan(
+        ["text", "id"], allow_dictionaries=True
+    )
     assert again.schema == plan.schema
     assert [part.digest for part in again.fragments] == [part.digest for part in plan.fragments]
     for read in (plan, again):

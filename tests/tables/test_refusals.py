@@ -252,7 +252,7 @@ def test_a_disk_that_is_full_leaves_the_old_partition(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
-        with pytest.raises(pc.TableError, match=r"cannot write .*what stood there is unchanged"):
+        with pytest.raises(pc.TableError, match=r"cannot write .*the existing data is unchanged"):
             pc.score(model(), lake, sink)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

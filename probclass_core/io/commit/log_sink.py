@@ -26,11 +26,11 @@ from probclass_core.io.commit.agreement import refuse_other_columns
 from probclass_core.io.commit.parquet_writer import (
     RowsToParquet,
     StagedParquet,
-    cannot_write,
     commit_record,
     unique_names,
     whole_commits,
 )
+from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import partition_schema
 
@@ -92,24 +92,24 @@ class LogSink(ABC, Generic[Log]):
         return self.ref.uri
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         named = ", ".join(f"{name}={value}" for name, value in self.partition.items())
         return f"{self.uri} ({named})" if named else self.uri
 
     @property
-    def occupied(self) -> bool:
+    def exists(self) -> bool:
         return bool(self.standing_files(self.table()))
 
     @property
-    def commit(self) -> dict[str, Any] | None:
+    def commit_record(self) -> dict[str, Any] | None:
         table = self.table()
         records = self._whole_commits(table, self.standing_files(table))
         return records[0] if len(records) == 1 else None
 
-    def commits(self) -> list[Mapping[str, Any]]:
-        return self.commits_in(self.table())
+    def commit_records(self) -> list[Mapping[str, Any]]:
+        return self.commit_records_in(self.table())
 
-    def commits_in(self, table: Log | None) -> list[Mapping[str, Any]]:
+    def commit_records_in(self, table: Log | None) -> list[Mapping[str, Any]]:
         """The records of what stands in the partition.
 
         They are in the footers of its files. Where another engine has compacted them, the log still
@@ -162,7 +162,7 @@ class LogSink(ABC, Generic[Log]):
                 self._records[name] = None
         return self._records[name]
 
-    def check_columns(self, schema: pa.Schema, leaving: Sequence[Mapping[str, Any]]) -> None:
+    def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
         self.refuse_other_columns(self.table(), self.lasting(schema))
 
     def refuse_other_columns(self, table: Log | None, schema: pa.Schema) -> None:
@@ -177,7 +177,7 @@ class LogSink(ABC, Generic[Log]):
             yield staged
 
     @contextmanager
-    def stage_more(
+    def stage_append(
         self, schema: pa.Schema, commit: Mapping[str, Any]
     ) -> Iterator[StagedFiles[Log]]:
         with closing(StagedFiles(self, schema, commit, more=True)) as staged:
@@ -330,14 +330,14 @@ class StagedFiles(StagedParquet, Generic[Log]):
 
     def parts(self, count: int) -> Sequence[RowsOfPartition]:
         sink = self._sink
-        with cannot_write(sink.place):
+        with translate_write_errors(sink.location):
             files = [
                 sink.new_file(self._table, self._schema, f"part-{name}.parquet")
                 for name in unique_names(count)
             ]
         self._parts = [
             RowsOfPartition(
-                file, sink.partition, self._commit, place=sink.place, part=(number, count)
+                file, sink.partition, self._commit, place=sink.location, part=(number, count)
             )
             for number, file in enumerate(files)
         ]
@@ -345,18 +345,20 @@ class StagedFiles(StagedParquet, Generic[Log]):
 
     def publish(self) -> None:
         sink = self._sink
-        files = [(part.file, part.finish()) for part in self._parts if part.rows]
+        files = [(part.file, part.finish_file()) for part in self._parts if part.rows]
         record = {**self._commit, "rows": self.rows, "appended": self._more}
         if len(files) < len(self._parts):
             record["without_rows"] = [part.number for part in self._parts if not part.rows]
         for attempt in range(_TRIES):
             table = sink.table()
             if self._more:
-                if self._commit["commit_id"] in {c["commit_id"] for c in sink.commits_in(table)}:
+                if self._commit["commit_id"] in {
+                    c["commit_id"] for c in sink.commit_records_in(table)
+                }:
                     return  # an equal attempt came first
             elif sink.standing_files(table) != self._replaced:
                 raise TableError(
-                    f"{sink.place} was replaced by another writer meanwhile; nothing was "
+                    f"{sink.location} was replaced by another writer meanwhile; nothing was "
                     "changed by this one: run it again."
                 )
             sink.refuse_other_columns(table, self._schema)
@@ -367,7 +369,7 @@ class StagedFiles(StagedParquet, Generic[Log]):
             # Not when the others try again.
             time.sleep(random.uniform(0.0, min(0.05 * 2**attempt, _LONGEST_WAIT)))
         raise TableError(
-            f"{sink.place}: other writers came first {_TRIES} times; run it again later."
+            f"{sink.location}: other writers came first {_TRIES} times; run it again later."
         )
 
     def close(self) -> None:

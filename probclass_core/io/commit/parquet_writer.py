@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +15,14 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from probclass_core.arrow.arrays import BATCH_ROWS
-from probclass_core.errors import TableError, one_line
-from probclass_core.io.retry import patiently
+from probclass_core.errors import TableError
+from probclass_core.io.errors import translate_write_errors
+from probclass_core.io.retry import retry
 
 COMMIT_KEY = "probclass.commit"
 """What a commit record is called, in footers and in logs."""
 
 _ROW_GROUP = BATCH_ROWS
-
-
-@contextmanager
-def cannot_write(place: str) -> Iterator[None]:
-    """Turns what a storage says into an error of ours that names the place."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise TableError(
-            f"cannot write {place}: {one_line(error)}; what stood there is unchanged."
-        ) from error
 
 
 def commit_record(path: str | Path, filesystem: FileSystem | None = None) -> dict[str, Any]:
@@ -130,7 +120,7 @@ class RowsToParquet:
         if sum(part.num_rows for part in self._pending) >= _ROW_GROUP:
             self._flush()
 
-    def finish(self) -> pq.FileMetaData:
+    def finish_file(self) -> pq.FileMetaData:
         """Write what is left, close the file and read its footer back.
 
         Returns:
@@ -143,19 +133,19 @@ class RowsToParquet:
             return self._footer
         self._flush()
         self._settle()
-        with cannot_write(self._place):
+        with translate_write_errors(self._place):
             self._opened().close()
-            footer = patiently(lambda: pq.read_metadata(self.path, filesystem=self._filesystem))
+            footer = retry(lambda: pq.read_metadata(self.path, filesystem=self._filesystem))
         if footer.num_rows != self.rows:
             raise TableError(f"{self.path} holds {footer.num_rows} rows of {self.rows} written.")
         self._footer = footer
         return footer
 
-    def hand_over(self) -> pq.FileMetaData | None:
+    def finish(self) -> pq.FileMetaData | None:
         """The footer; none of no rows, which make no file until it is asked for."""
-        return self.finish() if self.rows else None
+        return self.finish_file() if self.rows else None
 
-    def take_over(self, written: pq.FileMetaData | None) -> None:
+    def adopt(self, written: pq.FileMetaData | None) -> None:
         if written is not None:
             self.rows, self._footer = written.num_rows, written
 
@@ -171,7 +161,7 @@ class RowsToParquet:
         if self._writer is None:
             # Dictionary pages pay for text and cost time for floats that never repeat.
             text = [field.name for field in self._schema if not pa.types.is_floating(field.type)]
-            with cannot_write(self._place):
+            with translate_write_errors(self._place):
                 if isinstance(self._filesystem, LocalFileSystem):
                     # pyiceberg's own makes folders, and in another process it is a plain one.
                     folder = str(self.path).rpartition("/")[0]
@@ -202,7 +192,7 @@ class RowsToParquet:
         """Wait for the row group that is being written."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
-            with cannot_write(self._place):
+            with translate_write_errors(self._place):
                 under_way.result()
 
 

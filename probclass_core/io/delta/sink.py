@@ -128,14 +128,14 @@ class DeltaSink(LogSink[DeltaTable]):
             if isinstance(error, CommitFailedError) or made_meanwhile:
                 return False
             raise TableError(
-                f"cannot write {self.place}: {one_line(error)}; what stood there is unchanged."
+                f"cannot write {self.location}: {one_line(error)}; the existing data is unchanged."
             ) from error
         return True
 
     def _refuse_append_only(self, table: DeltaTable) -> None:
         if table.metadata().configuration.get("delta.appendOnly") == "true":
             raise TableError(
-                f"{self.place} stands in a table that is only added to (delta.appendOnly); score "
+                f"{self.location} is in a table that is only added to (delta.appendOnly); score "
                 "with overwrite='append', or write another table."
             )
 

@@ -24,12 +24,13 @@ from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.arrow.arrays import read_rows
 from probclass_core.errors import TableError
+from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Storage
 from probclass_core.io.filters import Where
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.pieces import partition_of
 from probclass_core.io.parquet.planned_file import PlannedFile
-from probclass_core.io.parquet.row_groups import RowGroups, readable
+from probclass_core.io.parquet.row_groups import RowGroups
 from probclass_core.io.table import Plan
 
 FIELD_ID = b"PARQUET:field_id"
@@ -89,9 +90,11 @@ class IcebergFiles(DatasetTable):
         *,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
-        coded: bool = False,
+        allow_dictionaries: bool = False,
     ) -> Plan:
-        plan = super().plan(columns, partition=partition, where=where, coded=coded)
+        plan = super().plan(
+            columns, partition=partition, where=where, allow_dictionaries=allow_dictionaries
+        )
         lost = sum(len(part.lost) for part in plan.fragments if isinstance(part, RestoredRows))
         return replace(plan, rows=(plan.rows or 0) - lost)
 
@@ -148,7 +151,7 @@ class IcebergFiles(DatasetTable):
         found: list[pa.Array] = []
         for file in task.delete_files:
             filesystem, path = located(self._table.io, file.file_path)
-            with readable(file.file_path):
+            with translate_read_errors(file.file_path):
                 deletes = ds.dataset(path, filesystem=filesystem, format="parquet")
                 ours = pc.field("file_path") == task.file.file_path
                 found.extend(deletes.to_table(["pos"], filter=ours)["pos"].chunks)

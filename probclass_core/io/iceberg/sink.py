@@ -158,7 +158,7 @@ class IcebergSink(LogSink[Table]):
             raise
         except Exception as error:
             # What catalogs raise has no common base; see `said_by_iceberg`.
-            raise TableError(f"cannot write {self.place}: {one_line(error)}.") from error
+            raise TableError(f"cannot write {self.location}: {one_line(error)}.") from error
         return True
 
     def _standing(self, table: Table | None) -> list[FileScanTask]:

@@ -110,11 +110,13 @@ class IcebergTable:
         *,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
-        coded: bool = False,
+        allow_dictionaries: bool = False,
     ) -> Plan:
         expression(self._schema, partition, where)  # refuses what is malformed
         files = self._files(partition, where)
-        return files.plan(columns, partition=partition, where=where, coded=coded)
+        return files.plan(
+            columns, partition=partition, where=where, allow_dictionaries=allow_dictionaries
+        )
 
     def pieces(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None

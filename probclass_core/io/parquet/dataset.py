@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 from probclass_core.arrow.types import safe_types
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.io.commit.agreement import common_type
+from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Storage
 from probclass_core.io.filters import Where, expression
 from probclass_core.io.footers import Footer, KnownFooters
@@ -33,9 +34,9 @@ from probclass_core.io.parquet.pieces import (
     with_dictionaries,
 )
 from probclass_core.io.parquet.planned_file import PlannedFile
-from probclass_core.io.parquet.row_groups import LOCAL_SCAN, REMOTE_SCAN, RowGroups, readable
-from probclass_core.io.retry import patiently
-from probclass_core.io.table import Plan, asked_for
+from probclass_core.io.parquet.row_groups import LOCAL_SCAN, REMOTE_SCAN, RowGroups
+from probclass_core.io.retry import retry
+from probclass_core.io.table import Plan, columns_and_filter
 
 _FOOTERS_AT_ONCE = 16
 """Footers of remote files that are read at the same time."""
@@ -110,11 +111,11 @@ class DatasetTable:
         *,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
-        coded: bool = False,
+        allow_dictionaries: bool = False,
     ) -> Plan:
-        columns, kept = asked_for(self.schema, columns, partition, where)
+        columns, kept = columns_and_filter(self.schema, columns, partition, where)
         texts: list[str] = []
-        if coded and not isinstance(where, pc.Expression) and self.uri is not None:
+        if allow_dictionaries and not isinstance(where, pc.Expression) and self.uri is not None:
             compared = {condition[0] for condition in where or ()}
             texts = [name for name in columns if name not in compared and self._is_text(name)]
         files, texts = self._files(self._matching(partition, where), texts)
@@ -128,7 +129,7 @@ class DatasetTable:
         sizes: list[int] = []
         for file in files:
             place = self.name_of(file.piece)
-            with readable(place):
+            with translate_read_errors(place):
                 identity, keys = self._identity(file), partition_of(file.piece)
                 footer = self._worth_keeping(file)
                 for piece, numbers, rows in file.parts():
@@ -149,7 +150,7 @@ class DatasetTable:
                     sizes.append(rows)
                     footer = None  # once is enough
         snapshot = self._snapshot(files)
-        return Plan(schema, fragments, sum(sizes), snapshot, self.version, sizes=sizes)
+        return Plan(schema, fragments, sum(sizes), snapshot, self.version, fragment_rows=sizes)
 
     def pieces(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
@@ -208,7 +209,7 @@ class DatasetTable:
     ) -> PlannedFile:
         if footer is not None:
             return PlannedFile.remembered(piece, state, footer)
-        with readable(self.name_of(piece)):
+        with translate_read_errors(self.name_of(piece)):
             return PlannedFile.opened(piece, state, unread=unread)
 
     def _footer_of(self, state: str) -> Footer | None:
@@ -275,8 +276,8 @@ class DatasetTable:
             return
 
         def look(piece: ds.Fragment) -> None:
-            with readable(self.name_of(piece)):
-                patiently(piece.ensure_complete_metadata)
+            with translate_read_errors(self.name_of(piece)):
+                retry(piece.ensure_complete_metadata)
 
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="probclass-footer") as pool:
             for _ in pool.map(look, pieces):

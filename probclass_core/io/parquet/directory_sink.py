@@ -32,11 +32,11 @@ from probclass_core.io.commit.agreement import refuse_other_columns
 from probclass_core.io.commit.parquet_writer import (
     RowsToParquet,
     StagedParquet,
-    cannot_write,
     commit_record,
     whole_commits,
 )
 from probclass_core.io.commit.swap import put_in_place, retired_name
+from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.parquet.hive import hive_folder, hive_segment
 from probclass_core.io.parquet.manifests import COMMITS
 from probclass_core.io.references import Leftover
@@ -67,11 +67,11 @@ class ParquetSink:
         self._check_target()
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return str(self.target)
 
     @property
-    def occupied(self) -> bool:
+    def exists(self) -> bool:
         return self.target.exists()
 
     def _check_target(self) -> None:
@@ -103,11 +103,11 @@ class ParquetSink:
             )
 
     @property
-    def commit(self) -> dict[str, Any] | None:
+    def commit_record(self) -> dict[str, Any] | None:
         records = whole_commits(self._records())
         return records[0] if len(records) == 1 else None
 
-    def commits(self) -> list[dict[str, Any]]:
+    def commit_records(self) -> list[dict[str, Any]]:
         return [record for record in whole_commits(self._records()) if record is not None]
 
     def _records(self) -> list[dict[str, Any] | None]:
@@ -115,8 +115,8 @@ class ParquetSink:
         files = [self.root] if self.is_file else _entries(self.target)
         return [_record(path) for path in files]
 
-    def check_columns(self, schema: pa.Schema, leaving: Sequence[Mapping[str, Any]]) -> None:
-        left = {self.root / hive_folder(partition) for partition in leaving}
+    def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
+        left = {self.root / hive_folder(partition) for partition in replaced}
         held = None if self.is_file else _some_schema(self.root, left)
         if held is not None:
             refuse_other_columns(
@@ -128,7 +128,7 @@ class ParquetSink:
     ) -> AbstractContextManager[StagedDirectory]:
         return self._staged(schema, commit, more=False)
 
-    def stage_more(
+    def stage_append(
         self, schema: pa.Schema, commit: Mapping[str, Any]
     ) -> AbstractContextManager[StagedDirectory]:
         if self.is_file:
@@ -193,7 +193,7 @@ class StagedDirectory(StagedParquet):
         paths = [self._content / self._name(number, count) for number in range(count)]
         self._parts = [
             RowsToParquet(
-                path, self._schema, self._commit, place=self._sink.place, part=(number, count)
+                path, self._schema, self._commit, place=self._sink.location, part=(number, count)
             )
             for number, path in enumerate(paths)
         ]
@@ -211,8 +211,8 @@ class StagedDirectory(StagedParquet):
     def publish(self) -> None:
         paths = [Path(part.path) for part in self._parts]
         for part in self._parts:
-            part.finish()  # a file of no rows is made here: all of a commit's are to be there
-        with cannot_write(self._sink.place):
+            part.finish_file()  # a file of no rows is made here: all of a commit's are to be there
+        with translate_write_errors(self._sink.location):
             for path in paths:
                 _sync(path)
             target = self._sink.target

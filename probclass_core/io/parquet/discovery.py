@@ -13,13 +13,13 @@ from pyarrow.fs import FileInfo, FileType, PyFileSystem
 
 from probclass_core.arrow.types import safe_types
 from probclass_core.errors import TableError
+from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Storage, storage_of
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.hive import HIVE_NULL
 from probclass_core.io.parquet.manifests import data_files
-from probclass_core.io.parquet.row_groups import readable
 from probclass_core.io.references import TableRef
-from probclass_core.io.retry import patiently
+from probclass_core.io.retry import retry
 
 
 def parquet_table(ref: TableRef) -> DatasetTable:
@@ -59,15 +59,15 @@ def _dataset(storage: Storage, files: Sequence[FileInfo]) -> ds.Dataset:
             options.partitioning_factory = ds.HivePartitioning.discover()
         else:
             options.partitioning = ds.partitioning(unknown, flavor="hive")
-    with readable(storage.uri), _parquet_alone(storage.uri):
+    with translate_read_errors(storage.uri), _parquet_alone(storage.uri):
         factory = ds.FileSystemDatasetFactory(storage.filesystem, paths, form, options)
-        stored, *spelled = patiently(factory.inspect_schemas)
+        stored, *spelled = retry(factory.inspect_schemas)
         if len(paths) > 1:
-            stored = _grown(stored, patiently(lambda: form.inspect(paths[-1], storage.filesystem)))
+            stored = _grown(stored, retry(lambda: form.inspect(paths[-1], storage.filesystem)))
         # What directories spell out may stand in the files as well, and those know its type.
         more = [column for names in spelled for column in names if column.name not in stored.names]
         schema = pa.schema([*stored, *more], metadata=stored.metadata)
-        return patiently(lambda: factory.finish(safe_types(schema)))
+        return retry(lambda: factory.finish(safe_types(schema)))
 
 
 @contextmanager

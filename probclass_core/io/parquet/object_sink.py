@@ -24,9 +24,9 @@ from probclass_core.io.commit.agreement import refuse_other_columns
 from probclass_core.io.commit.parquet_writer import (
     RowsToParquet,
     StagedParquet,
-    cannot_write,
     unique_names,
 )
+from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.filesystem import is_file, remove_file, storage_of
 from probclass_core.io.parquet.hive import hive_folder, hive_segment
 from probclass_core.io.parquet.manifests import (
@@ -64,11 +64,11 @@ class ObjectSink:
         self._check_place()
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return self.storage.name(self.target)
 
     @property
-    def occupied(self) -> bool:
+    def exists(self) -> bool:
         return bool(self.standing()) or self._holds_others()
 
     def _holds_others(self) -> bool:
@@ -76,14 +76,14 @@ class ObjectSink:
         return any(not OURS.fullmatch(info.base_name) for info in self.entries(self.target))
 
     @property
-    def commit(self) -> dict[str, Any] | None:
-        standing, records = self.standing(), self.commits()
+    def commit_record(self) -> dict[str, Any] | None:
+        standing, records = self.standing(), self.commit_records()
         if len(standing) != 1 or not records:
             return None
         beside = standing[0].appended is not None and self._holds_others()
         return None if beside else records[0]
 
-    def commits(self) -> list[dict[str, Any]]:
+    def commit_records(self) -> list[dict[str, Any]]:
         present = {info.base_name for info in self.entries(self.target)}
         return [
             {**manifest.commit, "rows": manifest.rows}
@@ -91,9 +91,9 @@ class ObjectSink:
             if present.issuperset(manifest.files)
         ]
 
-    def check_columns(self, schema: pa.Schema, leaving: Sequence[Mapping[str, Any]]) -> None:
+    def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
         root = self.storage.path
-        held = self._some_schema({f"{root}/{hive_folder(one)}".rstrip("/") for one in leaving})
+        held = self._some_schema({f"{root}/{hive_folder(one)}".rstrip("/") for one in replaced})
         if held is not None:
             uri = self.storage.uri
             refuse_other_columns(uri, schema, held, partition=self.partition, exactly=False)
@@ -121,7 +121,7 @@ class ObjectSink:
             yield staged
 
     @contextmanager
-    def stage_more(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedObject]:
+    def stage_append(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedObject]:
         with closing(StagedObject(self, schema, commit, more=True)) as staged:
             yield staged
 
@@ -157,8 +157,8 @@ class ObjectSink:
         foreign = [i for i in self.entries(self.target) if not _is_parquet(i)]
         if foreign:
             raise TableError(
-                f"{self.place} holds {foreign[0].base_name!r}, which is no part of a table written "
-                "here; give the partition to replace, or another directory."
+                f"{self.location} holds {foreign[0].base_name!r}, which is no part of a table "
+                "written here; give the partition to replace, or another directory."
             )
 
 
@@ -183,14 +183,14 @@ class StagedObject(StagedParquet):
         sink, storage = self._sink, self._sink.storage
         short = str(self._commit.get("commit_id", 0))[:12]
         names = [f"part-{short}-{name}.parquet" for name in unique_names(count)]
-        with cannot_write(sink.place):
+        with translate_write_errors(sink.location):
             storage.make_folder_of(f"{sink.target}/{names[0]}")
         self._parts = [
             RowsToParquet(
                 f"{sink.target}/{name}",
                 self._schema,
                 self._commit,
-                place=sink.place,
+                place=sink.location,
                 filesystem=storage.filesystem,
                 part=(number, count),
             )
@@ -205,10 +205,10 @@ class StagedObject(StagedParquet):
 
     def publish(self) -> None:
         for part in self._parts:
-            part.hand_over()
+            part.finish()
         if self._more:
             commit_id = self._commit["commit_id"]
-            if commit_id not in {record["commit_id"] for record in self._sink.commits()}:
+            if commit_id not in {record["commit_id"] for record in self._sink.commit_records()}:
                 self._put(replaced=(), appended=commit_id)
             return  # else an equal attempt came first
         sink = self._sink
@@ -226,7 +226,7 @@ class StagedObject(StagedParquet):
         """The commit: the one request by which the rows are there."""
         storage, folder = self._sink.storage, self._sink.folder
         manifest = Manifest(folder, self._names, self.rows, self._commit, replaced, appended)
-        with cannot_write(self._sink.place):
+        with translate_write_errors(self._sink.location):
             storage.put(manifest_path(storage, folder, appended), manifest.to_bytes())
         self._published = True
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -11,10 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from probclass_core.arrow.arrays import read_rows
-from probclass_core.errors import TableError, one_line
+from probclass_core.errors import TableError
+from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.footers import Footer
 from probclass_core.io.parquet.pieces import copy_of
-from probclass_core.io.retry import Patience
+from probclass_core.io.retry import RETRIES
 
 # Fetching ahead pays on a network; from a local disk it doubles the time. A buffered stream is read
 # page by page, while it is in the processor's cache, and no column of a row group is held whole.
@@ -64,9 +64,8 @@ class RowGroups:
         if self.forgets:
             yield from replace(self, piece=copy_of(self.piece, self.numbers), forgets=False).read()
             return
-        patience = Patience()
-        given = 0
-        with readable(self.place):
+        failures = given = 0
+        with translate_read_errors(self.place):
             while True:
                 try:
                     self._check_unchanged()
@@ -75,7 +74,8 @@ class RowGroups:
                         yield batch
                     return
                 except OSError as error:
-                    patience.wait(error)
+                    failures += 1
+                    RETRIES.wait(failures, error)
 
     def _check_unchanged(self) -> None:
         """A file that was replaced since the plan was made has other row groups, most likely."""
@@ -109,12 +109,3 @@ def _beyond(rows: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
         rows -= skipped
         if skipped < batch.num_rows or not batch.num_rows:
             yield batch.slice(skipped)
-
-
-@contextmanager
-def readable(path: str) -> Iterator[None]:
-    """Turns what Arrow raises on a damaged file into an error that names the file."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(f"cannot read {path}: {one_line(error)}.") from error
