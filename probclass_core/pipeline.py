@@ -23,10 +23,11 @@ from probclass_core.estimation.statistics import Statistics, merge, summarize_ba
 from probclass_core.execution.engine import Engine, EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.io.filters import Where
+from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import Plan, Table, knowing
+from probclass_core.io.table import Plan, Table
 from probclass_core.model.decision import Decision
 from probclass_core.model.model import LOAD_ONE, Model, finalize
 from probclass_core.scoring.batch import PosteriorFormat
@@ -162,7 +163,7 @@ def summarize(
 def _opened(source: Any, kept: CachedStatistics | None) -> Table:
     """The table, which opens no file that statistics are kept of."""
     table = open_table(source)
-    return table if kept is None else knowing(table, kept.footer)
+    return table if kept is None else with_footer_cache(table, kept)
 
 
 def _summarize(

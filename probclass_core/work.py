@@ -78,7 +78,7 @@ def summaries(
                 # What is held may turn out to be damaged or gone, and is then summarized after all.
                 computed = _mapped(engine, work, [fragment], on_rows) if is_held else found
                 part = next(computed)
-                kept.save(fragment.digest, part, getattr(fragment, "footer", None))
+                kept.save(fragment.digest, part, plan.footer_of(fragment))
             yield part
     finally:
         kept.flush()

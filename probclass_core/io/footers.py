@@ -1,22 +1,28 @@
-"""What a plan asks the footer of a Parquet file: where it is kept, the file is not opened."""
+"""A cache of the footers of Parquet files, so that a plan need not open files that it knows.
+
+The cache is part of the statistics that a store keeps: `Plan.footer_of` gives the footer to save
+with the statistics of a fragment, and `FooterCache.footer` gives it back to a later plan.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from probclass_core.io.table import Table
 
 
 @dataclass(frozen=True)
 class Footer:
-    """What a file says of itself.
+    """What a plan needs to know of the footer of a file.
 
     Attributes:
-        file: digest of the table's place, the file's name in it, and its state.
-        schema: of its columns.
-        rows: of each of its row groups.
+        file: digest of the location of the table, the name of the file and its state.
+        schema: schema of the columns as stored.
+        rows: number of rows of each row group.
     """
 
     file: str
@@ -24,5 +30,20 @@ class Footer:
     rows: tuple[int, ...]
 
 
-KnownFooters: TypeAlias = Callable[[str], Footer | None]
-"""The footer of the file of a digest; none where it is not known."""
+class FooterCache(Protocol):
+    """Footers by the digest of their file."""
+
+    def footer(self, file: str) -> Footer | None:
+        """Return the footer of a file, or None if it is not in the cache.
+
+        Args:
+            file: digest of the file; see `Footer`.
+        """
+        ...
+
+
+def with_footer_cache(table: Table, cache: FooterCache) -> Table:
+    """Return the table with plans that use the cache; a table without footers unchanged."""
+    # Look at the class: a wrapper that forwards attributes would return the table it wraps.
+    attach = getattr(type(table), "with_footer_cache", None)
+    return table if attach is None else attach(table, cache)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import BATCH_ROWS, check_columns, in_slices
 from probclass_core.execution.threads import ahead
 from probclass_core.io.filters import Where, expression
-from probclass_core.io.footers import KnownFooters
+from probclass_core.io.footers import Footer
 
 
 class Fragment(Protocol):
@@ -41,6 +41,8 @@ class Plan:
         snapshot: digest of the state of the input, or None if it has no stable identity.
         version: version of the table, or None if its format has no versions.
         fragment_rows: number of rows of each fragment before any row filter; empty if unknown.
+        footers: footers of the files, by the digest of one fragment of each file; empty unless the
+            table has a footer cache.
     """
 
     schema: pa.Schema
@@ -49,6 +51,7 @@ class Plan:
     snapshot: str | None
     version: int | None = None
     fragment_rows: Sequence[int] = ()
+    footers: Mapping[str, Footer] = field(default_factory=dict, repr=False)
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Read all rows, fragment by fragment; a background thread reads files slightly ahead.
@@ -59,6 +62,10 @@ class Plan:
         batches = chain.from_iterable(fragment.read() for fragment in self.fragments)
         # An input without a snapshot may be bound to its thread, as a database cursor is.
         return in_slices(batches if self.snapshot is None else ahead(batches), rows)
+
+    def footer_of(self, fragment: Fragment) -> Footer | None:
+        """Return the footer to cache with the fragment, or None if there is none."""
+        return None if fragment.digest is None else self.footers.get(fragment.digest)
 
     def split(self, count: int) -> list[Plan]:
         """Split into plans of consecutive fragments with about the same number of rows.
@@ -325,15 +332,6 @@ def partition_schema(partition: Mapping[str, Any]) -> pa.Schema:
     return pa.schema(
         [(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in types.items()]
     )
-
-
-def knowing(table: Table, footers: KnownFooters) -> Table:
-    """The table, whose plans open no file whose footer is known; itself, where they open them all.
-
-    Asked of its class: what wraps a table, and hands on all that it has not itself, is no such one.
-    """
-    informed = getattr(type(table), "knowing", None)
-    return table if informed is None else informed(table, footers)
 
 
 def columns_and_filter(

@@ -98,10 +98,10 @@ class CachedStatistics:
             self._refused("Statistics are neither kept nor reused", error)
 
     def footer(self, file: str) -> Footer | None:
-        """What is kept of the footer of a file; see `KnownFooters`.
+        """Return the cached footer of a file, or None; see `FooterCache`.
 
         Args:
-            file: its digest.
+            file: digest of the file.
         """
         if file not in self._footers:
             return None

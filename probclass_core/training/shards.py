@@ -16,8 +16,9 @@ from typing import Any
 from probclass_core.errors import SpecError
 from probclass_core.estimation.statistics import summarize_batches
 from probclass_core.io.filters import Where
+from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.open import open_table
-from probclass_core.io.table import Plan, balanced_parts, knowing
+from probclass_core.io.table import Plan, balanced_parts
 from probclass_core.spec import ModelSpec
 from probclass_core.store.statistics_cache import CacheOption, StatisticsCache
 
@@ -120,7 +121,7 @@ def plan_shards(
     columns = spec.training_columns
     statistics, table = opened.for_spec(spec), open_table(source)
     if statistics is not None:
-        table = knowing(table, statistics.footer)
+        table = with_footer_cache(table, statistics)
     plan = table.plan(columns, partition=partition, where=where, allow_dictionaries=True)
     summarize_batches(spec, plan.schema, ())  # refuses a spec that does not fit the columns
     if statistics is None or not plan.fragment_rows:

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.io.footers import Footer, KnownFooters
+from probclass_core.io.footers import Footer, FooterCache, with_footer_cache
 from probclass_core.io.open import open_table
 from probclass_core.io.parquet.row_groups import RowGroups
-from probclass_core.io.table import Plan, knowing
+from probclass_core.io.table import Plan
 
 SPEC = pc.ModelSpec(
     "air",
@@ -48,23 +48,34 @@ def write_day(lake: Path, day: str, rows: pa.Table) -> None:
     pq.write_table(rows, folder / "rows.parquet")
 
 
+class FootersInMemory:
+    """A footer cache with the footers that a plan has read."""
+
+    def __init__(self, plan: Plan | None = None) -> None:
+        footers = () if plan is None else plan.footers.values()
+        self._footers = {footer.file: footer for footer in footers}
+
+    def footer(self, file: str) -> Footer | None:
+        return self._footers.get(file)
+
+
 @dataclasses.dataclass
 class Counted:
     """A table that counts the rows that are read of it."""
 
     path: Path
     rows: int = 0
-    footers: KnownFooters = lambda file: None
+    cache: FooterCache = dataclasses.field(default_factory=FootersInMemory)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(open_table(self.path), name)
 
-    def knowing(self, footers: KnownFooters) -> Counted:
-        self.footers = footers
+    def with_footer_cache(self, cache: FooterCache) -> Counted:
+        self.cache = cache
         return self
 
     def plan(self, *columns: Any, **options: Any) -> Plan:
-        plan = knowing(open_table(self.path), self.footers).plan(*columns, **options)
+        plan = with_footer_cache(open_table(self.path), self.cache).plan(*columns, **options)
         fragments = [CountedFragment(self, fragment) for fragment in plan.fragments]
         return dataclasses.replace(plan, fragments=fragments)
 
@@ -79,10 +90,6 @@ class CountedFragment:
     @property
     def digest(self) -> str | None:
         return self.fragment.digest
-
-    @property
-    def footer(self) -> Footer | None:
-        return self.fragment.footer
 
     def read(self) -> Iterator[pa.RecordBatch]:
         for batch in self.fragment.read():

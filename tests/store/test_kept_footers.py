@@ -14,6 +14,7 @@ from cached_lakes import (
     DAYS,
     SPEC,
     Counted,
+    FootersInMemory,
     between,
     fitted,
     rows_of,
@@ -21,8 +22,8 @@ from cached_lakes import (
 )
 
 import probclass_core as pc
+from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.open import open_table
-from probclass_core.io.table import knowing
 
 
 def test_kept_files_are_not_opened(lake: Path, store: Path) -> None:
@@ -67,9 +68,9 @@ def test_a_file_that_is_replaced_after_the_plan_is_told_of(lake: Path) -> None:
 
 
 def test_a_file_that_is_not_as_its_known_footer_says_is_told_of(lake: Path) -> None:
-    fragments = knowing(open_table(lake), lambda file: None).plan().fragments
-    footers = {fragment.footer.file: fragment.footer for fragment in fragments}
-    plan = knowing(open_table(lake), footers.get).plan()
+    first = with_footer_cache(open_table(lake), FootersInMemory()).plan()
+    fragments = first.fragments
+    plan = with_footer_cache(open_table(lake), FootersInMemory(first)).plan()
     assert [str(part) for part in plan.fragments] == [str(part) for part in fragments]
     assert [part.digest for part in plan.fragments] == [part.digest for part in fragments]
     write_day(lake, DAYS[0], rows_of(0, 70))
@@ -100,12 +101,10 @@ def test_text_of_any_type_is_read_alike_known_or_not(
     for day, kind in zip(DAYS[:2], kinds, strict=True):
         text = pa.array(["p", None, "q"]) if kind != other else pa.array(values).cast(other)
         write_day(tmp_path / "lake", day, pa.table({"text": text, "id": range(3)}))
-    table = knowing(open_table(tmp_path / "lake"), lambda file: None)
+    table = with_footer_cache(open_table(tmp_path / "lake"), FootersInMemory())
     plan = table.plan(["text", "id"], allow_dictionaries=True)
-    footers = {part.footer.file: part.footer for part in plan.fragments}
-    again = knowing(open_table(tmp_path / "lake"), footers.get).plan(
-        ["text", "id"], allow_dictionaries=True
-    )
+    known = with_footer_cache(open_table(tmp_path / "lake"), FootersInMemory(plan))
+    again = known.plan(["text", "id"], allow_dictionaries=True)
     assert again.schema == plan.schema
     assert [part.digest for part in again.fragments] == [part.digest for part in plan.fragments]
     for read in (plan, again):

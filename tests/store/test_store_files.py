@@ -88,7 +88,7 @@ def test_a_local_store_does_without_fsspec(tmp_path: Path) -> None:
     command = (
         "import sys; sys.modules['fsspec'] = None\n"
         "from hand_made import Saved\n"
-        "from probclass_core.store import ModelStore\n"
+        "from probclass_core.store.model_store import ModelStore\n"
         "store = ModelStore(sys.argv[1])\n"
         "store.promote('air', store.save(Saved(), 'air'), 'champion')\n"
         "assert store.read_bundle('air@champion').content_id == Saved().id\n"

@@ -20,7 +20,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.errors import ProbClassError, TableError, one_line, one_of
 from probclass_core.io.filters import Where, expression, typed_conditions
-from probclass_core.io.footers import KnownFooters
+from probclass_core.io.footers import FooterCache
 from probclass_core.io.iceberg.files import IcebergFiles, plain_schema
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Plan
@@ -65,13 +65,13 @@ class IcebergTable:
             self._scan = self._table.scan(snapshot_id=pinned)
             self._columns = self._scan.projection()
             self._schema = plain_schema(self._columns)
-        self._known: KnownFooters | None = None
+        self._footer_cache: FooterCache | None = None
 
-    def knowing(self, footers: KnownFooters) -> Self:
-        """See `DatasetTable.knowing`."""
-        informed = copy.copy(self)
-        informed._known = footers
-        return informed
+    def with_footer_cache(self, cache: FooterCache) -> Self:
+        """Return the same table with plans that open no file whose footer is in the cache."""
+        table = copy.copy(self)
+        table._footer_cache = cache
+        return table
 
     @property
     def schema(self) -> pa.Schema:
@@ -143,7 +143,7 @@ class IcebergTable:
                 partition_columns=self.partition_columns,
                 version=None if self._snapshot is None else self._snapshot.snapshot_id,
             )
-        return files if self._known is None else files.knowing(self._known)
+        return files if self._footer_cache is None else files.with_footer_cache(self._footer_cache)
 
     def _term(self, condition: tuple[str, str, Any]) -> ice.BooleanExpression:
         name, operator, value = condition

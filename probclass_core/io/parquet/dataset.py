@@ -23,7 +23,7 @@ from probclass_core.io.commit.agreement import common_type
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Storage
 from probclass_core.io.filters import Where, expression
-from probclass_core.io.footers import Footer, KnownFooters
+from probclass_core.io.footers import Footer, FooterCache
 from probclass_core.io.parquet.digests import FragmentDigests, file_digest, place_of
 from probclass_core.io.parquet.pieces import (
     by_partition,
@@ -81,16 +81,16 @@ class DatasetTable:
         self._dataset = dataset
         self._storage = storage
         self._state = state
-        self._known: KnownFooters | None = None
+        self._footer_cache: FooterCache | None = None
         self.partition_columns: Sequence[str] = (
             columns_of_partitions(dataset) if partition_columns is None else partition_columns
         )
 
-    def knowing(self, footers: KnownFooters) -> Self:
-        """The same table, whose plans open no file whose footer is known."""
-        informed = copy.copy(self)
-        informed._known = None if self.uri is None else footers
-        return informed
+    def with_footer_cache(self, cache: FooterCache) -> Self:
+        """Return the same table with plans that open no file whose footer is in the cache."""
+        table = copy.copy(self)
+        table._footer_cache = None if self.uri is None else cache
+        return table
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -127,11 +127,12 @@ class DatasetTable:
         digests = FragmentDigests(self.uri, schema, partition, where)
         fragments: list[RowGroups] = []
         sizes: list[int] = []
+        footers: dict[str, Footer] = {}
         for file in files:
             place = self.name_of(file.piece)
             with translate_read_errors(place):
                 identity, keys = self._identity(file), partition_of(file.piece)
-                footer = self._worth_keeping(file)
+                footer = None if self._footer_cache is None else file.footer(self._place)
                 for piece, numbers, rows in file.parts():
                     of_file = RowGroups(
                         piece=piece,
@@ -143,14 +144,15 @@ class DatasetTable:
                         place=place,
                         scan=scan,
                         digest=digests.of(identity, keys, numbers),
-                        footer=footer,
                         forgets=file.unread,
                     )
+                    if footer is not None and of_file.digest is not None:
+                        footers[of_file.digest] = footer
                     fragments.append(self._fragment(of_file, file))
                     sizes.append(rows)
                     footer = None  # once is enough
         snapshot = self._snapshot(files)
-        return Plan(schema, fragments, sum(sizes), snapshot, self.version, fragment_rows=sizes)
+        return Plan(schema, fragments, sum(sizes), snapshot, self.version, sizes, footers)
 
     def pieces(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
@@ -214,11 +216,9 @@ class DatasetTable:
 
     def _footer_of(self, state: str) -> Footer | None:
         """The footer of a file in that state, if it is known."""
-        return None if self._known is None else self._known(file_digest(self._place, state))
-
-    def _worth_keeping(self, file: PlannedFile) -> Footer | None:
-        """What a file's footer says, where somebody keeps it."""
-        return None if self._known is None else file.footer(self._place)
+        if self._footer_cache is None:
+            return None
+        return self._footer_cache.footer(file_digest(self._place, state))
 
     @cached_property
     def _place(self) -> str:

@@ -12,7 +12,6 @@ import pyarrow.dataset as ds
 from probclass_core.arrow.arrays import read_rows
 from probclass_core.errors import TableError
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.footers import Footer
 from probclass_core.io.parquet.pieces import copy_of
 from probclass_core.io.retry import RETRIES
 
@@ -39,7 +38,6 @@ class RowGroups:
         place: the path or URI of the file, for messages.
         scan: how it is read.
         digest: see `tables.table.Fragment`.
-        footer: of the file, where it is worth keeping with what is made of these rows.
         forgets: whether what Arrow learns of the file goes with the reading: of many it adds up.
     """
 
@@ -52,7 +50,6 @@ class RowGroups:
     place: str
     scan: ds.ParquetFragmentScanOptions
     digest: str | None
-    footer: Footer | None
     forgets: bool
 
     def __str__(self) -> str:
