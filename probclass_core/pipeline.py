@@ -28,8 +28,8 @@ from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Plan, Table
-from probclass_core.model.decision import Decision
-from probclass_core.model.model import LOAD_ONE, Model, finalize
+from probclass_core.model.decision import DecisionOption
+from probclass_core.model.model import LOAD_HINT, Model, finalize
 from probclass_core.scoring.batch import PosteriorFormat
 from probclass_core.scoring.partition import Overwrite, Scoring, digest, plain
 from probclass_core.spec import ModelSpec
@@ -190,7 +190,7 @@ def evaluate(
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
-    decision: Decision = "map",
+    decision: DecisionOption = "map",
     engine: EngineOption = None,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -203,7 +203,7 @@ def evaluate(
         NotSupportedError: it asks for a density that a block knows only up to a term.
         TableError: the table or partition is not there or cannot be read.
     """
-    expect(model, Model, LOAD_ONE)
+    expect(model, Model, LOAD_HINT)
     columns = (model.spec.label, *model.spec.features)
     plan = open_table(source).plan(
         columns, partition=partition, where=where, allow_dictionaries=True
@@ -253,7 +253,7 @@ def score(
     where: Where = None,
     columns: Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
-    decision: Decision = "map",
+    decision: DecisionOption = "map",
     overwrite: Overwrite = "partition",
     run_id: str | None = None,
     engine: EngineOption = None,
@@ -295,7 +295,7 @@ def score(
             source has no rows, or rows outside the partition.
     """
     began = time.monotonic()
-    expect(model, Model, LOAD_ONE)
+    expect(model, Model, LOAD_HINT)
     if overwrite not in get_args(Overwrite):
         choices = one_of(get_args(Overwrite))
         raise SpecError(f"overwrite must be one of {choices}, got {overwrite!r}.")

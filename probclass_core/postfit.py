@@ -1,8 +1,8 @@
-"""What is measured on a table once a model is fitted, and kept with the model.
+"""What is measured on a table after a model is fitted: density quantiles and calibration.
 
-Each function streams a table, measures, and gives back a new model: it holds one table more, and so
-has another content id. The quantiles of the density are measured in bounded memory; a calibration
-keeps 8 (k + 3) bytes of every row until the end, of ``k`` classes.
+Each function reads a table in batches and returns a new model with one more table, and so with
+another content id. Density quantiles need bounded memory. A calibration keeps 8 (k + 3) bytes per
+row in memory, for ``k`` classes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.model.calibration import METHODS, HeldOut, fit_calibration
 from probclass_core.model.density_quantiles import LogDensities
-from probclass_core.model.model import LOAD_ONE, Model
+from probclass_core.model.model import LOAD_HINT, Model
 from probclass_core.model.posterior import Posterior
 from probclass_core.pipeline import Progress, RowCounter, origin
 
@@ -38,36 +38,42 @@ def with_density_quantiles(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Model:
-    """The model with quantiles of log p(x) over a table, by which a `DecisionRule` rejects rows.
+    """Measure quantiles of log p(x) over a table, so that a `DecisionRule` can reject unusual rows.
 
     Args:
-        model: a fitted model.
-        source: as for `fit`, and as a rule what the model was fitted on; a row counts by its weight
-            if the model has weights, and with or without a label.
-        partition: read this partition only.
-        where: read these rows only.
-        workers: threads; by default every processor. The model does not depend on it.
+        model: fitted model.
+        source: as for `fit`; usually the table that the model was fitted on. Rows count by their
+            weight if the model has weights, whether or not they have a label.
+        partition: partition to read, or None for all.
+        where: row filter, or None for all rows.
+        workers: number of threads, one per processor by default. The result does not depend on it.
         progress: see `pipeline.Progress`.
 
+    Returns:
+        The model with its density quantiles.
+
     Raises:
-        NotSupportedError: a block knows its densities only up to a common term.
-        DataError: a column is missing or holds what it must not, or there are no rows.
-        TableError: the table or partition is not there or cannot be read.
+        NotSupportedError: if the densities of a block are known only up to a common term.
+        DataError: if a column is missing or has unsuitable values, or there are no rows.
+        TableError: if the table or partition does not exist or cannot be read.
     """
+    expect(model, Model, LOAD_HINT)
     model.check_normalized()
 
     def measure(batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray]:
         return model.posterior(batch).log_density, _weights(model, batch)
 
     columns = (*model.spec.features, *_weight_columns(model))
-    parts, read = _map(model, measure, source, columns, partition, where, workers, progress)
-    found, rows = LogDensities(), 0
-    for log_density, weights in parts:
-        found.add(log_density, weights)
+    batches, read = _map_batches(
+        model, measure, source, columns, partition, where, workers, progress
+    )
+    densities, rows = LogDensities(), 0
+    for log_density, weights in batches:
+        densities.add(log_density, weights)
         rows += len(weights)
     return dataclasses.replace(
         model,
-        density_quantiles=found.table(),
+        density_quantiles=densities.table(),
         training={**model.training, "density_quantiles": {"rows": rows, **read}},
     )
 
@@ -82,29 +88,32 @@ def calibrate(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Model:
-    """The model with posteriors put right by labeled rows that its training did not see.
+    """Calibrate a model on labeled rows that its training did not see.
 
-    Every posterior that the model gives from then on is calibrated; likelihoods, log p(x) and the
-    joint stay what they are. A model that is calibrated already is calibrated anew, from the start.
-    Rows count by their weight if the model has weights.
+    All posteriors of the new model are calibrated; likelihoods, log p(x) and the joint remain the
+    same. An earlier calibration of the model is replaced. Rows count by their weight if the model
+    has weights.
 
     Args:
-        model: a fitted model.
-        source: labeled rows, as for `fit`; on the rows of the training a calibration learns what
-            the model learnt, and mends little.
-        method: ``"temperature"`` or ``"isotonic"``; see `calibration`.
-        partition: read this partition only.
-        where: read these rows only.
-        workers: threads; by default every processor. The model does not depend on it.
+        model: fitted model.
+        source: labeled rows, as for `fit`. Rows that the model was trained on hide its errors and
+            give a poor calibration.
+        method: ``"temperature"`` or ``"isotonic"``; see the module `calibration`.
+        partition: partition to read, or None for all.
+        where: row filter, or None for all rows.
+        workers: number of threads, one per processor by default. The result does not depend on it.
         progress: see `pipeline.Progress`.
 
+    Returns:
+        The calibrated model.
+
     Raises:
-        SpecError: the method is unknown.
-        DataError: a column is missing, no row has a label the model knows, or a class has no rows
-            and the method needs some.
-        TableError: the table or partition is not there or cannot be read.
+        SpecError: if the method is unknown.
+        DataError: if a column is missing, no row has a label of one of the model's classes, or the
+            method needs rows of every class and one has none.
+        TableError: if the table or partition does not exist or cannot be read.
     """
-    expect(model, Model, LOAD_ONE)
+    expect(model, Model, LOAD_HINT)
     if method not in METHODS:
         raise SpecError(f"calibration method {method!r} is unknown; use {one_of(METHODS)}.")
     raw = dataclasses.replace(model, calibration=None)
@@ -112,27 +121,27 @@ def calibrate(
     def measure(batch: pa.RecordBatch) -> HeldOut:
         truth, _ = true_classes(raw, batch)
         known = truth != MISSING
-        of_all = raw.posterior(batch)
-        posterior = Posterior(of_all.log_probability[known], of_all.log_density[known])
-        return HeldOut(posterior, truth[known], _weights(raw, batch)[known])
+        posterior = raw.posterior(batch)
+        known_posterior = Posterior(posterior.log_probability[known], posterior.log_density[known])
+        return HeldOut(known_posterior, truth[known], _weights(raw, batch)[known])
 
     columns = (raw.spec.label, *raw.spec.features, *_weight_columns(raw))
-    found, read = _map(model, measure, source, columns, partition, where, workers, progress)
-    parts = list(found)
-    rows = sum(len(part.truth) for part in parts)
-    if not any((part.weights > 0.0).any() for part in parts):
+    mapped, read = _map_batches(raw, measure, source, columns, partition, where, workers, progress)
+    batches = list(mapped)
+    rows = sum(len(batch.truth) for batch in batches)
+    if not any((batch.weights > 0.0).any() for batch in batches):
         raise DataError(
             f"nothing to calibrate on: no row has a label {raw.spec.label!r} that the model knows"
             + (f" and a weight above 0 ({rows} have the label)." if rows else ".")
         )
     return dataclasses.replace(
         raw,
-        calibration=fit_calibration(parts, raw.classes, method),
+        calibration=fit_calibration(batches, raw.classes, method),
         training={**model.training, "calibration": {"method": method, "rows": rows, **read}},
     )
 
 
-def _map(
+def _map_batches(
     model: Model,
     measure: Callable[[pa.RecordBatch], Result],
     source: Any,
@@ -142,12 +151,12 @@ def _map(
     workers: int | None,
     progress: Progress | None,
 ) -> tuple[Iterator[Result], dict[str, Any]]:
-    """What is measured of each batch, in order, and where the batches come from."""
+    """The results of `measure` for each batch, in order, and the provenance of the rows."""
     table = open_table(source)
     plan = table.plan(columns, partition=partition, where=where, allow_dictionaries=True)
     counter = RowCounter(progress, plan.rows)
-    parts = ordered_map(measure, counter.counted(plan.batches(model.batch_rows)), workers)
-    return parts, origin(table, plan, partition, where)
+    batches = counter.counted(plan.batches(model.batch_rows))
+    return ordered_map(measure, batches, workers), origin(table, plan, partition, where)
 
 
 def _weight_columns(model: Model) -> tuple[str, ...]:

@@ -16,12 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_core.analysis.evaluation import Evaluator, Measured
+from probclass_core.analysis.evaluation import EvaluationSums, Evaluator
 from probclass_core.arrow.arrays import in_slices
 from probclass_core.estimation.statistics import Statistics, canonical_schema, summarize_batches
 from probclass_core.execution.engine import Engine
 from probclass_core.io.table import Fragment, Plan, StagedPart, StagedPartition
-from probclass_core.model.decision import Decision
+from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import Scorer, ScorerOptions
 from probclass_core.scoring.partition import Counted, ScoredPartition, committed, divided, inside
@@ -102,22 +102,22 @@ class MeasureFragment:
     """How well a model does on the rows of a fragment, batch by batch."""
 
     model: Model
-    decision: Decision
+    decision: DecisionOption
 
     @cached_property
     def _evaluator(self) -> Evaluator:
         return Evaluator(self.model, self.decision)
 
-    def __call__(self, fragment: Fragment) -> list[Measured]:
+    def __call__(self, fragment: Fragment) -> list[EvaluationSums]:
         batches = in_slices(fragment.read(), self.model.batch_rows)
         return [self._evaluator.measure(batch) for batch in batches]
 
 
-def measures(plan: Plan, evaluator: Evaluator, engine: Engine) -> Iterator[Measured]:
+def measures(plan: Plan, evaluator: Evaluator, engine: Engine) -> Iterator[EvaluationSums]:
     """What each batch of a plan adds to an evaluation, in their order, whoever measures."""
     if engine.in_process:
         return engine.map(evaluator.measure, plan.batches(evaluator.model.batch_rows))
-    measure = MeasureFragment(evaluator.model, evaluator.decider.rule)
+    measure = MeasureFragment(evaluator.model, evaluator.compiled_rule.rule)
     return chain.from_iterable(engine.map(measure, plan.fragments))
 
 

@@ -1,10 +1,10 @@
-"""What a fitted model says about rows, and about other models.
+"""What a fitted model says about rows, and how it compares with other models.
 
 evaluation   accuracy, log loss, Brier score and confusion on labeled rows
 reliability  whether predicted probabilities match observed frequencies
-explanation  contributions of each block to the log odds of a row
-ledger       an explanation as aligned text
+explanation  contributions of each block to the log odds of a row, as a table and as text
 comparison   log evidence and Bayes factors of several models
 drift/       differences between two models, from their parameters alone
 bayes_rule   Bayes' rule on plain tables
+json_values  results as plain JSON values
 """

@@ -27,7 +27,7 @@ from probclass_core.estimation.contract import ItemizedLikelihood, Likelihood
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
-from probclass_core.model.model import LOAD_ONE, Model
+from probclass_core.model.model import LOAD_HINT, Model
 from probclass_core.plugins.manager import find_estimator
 from probclass_core.spec import Block, category_text
 
@@ -129,7 +129,7 @@ def explain(
         DataError: too many rows, a row that is not there, or features that the model cannot take.
         TableError: the table or partition is not there or cannot be read.
     """
-    expect(model, Model, LOAD_ONE)
+    expect(model, Model, LOAD_HINT)
     scale = _scale(units)
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise SpecError(f"limit must be a whole number of at least 1, or None, got {limit!r}.")

@@ -1,7 +1,7 @@
-"""A fitted model: prior times blocks, posterior, decision.
+"""A fitted model: prior and blocks, log-likelihoods, posterior, decision.
 
-model              Model and finalize
-posterior          the only normalization of posteriors
+model              Model and finalize: start reading here
+posterior          posteriors from joint log-likelihoods: the only normalization
 decision           decision rules: maximum posterior, maximum likelihood, costs, rejection
 calibration        posteriors corrected on held-out rows
 density_quantiles  quantiles of log p(x)

@@ -1,19 +1,19 @@
-"""Posteriors put right by labeled rows that training did not see.
+"""Calibration: maps that correct posteriors, fitted on labeled rows that training did not see.
 
-A posterior is calibrated when, of the rows told 0.8, four in five are right. Independence that does
-not hold makes posteriors too extreme; two maps mend it after the fact:
+A posterior is calibrated if four in five of the rows with posterior 0.8 are predicted correctly.
+Blocks that are not independent make posteriors too extreme; two kinds of map correct that:
 
-- ``temperature``: P(c | x)^(1/T), normalized, with the one T of the least log loss on the held-out
+- ``temperature``: P(c | x)^(1/T), normalized, with the T of the smallest log loss on the held-out
   rows (Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", 2017). It
-  changes no decision of the largest posterior.
+  never changes which class is most probable.
 - ``isotonic``: for each class, the non-decreasing map from P(c | x) to its frequency that has the
-  least squared error, by pool-adjacent-violators, linear between its knots and constant beyond;
+  smallest squared error, by pool-adjacent-violators, linear between its knots and constant beyond;
   then normalized (Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass
-  probability estimates", 2002). It may well give 0 or 1, and so an infinite log loss on new rows.
+  probability estimates", 2002). It can give a class 0 or 1, and so new rows an infinite log loss.
 
-A calibration is a table: method, class, knot, value. Temperature has one row, T its value; isotonic
-has a row for each knot of each class, the calibrated probability its value. Maps act on the
-posterior alone: likelihoods and log p(x) stay what they are.
+A calibration is stored as a table: method, class, knot, value. Temperature has one row, with T as
+its value; isotonic has a row for each knot of each class, with the calibrated probability as its
+value. Maps change the posterior only: likelihoods and log p(x) remain the same.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from probclass_core.model.posterior import Posterior, normalize
 
 METHODS = ("temperature", "isotonic")
 
-_BOUND = 1000.0
-"""A temperature lies between 1/1000 and 1000, where held-out rows that are all right, or no better
-than chance, would have it 0 or infinite."""
+_MAX_TEMPERATURE = 1000.0
+"""Temperatures are limited to 1/1000 … 1000: held-out rows that are all predicted correctly, or no
+better than by chance, would make them 0 or infinite."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Labeled rows that a calibration is fitted on.
+    """Labeled rows to fit a calibration on.
 
     Attributes:
-        posterior: of the rows, not calibrated.
-        truth: the true class of each, as a position, ``(n,)``.
-        weights: ``(n,)``.
+        posterior: uncalibrated posteriors of ``n`` rows.
+        truth: position of the true class of each row, ``(n,)``.
+        weights: weight of each row, ``(n,)``.
     """
 
     posterior: Posterior
@@ -53,43 +53,46 @@ class HeldOut:
 
 
 class Calibrator(Protocol):
-    """A map from posteriors to calibrated ones."""
+    """A map from log posteriors to calibrated ones."""
 
-    def rescaled(self, log_probability: FloatArray) -> FloatArray:
-        """Log posteriors, not yet normalized: ``(n, k)`` to ``(n, k)``."""
+    def rescale(self, log_probability: FloatArray) -> FloatArray:
+        """Calibrated log posteriors before normalization: ``(n, k)`` to ``(n, k)``."""
         ...
 
 
-def fit_calibration(parts: Sequence[HeldOut], classes: pa.Array, method: str) -> pa.Table:
-    """The table of a calibration.
+def fit_calibration(batches: Sequence[HeldOut], classes: pa.Array, method: str) -> pa.Table:
+    """Fit a calibration.
 
     Args:
-        parts: held-out rows; together at least one.
-        classes: in class order.
+        batches: held-out rows, at least one in total.
+        classes: classes of the model, in class order.
         method: one of `METHODS`.
 
+    Returns:
+        The calibration as a table; see the module's docstring.
+
     Raises:
-        DataError: isotonic, and a class has no rows; or temperature, and the true class has
-            probability 0 in all.
+        DataError: if a class has no rows (isotonic), or the true class has probability 0 in every
+            row (temperature).
     """
-    found: list[tuple[object, FloatArray, FloatArray]]
+    maps: list[tuple[object, FloatArray, FloatArray]]
     if method == "isotonic":
-        found = _isotonic(parts, classes)
+        maps = _fit_isotonic(batches, classes)
     else:
-        found = [(None, np.array([np.nan]), np.array([_temperature(parts)]))]
-    knots = np.concatenate([knots for _, knots, _ in found])
+        maps = [(None, np.array([np.nan]), np.array([_fit_temperature(batches)]))]
+    knots = np.concatenate([knots for _, knots, _ in maps])
     return pa.table(
         {
             "method": pa.repeat(method, len(knots)),
-            "class": pa.array([label for label, at, _ in found for _ in at], classes.type),
+            "class": pa.array([label for label, knots, _ in maps for _ in knots], classes.type),
             "knot": pa.array(knots, from_pandas=True),
-            "value": np.concatenate([values for _, _, values in found]),
+            "value": np.concatenate([values for _, _, values in maps]),
         }
     )
 
 
-def calibrator(table: pa.Table, classes: pa.Array) -> Calibrator:
-    """The map that a table describes."""
+def compile_calibration(table: pa.Table, classes: pa.Array) -> Calibrator:
+    """The map that a calibration table describes."""
     if table["method"][0].as_py() == "temperature":
         return _Temperature(table["value"][0].as_py())
     maps = []
@@ -99,24 +102,24 @@ def calibrator(table: pa.Table, classes: pa.Array) -> Calibrator:
     return _Isotonic(maps)
 
 
-def calibrated(posterior: Posterior, by: Calibrator) -> Posterior:
-    """The posterior, calibrated.
+def apply_calibration(posterior: Posterior, calibrator: Calibrator) -> Posterior:
+    """Calibrate posteriors.
 
-    A row that no class explains keeps the prior; one to which the map leaves no probability at all,
-    as isotonic maps can, keeps its posterior as it was.
+    A row that no class explains keeps the prior. A row for which the map gives every class
+    probability 0, as isotonic maps can, keeps its uncalibrated posterior.
     """
-    joint = by.rescaled(posterior.log_probability)
-    kept = np.isneginf(posterior.log_density) | np.isneginf(joint.max(axis=1))
-    joint[kept] = posterior.log_probability[kept]
-    never_needed = np.zeros(joint.shape[1])  # every row has a class that is possible
-    return replace(posterior, log_probability=normalize(joint, never_needed).log_probability)
+    joint = calibrator.rescale(posterior.log_probability)
+    unchanged = np.isneginf(posterior.log_density) | np.isneginf(joint.max(axis=1))
+    joint[unchanged] = posterior.log_probability[unchanged]
+    fallback = np.zeros(joint.shape[1])  # never used: every row has a possible class
+    return replace(posterior, log_probability=normalize(joint, fallback).log_probability)
 
 
 @dataclass(frozen=True)
 class _Temperature:
     temperature: float
 
-    def rescaled(self, log_probability: FloatArray) -> FloatArray:
+    def rescale(self, log_probability: FloatArray) -> FloatArray:
         return log_probability / self.temperature
 
 
@@ -124,7 +127,7 @@ class _Temperature:
 class _Isotonic:
     maps: Sequence[tuple[FloatArray, FloatArray]]
 
-    def rescaled(self, log_probability: FloatArray) -> FloatArray:
+    def rescale(self, log_probability: FloatArray) -> FloatArray:
         probability = np.exp(log_probability)
         for column, (knots, values) in zip(probability.T, self.maps, strict=True):
             column[:] = np.interp(column, knots, values)
@@ -132,75 +135,80 @@ class _Isotonic:
             return np.log(probability)
 
 
-def _temperature(parts: Sequence[HeldOut]) -> float:
-    """The T of the least mean log loss; rows that no T can change are left out."""
+def _fit_temperature(batches: Sequence[HeldOut]) -> float:
+    """The T of the smallest mean log loss, over the rows whose loss depends on T."""
     from scipy.optimize import brentq
 
-    rows = [_informative(part) for part in parts]
-    if not sum(len(truth) for _, truth, _ in rows):
+    informative = [_informative_rows(batch) for batch in batches]
+    if not sum(len(truth) for _, truth, _ in informative):
         raise DataError(
-            "no temperature can mend the posterior: in every held-out row the true class has "
+            "no temperature can correct the posterior: in every held-out row the true class has "
             "probability 0, or no class explains the row; smooth the model's estimators."
         )
 
     def slope(log_sharpness: float) -> float:
         """d log loss / d(1/T): Σ w (E[log P(c | x)] − log P(true | x)), which grows with 1/T."""
-        return float(sum(_slope(*part, np.exp(log_sharpness)) for part in rows))
+        return float(sum(_loss_slope(*rows, np.exp(log_sharpness)) for rows in informative))
 
-    most = np.log(_BOUND)
-    if slope(-most) >= 0.0:
-        return _BOUND
-    if slope(most) <= 0.0:
-        return 1.0 / _BOUND
-    return float(np.exp(-brentq(slope, -most, most, xtol=1e-13)))
-
-
-def _informative(part: HeldOut) -> tuple[FloatArray, IntArray, FloatArray]:
-    scores = part.posterior.log_probability
-    true = scores[np.arange(len(scores)), part.truth]
-    rows = np.isfinite(true) & np.isfinite(part.posterior.log_density) & (part.weights > 0.0)
-    return scores[rows], part.truth[rows], part.weights[rows]
+    limit = np.log(_MAX_TEMPERATURE)
+    if slope(-limit) >= 0.0:
+        return _MAX_TEMPERATURE
+    if slope(limit) <= 0.0:
+        return 1.0 / _MAX_TEMPERATURE
+    return float(np.exp(-brentq(slope, -limit, limit, xtol=1e-13)))
 
 
-def _slope(scores: FloatArray, truth: IntArray, weights: FloatArray, sharpness: float) -> float:
+def _informative_rows(batch: HeldOut) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Log posteriors, true classes and weights of the rows whose loss depends on T."""
+    scores = batch.posterior.log_probability
+    true_scores = scores[np.arange(len(scores)), batch.truth]
+    possible = np.isfinite(true_scores) & np.isfinite(batch.posterior.log_density)
+    rows = possible & (batch.weights > 0.0)
+    return scores[rows], batch.truth[rows], batch.weights[rows]
+
+
+def _loss_slope(
+    scores: FloatArray, truth: IntArray, weights: FloatArray, sharpness: float
+) -> float:
     probability = normalize(sharpness * scores, np.zeros(scores.shape[1])).probability
-    # 0 times −∞ is 0 here: what is impossible adds nothing to a mean.
+    # 0 times −∞ is 0 here: an impossible class adds nothing to the mean.
     expected = np.where(probability > 0.0, probability * np.maximum(scores, -1e300), 0.0).sum(
         axis=1
     )
     return float(weights @ (expected - scores[np.arange(len(scores)), truth]))
 
 
-def _isotonic(
-    parts: Sequence[HeldOut], classes: pa.Array
+def _fit_isotonic(
+    batches: Sequence[HeldOut], classes: pa.Array
 ) -> list[tuple[object, FloatArray, FloatArray]]:
-    truth = np.concatenate([part.truth for part in parts])
-    weights = np.concatenate([part.weights for part in parts])
-    explained = np.concatenate([np.isfinite(part.posterior.log_density) for part in parts])
+    """The map of each class: class, knots, values."""
+    truth = np.concatenate([batch.truth for batch in batches])
+    weights = np.concatenate([batch.weights for batch in batches])
+    explained = np.concatenate([np.isfinite(batch.posterior.log_density) for batch in batches])
     rows = explained & (weights > 0.0)
-    found = []
-    for place, label in enumerate(classes.to_pylist()):
-        came_true = truth[rows] == place
-        if not came_true.any():
+    maps = []
+    for position, label in enumerate(classes.to_pylist()):
+        is_class = truth[rows] == position
+        if not is_class.any():
             raise DataError(
                 f"isotonic calibration needs held-out rows of every class, and {label!r} has none; "
                 "take more rows, or calibrate by temperature."
             )
-        column = [np.exp(part.posterior.log_probability[:, place]) for part in parts]
-        knots, values = _pooled(np.concatenate(column)[rows], came_true, weights[rows])
-        found.append((label, knots, values))
-    return found
+        columns = [np.exp(batch.posterior.log_probability[:, position]) for batch in batches]
+        knots, values = _isotonic_map(np.concatenate(columns)[rows], is_class, weights[rows])
+        maps.append((label, knots, values))
+    return maps
 
 
-def _pooled(
-    probability: FloatArray, came_true: np.ndarray, weights: FloatArray
+def _isotonic_map(
+    probability: FloatArray, is_class: np.ndarray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Pool adjacent violators: the first and last knot of each level."""
+    """Knots and values by pool-adjacent-violators: the first and last knot of each level."""
     from scipy.optimize import isotonic_regression
 
-    knots, place = np.unique(probability, return_inverse=True)
-    weight = np.bincount(place, weights=weights)
-    frequency = np.bincount(place, weights=weights * came_true) / weight
+    knots, index = np.unique(probability, return_inverse=True)
+    weight = np.bincount(index, weights=weights)
+    frequency = np.bincount(index, weights=weights * is_class) / weight
     values = np.clip(isotonic_regression(frequency, weights=weight).x, 0.0, 1.0)
     inner = np.zeros(len(knots), dtype=bool)
     inner[1:-1] = (values[1:-1] == values[:-2]) & (values[1:-1] == values[2:])

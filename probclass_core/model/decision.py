@@ -1,11 +1,11 @@
-"""From posteriors to decisions: which class, at what cost, and when rather none.
+"""Decisions from posteriors: which class, at what expected cost, and when to reject a row.
 
-The decision that errs least often is the class of the largest posterior (maximum a posteriori).
-Under equal priors that is the class of the largest likelihood, p(x | c) (maximum likelihood). Where
-mistakes differ in what they cost, the best decision is the a of the smallest expected cost,
-Σ_c P(c | x) cost[c, a]; costs of 0 and 1 give the maximum a posteriori back (Duda, Hart and Stork,
+The decision with the fewest errors is the class of the largest posterior (maximum a posteriori).
+Under equal priors this is the class of the largest likelihood p(x | c) (maximum likelihood). If
+mistakes differ in cost, the best decision is the a with the smallest expected cost,
+Σ_c P(c | x) cost[c, a]; costs of 0 and 1 give the maximum a posteriori again (Duda, Hart and Stork,
 *Pattern Classification*, section 2.2; Bishop, *Pattern Recognition and Machine Learning*,
-section 1.5). A row whose posterior or density is too small may be left undecided: the reject option
+section 1.5). A row whose posterior or density is too small can be left undecided: the reject option
 (Chow, "On optimum recognition error and reject tradeoff", 1970).
 """
 
@@ -24,32 +24,32 @@ from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.model.posterior import Posterior, normalize
 from probclass_core.spec import category_text
 
-REASONS = ("probability", "density")
-"""Why a row is rejected, as column ``rejected`` of a scored table says it."""
+REJECTION_REASONS = ("probability", "density")
+"""Why a row is rejected: the values of column ``rejected`` of a scored table."""
 
-_BY = ("map", "ml")
-_CELL = ("class", "prediction", "cost")
+_CRITERIA = ("map", "ml")
+_COST_COLUMNS = ("class", "prediction", "cost")
 
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """How a class is chosen for a row, and when none is.
+    """How a class is chosen for a row, and when the row is rejected instead.
 
-    The rule chooses; the probability of what it chose and the expected cost are those of the
-    model's own posterior, whatever the rule.
+    The rule only chooses: the reported probability and expected cost of the chosen class always
+    come from the model's own posterior.
 
     Attributes:
-        by: ``"map"``, the largest posterior, or ``"ml"``, the largest likelihood: the posterior
-            under equal priors, which no calibration touches. The first of equals.
+        by: ``"map"`` for the largest posterior, or ``"ml"`` for the largest likelihood, which is
+            the uncalibrated posterior under equal priors. Ties go to the first class.
         costs: ``{true class: {predicted class: cost}}``, or a table or frame with the columns
-            class, prediction, cost; a cell that is not named costs 0 where prediction and class
-            agree and 1 elsewhere. With costs the choice is the one of the smallest expected cost.
-        min_probability: reject a row when the posterior probability of its choice is below it.
-        min_density_quantile: reject a row when log p(x) is below this quantile of log p(x) over the
-            table that the model's density quantiles were measured on, or is −∞.
+            class, prediction and cost. Pairs without a cost cost 0 if prediction and class agree,
+            else 1. With costs, the class of the smallest expected cost is chosen.
+        min_probability: reject a row if the posterior probability of its choice is smaller.
+        min_density_quantile: reject a row if its log p(x) is −∞ or below this quantile of the
+            log p(x) of the table on which the model's density quantiles were measured.
 
     Raises:
-        SpecError: a name or number is none of these.
+        SpecError: if a name is unknown or a number is out of range.
 
     Examples:
         >>> DecisionRule(costs={"ill": {"well": 50}}).to_dict()
@@ -62,8 +62,8 @@ class DecisionRule:
     min_density_quantile: float | None = None
 
     def __post_init__(self) -> None:
-        if self.by not in _BY:
-            raise SpecError(f"decision by {self.by!r} is unknown; use {one_of(_BY)}.")
+        if self.by not in _CRITERIA:
+            raise SpecError(f"decision by {self.by!r} is unknown; use {one_of(_CRITERIA)}.")
         if self.costs is not None:
             object.__setattr__(self, "costs", _checked_costs(self.costs))
         for name in ("min_probability", "min_density_quantile"):
@@ -80,7 +80,7 @@ class DecisionRule:
         return self.min_probability is not None or self.min_density_quantile is not None
 
     def to_dict(self) -> dict[str, Any]:
-        """The rule as plain values; what was not given is left out."""
+        """The rule as plain values, without the fields that are None."""
         return {key: value for key, value in vars(self).items() if value is not None}
 
     @classmethod
@@ -88,7 +88,7 @@ class DecisionRule:
         """The inverse of `to_dict`.
 
         Raises:
-            SpecError: an unknown key, or the rule is not valid.
+            SpecError: if a key is unknown or a value is invalid.
         """
         known = tuple(cls.__dataclass_fields__)
         for key in values:
@@ -100,11 +100,11 @@ class DecisionRule:
         return cls(**values)
 
     @classmethod
-    def parse(cls, decision: Decision) -> DecisionRule:
-        """The rule that is meant by itself, by its name, or by a table of keys.
+    def parse(cls, decision: DecisionOption) -> DecisionRule:
+        """A rule from any form that ``decision=`` takes.
 
         Raises:
-            SpecError: it is none of these.
+            SpecError: if `decision` has another type, or an unknown name or key.
         """
         if isinstance(decision, cls):
             return decision
@@ -113,24 +113,24 @@ class DecisionRule:
         if isinstance(decision, str):
             return cls(by=decision)
         raise SpecError(
-            f"decision must be {one_of(_BY)}, a DecisionRule or a table of its keys, "
+            f"decision must be {one_of(_CRITERIA)}, a DecisionRule or a table of its keys, "
             f"got {decision!r}."
         )
 
 
-Decision: TypeAlias = "DecisionRule | str | Mapping[str, Any]"
-"""What ``decision=`` takes: a rule, ``"map"`` or ``"ml"``, or a rule as a dict."""
+DecisionOption: TypeAlias = "DecisionRule | str | Mapping[str, Any]"
+"""What ``decision=`` takes: a rule, ``"map"`` or ``"ml"``, or the fields of a rule as a dict."""
 
 
 @dataclass(frozen=True)
-class Decided:
-    """What a rule made of ``n`` rows.
+class Decisions:
+    """Decisions of a rule about ``n`` rows.
 
     Attributes:
-        choice: the class chosen, as a position, rejected or not, ``(n,)``.
-        rejected: position in `REASONS`; `MISSING` where the row is decided, ``(n,)``. A row that
-            both reasons reject is rejected by its density.
-        expected_cost: of the choice, ``(n,)``; none where the rule has no costs.
+        choice: position of the chosen class, also of rejected rows, ``(n,)``.
+        rejected: position in `REJECTION_REASONS`, or `MISSING` if the row is not rejected,
+            ``(n,)``. A row that both reasons reject is reported as rejected by its density.
+        expected_cost: expected cost of the choice, ``(n,)``, or None if the rule has no costs.
     """
 
     choice: IntArray
@@ -139,87 +139,90 @@ class Decided:
 
     @property
     def prediction(self) -> IntArray:
-        """The class decided, as a position; `MISSING` where the row is rejected, ``(n,)``."""
+        """The position of the predicted class, `MISSING` if the row is rejected: ``(n,)``."""
         prediction: IntArray = np.where(self.rejected == MISSING, self.choice, MISSING)
         return prediction
 
 
-class Decider:
-    """A rule made ready for the classes of one model.
+class CompiledRule:
+    """A decision rule compiled for the classes of one model.
 
     Args:
-        rule: the rule.
+        rule: the decision rule.
         class_names: the ``k`` classes, in class order.
-        least_log_density: what the rule's quantile stands for, in nats; needed where it has one.
+        min_log_density: log p(x) in nats at the rule's density quantile, or None without one.
 
     Raises:
-        SpecError: a cost names a class that is not there.
+        SpecError: if the costs name an unknown class.
     """
 
     def __init__(
-        self, rule: DecisionRule, class_names: Sequence[str], least_log_density: float | None
+        self, rule: DecisionRule, class_names: Sequence[str], min_log_density: float | None
     ) -> None:
         self.rule = rule
-        self.costs = None if rule.costs is None else _matrix(rule.costs, class_names)
-        self.least_log_density = least_log_density
+        self.costs = None if rule.costs is None else _cost_matrix(rule.costs, class_names)
+        self.min_log_density = min_log_density
 
-    def decide(self, posterior: Posterior, log_likelihood: FloatArray) -> Decided:
-        """Choose a class for each row, or none.
+    def decide(self, posterior: Posterior, log_likelihood: FloatArray) -> Decisions:
+        """Choose a class for each row, or reject the row.
 
         Args:
-            posterior: of the rows.
-            log_likelihood: log p(x | c), ``(n, k)``.
+            posterior: posteriors of ``n`` rows.
+            log_likelihood: log p(x | c) of the same rows, ``(n, k)``.
         """
-        chosen_by = posterior
+        criterion = posterior
         if self.rule.by == "ml":
             size = log_likelihood.shape[1]
-            chosen_by = normalize(log_likelihood, np.full(size, -math.log(size)))
-        choice, expected_cost = chosen_by.decision, None
+            criterion = normalize(log_likelihood, np.full(size, -math.log(size)))
+        choice, expected_cost = criterion.most_probable, None
         if self.costs is not None:
-            choice = np.argmin(chosen_by.probability @ self.costs, axis=1)
+            choice = np.argmin(criterion.probability @ self.costs, axis=1)
             cost = posterior.probability @ self.costs
             expected_cost = np.take_along_axis(cost, choice[:, None], axis=1)[:, 0]
         rejected = np.full(len(choice), MISSING, dtype=np.intp)
         if self.rule.min_probability is not None:
             unsure = posterior.probability_of(choice) < self.rule.min_probability
-            rejected[unsure] = REASONS.index("probability")
-        if self.least_log_density is not None:
-            # A row that no class explains lies below every quantile, be it −∞ itself.
-            rare = posterior.log_density < self.least_log_density
-            rejected[rare | np.isneginf(posterior.log_density)] = REASONS.index("density")
-        return Decided(choice, rejected, expected_cost)
+            rejected[unsure] = REJECTION_REASONS.index("probability")
+        if self.min_log_density is not None:
+            # A row that no class explains is below every quantile, even a quantile of −∞.
+            rare = posterior.log_density < self.min_log_density
+            rejected[rare | np.isneginf(posterior.log_density)] = REJECTION_REASONS.index("density")
+        return Decisions(choice, rejected, expected_cost)
 
 
-def predicted(classes: pa.Array, prediction: IntArray) -> pa.Array:
-    """Classes by position, null for `MISSING`, ``(n,)``."""
-    places = prediction.astype(np.int64)
-    return classes.take(pa.array(places, mask=places == MISSING))
+def take_classes(classes: pa.Array, positions: IntArray) -> pa.Array:
+    """Classes by position, ``(n,)``; null for `MISSING`."""
+    indices = positions.astype(np.int64)
+    return classes.take(pa.array(indices, mask=indices == MISSING))
 
 
-def reasons(rejected: IntArray) -> pa.Array:
-    """Words of `REASONS` by position, null for `MISSING`, ``(n,)``."""
-    return predicted(pa.array(REASONS), rejected)
+def rejection_reasons(rejected: IntArray) -> pa.Array:
+    """Names of `REJECTION_REASONS` by position, ``(n,)``; null for `MISSING`."""
+    return take_classes(pa.array(REJECTION_REASONS), rejected)
 
 
-def _matrix(costs: Mapping[str, Mapping[str, float]], class_names: Sequence[str]) -> FloatArray:
-    """Cost by true class and prediction, ``(k, k)``."""
-    place = {name: number for number, name in enumerate(class_names)}
+def _cost_matrix(
+    costs: Mapping[str, Mapping[str, float]], class_names: Sequence[str]
+) -> FloatArray:
+    """Costs by true class and predicted class, ``(k, k)``."""
+    position = {name: number for number, name in enumerate(class_names)}
     matrix: FloatArray = 1.0 - np.eye(len(class_names))
-    for true, cells in costs.items():
-        for name in (true, *cells):
-            if name not in place:
+    for true, row in costs.items():
+        for name in (true, *row):
+            if name not in position:
                 raise SpecError(
                     f"the costs name class {name!r}; the model has {one_of(class_names)}."
                     + nearest(name, class_names)
                 )
-        for prediction, cost in cells.items():
-            matrix[place[true], place[prediction]] = cost
+        for prediction, cost in row.items():
+            matrix[position[true], position[prediction]] = cost
     return matrix
 
 
 def _checked_costs(costs: Any) -> dict[str, dict[str, float]]:
+    """Costs as ``{true class: {predicted class: cost}}``, checked."""
     checked: dict[str, dict[str, float]] = {}
-    for true, prediction, cost in _cells(costs):
+    for true, prediction, cost in _cost_rows(costs):
         number = _number(cost)
         if not (math.isfinite(number) and number >= 0.0):
             raise SpecError(
@@ -235,8 +238,8 @@ def _checked_costs(costs: Any) -> dict[str, dict[str, float]]:
     return checked
 
 
-def _cells(costs: Any) -> list[tuple[str, str, Any]]:
-    """True class, prediction, cost."""
+def _cost_rows(costs: Any) -> list[tuple[str, str, Any]]:
+    """Costs as rows: true class, predicted class, cost."""
     if isinstance(costs, Mapping):
         for true, row in costs.items():
             if not isinstance(row, Mapping):
@@ -252,16 +255,16 @@ def _cells(costs: Any) -> list[tuple[str, str, Any]]:
     if not (isinstance(costs, (pa.Table, pa.RecordBatch)) or hasattr(costs, "__arrow_c_stream__")):
         raise SpecError(
             "costs must be a table of tables, {true class: {predicted class: cost}}, or a table "
-            f"with the columns {one_of(_CELL)}, got {costs!r}."
+            f"with the columns {one_of(_COST_COLUMNS)}, got {costs!r}."
         )
     table = as_table(costs)
-    check_columns(table.schema, _CELL)
-    true, prediction, cost = (table[name].to_pylist() for name in _CELL)
+    check_columns(table.schema, _COST_COLUMNS)
+    true, prediction, cost = (table[name].to_pylist() for name in _COST_COLUMNS)
     return list(zip(map(category_text, true), map(category_text, prediction), cost, strict=True))
 
 
 def _number(value: object) -> float:
-    """The value as a float, be it the text of one, as templates render it; NaN where it is none."""
+    """The value as a float, also from text, which templates render; NaN if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str, np.number)):
         return math.nan
     try:

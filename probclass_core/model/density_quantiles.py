@@ -1,7 +1,8 @@
-"""How usual a row is: quantiles of log p(x) over a table, kept with the model as one small table.
+"""Quantiles of log p(x) over a table: how usual or rare a row is. Stored with the model.
 
-A density by itself says little, for its unit is that of the columns; beside the densities of known
-rows it says how rare a row is. The table has one row for each thousandth: quantile, log_density.
+The unit of a density is that of the columns, so one value alone says little; compared with the
+densities of known rows it says how rare a row is. The table has one row for each thousandth:
+quantile, log_density.
 """
 
 from __future__ import annotations
@@ -14,75 +15,77 @@ from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.histogram import Histogram, histogram
 
 QUANTILES = np.arange(1, 1000) / 1000
-"""The quantiles that are kept: each thousandth between 0 and 1."""
+"""The stored quantiles: each thousandth between 0 and 1."""
 
-_CELLS = 2**20
-"""Up to so many distinct densities the quantiles are exact."""
+_MAX_CELLS = 2**20
+"""Quantiles are exact up to this many distinct densities."""
 
 
 class LogDensities:
-    """The log densities of rows without end, in the memory of some million of them.
+    """Collects the log densities of any number of rows in bounded memory.
 
-    While there are few enough they are kept as they are; beyond, each is rounded down on the grid
-    of a power of two, the finest that a million occupied cells allow (see `histogram`). What comes
-    of it depends on the rows alone, not on how they were batched.
+    Up to a million distinct values are stored exactly; beyond that, values are rounded down on the
+    grid of a power of two, the finest one with at most a million occupied cells (see `histogram`).
+    The result depends on the rows only, not on how they were batched.
     """
 
     def __init__(self) -> None:
-        self._kept = Histogram(np.empty(0), 0.0, np.empty((1, 0)))
-        self._impossible = 0.0
-        self._waiting: list[tuple[FloatArray, FloatArray]] = []
+        self._histogram = Histogram(np.empty(0), 0.0, np.empty((1, 0)))
+        self._impossible_weight = 0.0
+        self._pending: list[tuple[FloatArray, FloatArray]] = []
 
     def add(self, log_density: FloatArray, weights: FloatArray) -> None:
-        """Take in rows.
+        """Add rows.
 
         Args:
             log_density: log p(x) in nats, ``(n,)``, finite or −∞.
-            weights: ``(n,)``; a weight of 2 counts as two rows, one of 0 as none.
+            weights: ``(n,)``; a weight of 2 counts as two rows, a weight of 0 as no row.
         """
         finite = np.isfinite(log_density) & (weights > 0.0)
-        self._impossible += float(weights[np.isneginf(log_density)].sum())
-        self._waiting.append((log_density[finite], weights[finite]))
-        if sum(len(values) for values, _ in self._waiting) > _CELLS:
+        self._impossible_weight += float(weights[np.isneginf(log_density)].sum())
+        self._pending.append((log_density[finite], weights[finite]))
+        if sum(len(values) for values, _ in self._pending) > _MAX_CELLS:
             self._merge()
 
     def table(self) -> pa.Table:
-        """Quantiles of log p(x), each the least log density of a row whose share is reached.
+        """The quantiles of log p(x).
 
-        It is no mean of two, so that −∞ is one among others; less than a share q of the rows lies
-        below the q-quantile.
+        The q-quantile is the smallest log density at or below which there is a share q of the rows.
+        Quantiles are never averages of two densities, so −∞ is an ordinary value.
 
         Raises:
-            DataError: there were no rows.
+            DataError: if no rows were added.
         """
         self._merge()
-        values = np.concatenate([[-np.inf], self._kept.values])
-        reached = np.cumsum(np.concatenate([[self._impossible], self._kept.counts[0]]))
-        if not reached[-1] > 0.0:
+        values = np.concatenate([[-np.inf], self._histogram.values])
+        weights = np.concatenate([[self._impossible_weight], self._histogram.counts[0]])
+        cumulative = np.cumsum(weights)
+        if not cumulative[-1] > 0.0:
             raise DataError("there are no rows to take the quantiles of the density from.")
-        # A share that is reached but for a rounding is reached.
-        wanted = QUANTILES * reached[-1] * (1.0 - 1e-12)
-        at = values[np.searchsorted(reached, wanted)]
-        return pa.table({"quantile": QUANTILES, "log_density": at})
+        # A share that is reached except for rounding counts as reached.
+        targets = QUANTILES * cumulative[-1] * (1.0 - 1e-12)
+        log_density = values[np.searchsorted(cumulative, targets)]
+        return pa.table({"quantile": QUANTILES, "log_density": log_density})
 
     def _merge(self) -> None:
-        parts = [(self._kept.values, self._kept.counts[0]), *self._waiting]
-        values, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
+        batches = [(self._histogram.values, self._histogram.counts[0]), *self._pending]
+        values, weights = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
         group = np.zeros(len(values), dtype=np.intp)
-        self._kept = histogram(values, self._kept.width, group, weights, 1, _CELLS)
-        self._waiting = []
+        self._histogram = histogram(values, self._histogram.width, group, weights, 1, _MAX_CELLS)
+        self._pending = []
 
 
 def log_density_quantile(table: pa.Table, quantile: float) -> float:
-    """The quantile of log p(x), at the thousandth that is not above it.
+    """Log p(x) at a quantile, rounded down to the nearest thousandth.
 
     Raises:
-        SpecError: it is below or above what the table has.
+        SpecError: if the quantile is below or above those of the table.
     """
-    kept = table["quantile"].to_numpy()
-    place = int(np.searchsorted(kept, quantile + 1e-9, side="right")) - 1
-    if place < 0 or quantile > kept[-1] + 1e-9:
+    quantiles = table["quantile"].to_numpy()
+    position = int(np.searchsorted(quantiles, quantile + 1e-9, side="right")) - 1
+    if position < 0 or quantile > quantiles[-1] + 1e-9:
         raise SpecError(
-            f"min_density_quantile must be between {kept[0]:g} and {kept[-1]:g}, got {quantile:g}."
+            f"min_density_quantile must be between {quantiles[0]:g} and {quantiles[-1]:g}, "
+            f"got {quantile:g}."
         )
-    return float(table["log_density"][place].as_py())
+    return float(table["log_density"][position].as_py())

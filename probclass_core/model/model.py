@@ -1,6 +1,15 @@
-"""A fitted model: a prior times blocks, and what follows from them for a row.
+"""A fitted model: a class prior times blocks, and everything that follows from it for a row.
 
-log p(x, c) = log P(c) + Σ_blocks log p(x_block | c). Everything else is derived from this sum.
+For a batch of rows, read top to bottom in `Model`::
+
+    log p(x_block | c)                                      the likelihood of each block
+    log p(x | c)    = Σ_blocks log p(x_block | c)           Model.log_likelihood
+    log p(x, c)     = log P(c) + log p(x | c)               Model.joint
+    log P(c | x)    = log p(x, c) − log p(x)                Model.posterior
+    a class or none                                         Model.decide
+
+The methods named ``predict…``, ``joint_log_likelihood``, ``score_samples`` and
+``log_likelihood_by_block`` do the same for whole tables. `finalize` makes a model from statistics.
 """
 
 from __future__ import annotations
@@ -27,18 +36,24 @@ from probclass_core.errors import DataError, NotSupportedError, SpecError, Store
 from probclass_core.estimation.contract import Likelihood, LinearLikelihood
 from probclass_core.estimation.passes import refine
 from probclass_core.estimation.statistics import Statistics, bind, schema_of, type_names
-from probclass_core.model.calibration import Calibrator, calibrated, calibrator
-from probclass_core.model.decision import Decided, Decider, Decision, DecisionRule, predicted
+from probclass_core.model.calibration import Calibrator, apply_calibration, compile_calibration
+from probclass_core.model.decision import (
+    CompiledRule,
+    DecisionOption,
+    DecisionRule,
+    Decisions,
+    take_classes,
+)
 from probclass_core.model.density_quantiles import log_density_quantile
 from probclass_core.model.posterior import Posterior, normalize
 from probclass_core.plugins.manager import check_reader, find_estimator, origins
 from probclass_core.spec import ModelSpec, Prior, category_text
 
-_MEASURED = ("calibration", "density_quantiles")
-"""Tables that a model may hold beside its parameters: what was measured once it was fitted."""
+_POSTFIT_TABLES = ("calibration", "density_quantiles")
+"""Optional tables of a model, measured after it was fitted."""
 
-LOAD_ONE = "load one by ModelStore(…).load"
-"""The mend where the name of a model stands for the model itself."""
+LOAD_HINT = "load one by ModelStore(…).load"
+"""How to fix a call that was given the name of a model instead of a model."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +61,13 @@ class Model:
     """A class prior times the likelihoods of its blocks.
 
     Attributes:
-        spec: what was asked for.
-        features: feature columns and the types they count as.
+        spec: specification that the model was fitted by.
+        features: feature columns and their types.
         priors: one row per class, in class order: class, count (Σ w), prior.
-        parameters: block name to the estimator's parameters.
-        training: where it comes from: rows, null labels, source; no part of its identity.
-        calibration: what makes of a posterior a calibrated one; see `calibration`.
-        density_quantiles: how usual a log p(x) is; see `density_quantiles`.
+        parameters: parameters table of each block, by block name.
+        training: provenance: rows, null labels, source; not part of the model's identity.
+        calibration: calibration table, or None; see the module `calibration`.
+        density_quantiles: quantiles of log p(x), or None; see the module `density_quantiles`.
     """
 
     spec: ModelSpec
@@ -63,9 +78,10 @@ class Model:
     calibration: pa.Table | None = field(default=None, repr=False)
     density_quantiles: pa.Table | None = field(default=None, repr=False)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the compiled likelihoods: they follow from the rest, and some do not pickle."""
-        return {name: value for name, value in vars(self).items() if name != "likelihoods"}
+    @cached_property
+    def id(self) -> str:
+        """Content id, 64 hexadecimal digits: equal fits have equal ids."""
+        return self.to_bundle().content_id
 
     @cached_property
     def classes(self) -> pa.Array:
@@ -79,8 +95,10 @@ class Model:
 
     @property
     def batch_rows(self) -> int:
-        """Rows to score at once, so that their posteriors fit in memory with ease."""
+        """Number of rows to score at once, so that their posteriors easily fit in memory."""
         return batch_rows(len(self.classes))
+
+    # The pipeline: prior and blocks, log-likelihoods, posterior, decision of one batch.
 
     @cached_property
     def log_prior(self) -> FloatArray:
@@ -90,64 +108,87 @@ class Model:
         return log_prior
 
     @cached_property
-    def id(self) -> str:
-        """Content id, 64 hexadecimal digits: equal fits have equal ids."""
-        return self.to_bundle().content_id
-
-    @cached_property
     def likelihoods(self) -> dict[str, Likelihood]:
-        """The compiled likelihood of each block."""
+        """The compiled likelihood of each block, by block name."""
         return {
             name: estimator.likelihood(self.parameters[name], self.classes)
             for name, estimator in bind(self.spec, self.features).items()
         }
 
+    def _block_log_likelihoods(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
+        """log p(x_block | c) of one batch: ``(n, k)`` for each block."""
+        for block in self.spec.blocks:
+            likelihood = self.likelihoods[str(block.name)]
+            yield likelihood.log_likelihood(select(batch, block.columns))
+
+    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        """log p(x | c) of one batch, ``(n, k)``; the caller must not change the array."""
+        blocks = self._block_log_likelihoods(batch)
+        total = next(blocks)
+        for number, block in enumerate(blocks):
+            # The first sum is a new array, because the first block's array belongs to its
+            # likelihood; it keeps that array's memory order.
+            total = np.add(total, block, out=total if number else None)
+        return total
+
+    def joint(self, batch: pa.RecordBatch) -> FloatArray:
+        """log p(x, c) of one batch, ``(n, k)``."""
+        return self.log_likelihood(batch) + self.log_prior
+
+    def posterior(self, batch: pa.RecordBatch) -> Posterior:
+        """Posteriors of one batch, calibrated if the model is calibrated."""
+        return self._posterior(self.joint(batch))
+
+    def decide(self, batch: pa.RecordBatch, rule: CompiledRule) -> tuple[Posterior, Decisions]:
+        """Posteriors of one batch and the decisions of a rule; see `compile_rule`."""
+        log_likelihood = self.log_likelihood(batch)
+        posterior = self._posterior(log_likelihood + self.log_prior)
+        return posterior, rule.decide(posterior, log_likelihood)
+
+    def _posterior(self, joint: FloatArray) -> Posterior:
+        posterior = normalize(joint, self.log_prior)
+        if self._calibrator is None:
+            return posterior
+        return apply_calibration(posterior, self._calibrator)
+
+    @cached_property
+    def _calibrator(self) -> Calibrator | None:
+        if self.calibration is None:
+            return None
+        return compile_calibration(self.calibration, self.classes)
+
+    def compile_rule(self, decision: DecisionOption) -> CompiledRule:
+        """Compile a decision rule for `decide`.
+
+        Raises:
+            SpecError: if the rule is invalid, names unknown classes, or needs density quantiles
+                that the model does not have.
+            NotSupportedError: if the rule needs density quantiles and log p(x) is not a density;
+                see `normalized`.
+        """
+        rule = DecisionRule.parse(decision)
+        quantile = rule.min_density_quantile
+        if quantile is None:
+            return CompiledRule(rule, self.class_names, None)
+        self.check_normalized()
+        if self.density_quantiles is None:
+            raise SpecError(
+                "min_density_quantile needs a model with density quantiles; make one by "
+                "with_density_quantiles(model, source), or fit with --density-quantiles."
+            )
+        min_log_density = log_density_quantile(self.density_quantiles, quantile)
+        return CompiledRule(rule, self.class_names, min_log_density)
+
     @property
     def normalized(self) -> bool:
-        """Whether log p(x) is a density: false where a block knows it only up to a term."""
+        """Whether log p(x) is a density: False if a block's is known only up to a common term."""
         return all(likelihood.normalized for likelihood in self.likelihoods.values())
 
-    def predict(self, data: Any, decision: Decision = "map") -> pa.Array:
-        """The class of each row, null where the rule rejects it: ``(n,)``.
-
-        Args:
-            data: a table or frame with the features; see `arrays.as_table`.
-            decision: by default the most probable class, the first of equals; see `DecisionRule`.
-
-        Raises:
-            DataError: a feature is missing, of a type it cannot be, or infinite.
-            SpecError: the rule does not fit the model.
-        """
-        decider = self.decider(decision)
-        predictions = self._by_batch(data, lambda batch: self.decide(batch, decider)[1].prediction)
-        return predicted(self.classes, predictions)
-
-    def predict_proba(self, data: Any) -> FloatArray:
-        """P(c | x), ``(n, k)``; raises as `predict`."""
-        return self._by_batch(data, lambda batch: self.posterior(batch).probability)
-
-    def predict_log_proba(self, data: Any) -> FloatArray:
-        """log P(c | x), ``(n, k)``; raises as `predict`."""
-        return self._by_batch(data, lambda batch: self.posterior(batch).log_probability)
-
-    def joint_log_likelihood(self, data: Any) -> FloatArray:
-        """log p(x, c) = log P(c) + log p(x | c), ``(n, k)``; raises as `predict`."""
-        return self._by_batch(data, self.joint)
-
-    def score_samples(self, data: Any) -> FloatArray:
-        """log p(x), the evidence of each row in nats, ``(n,)``; raises as `predict`.
-
-        Raises:
-            NotSupportedError: a block knows its densities only up to a common term.
-        """
-        self.check_normalized()
-        return self._by_batch(data, lambda batch: self.posterior(batch).log_density)
-
     def check_normalized(self) -> None:
-        """Refuse where log p(x) is no density.
+        """Check that log p(x) is a density.
 
         Raises:
-            NotSupportedError: a block knows its densities only up to a common term.
+            NotSupportedError: if the densities of a block are known only up to a common term.
         """
         if not self.normalized:
             raise NotSupportedError(
@@ -155,24 +196,75 @@ class Model:
                 "use a Minkowski metric."
             )
 
-    def log_likelihood_by_block(self, data: Any) -> FloatArray:
-        """log p(x_block | c), ``(n, k, blocks)``: with log P(c) it sums to the joint.
+    # The same for whole tables.
 
-        Raises as `predict`.
-        """
-        return self._by_batch(data, self.by_block)
+    def predict(self, data: Any, decision: DecisionOption = "map") -> pa.Array:
+        """The predicted class of each row, null if the rule rejects the row: ``(n,)``.
 
-    def linear_form(self) -> pa.Table:
-        """log p(x, c) as weights of the features, up to a term that all classes share.
-
-        It holds of rows without nulls, and says nothing of a calibration.
-
-        Returns:
-            class, feature, weight: for each class a row of every feature, and one without feature,
-            the intercept, which includes log P(c).
+        Args:
+            data: table or frame with the feature columns; see `arrays.as_table`.
+            decision: decision rule; by default the most probable class, ties going to the first.
+                See `DecisionRule`.
 
         Raises:
-            NotSupportedError: a block is not linear in its features.
+            DataError: if a feature column is missing, has an unsuitable type, or is infinite.
+            SpecError: if the rule does not fit the model.
+        """
+        rule = self.compile_rule(decision)
+        positions = self._by_batch(data, lambda batch: self.decide(batch, rule)[1].prediction)
+        return take_classes(self.classes, positions)
+
+    def predict_proba(self, data: Any) -> FloatArray:
+        """P(c | x), ``(n, k)``; raises like `predict`."""
+        return self._by_batch(data, lambda batch: self.posterior(batch).probability)
+
+    def predict_log_proba(self, data: Any) -> FloatArray:
+        """log P(c | x), ``(n, k)``; raises like `predict`."""
+        return self._by_batch(data, lambda batch: self.posterior(batch).log_probability)
+
+    def joint_log_likelihood(self, data: Any) -> FloatArray:
+        """log p(x, c) = log P(c) + log p(x | c), ``(n, k)``; raises like `predict`."""
+        return self._by_batch(data, self.joint)
+
+    def score_samples(self, data: Any) -> FloatArray:
+        """log p(x) of each row in nats, ``(n,)``; raises like `predict`.
+
+        Raises:
+            NotSupportedError: if the densities of a block are known only up to a common term.
+        """
+        self.check_normalized()
+        return self._by_batch(data, lambda batch: self.posterior(batch).log_density)
+
+    def log_likelihood_by_block(self, data: Any) -> FloatArray:
+        """log p(x_block | c), ``(n, k, blocks)``; the blocks and log P(c) add up to the joint.
+
+        Raises like `predict`.
+        """
+        return self._by_batch(
+            data, lambda batch: np.stack(list(self._block_log_likelihoods(batch)), axis=2)
+        )
+
+    def _by_batch(self, data: Any, compute: Callable[[pa.RecordBatch], np.ndarray]) -> np.ndarray:
+        table = as_table(data)
+        check_columns(table.schema, self.spec.features)
+        table = table.select(list(self.spec.features))
+        rows = min(self.batch_rows, batch_rows(table.num_columns))
+        results = [compute(batch) for batch in in_slices(table.to_batches(), rows)]
+        return np.concatenate(results or [compute(pa.RecordBatch.from_pylist([], table.schema))])
+
+    # Other forms of the model.
+
+    def linear_form(self) -> pa.Table:
+        """log p(x, c) as a linear function of the features, up to a term common to all classes.
+
+        It applies to rows without nulls and does not include a calibration.
+
+        Returns:
+            class, feature, weight: for each class one row per feature, and one row with a null
+            feature for the intercept, which includes log P(c).
+
+        Raises:
+            NotSupportedError: if a block is not linear in its features.
         """
         linear = {
             name: likelihood
@@ -199,13 +291,13 @@ class Model:
         )
 
     def with_prior(self, prior: Prior) -> Model:
-        """The same likelihoods under another prior; ``"uniform"`` decides by maximum likelihood.
+        """The same likelihoods with another prior; ``"uniform"`` predicts by maximum likelihood.
 
         Raises:
-            SpecError: not a distribution over the model's classes, or the model holds what was
-                measured under the prior it has.
+            SpecError: if the prior is not a distribution over the model's classes, or the model has
+                a calibration or density quantiles, which depend on its prior.
         """
-        for name in _MEASURED:
+        for name in _POSTFIT_TABLES:
             if getattr(self, name) is not None:
                 raise SpecError(
                     f"{name!r} of the model was measured under its prior and would be wrong under "
@@ -217,71 +309,10 @@ class Model:
             self, spec=spec, priors=_prior_table(self.classes, counts, spec.prior)
         )
 
-    def posterior(self, batch: pa.RecordBatch) -> Posterior:
-        """Posteriors of one batch, calibrated if the model is."""
-        return self._posterior(self.joint(batch))
-
-    def decider(self, decision: Decision) -> Decider:
-        """A decision rule made ready for `decide`.
-
-        Raises:
-            SpecError: it is no rule, names classes that are not the model's, or asks for a quantile
-                of the density that the model does not know.
-            NotSupportedError: it asks for one, and a block knows its densities only up to a term.
-        """
-        rule = DecisionRule.parse(decision)
-        least = rule.min_density_quantile
-        if least is None:
-            return Decider(rule, self.class_names, None)
-        self.check_normalized()
-        if self.density_quantiles is None:
-            raise SpecError(
-                "min_density_quantile needs a model that knows the quantiles of its density; make "
-                "one by with_density_quantiles(model, source), or fit with --density-quantiles."
-            )
-        return Decider(rule, self.class_names, log_density_quantile(self.density_quantiles, least))
-
-    def decide(self, batch: pa.RecordBatch, decider: Decider) -> tuple[Posterior, Decided]:
-        """Posteriors of one batch, and what a rule makes of them."""
-        log_likelihood = self.log_likelihood(batch)
-        posterior = self._posterior(log_likelihood + self.log_prior)
-        return posterior, decider.decide(posterior, log_likelihood)
-
-    def joint(self, batch: pa.RecordBatch) -> FloatArray:
-        """log p(x, c) of one batch, ``(n, k)``."""
-        return self.log_likelihood(batch) + self.log_prior
-
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        """log p(x | c) of one batch, ``(n, k)``; not the caller's to change."""
-        parts = self._parts(batch)
-        total = next(parts)
-        for number, part in enumerate(parts):
-            # A new array at first, in the memory order of the first part, which is not ours.
-            total = np.add(total, part, out=total if number else None)
-        return total
-
-    def _posterior(self, joint: FloatArray) -> Posterior:
-        posterior = normalize(joint, self.log_prior)
-        by = self._calibrator
-        return posterior if by is None else calibrated(posterior, by)
-
-    @cached_property
-    def _calibrator(self) -> Calibrator | None:
-        return None if self.calibration is None else calibrator(self.calibration, self.classes)
-
-    def by_block(self, batch: pa.RecordBatch) -> FloatArray:
-        """log p(x_block | c) of one batch, ``(n, k, blocks)``."""
-        return np.stack(list(self._parts(batch)), axis=2)
-
-    def _parts(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
-        """log p(x_block | c) of one batch, block by block: ``(n, k)`` each."""
-        for block in self.spec.blocks:
-            likelihood = self.likelihoods[str(block.name)]
-            yield likelihood.log_likelihood(select(batch, block.columns))
-
     def to_bundle(self) -> Bundle:
         """The model as Arrow tables and plain values, ready to be stored."""
-        measured = {name: table for name in _MEASURED if (table := getattr(self, name)) is not None}
+        tables = {name: getattr(self, name) for name in _POSTFIT_TABLES}
+        postfit = {name: table for name, table in tables.items() if table is not None}
         blocks = {
             str(block.name): {
                 "estimator": block.estimator,
@@ -296,7 +327,7 @@ class Model:
                 "features": type_names(self.features),
                 "blocks": blocks,
             },
-            tables={"priors": self.priors, **self.parameters, **measured},
+            tables={"priors": self.priors, **self.parameters, **postfit},
             provenance={
                 **origins(block.estimator for block in self.spec.blocks),
                 **self.training,
@@ -309,11 +340,11 @@ class Model:
         """The inverse of `to_bundle`.
 
         Raises:
-            StoreError: the bundle holds something else, or parameters of another version.
-            PluginError: an estimator is not installed.
+            StoreError: if the bundle does not contain a model, or parameters of another version.
+            PluginError: if an estimator is not installed.
         """
         if bundle.kind != "model":
-            raise StoreError(f"the bundle holds {bundle.kind}, not a model.")
+            raise StoreError(f"the bundle contains {bundle.kind}, not a model.")
         for name, block in bundle.content["blocks"].items():
             check_reader(name, block, bundle.provenance)
         tables = dict(bundle.tables)
@@ -321,40 +352,34 @@ class Model:
             spec=ModelSpec.from_dict(bundle.content["spec"]),
             features=schema_of(bundle.content["features"]),
             priors=tables.pop("priors"),
-            **{name: tables.pop(name) for name in _MEASURED if name in tables},
+            **{name: tables.pop(name) for name in _POSTFIT_TABLES if name in tables},
             parameters=tables,
             training=dict(bundle.provenance),
         )
-        # The id it was stored under, whatever bytes another release of Arrow would write.
+        # The id under which it was stored: another Arrow release might write other bytes.
         vars(model)["id"] = bundle.content_id
         return model
 
-    def _by_batch(self, data: Any, compute: Callable[[pa.RecordBatch], np.ndarray]) -> np.ndarray:
-        table = as_table(data)
-        check_columns(table.schema, self.spec.features)
-        table = table.select(list(self.spec.features))
-        rows = min(self.batch_rows, batch_rows(table.num_columns))
-        parts = [compute(batch) for batch in in_slices(table.to_batches(), rows)]
-        return np.concatenate(parts or [compute(pa.RecordBatch.from_pylist([], table.schema))])
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything except the compiled likelihoods, which are derived; some do not pickle."""
+        return {name: value for name, value in vars(self).items() if name != "likelihoods"}
 
 
 def finalize(statistics: Statistics, *, early: bool = False) -> Model:
-    """Parameters and prior from statistics: the last step of training.
+    """Compute the prior and the parameters of a model from statistics: the last step of training.
 
     Args:
-        statistics: of all rows.
-        early: make do with these where an estimator would have another pass over the rows.
+        statistics: statistics of all rows.
+        early: accept these statistics even if an estimator asks for another pass over the rows.
 
     Raises:
-        DataError: no labeled rows, one class only, or rows that cannot carry a block's model.
-        SpecError: a given prior does not fit the classes, or another pass is due.
+        DataError: if there are no labeled rows or only one class, or the rows do not suffice for
+            the parameters of a block.
+        SpecError: if a given prior does not fit the classes, or another pass is due.
     """
-    if not early and (more := refine(statistics)) is not None:
-        due = [
-            str(new.name)
-            for old, new in zip(statistics.spec.blocks, more.blocks, strict=True)
-            if new != old
-        ]
+    if not early and (refined := refine(statistics)) is not None:
+        pairs = zip(statistics.spec.blocks, refined.blocks, strict=True)
+        due = [str(new.name) for old, new in pairs if new != old]
         raise SpecError(
             f"block {one_of(due)} asks for another pass over the rows: train by fit, which makes "
             "it, or summarize them again by the spec that refine(statistics) gives."
@@ -395,9 +420,12 @@ def _prior_table(classes: pa.Array, counts: FloatArray, prior: Prior) -> pa.Tabl
     else:
         assert isinstance(prior, Mapping)
         names = [category_text(value) for value in classes.to_pylist()]
-        for given, needed, what in ((prior, names, "names"), (names, prior, "leaves out")):
-            odd = [name for name in given if name not in needed]
-            if odd:
-                raise SpecError(f"the prior {what} class {odd[0]!r}; training saw {one_of(names)}.")
+        unknown = [name for name in prior if name not in names]
+        missing = [name for name in names if name not in prior]
+        if unknown or missing:
+            problem = (
+                f"names class {unknown[0]!r}" if unknown else f"leaves out class {missing[0]!r}"
+            )
+            raise SpecError(f"the prior {problem}; training saw {one_of(names)}.")
         values = np.array([prior[name] for name in names], dtype=np.float64)
     return pa.table({"class": classes, "count": counts, "prior": values})

@@ -1,4 +1,4 @@
-"""The only place where posteriors are normalized; what is decided by them is for `decision`.
+"""Posteriors from joint log-likelihoods: the only place where probabilities are normalized.
 
 P(c | x) = p(x | c) P(c) / p(x), with p(x) = Σ_c p(x | c) P(c) (Zaki and Meira, ch. 18.1), in logs.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from probclass_core.arrow.arrays import FloatArray, IntArray
 
 _FEW_ROWS = 256
-"""Up to here `numpy.argmax` is fast enough: it goes row by row, and what follows class by class."""
+"""Up to this many rows `numpy.argmax`, which goes row by row, beats a loop over the classes."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Posterior:
 
     Attributes:
         log_probability: log P(c | x), ``(n, k)``.
-        log_density: log p(x) in nats, ``(n,)``; −inf where every class gives the row likelihood 0.
+        log_density: log p(x) in nats, ``(n,)``; −inf if every class gives the row likelihood 0.
     """
 
     log_probability: FloatArray
@@ -35,23 +35,23 @@ class Posterior:
         return probability
 
     @property
-    def decision(self) -> IntArray:
-        """The most probable class of each row, as a position; the first of equals, ``(n,)``."""
+    def most_probable(self) -> IntArray:
+        """The position of the most probable class of each row, ``(n,)``; ties go to the first."""
         first, *others = self.log_probability.T
         if len(first) < _FEW_ROWS:
-            of_few: IntArray = np.argmax(self.log_probability, axis=1)
-            return of_few
-        largest, decision = first.copy(), np.zeros(len(first), np.min_scalar_type(len(others)))
-        for number, values in enumerate(others, 1):
-            np.maximum(decision, (values > largest) * decision.dtype.type(number), out=decision)
-            np.maximum(largest, values, out=largest)
-        return decision.astype(np.intp)
+            positions: IntArray = np.argmax(self.log_probability, axis=1)
+            return positions
+        largest, best = first.copy(), np.zeros(len(first), np.min_scalar_type(len(others)))
+        for position, column in enumerate(others, 1):
+            np.maximum(best, (column > largest) * best.dtype.type(position), out=best)
+            np.maximum(largest, column, out=largest)
+        return best.astype(np.intp)
 
-    def probability_of(self, choice: IntArray) -> FloatArray:
-        """P(c | x) of one class of each row, ``(n,)``, given by its position, ``(n,)``."""
-        rows = len(choice)
-        of_all = self.probability.T.reshape(-1)  # class by class, as it mostly lies in memory
-        probability: FloatArray = of_all.take(choice * rows + np.arange(rows))
+    def probability_of(self, positions: IntArray) -> FloatArray:
+        """P(c | x) of one class per row, ``(n,)``; the classes are given by position, ``(n,)``."""
+        rows = len(positions)
+        flat = self.probability.T.reshape(-1)  # class by class: usually its order in memory
+        probability: FloatArray = flat.take(positions * rows + np.arange(rows))
         return probability
 
 

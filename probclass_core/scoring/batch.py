@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.errors import SpecError
-from probclass_core.model.decision import Decision, predicted, reasons
+from probclass_core.model.decision import DecisionOption, rejection_reasons, take_classes
 from probclass_core.model.model import Model
 
 PosteriorFormat = Literal["columns", "list"]
@@ -21,7 +21,7 @@ class ScorerOptions(NamedTuple):
 
     passthrough: Sequence[str]
     posterior: PosteriorFormat
-    decision: Decision
+    decision: DecisionOption
 
 
 class Scorer:
@@ -52,7 +52,7 @@ class Scorer:
         schema: pa.Schema,
         passthrough: Sequence[str],
         posterior: PosteriorFormat = "columns",
-        decision: Decision = "map",
+        decision: DecisionOption = "map",
     ) -> None:
         if posterior not in ("columns", "list"):
             raise SpecError(f"posterior must be 'columns' or 'list', got {posterior!r}.")
@@ -60,8 +60,8 @@ class Scorer:
             if list(passthrough).count(name) > 1:
                 raise SpecError(f"column {name!r} is to be kept twice; name it once.")
         self.model = model
-        self.decider = model.decider(decision)
-        self.rule = self.decider.rule
+        self.compiled_rule = model.compile_rule(decision)
+        self.rule = self.compiled_rule.rule
         self.passthrough = list(passthrough)
         self.as_list = posterior == "list"
         kept = [schema.field(name) for name in passthrough]
@@ -99,15 +99,15 @@ class Scorer:
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The scored batch, row by row; the batch has the passthrough columns and the features."""
-        posterior, decided = self.model.decide(batch, self.decider)
+        posterior, decisions = self.model.decide(batch, self.compiled_rule)
         probability = posterior.probability
         columns: list[pa.Array] = [batch.column(name) for name in self.passthrough]
-        columns.append(predicted(self.model.classes, decided.prediction))
-        columns.append(pa.array(posterior.probability_of(decided.choice)))
+        columns.append(take_classes(self.model.classes, decisions.prediction))
+        columns.append(pa.array(posterior.probability_of(decisions.choice)))
         if self.rule.rejects:
-            columns.append(reasons(decided.rejected))
-        if decided.expected_cost is not None:
-            columns.append(pa.array(decided.expected_cost))
+            columns.append(rejection_reasons(decisions.rejected))
+        if decisions.expected_cost is not None:
+            columns.append(pa.array(decisions.expected_cost))
         if self.as_list:
             width = probability.shape[1]
             offsets = np.arange(0, probability.size + 1, width, dtype=np.int32)

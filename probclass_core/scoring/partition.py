@@ -27,7 +27,7 @@ from probclass_core.io.table import (
     Table,
     TypedPartition,
 )
-from probclass_core.model.decision import Decision, DecisionRule
+from probclass_core.model.decision import DecisionOption, DecisionRule
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import PosteriorFormat, Scorer
 
@@ -58,7 +58,7 @@ class Scoring:
     where: Where
     columns: Sequence[str] | None
     posterior: PosteriorFormat
-    decision: Decision
+    decision: DecisionOption
     overwrite: Overwrite
     run_id: str | None
     _scorers: dict[bytes, tuple[Scorer, list[list[str]]]] = field(default_factory=dict, init=False)

@@ -73,7 +73,7 @@ def test_of_very_many_classes_the_numbers_are_kept(store: pc.ModelStore) -> None
     found = store.record_evaluation("m", pc.evaluate(model, table))
     assert found.result["rows"] == 800
     assert "confusion" not in found.result
-    with pytest.raises(pc.DataError, match="no whole evaluation: there is no 'confusion'"):
+    with pytest.raises(pc.DataError, match="not a complete evaluation: 'confusion' is missing"):
         pc.Evaluation.from_dict(found.result)
 
 

@@ -150,7 +150,7 @@ def test_a_true_class_without_probability_in_every_row_is_refused() -> None:
     table = {"u": ["p", "p", "q", "q"], "y": ["a", "a", "b", "b"]}
     block = pc.Block("categorical", ["u"], pseudo_count=0.0)
     model = pc.fit(table, pc.ModelSpec("y", [block]))
-    with pytest.raises(pc.DataError, match=r"no temperature can mend .* smooth"):
+    with pytest.raises(pc.DataError, match=r"no temperature can correct .* smooth"):
         pc.calibrate(model, {"u": ["p", "q"], "y": ["b", "a"]})
 
 
