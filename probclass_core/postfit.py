@@ -17,14 +17,15 @@ import pyarrow as pa
 from probclass_core.analysis.evaluation import true_classes
 from probclass_core.arrow.arrays import MISSING, FloatArray, weight_vector
 from probclass_core.errors import DataError, SpecError, expect, one_of
+from probclass_core.execution.progress import Progress, RowCounter
 from probclass_core.execution.threads import ordered_map
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
+from probclass_core.io.selection import Selection
 from probclass_core.model.calibration import METHODS, HeldOut, fit_calibration
 from probclass_core.model.density_quantiles import LogDensities
 from probclass_core.model.model import LOAD_HINT, Model
 from probclass_core.model.posterior import Posterior
-from probclass_core.pipeline import Progress, RowCounter, origin
 
 Result = TypeVar("Result")
 
@@ -47,7 +48,7 @@ def with_density_quantiles(
         partition: partition to read, or None for all.
         where: row filter, or None for all rows.
         workers: number of threads, one per processor by default. The result does not depend on it.
-        progress: see `pipeline.Progress`.
+        progress: see `Progress`.
 
     Returns:
         The model with its density quantiles.
@@ -102,7 +103,7 @@ def calibrate(
         partition: partition to read, or None for all.
         where: row filter, or None for all rows.
         workers: number of threads, one per processor by default. The result does not depend on it.
-        progress: see `pipeline.Progress`.
+        progress: see `Progress`.
 
     Returns:
         The calibrated model.
@@ -152,11 +153,11 @@ def _map_batches(
     progress: Progress | None,
 ) -> tuple[Iterator[Result], dict[str, Any]]:
     """The results of `measure` for each batch, in order, and the provenance of the rows."""
-    table = open_table(source)
-    plan = table.plan(columns, partition=partition, where=where, allow_dictionaries=True)
+    selection = Selection(open_table(source), partition, where)
+    plan = selection.plan(columns)
     counter = RowCounter(progress, plan.rows)
-    batches = counter.counted(plan.batches(model.batch_rows))
-    return ordered_map(measure, batches, workers), origin(table, plan, partition, where)
+    batches = counter.count(plan.batches(model.batch_rows))
+    return ordered_map(measure, batches, workers), selection.provenance(plan)
 
 
 def _weight_columns(model: Model) -> tuple[str, ...]:

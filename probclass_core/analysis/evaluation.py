@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,12 @@ from probclass_core.arrow.arrays import (
     FloatArray,
     IntArray,
     class_labels,
+    in_slices,
     label_codes,
 )
 from probclass_core.errors import DataError, one_of
+from probclass_core.execution.engine import Engine
+from probclass_core.io.table import Fragment, Plan
 from probclass_core.model.decision import REJECTION_REASONS, DecisionOption, Decisions
 from probclass_core.model.model import Model
 
@@ -178,6 +183,13 @@ class Evaluator:
         outcomes = np.zeros((size + 1, size + len(REJECTION_REASONS)), dtype=np.int64)
         self.sums = EvaluationSums(outcomes, np.zeros(3), np.zeros((1 + size, BINS, 3)), 0)
 
+    def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[EvaluationSums]:
+        """Measure the batches of a plan on an engine, in order."""
+        if engine.in_process:
+            return engine.map(self.measure, plan.batches(self.model.batch_rows))
+        measure_fragment = MeasureFragment(self.model, self.compiled_rule.rule)
+        return chain.from_iterable(engine.map(measure_fragment, plan.fragments))
+
     def measure(self, batch: pa.RecordBatch) -> EvaluationSums:
         """The sums of one batch; safe to call from several threads."""
         truth, labeled = true_classes(self.model, batch)
@@ -288,3 +300,19 @@ class Evaluator:
 
 def _mean(total: float, rows: int) -> float | None:
     return float(total) / int(rows) if rows else None
+
+
+@dataclass(frozen=True)
+class MeasureFragment:
+    """The work of an engine in evaluation: measure one fragment, batch by batch."""
+
+    model: Model
+    decision: DecisionOption
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self.model, self.decision)
+
+    def __call__(self, fragment: Fragment) -> list[EvaluationSums]:
+        batches = in_slices(fragment.read(), self.model.batch_rows)
+        return [self._evaluator.measure(batch) for batch in batches]

@@ -195,6 +195,16 @@ def plain_json(values: Mapping[str, Any], what: str) -> dict[str, Any]:
     return plain
 
 
+def as_json(value: Any) -> Any:
+    """A value as JSON gives it back; values that JSON lacks, such as times, become text."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def json_digest(values: Any) -> str:
+    """SHA-256 of JSON values, as 64 hex digits; the order of keys does not matter."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
 def _canonical(values: Any) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 

@@ -2,6 +2,7 @@
 
 engine         the interface
 open           open an engine by name, executor or session
+progress       progress reports, counted across threads
 threads        ordered map over threads of this process
 local          the engine of threads
 executors      processes of this machine and concurrent.futures executors

@@ -3,6 +3,7 @@
 references  TableRef: the address of a table
 table       the interfaces Table, Plan, Fragment, Sink
 open        open a table or a sink by path, URI or object
+selection   the rows of a table that a caller asked for
 filters     partition and row filters as Arrow expressions
 memory      tables, frames and readers in memory
 filesystem  paths and URIs as file systems

@@ -1,5 +1,6 @@
 """From partitions to scored partitions.
 
-batch      score a batch
-partition  plan, score and commit a partition
+batch      score a record batch
+plan       plan the partitions, compare them with what was committed before
+partition  score the parts of partitions, commit each partition at once
 """

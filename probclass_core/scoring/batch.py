@@ -1,10 +1,11 @@
-"""A batch in, a scored batch out: passthrough columns, then what the model says of each row."""
+"""Score a record batch: passthrough columns, then what the model says about each row."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,107 +17,110 @@ from probclass_core.model.model import Model
 PosteriorFormat = Literal["columns", "list"]
 
 
-class ScorerOptions(NamedTuple):
-    """What a `Scorer` is told beside its model and the schema; see there."""
+@dataclass(frozen=True)
+class BatchOptions:
+    """How batches are scored.
 
-    passthrough: Sequence[str]
-    posterior: PosteriorFormat
-    decision: DecisionOption
-
-
-class Scorer:
-    """A model made ready to score batches of one schema.
-
-    Scored columns: the passthrough ones; ``prediction``, null where the row is rejected;
-    ``probability``, the posterior of what was chosen, rejected or not; with a rule that can reject,
-    ``rejected``, the reason or null; with one that has costs, ``expected_cost`` of the choice; the
-    posterior, as one ``p_<class>`` per class or as ``posterior`` (list<double> in class order);
-    ``log_density``, log p(x) in nats, null where a block knows it only up to a term; ``model_id``.
-
-    Args:
-        model: what scores.
-        schema: of the batches to come.
-        passthrough: columns to keep, in order.
-        posterior: ``"columns"`` or ``"list"``.
-        decision: see `DecisionRule`.
-
-    Raises:
-        SpecError: a kept column has the name of a scored one, or is named twice; the decision rule
-            does not fit the model.
-        NotSupportedError: the rule asks for a density, and a block knows it only up to a term.
+    Attributes:
+        columns: passthrough columns, in order.
+        posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
+        decision: decision rule; see `DecisionRule`.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        schema: pa.Schema,
-        passthrough: Sequence[str],
-        posterior: PosteriorFormat = "columns",
-        decision: DecisionOption = "map",
-    ) -> None:
+    columns: Sequence[str]
+    posterior: PosteriorFormat = "columns"
+    decision: DecisionOption = "map"
+
+
+class BatchScorer:
+    """A model prepared to score batches of one schema.
+
+    Scored columns: the passthrough columns; ``prediction``, null if the row is rejected;
+    ``probability``, the posterior of the chosen class, rejected or not; with a rule that can
+    reject, ``rejected``, the reason or null; with a rule that has costs, ``expected_cost`` of the
+    choice; the posterior, as one ``p_<class>`` per class or as ``posterior`` (list<double> in class
+    order); ``log_density``, log p(x) in nats, null if a block knows it only up to a term;
+    ``model_id``.
+
+    Args:
+        model: model to score with.
+        schema: schema of the batches, passthrough columns and features.
+        options: columns to keep, format of the posterior, decision rule.
+
+    Attributes:
+        options: the options, with the decision rule parsed.
+        rule: decision rule.
+        schema: schema of the scored batches.
+
+    Raises:
+        SpecError: if a passthrough column has the name of a scored one or is named twice, or the
+            decision rule does not fit the model.
+        NotSupportedError: if the rule needs a density that a block knows only up to a term.
+    """
+
+    def __init__(self, model: Model, schema: pa.Schema, options: BatchOptions) -> None:
+        columns, posterior = list(options.columns), options.posterior
         if posterior not in ("columns", "list"):
             raise SpecError(f"posterior must be 'columns' or 'list', got {posterior!r}.")
-        for name in passthrough:
-            if list(passthrough).count(name) > 1:
-                raise SpecError(f"column {name!r} is to be kept twice; name it once.")
-        self.model = model
-        self.compiled_rule = model.compile_rule(decision)
-        self.rule = self.compiled_rule.rule
-        self.passthrough = list(passthrough)
-        self.as_list = posterior == "list"
-        kept = [schema.field(name) for name in passthrough]
-        scored = [
-            pa.field("prediction", model.classes.type),
-            pa.field("probability", pa.float64()),
-            *([pa.field("rejected", pa.string())] if self.rule.rejects else []),
-            *([pa.field("expected_cost", pa.float64())] if self.rule.costs is not None else []),
-            *self._posterior_fields(),
-            pa.field("log_density", pa.float64()),
-            pa.field("model_id", pa.string()),
-        ]
-        taken = {field.name for field in scored} & set(passthrough)
+        for name in columns:
+            if columns.count(name) > 1:
+                raise SpecError(f"column {name!r} is listed twice in columns; list it once.")
+        self._model = model
+        self._compiled_rule = model.compile_rule(options.decision)
+        self._columns = columns
+        self._as_list = posterior == "list"
+        self.rule = self._compiled_rule.rule
+        self.options = replace(options, columns=columns, decision=self.rule)
+        passthrough = [schema.field(name) for name in columns]
+        scored = self._scored_fields()
+        taken = {field.name for field in scored} & set(columns)
         if taken:
             raise SpecError(
-                f"column {min(taken)!r} would stand twice in the scored table; rename it, or leave "
-                "it out of the columns to keep."
+                f"column {min(taken)!r} of the source has the name of a scored column; rename it, "
+                "or leave it out of columns."
             )
         metadata = {
             "probclass.model_id": model.id,
             "probclass.classes": json.dumps(model.class_names),
             "probclass.decision": json.dumps(self.rule.to_dict()),
         }
-        self.schema = pa.schema([*kept, *scored], metadata=metadata)
+        self.schema = pa.schema([*passthrough, *scored], metadata=metadata)
 
-    @property
-    def options(self) -> ScorerOptions:
-        """What, with a model and the schema of the batches, makes an equal scorer."""
-        return ScorerOptions(self.passthrough, "list" if self.as_list else "columns", self.rule)
-
-    def _posterior_fields(self) -> list[pa.Field]:
-        if self.as_list:
-            return [pa.field("posterior", pa.list_(pa.float64()))]
-        return [pa.field(f"p_{name}", pa.float64()) for name in self.model.class_names]
+    def _scored_fields(self) -> list[pa.Field]:
+        model, rule = self._model, self.rule
+        if self._as_list:
+            posterior = [pa.field("posterior", pa.list_(pa.float64()))]
+        else:
+            posterior = [pa.field(f"p_{name}", pa.float64()) for name in model.class_names]
+        return [
+            pa.field("prediction", model.classes.type),
+            pa.field("probability", pa.float64()),
+            *([pa.field("rejected", pa.string())] if rule.rejects else []),
+            *([pa.field("expected_cost", pa.float64())] if rule.costs is not None else []),
+            *posterior,
+            pa.field("log_density", pa.float64()),
+            pa.field("model_id", pa.string()),
+        ]
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The scored batch, row by row; the batch has the passthrough columns and the features."""
-        posterior, decisions = self.model.decide(batch, self.compiled_rule)
+        """Score a batch row by row; it has the passthrough columns and the features."""
+        posterior, decisions = self._model.decide(batch, self._compiled_rule)
         probability = posterior.probability
-        columns: list[pa.Array] = [batch.column(name) for name in self.passthrough]
-        columns.append(take_classes(self.model.classes, decisions.prediction))
+        columns: list[pa.Array] = [batch.column(name) for name in self._columns]
+        columns.append(take_classes(self._model.classes, decisions.prediction))
         columns.append(pa.array(posterior.probability_of(decisions.choice)))
         if self.rule.rejects:
             columns.append(rejection_reasons(decisions.rejected))
         if decisions.expected_cost is not None:
             columns.append(pa.array(decisions.expected_cost))
-        if self.as_list:
-            width = probability.shape[1]
-            offsets = np.arange(0, probability.size + 1, width, dtype=np.int32)
+        if self._as_list:
+            offsets = np.arange(0, probability.size + 1, probability.shape[1], dtype=np.int32)
             columns.append(pa.ListArray.from_arrays(offsets, probability.ravel()))
         else:
             columns.extend(pa.array(column) for column in probability.T)
-        if self.model.normalized:
+        if self._model.normalized:
             columns.append(pa.array(posterior.log_density))
         else:
             columns.append(pa.nulls(batch.num_rows, pa.float64()))
-        columns.append(pa.repeat(self.model.id, batch.num_rows))
+        columns.append(pa.repeat(self._model.id, batch.num_rows))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

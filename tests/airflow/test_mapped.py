@@ -200,7 +200,7 @@ def test_one_hundred_partitions_are_a_small_message_and_more_are_refused(
         (ProbClassPlanShardsOperator, {"spec": SPEC, "store": " "}, "store is empty"),
         (ProbClassPlanShardsOperator, {"spec": SPEC, "most": 0}, "most must be at least 1"),
         (ProbClassSummarizeOperator, {"spec": SPEC, "shard": ""}, "shard is empty"),
-        (ProbClassSummarizeOperator, {"spec": SPEC, "shard": "all"}, "'all' is no shard"),
+        (ProbClassSummarizeOperator, {"spec": SPEC, "shard": "all"}, "'all' is not a shard"),
         (ProbClassMergeOperator, {"spec": SPEC, "model": "air", "alias": ""}, "alias is empty"),
         (
             ProbClassPlanPartitionsOperator,
@@ -281,7 +281,7 @@ def test_a_stopped_summary_keeps_what_is_whole_and_a_rerun_reads_the_rest(
     task = run(StoppedSummarize, workers=1, outlets=[Asset("air.shard")], **fields)
     assert (task.state, task.result, task.events) == ("failed", None, {})
     plan = pc.plan_shards(lake, pc.ModelSpec.from_dict(SPEC), where=YEAR, cache=store)
-    assert (plan.kept, [str(shard) for shard in plan.shards]) == (1, ["1:12"])
+    assert (plan.cached, [str(shard) for shard in plan.shards]) == (1, ["1:12"])
     assert run(ProbClassSummarizeOperator, **fields).state == "success"
 
 

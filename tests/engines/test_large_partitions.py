@@ -22,7 +22,7 @@ from tasks import SPEC, CursedTable, digests, rows_of
 
 import probclass_core as pc
 from probclass_core.io.table import Plan
-from probclass_core.scoring import partition as scored_table
+from probclass_core.scoring import partition as scoring
 
 FILES, EACH = 6, 60
 ROWS = FILES * EACH
@@ -33,7 +33,7 @@ PARTS = 3
 def large() -> Iterator[None]:
     """Two files of the lake are as many rows as one file is to have."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scored_table, "PART_ROWS", ROWS // PARTS)
+        patch.setattr(scoring, "PART_ROWS", ROWS // PARTS)
         yield
 
 
@@ -124,7 +124,7 @@ def test_what_is_scored_is_what_one_file_would_have(
     model: pc.Model, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = pc.score(model, whole, tmp_path / "parts")
-    monkeypatch.setattr(scored_table, "PART_ROWS", ROWS)
+    monkeypatch.setattr(scoring, "PART_ROWS", ROWS)
     one = pc.score(model, whole, tmp_path / "one")
     assert one.commit_id == parts.commit_id
     assert [path.name for path in (tmp_path / "one").glob("*.parquet")] == ["part-0.parquet"]

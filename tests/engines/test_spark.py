@@ -14,7 +14,7 @@ import tasks
 from tasks import SPEC, CursedTable, digests
 
 import probclass_core as pc
-from probclass_core.scoring import partition as scored_table
+from probclass_core.scoring import partition as scoring
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def test_a_lost_worker_costs_a_retry_and_the_fragment_that_kills_it_is_named(
 def test_parts_of_a_partition_are_scored_by_many_and_a_lost_one_anew(
     spark: SparkSession, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scored_table, "PART_ROWS", 60)
+    monkeypatch.setattr(scoring, "PART_ROWS", 60)
     model = pc.fit(lake, SPEC)
     pc.score(model, lake, tmp_path / "here")
     once = CursedTable(lake, 1, tasks.die_once, tmp_path / "flag")

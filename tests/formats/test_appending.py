@@ -91,7 +91,7 @@ def test_what_was_added_is_replaced_with_the_rest(
         again = append(model, sources[1], sink, partition=JANUARY)
     assert again.skipped == 1
     assert home.xs("scored") == [*OF_JANUARY, *(("2014-01", 100.0 + x) for x in range(40))]
-    with pytest.raises(pc.TableError, match="came of other inputs"):
+    with pytest.raises(pc.TableError, match="made from other inputs"):
         append(model, arrives("c"), sink, partition=JANUARY, overwrite="never")
 
 
@@ -224,7 +224,7 @@ def test_rows_outside_the_partition_are_refused(
     both = pa.concat_tables([rows("2014-01"), rows("2014-02", 3)])
     asked: dict[str, Any] = {"partition": JANUARY, "columns": columns}
     pc.score(model, rows("2014-01"), home.ref("scored"), **asked)
-    outside = r"3 rows lie outside the partition month=2014-01, the first with '2014-02'"
+    outside = r"3 rows are outside the partition month=2014-01; the first has '2014-02'"
     with pytest.raises(pc.TableError, match=outside):
         pc.score(model, Leaky(both), home.ref("scored"), **asked)
     assert home.xs("scored") == OF_JANUARY

@@ -103,7 +103,7 @@ def test_statistics_of_a_pass_that_is_not_the_last_are_not_finalized_unawares() 
 
 
 def test_a_reader_can_be_read_once_and_that_is_said() -> None:
-    said = "a reader can be read once; give a table or a path"
+    said = "a reader can be read only once; pass a table or a path"
     with pc.trying(plugin(2)), pytest.raises(pc.DataError, match=said):
         pc.fit(TABLE.to_reader(), SPEC)
 

@@ -42,7 +42,7 @@ def test_kept_files_are_not_opened(lake: Path, store: Path) -> None:
     assert again.training["cache"] == {"fragments": 8, "reused": 7}
     assert source.rows == 60
     assert pc.fit(lake, SPEC, where=between(DAYS[0], DAYS[6]), cache=store).id == whole.id
-    assert pc.plan_shards(lake, SPEC, cache=store).kept == 8
+    assert pc.plan_shards(lake, SPEC, cache=store).cached == 8
     with pytest.raises(pc.TableError, match=DAYS[1]):
         pc.fit(lake, SPEC)
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
-from probclass_core.training.shards import Shard, _balanced
+from probclass_core.training.shards import Shard, _balance
 
 SPEC = pc.ModelSpec(
     "air", [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])]
@@ -133,7 +133,7 @@ def test_a_shard_beyond_the_end_is_empty(lake: Path, store: pc.ModelStore) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"cache": None}, "give cache="),
+        ({"cache": None}, "pass cache="),
         ({"most": 0}, "most must be at least 1, got 0"),
         ({"min_rows": -5}, "min_rows must be at least 1, got -5"),
         ({"spec": pc.ModelSpec("ear", [pc.Block("categorical", ["wind"])])}, "'ear'"),
@@ -150,7 +150,7 @@ def test_refusals_of_a_plan(
 
 @pytest.mark.parametrize("shard", ["", "1", "a:b", "-1:3", 3])
 def test_refusals_of_a_shard(shard: Any, lake: Path) -> None:
-    with pytest.raises(pc.SpecError, match=r"is no shard; give one of plan_shards"):
+    with pytest.raises(pc.SpecError, match=r"is not a shard; pass one of plan_shards"):
         pc.summarize(lake, SPEC, shard=shard)
 
 
@@ -159,10 +159,10 @@ def test_refusals_of_a_shard(shard: Any, lake: Path) -> None:
     st.integers(1, 120),
     st.integers(1, 10**6),
 )
-def test_shards_cover_all_rows_once_and_are_balanced(
+def test_shards_cover_all_rows_once_and_are_balance(
     sizes: list[int], most: int, min_rows: int
 ) -> None:
-    shards = _balanced(sizes, most, min_rows)
+    shards = _balance(sizes, most, min_rows)
     total = sum(sizes)
     assert len(shards) <= max(1, min(most, total // min_rows))
     assert all(a.stop <= b.first for a, b in pairwise(shards))

@@ -14,7 +14,7 @@ import pytest
 from lakes import contents, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
-from probclass_core.scoring import partition as scored_table
+from probclass_core.scoring import plan as scoring_plan
 
 COLUMNS = 150
 """That make the footer of a file take some 400 kB of memory."""
@@ -69,7 +69,7 @@ def test_memory_does_not_grow_with_the_number_of_partitions(work: str, tmp_path:
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of whose three partitions the plan of the first alone is kept."""
-    monkeypatch.setattr(scored_table, "_FRAGMENTS_KEPT", 1)
+    monkeypatch.setattr(scoring_plan, "_PLANS_KEPT", 1)
     return write_lake(tmp_path / "lake", "2014-01", "2014-02", "2014-03")
 
 
@@ -94,7 +94,9 @@ def test_a_partition_that_changes_before_its_turn_is_not_scored(lake: Path, tmp_
         if not sink.exists():
             write_rows(lake / "month=2014-02", rows_of(7), rows_of(8, rows=7))
 
-    with pytest.raises(pc.TableError, match=r"files of {'month': '2014-02'} were changed while"):
+    with pytest.raises(
+        pc.TableError, match=r"files of partition {'month': '2014-02'} changed while"
+    ):
         pc.score(model(), lake, sink, progress=disturb)
     assert [path.name for path in sink.iterdir()] == ["month=2014-01"]
     again = pc.score(model(), lake, sink)

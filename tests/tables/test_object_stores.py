@@ -21,7 +21,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakes import SPEC, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
-from probclass_core.scoring import partition as scored_table
+from probclass_core.scoring import partition as scoring
 
 MONTHS = ("2014-01", "2014-02", "2014-03")
 
@@ -78,7 +78,7 @@ def test_a_smaller_rerun_leaves_no_stale_rows(tmp_path: Path, bucket: Bucket) ->
     assert (report.rows, report.skipped) == (99, 2)
     assert read(sink, "2014-02").num_rows == 5
     assert len(bucket.keys("scored/month=2014-02")) == 1
-    with pytest.raises(pc.TableError, match="came of other inputs"):
+    with pytest.raises(pc.TableError, match="made from other inputs"):
         pc.score(model(51), lake, sink, overwrite="never")
 
 
@@ -108,7 +108,7 @@ def with_columns(rows: Path, folder: Path, partition: dict[str, Any]) -> Path:
 def test_a_partition_in_parts_is_committed_by_one_manifest(
     lake: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scored_table, "PART_ROWS", 20)
+    monkeypatch.setattr(scoring, "PART_ROWS", 20)
     sink, partition = bucket.at("scored"), {"month": "2014-01"}
     expected = pc.open_table(lake).plan(["id"], partition=partition)
     ids = pa.Table.from_batches(expected.batches())["id"].to_pylist()
@@ -179,7 +179,7 @@ def test_what_has_no_place_is_refused(lake: Path, bucket: Bucket) -> None:
     scored = bucket.at("scored")
     for source, sink, options, message in [
         (bucket.at("lake"), bucket.at("lake"), {}, "is the source"),
-        (bucket.at("lake"), bucket.at("lake/month=2014-09"), {}, "lies in s3://"),
+        (bucket.at("lake"), bucket.at("lake/month=2014-09"), {}, "is inside s3://"),
         (bucket.at("lake"), bucket.at("scored.parquet"), {}, "name a directory"),
         (lake, scored, {"partition": {"month": "2013-01"}}, "has no partition"),
         (bucket.at("sea"), scored, {}, "s3://.*/sea does not exist"),

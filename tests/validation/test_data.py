@@ -261,5 +261,5 @@ def test_a_model_and_its_evaluation_are_shown_without_their_tables() -> None:
 
 def test_a_file_without_a_row_that_meets_the_condition(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": X, "y": Y}), tmp_path / "rows.parquet")
-    with pytest.raises(pc.DataError, match=r"no row of the source meets \[\['x', '>', 7\]\]"):
+    with pytest.raises(pc.DataError, match=r"no row matches \[\['x', '>', 7\]\]"):
         pc.fit(tmp_path / "rows.parquet", pc.ModelSpec("y", [GAUSS]), where=[("x", ">", 7)])

@@ -33,7 +33,7 @@ from probclass_core.errors import SpecError
 if TYPE_CHECKING:
     from probclass_core import Model, ModelSpec, ModelVersion
     from probclass_core.scoring.batch import PosteriorFormat
-    from probclass_core.scoring.partition import Overwrite
+    from probclass_core.scoring.plan import Overwrite
 
 _MOST_ROWS = 20
 

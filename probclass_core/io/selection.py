@@ -1,0 +1,43 @@
+"""The rows of a table that a caller asked for: a partition and a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from probclass_core.arrow.bundle import as_json
+from probclass_core.io.filters import Where
+from probclass_core.io.table import Plan, Table
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows of a table.
+
+    Attributes:
+        table: table to read.
+        partition: partition to read, or None for all.
+        where: rows to read, or None for all; see `filters.expression`.
+    """
+
+    table: Table
+    partition: Mapping[str, Any] | None = None
+    where: Where = None
+
+    def plan(self, columns: Sequence[str]) -> Plan:
+        """Plan the fragments to read; text columns may be dictionaries."""
+        return self.table.plan(
+            columns, partition=self.partition, where=self.where, allow_dictionaries=True
+        )
+
+    def provenance(self, plan: Plan) -> dict[str, Any]:
+        """Which rows a plan reads, as plain JSON values; values that do not apply are left out."""
+        values = {
+            "source": self.table.uri,
+            "snapshot": plan.snapshot,
+            "version": plan.version,
+            "partition": as_json(self.partition),
+            "where": as_json(self.where),
+        }
+        return {key: value for key, value in values.items() if value is not None}

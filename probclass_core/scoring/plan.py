@@ -1,0 +1,241 @@
+"""Plan the partitions of a scored table and compare them with what was committed before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from probclass_core.arrow.bundle import as_json, json_digest
+from probclass_core.errors import TableError
+from probclass_core.io.filters import Where, typed_partition
+from probclass_core.io.open import open_sink
+from probclass_core.io.references import TableRef
+from probclass_core.io.table import (
+    AppendableSink,
+    Plan,
+    Sink,
+    StagedPartition,
+    Table,
+    TypedPartition,
+)
+from probclass_core.model.decision import DecisionOption, DecisionRule
+from probclass_core.model.model import Model
+from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
+
+Overwrite = Literal["partition", "append", "never"]
+"""What happens to rows that are already in the sink: replace them, add to them, or refuse."""
+
+_PLANS_KEPT = 64
+"""Fragments up to which the plans of partitions are kept in memory until they are scored: a footer
+takes some 3 kB per column."""
+
+
+@dataclass(frozen=True)
+class ScoringPlanner:
+    """Plans the partitions of one call of `pipeline.score`, whose arguments these are."""
+
+    model: Model
+    table: Table
+    sink: TableRef
+    where: Where
+    columns: Sequence[str] | None
+    posterior: PosteriorFormat
+    decision: DecisionOption
+    overwrite: Overwrite
+    run_id: str | None
+    _schemas: dict[bytes, tuple[BatchScorer, list[list[str]]]] = field(
+        default_factory=dict, init=False
+    )
+
+    def plan_partitions(self, partition: Mapping[str, Any] | None) -> list[PlannedPartition]:
+        """Plan one partition, or each partition of the source; nothing is written yet.
+
+        Args:
+            partition: partition to score, or None for each partition of the source in turn, or the
+                whole of an unpartitioned source.
+
+        Raises:
+            DataError: if a column is missing.
+            SpecError: if a passthrough column has the name of a scored one, or the decision rule
+                does not fit the model.
+            TableError: if a partition does not exist, or the sink cannot store or append it.
+        """
+        partitions: Sequence[Mapping[str, Any]] = [partition or {}]
+        if not partition and self.table.partition_columns:
+            partitions = self.table.partitions(self.where)
+        planned: list[PlannedPartition] = []
+        fragments = 0
+        for values in partitions:
+            one = self._plan_partition(values)
+            planned.append(one if fragments < _PLANS_KEPT else replace(one, kept_plan=None))
+            fragments += 0 if one.kept_plan is None else len(one.kept_plan.fragments)
+        return planned
+
+    def plan_rows(self, partition: Mapping[str, Any]) -> Plan:
+        """Plan the rows of a partition: passthrough columns, features and partition columns."""
+        passthrough = self._passthrough
+        features = [name for name in self.model.spec.features if name not in passthrough]
+        keys = [name for name in partition if name not in (*passthrough, *features)]
+        columns = [*passthrough, *features, *keys]
+        return self.table.plan(columns, partition=partition or None, where=self.where)
+
+    def _plan_partition(self, partition: Mapping[str, Any]) -> PlannedPartition:
+        typed = typed_partition(self.table.schema, partition)
+        # Outermost first, as in the source.
+        partition = {n: typed[n] for n in (*self.table.partition_columns, *typed) if n in typed}
+        plan = self.plan_rows(partition)
+        scorer, columns = self._scorer(plan.schema, partition)
+        identity = {
+            "model_id": self.model.id,
+            "input": plan.snapshot,
+            "partition": as_json(partition),
+            "where": self._json_where,
+            "schema": columns,
+            **({} if scorer.rule == DecisionRule() else {"decision": scorer.rule.to_dict()}),
+        }
+        record = {
+            "commit_id": json_digest(identity),
+            **identity,
+            "source": self.table.uri,
+            "input_version": plan.version,
+            **({} if self.run_id is None else {"run_id": self.run_id}),
+        }
+        sink = open_sink(self.sink, TypedPartition(partition, self.table.schema))
+        if self.overwrite == "append":
+            self._check_append(sink, plan)
+        return PlannedPartition(self, scorer, sink, record, plan.rows, plan)
+
+    def _check_append(self, sink: Sink, plan: Plan) -> None:
+        if not isinstance(sink, AppendableSink):
+            raise TableError(
+                f"{self.sink.uri}: tables of this format cannot be appended to; score with "
+                "overwrite='partition'."
+            )
+        if plan.snapshot is None:
+            raise TableError(
+                "rows in memory cannot be appended: a rerun could not know that they were appended "
+                "before; append from a file or a table."
+            )
+
+    @cached_property
+    def _passthrough(self) -> list[str]:
+        if self.columns is None:
+            return list(self.table.schema.names)
+        return [self.columns] if isinstance(self.columns, str) else list(self.columns)
+
+    @cached_property
+    def _json_where(self) -> Any:
+        return as_json(self.where)
+
+    def _scorer(
+        self, schema: pa.Schema, partition: Mapping[str, Any]
+    ) -> tuple[BatchScorer, list[list[str]]]:
+        """The scorer for batches of a schema, and its columns and types as JSON values.
+
+        Thousands of partitions with the same columns share one.
+        """
+        # The directories of the sink store the partition columns; its files need not repeat them.
+        columns = [name for name in self._passthrough if name not in partition]
+        key = schema.serialize().to_pybytes() + json.dumps(columns).encode()
+        if key not in self._schemas:
+            options = BatchOptions(columns, self.posterior, self.decision)
+            scorer = BatchScorer(self.model, schema, options)
+            self._schemas[key] = scorer, [[one.name, str(one.type)] for one in scorer.schema]
+        return self._schemas[key]
+
+
+@dataclass(frozen=True)
+class PlannedPartition:
+    """A partition to score: rows to read, how to score them, and where to commit the result.
+
+    Attributes:
+        planner: planner that made it.
+        scorer: model prepared for the schema of the rows.
+        sink: where the scored partition is committed.
+        record: commit record: model, input, configuration and partition with their digest
+            ``commit_id``, the source, its version, and the run.
+        rows: number of rows to read, before any filter, or None if unknown.
+        kept_plan: plan of the rows, or None if it was dropped to save memory.
+    """
+
+    planner: ScoringPlanner
+    scorer: BatchScorer
+    sink: Sink
+    record: Mapping[str, Any]
+    rows: int | None
+    kept_plan: Plan | None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the rows, planned again if it was dropped.
+
+        Raises:
+            TableError: if the files have changed since they were first planned.
+        """
+        if self.kept_plan is not None:
+            return self.kept_plan
+        plan = self.planner.plan_rows(self.sink.partition)
+        if (plan.snapshot, plan.rows) != (self.record["input"], self.rows):
+            raise TableError(
+                f"{self.planner.table.uri}: files of partition {dict(self.sink.partition)} changed "
+                "while other partitions were scored; nothing was written for it: run it again."
+            )
+        return plan
+
+    @property
+    def commit_id(self) -> str:
+        """Digest of model, input, configuration and partition."""
+        return str(self.record["commit_id"])
+
+    @property
+    def committed_rows(self) -> int | None:
+        """Number of rows that an equal commit wrote to the sink before; None without such a commit.
+
+        In a partition that is appended to, it is one commit of several; else it is the only one.
+        """
+        if not self.record["input"]:
+            return None
+        records: Iterable[Mapping[str, Any] | None] = (
+            self._appendable.commit_records()
+            if self._appendable is not None
+            else (self.sink.commit_record,)
+        )
+        equal = (r for r in records if r is not None and r.get("commit_id") == self.commit_id)
+        return next((int(record["rows"]) for record in equal), None)
+
+    def check_sink(self, partitions: Sequence[PlannedPartition]) -> None:
+        """Check that the sink accepts the rows.
+
+        Args:
+            partitions: all partitions that are to be written, this one included.
+
+        Raises:
+            TableError: if the table has other columns; or, with ``overwrite="never"``, if the
+                partition exists and came from other inputs.
+        """
+        if self.planner.overwrite == "never" and self.sink.exists:
+            raise TableError(
+                f"{self.sink.location} already exists and was made from other inputs; remove it, "
+                "or score with overwrite='partition'."
+            )
+        if isinstance(self.sink, AppendableSink):
+            appends = self.planner.overwrite == "append"
+            replaced = () if appends else [one.sink.partition for one in partitions]
+            self.sink.check_columns(self.scorer.schema, replaced)
+
+    def stage(self) -> AbstractContextManager[StagedPartition]:
+        """Stage the partition: no reader sees the scored rows before they are published."""
+        stage = self.sink.stage if self._appendable is None else self._appendable.stage_append
+        return stage(self.scorer.schema, self.record)
+
+    @property
+    def _appendable(self) -> AppendableSink | None:
+        """The sink if rows are appended, else None."""
+        appends = self.planner.overwrite == "append"
+        return self.sink if appends and isinstance(self.sink, AppendableSink) else None

@@ -1,0 +1,185 @@
+"""The rows of a training, summarized fragment by fragment: ``merge(map(summarize, fragments))``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from probclass_core.errors import DataError
+from probclass_core.estimation.statistics import (
+    Statistics,
+    canonical_schema,
+    merge,
+    summarize_batches,
+)
+from probclass_core.execution.engine import Engine
+from probclass_core.execution.progress import Progress, RowCounter
+from probclass_core.io.filters import Where
+from probclass_core.io.footers import with_footer_cache
+from probclass_core.io.memory import ReaderTable
+from probclass_core.io.open import open_table
+from probclass_core.io.selection import Selection
+from probclass_core.io.table import Fragment, Plan
+from probclass_core.spec import ModelSpec
+from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
+
+_MERGE_EVERY = 256
+"""Fragments after which their statistics are merged, so that many files fit in memory."""
+
+
+class TrainingRows:
+    """The rows that a model is trained on, planned once and read in one or more passes.
+
+    Args:
+        source: table, path or object; see `open_table`.
+        spec: model of the first pass.
+        partition: partition to read, or None for all.
+        where: rows to read, or None for all.
+        cache: where statistics of fragments are cached; see `pipeline.fit`.
+
+    Attributes:
+        plan: fragments to read.
+        passes: number of passes made.
+        cached: cached statistics of the fragments, or None without a cache, or for statistics that
+            grow with the rows, which are not cached.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        spec: ModelSpec,
+        *,
+        partition: Mapping[str, Any] | None,
+        where: Where,
+        cache: CacheOption,
+    ) -> None:
+        self._cache = StatisticsCache.open(cache)
+        self.cached = self._cached_statistics(spec)
+        table = open_table(source)
+        if self.cached is not None:
+            table = with_footer_cache(table, self.cached)
+        self._selection = Selection(table, partition, where)
+        self.plan = self._selection.plan(spec.training_columns)
+        self.passes = 0
+
+    def summarize(self, spec: ModelSpec, engine: Engine, progress: Progress | None) -> Statistics:
+        """Summarize all rows in one pass.
+
+        Args:
+            spec: model of this pass; see `refine`.
+            engine: engine that runs the work.
+            progress: see `Progress`.
+
+        Raises:
+            DataError: if this is a second pass over a reader, which can be read once.
+        """
+        if self.passes:
+            if isinstance(self._selection.table, ReaderTable):
+                raise DataError(
+                    "the model needs another pass over the rows, and a reader can be read only "
+                    "once; pass a table or a path."
+                )
+            self.cached = self._cached_statistics(spec)
+        self.passes += 1
+        counter = RowCounter(progress, self.plan.rows)
+        return summarize_plan(self.plan, spec, engine, self.cached, counter.add)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Which rows were read and how, as plain values for ``model.training``."""
+        provenance = self._selection.provenance(self.plan)
+        if self.passes > 1:
+            provenance["passes"] = self.passes
+        if self._cache is not None:
+            reused = 0 if self.cached is None else self.cached.reused
+            provenance["cache"] = {"fragments": len(self.plan.fragments), "reused": reused}
+        return provenance
+
+    def _cached_statistics(self, spec: ModelSpec) -> CachedStatistics | None:
+        return None if self._cache is None else self._cache.for_spec(spec)
+
+
+def summarize_plan(
+    plan: Plan,
+    spec: ModelSpec,
+    engine: Engine,
+    cached: CachedStatistics | None,
+    on_rows: Callable[[int], None],
+) -> Statistics:
+    """Summarize the fragments of a plan and merge their statistics in the order of the plan.
+
+    Args:
+        plan: fragments to read.
+        spec: the model.
+        engine: engine that runs the work.
+        cached: cached statistics of fragments, or None for no cache.
+        on_rows: called with numbers of rows as they are done.
+
+    Raises:
+        DataError, SpecError, PluginError: as `summarize_batches`.
+        TableError: if a fragment cannot be read.
+    """
+    # The statistics of no rows: an empty table still has columns that must fit the spec.
+    parts = [summarize_batches(spec, plan.schema, ())]
+    for part in _summarize_fragments(plan, spec, engine, cached, on_rows):
+        parts.append(part)
+        if len(parts) > _MERGE_EVERY:
+            parts = [merge(parts)]
+    return merge(parts)
+
+
+@dataclass(frozen=True)
+class SummarizeFragment:
+    """The work of an engine in training: the statistics of one fragment."""
+
+    spec: ModelSpec
+    schema: pa.Schema
+
+    def __call__(
+        self, fragment: Fragment, on_rows: Callable[[int], None] = lambda rows: None
+    ) -> Statistics:
+        return summarize_batches(self.spec, self.schema, fragment.read(), on_rows)
+
+
+def _summarize_fragments(
+    plan: Plan,
+    spec: ModelSpec,
+    engine: Engine,
+    cached: CachedStatistics | None,
+    on_rows: Callable[[int], None],
+) -> Iterator[Statistics]:
+    """Yield the statistics of each fragment, in order: from the cache, or summarized and cached."""
+    summarize = SummarizeFragment(spec, plan.schema)
+
+    def summarized(fragments: Iterable[Fragment]) -> Iterator[Statistics]:
+        if engine.in_process:
+            yield from engine.map(partial(summarize, on_rows=on_rows), fragments)
+            return
+        for statistics in engine.map(summarize, fragments):
+            on_rows(statistics.rows)
+            yield statistics
+
+    if cached is None:
+        yield from summarized(plan.fragments)
+        return
+    features = canonical_schema(plan.schema, spec.features)
+    # This thread alone reads and writes the cache, so workers need not reach the store.
+    is_cached = [cached.contains(fragment.digest) for fragment in plan.fragments]
+    missing = (f for f, found in zip(plan.fragments, is_cached, strict=True) if not found)
+    computed = summarized(missing)
+    try:
+        for fragment, found in zip(plan.fragments, is_cached, strict=True):
+            statistics = cached.load(fragment.digest, features) if found else None
+            if statistics is not None:
+                on_rows(statistics.rows)
+            else:
+                # A cached entry may turn out to be damaged or removed; summarize it after all.
+                statistics = next(summarized([fragment]) if found else computed)
+                cached.save(fragment.digest, statistics, plan.footer_of(fragment))
+            yield statistics
+    finally:
+        cached.flush()
