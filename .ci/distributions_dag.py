@@ -1,6 +1,6 @@
-"""A DAG that trains and scores a model of two plugins, run once by `dag.test()`.
+"""A DAG that trains and scores a model with estimators of two plugins, run once by `dag.test()`.
 
-Its one argument is the folder where `distributions` has laid out the lake and the spec.
+Its only argument is the folder in which `distributions` has written the lake and the spec.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-HERE = Path(sys.argv[1])
-os.environ["AIRFLOW_HOME"] = str(HERE / "airflow")
+OUTPUT = Path(sys.argv[1])
+os.environ["AIRFLOW_HOME"] = str(OUTPUT / "airflow")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
-os.environ["AIRFLOW__CORE__DAGS_FOLDER"] = str(HERE / "airflow" / "dags")
+os.environ["AIRFLOW__CORE__DAGS_FOLDER"] = str(OUTPUT / "airflow" / "dags")
 
 
 def run() -> str:
-    """State of a run whose tasks train on six months and score the seventh."""
+    """Train on six months, score the seventh, and return the state of the DAG run."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
     from airflow.sdk import DAG
@@ -28,18 +28,18 @@ def run() -> str:
     with DAG("weather", schedule=None) as dag:
         train = ProbClassTrainOperator(
             task_id="train",
-            source=str(HERE / "lake"),
+            source=str(OUTPUT / "lake"),
             where=[("month", "<", "2010-07")],
-            spec=str(HERE / "weather.toml"),
-            store=str(HERE / "models"),
+            spec=str(OUTPUT / "weather.toml"),
+            store=str(OUTPUT / "models"),
             model="weather",
         )
         ProbClassScoreOperator(
             task_id="score",
-            source=str(HERE / "lake"),
-            sink=str(HERE / "scored_by_dag"),
+            source=str(OUTPUT / "lake"),
+            sink=str(OUTPUT / "scored_by_dag"),
             partition={"month": "2010-07"},
-            store=str(HERE / "models"),
+            store=str(OUTPUT / "models"),
             model=train.output["model"],
         )
     DagBundlesManager().sync_bundles_to_db()
@@ -50,20 +50,22 @@ def run() -> str:
 
 
 def main() -> None:
-    """Run it, and compare with what the command line trained and scored."""
-    (HERE / "airflow" / "dags").mkdir(parents=True)
+    """Run the DAG and compare its model and scores with those of the command line."""
+    (OUTPUT / "airflow" / "dags").mkdir(parents=True)
     subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=True, stdout=-3)
     state = run()
     assert state == "success", state
 
+    import probclass_airflow
     import probclass_core as pc
 
-    assert Path(pc.__file__).is_relative_to(HERE), "probclass is not that of the wheel"
-    store = pc.ModelStore(HERE / "models")
-    by_dag, by_hand = store.load("weather"), store.load("air")
-    assert by_dag.id == by_hand.id
+    for package in (pc, probclass_airflow):
+        assert Path(package.__file__).is_relative_to(OUTPUT), f"{package} is not from its wheel"
+    store = pc.ModelStore(OUTPUT / "models")
+    by_dag, by_cli = store.load("weather"), store.load("air")
+    assert by_dag.id == by_cli.id
     assert by_dag.training["passes"] > 1
-    rows = [pc.inspect_table(str(HERE / one)).rows for one in ("scored", "scored_by_dag")]
+    rows = [pc.inspect_table(str(OUTPUT / table)).rows for table in ("scored", "scored_by_dag")]
     assert rows[0] == rows[1] == 744, rows
     sys.stdout.write(f"the DAG: {state}, model {by_dag.id[:12]}, {rows[1]} rows scored\n")
 

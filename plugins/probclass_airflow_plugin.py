@@ -1,6 +1,7 @@
-"""The page of models, for an Airflow that finds probclass in its plugins folder.
+"""Registers the page of models if Airflow mounts this folder as its plugins folder.
 
-Where probclass is installed as well, its entry point registers the page, and this file stands back.
+An installed airflow-provider-probclass registers the page by its entry point, and this file then
+does nothing.
 """
 
 from importlib.metadata import entry_points

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from buckets import AZURE_ACCOUNT, AZURE_KEY, SECRET, Bucket
 
 import probclass_core as pc
+from airflow_provider_probclass import get_provider_info
 from probclass_airflow import (
     ProbClassEvaluateOperator,
     ProbClassHook,
@@ -21,7 +22,6 @@ from probclass_airflow import (
     ProbClassTrainOperator,
 )
 from probclass_airflow.hooks import connected
-from probclass_airflow.provider_info import get_provider_info
 
 SPEC = {"label": "air", "blocks": [{"estimator": "gaussian_diagonal", "columns": ["temperature"]}]}
 JANUARY = {"month": "2013-01"}

@@ -79,11 +79,16 @@ def test_images_are_pinned_and_the_version_of_airflow_is_that_of_the_constraints
     assert f"apache-airflow=={VALUES['airflowVersion']}" in pins
 
 
-def test_the_image_installs_extras_that_there_are() -> None:
-    extras = re.search(r"^ARG EXTRAS=(.+)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
+@pytest.mark.parametrize(
+    ("argument", "project"),
+    [("EXTRAS", "."), ("AIRFLOW_EXTRAS", "plugins/airflow-provider-probclass")],
+)
+def test_the_image_installs_extras_that_exist(argument: str, project: str) -> None:
+    dockerfile = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+    extras = re.search(rf"^ARG {argument}=(.+)$", dockerfile, re.MULTILINE)
     assert extras is not None
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(extras[1].split(",")) <= set(project["optional-dependencies"])
+    metadata = tomllib.loads((ROOT / project / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(extras[1].split(",")) <= set(metadata["project"]["optional-dependencies"])
 
 
 @pytest.mark.parametrize("script", ["build.sh", "entrypoint", "health"])

@@ -19,18 +19,18 @@ from airflow.sdk.module_loading import import_string
 
 import probclass_airflow
 import probclass_core as pc
+from airflow_provider_probclass import get_provider_info
 from probclass_airflow import ProbClassTrainOperator
-from probclass_airflow.provider_info import get_provider_info
 from probclass_airflow.retries import ProbClassRetryPolicy
 
 ROOT = Path(__file__).parents[2]
+PROJECT = ROOT / "plugins" / "airflow-provider-probclass"
 
 LISTED = """
 import json, sys
 from airflow.providers_manager import ProvidersManager
-found = ProvidersManager().providers["probclass"]
-import probclass_airflow
-copies = [name for name in sys.modules if name.endswith("provider_info") and "probclass" in name]
+found = ProvidersManager().providers["airflow-provider-probclass"]
+copies = [name for name in sys.modules if name.endswith("airflow_provider_probclass")]
 print(json.dumps([found.version, found.data["name"], copies]))
 """
 
@@ -38,14 +38,16 @@ print(json.dumps([found.version, found.data["name"], copies]))
 @pytest.mark.parametrize("mounted", [False, True], ids=["installed", "installed and mounted"])
 def test_airflow_lists_the_provider_and_loads_it_once(mounted: bool, tmp_path: Path) -> None:
     # The metadata that a wheel would bring, made of what the project says.
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    metadata = tmp_path / "probclass-9.9.9.dist-info"
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    metadata = tmp_path / "airflow_provider_probclass-9.9.9.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: probclass\nVersion: 9.9.9\n")
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 9.9.9\n"
+    )
     points = project["entry-points"]["apache_airflow_provider"]
     lines = [f"{name} = {value}" for name, value in points.items()]
     (metadata / "entry_points.txt").write_text("\n".join(["[apache_airflow_provider]", *lines]))
-    path = [str(tmp_path), str(ROOT / "plugins"), str(ROOT)]
+    path = [str(tmp_path), str(PROJECT), str(ROOT)]
     script = f"from airflow import plugins_manager as p\np.ensure_plugins_loaded()\n{LISTED}"
     ended = subprocess.run(
         [sys.executable, "-c", script if mounted else LISTED],
@@ -58,7 +60,7 @@ def test_airflow_lists_the_provider_and_loads_it_once(mounted: bool, tmp_path: P
     assert json.loads(ended.stdout.splitlines()[-1]) == [
         "9.9.9",
         "probclass",
-        ["probclass_airflow.provider_info"],
+        ["airflow_provider_probclass"],
     ]
 
 
@@ -142,7 +144,7 @@ def test_naming_the_policy_loads_no_heavy_library() -> None:
     script = "import sys, probclass_airflow.retries as r; r.ProbClassRetryPolicy();"
     ended = subprocess.run(
         [sys.executable, "-c", f"{script} print(*sys.modules)"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(ROOT)])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT), str(ROOT)])},
         capture_output=True,
         text=True,
         check=True,

@@ -1,17 +1,22 @@
-"""What a user installs: the sdist, the wheel, and what works in environments made of them.
+"""What users install: the sdist and wheel of probclass and of its Airflow provider.
 
-Tried on every Python of a supported version that is found, on the path or below pyenv's root.
+The wheels are installed into new environments: probclass into one for each supported version of
+Python that is found on the path or below the root of pyenv.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
+from configparser import ConfigParser
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +26,10 @@ import probclass_core as pc
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "constraints.txt"
+PROVIDER = ROOT / "plugins" / "airflow-provider-probclass"
+PROJECTS = {"probclass": ROOT, "airflow-provider-probclass": PROVIDER}
 SUPPORTED = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+THIS_VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 ADULT = ROOT / "tests" / "data" / "adult_test.parquet"
 FIT = f"""
 import probclass_core as pc
@@ -36,34 +44,45 @@ model: pc.Model = pc.fit({"x": [1.0, 2.0], "y": ["a", "b"]}, spec)
 reveal_type(model.predict_proba({"x": [1.5]}))
 pc.fit({"x": [1.0]}, spec, workers="two")
 """
+IN_AIRFLOW = """
+import json
+from airflow import plugins_manager
+from airflow.providers_manager import ProvidersManager
+plugins_manager.ensure_plugins_loaded()
+import probclass_airflow
+import probclass_core
+names = [name for name in ProvidersManager().providers if "probclass" in name]
+plugins = [plugin.name for plugin in plugins_manager._get_plugins()[0] if "prob" in plugin.name]
+print(json.dumps([names, plugins, probclass_core.__file__, probclass_airflow.__file__]))
+"""
 
 
-def run(*command: str | Path, **settings: str) -> str:
-    """What a command prints; where it fails, the test does, with its words."""
-    done = subprocess.run(
+def run(*command: str | Path, **environment: str) -> str:
+    """Output of a command; if it fails, so does the test, with the command's output."""
+    ended = subprocess.run(
         [str(part) for part in command],
         cwd=Path(sys.prefix).parent.anchor,  # not the checkout, whose packages would be found first
-        env={**os.environ, "PYTHONSAFEPATH": "1", **settings},
+        env={**os.environ, "PYTHONPATH": "", "PYTHONSAFEPATH": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
 
 
 def pythons() -> Iterator[tuple[str, Path]]:
-    """Of each supported version the first interpreter that can make an environment."""
+    """The first interpreter of each supported version that can create an environment."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     for version in SUPPORTED:
-        known = [sys.executable, shutil.which(f"python{version}")]
-        known += sorted(str(path) for path in root.glob(f"versions/{version}.*/bin/python"))
-        for python in filter(None, known):
+        candidates = [sys.executable, shutil.which(f"python{version}")]
+        candidates += sorted(str(path) for path in root.glob(f"versions/{version}.*/bin/python"))
+        for python in filter(None, candidates):
             probe = "import ensurepip, sys; print(*sys.version_info[:2], sep='.')"
-            found = subprocess.run(
+            answer = subprocess.run(
                 [python, "-c", probe], capture_output=True, text=True, check=False
             )
-            if found.stdout.strip() == version:
+            if answer.stdout.strip() == version:
                 yield version, Path(python)
                 break
 
@@ -73,78 +92,187 @@ PYTHONS = dict(pythons())
 
 @dataclass(frozen=True)
 class Built:
-    """Files of one build: the sdist, the wheel made of it, the wheel made of the tree."""
+    """Files of one project: its sdist, the wheel built from the sdist, the wheel of the tree."""
 
     sdist: Path
     wheel: Path
     from_tree: Path
 
 
-def contents(wheel: Path) -> dict[str, int]:
-    """The files of a wheel, with their checksums."""
+def checksums(wheel: Path) -> dict[str, int]:
+    """The files of a wheel with their checksums."""
     return {file.filename: file.CRC for file in zipfile.ZipFile(wheel).infolist()}
 
 
+def packages(wheel: Path) -> set[str]:
+    """Top-level packages and modules of a wheel."""
+    names = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    return {name for name in names if not name.endswith(".dist-info")}
+
+
+def entry_point_groups(wheel: Path) -> set[str]:
+    """Groups in which a wheel registers entry points."""
+    archive = zipfile.ZipFile(wheel)
+    (path,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
+    parser = ConfigParser(delimiters="=")
+    parser.read_string(archive.read(path).decode())
+    return set(parser.sections())
+
+
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    chain, tree = (tmp_path_factory.mktemp(name) for name in ("chain", "tree"))
-    run(sys.executable, "-m", "build", "--outdir", chain, ROOT)
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", tree, ROOT)
-    ((sdist,), (wheel,), (from_tree,)) = (
-        chain.glob("*.tar.gz"),
-        chain.glob("*.whl"),
-        tree.glob("*.whl"),
-    )
-    return Built(sdist, wheel, from_tree)
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
+    """Build a project, once."""
+    projects: dict[str, Built] = {}
+
+    def build(project: str) -> Built:
+        if project not in projects:
+            chain, tree = (tmp_path_factory.mktemp(name) for name in ("chain", "tree"))
+            run(sys.executable, "-m", "build", "--outdir", chain, PROJECTS[project])
+            run(sys.executable, "-m", "build", "--wheel", "--outdir", tree, PROJECTS[project])
+            ((sdist,), (wheel,), (from_tree,)) = (
+                chain.glob("*.tar.gz"),
+                chain.glob("*.whl"),
+                tree.glob("*.whl"),
+            )
+            projects[project] = Built(sdist, wheel, from_tree)
+        return projects[project]
+
+    return build
+
+
+def new_environment(folder: Path, version: str = THIS_VERSION) -> Path:
+    """Create an environment without pip; the path of its Python."""
+    run(PYTHONS[version], "-m", "venv", "--without-pip", folder)
+    return folder / "bin" / "python"
+
+
+def install(python: Path, *arguments: str | Path) -> None:
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
+    run(*pip, "--constraint", CONSTRAINTS, *arguments)
 
 
 @pytest.fixture(scope="module")
 def installed(
-    built: Built, tmp_path_factory: pytest.TempPathFactory
+    built: Callable[[str], Built], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Callable[..., Path]]:
-    """Install the wheel under a version of Python, with an extra if given; its interpreter."""
-    made: dict[str, Path] = {}
+    """Install probclass under a version of Python, with an extra if given; its Python."""
+    environments: dict[str, Path] = {}
 
     def under(version: str) -> Callable[..., Path]:
-        if version not in made:
+        if version not in environments:
             folder = tmp_path_factory.mktemp("environment") / version
-            run(PYTHONS[version], "-m", "venv", "--without-pip", folder)
-            made[version] = folder / "bin" / "python"
+            environments[version] = new_environment(folder, version)
 
         def with_extra(extra: str = "") -> Path:
-            wheel = f"{built.wheel}{extra}"
-            pip = (sys.executable, "-m", "pip", "--python", made[version], "install", "--quiet")
-            run(*pip, "--no-compile", "--constraint", CONSTRAINTS, wheel)
-            return made[version]
+            install(environments[version], f"{built('probclass').wheel}{extra}")
+            return environments[version]
 
         return with_extra
 
     return under
 
 
-def test_the_wheel_of_the_sdist_is_that_of_the_tree(built: Built) -> None:
-    assert built.wheel.name == built.from_tree.name
-    assert contents(built.wheel) == contents(built.from_tree)
+def add_airflow(python: Path) -> None:
+    """Link Airflow and all else from the environment of this test run, except this project."""
+    (site_packages,) = python.parents[1].glob("lib/python*/site-packages")
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if "probclass" not in entry.name and not (site_packages / entry.name).exists():
+            (site_packages / entry.name).symlink_to(entry)
 
 
-def test_an_index_would_take_them(built: Built) -> None:
-    files = (built.sdist, built.wheel)
+@pytest.mark.parametrize("project", PROJECTS)
+def test_the_sdist_and_the_tree_give_the_same_wheel(
+    project: str, built: Callable[[str], Built]
+) -> None:
+    files = built(project)
+    assert files.wheel.name == files.from_tree.name
+    assert checksums(files.wheel) == checksums(files.from_tree)
+    assert any(name.endswith("licenses/LICENSE") for name in checksums(files.wheel))
+
+
+@pytest.mark.parametrize("project", PROJECTS)
+def test_an_index_would_accept_sdist_and_wheel(project: str, built: Callable[[str], Built]) -> None:
+    files = (built(project).sdist, built(project).wheel)
     assert "PASSED" in run(sys.executable, "-m", "twine", "--no-color", "check", "--strict", *files)
 
 
-def test_the_wheel_holds_two_packages_and_their_data(built: Built) -> None:
-    names = zipfile.ZipFile(built.wheel).namelist()
-    folders = {name.partition("/")[0] for name in names}
-    assert {name for name in folders if not name.endswith("-info")} == {
-        "probclass_airflow",
-        "probclass_core",
-    }
-    assert {"probclass_core/py.typed", "probclass_core/demo/beijing_pm25.parquet"} <= set(names)
-    assert any(name.endswith("licenses/LICENSE") for name in names)
+def test_the_wheel_of_probclass_registers_nothing_with_airflow(
+    built: Callable[[str], Built],
+) -> None:
+    wheel = built("probclass").wheel
+    assert packages(wheel) == {"probclass_core"}
+    assert entry_point_groups(wheel) == {"console_scripts"}
+    assert {"probclass_core/py.typed", "probclass_core/demo/beijing_pm25.parquet"} <= set(
+        checksums(wheel)
+    )
+
+
+def test_the_wheel_of_the_provider_registers_it_with_airflow(
+    built: Callable[[str], Built],
+) -> None:
+    wheel = built("airflow-provider-probclass").wheel
+    assert packages(wheel) == {"airflow_provider_probclass.py", "probclass_airflow"}
+    assert entry_point_groups(wheel) == {"airflow.plugins", "apache_airflow_provider"}
+    assert {"probclass_airflow/py.typed", "probclass_airflow/ui/templates/card.html"} <= set(
+        checksums(wheel)
+    )
+
+
+def test_the_provider_has_the_version_and_the_license_of_probclass() -> None:
+    project = tomllib.loads((PROVIDER / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == pc.__version__
+    assert (PROVIDER / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_probclass_and_its_provider_work_in_one_environment(
+    built: Callable[[str], Built], tmp_path: Path
+) -> None:
+    python = new_environment(tmp_path / "environment")
+    install(python, "--no-deps", *(built(project).wheel for project in PROJECTS))
+    add_airflow(python)
+    answer = run(python, "-c", IN_AIRFLOW, AIRFLOW__CORE__PLUGINS_FOLDER=str(tmp_path / "none"))
+    providers, plugins, *files = json.loads(answer.splitlines()[-1])
+    assert (providers, plugins) == (["airflow-provider-probclass"], ["probclass"])
+    assert all(Path(file).is_relative_to(tmp_path / "environment") for file in files)
+
+
+@pytest.mark.parametrize("copied", [True, False], ids=["copied", "the checkout's folder"])
+def test_a_mounted_plugins_folder_replaces_the_provider(
+    copied: bool, built: Callable[[str], Built], tmp_path: Path
+) -> None:
+    python = new_environment(tmp_path / "environment")
+    install(python, "--no-deps", built("probclass").wheel)
+    add_airflow(python)
+    folder = ROOT / "plugins"
+    if copied:
+        folder = tmp_path / "plugins"
+        shutil.copytree(PROVIDER / "probclass_airflow", folder / "probclass_airflow")
+        for file in ("probclass_airflow_plugin.py", ".airflowignore"):
+            shutil.copy(ROOT / "plugins" / file, folder)
+    answer = run(python, "-c", IN_AIRFLOW, AIRFLOW__CORE__PLUGINS_FOLDER=str(folder))
+    providers, plugins, core, operators = json.loads(answer.splitlines()[-1])
+    assert (providers, plugins) == ([], ["probclass"])
+    assert Path(core).is_relative_to(tmp_path / "environment")
+    assert Path(operators) == folder / "probclass_airflow" / "__init__.py"
+
+
+def test_an_older_airflow_lists_the_provider_and_refuses_its_operators(tmp_path: Path) -> None:
+    (tmp_path / "airflow").mkdir()
+    (tmp_path / "airflow" / "__init__.py").write_text('__version__ = "2.10.5"', encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path), str(PROVIDER)])
+    listed = "from airflow_provider_probclass import get_provider_info as i; print(i()['name'])"
+    assert run(sys.executable, "-c", listed, PYTHONPATH=path) == "probclass\n"
+    for module in ("probclass_airflow", "probclass_airflow.ui.plugin", "probclass_airflow.hooks"):
+        with pytest.raises(AssertionError) as refused:
+            run(sys.executable, "-c", f"import {module}", PYTHONPATH=path)
+        assert (
+            "RuntimeError: The package `airflow-provider-probclass` needs Apache Airflow 3.2+, "
+            "but version 2.10.5 is installed: pip install --upgrade 'apache-airflow>=3.2'\n"
+        ) in str(refused.value)
 
 
 @pytest.mark.parametrize("version", PYTHONS)
-def test_the_wheel_works_in_a_fresh_environment(
+def test_the_wheel_works_in_a_new_environment(
     version: str, installed: Callable[[str], Callable[..., Path]]
 ) -> None:
     """First without extras, then with the command line."""
@@ -153,8 +281,8 @@ def test_the_wheel_works_in_a_fresh_environment(
         pc.Block("gaussian_full", ["age", "hours_per_week"]),
         pc.Block("knn_density", ["fnlwgt"]),
     ]
-    here = pc.fit(ADULT, pc.ModelSpec("income", blocks))
-    assert run(python, "-c", FIT).strip() == here.id
+    model = pc.fit(ADULT, pc.ModelSpec("income", blocks))
+    assert run(python, "-c", FIT).strip() == model.id
     bare = subprocess.run(
         [python, "-m", "probclass_core"], capture_output=True, text=True, check=False
     )
@@ -164,9 +292,9 @@ def test_the_wheel_works_in_a_fresh_environment(
     )
 
     python = installed(version)("[cli]")
-    told = run(python, "-m", "probclass_core", "--version")
-    assert told == run(python.with_name("probclass"), "--version")
-    assert pc.__version__ in told
+    output = run(python, "-m", "probclass_core", "--version")
+    assert output == run(python.with_name("probclass"), "--version")
+    assert pc.__version__ in output
 
 
 @pytest.mark.parametrize(
@@ -199,17 +327,17 @@ def test_completion_is_installed(tmp_path: Path) -> None:
 def test_type_checkers_see_the_types(
     installed: Callable[[str], Callable[..., Path]], tmp_path: Path
 ) -> None:
-    """Of the wheel as installed: `py.typed` is heeded, and a wrong argument is an error."""
+    """`py.typed` of the installed wheel has its effect, and a wrong argument is an error."""
     (tmp_path / "user.py").write_text(USER, encoding="utf-8")
-    python = installed(f"{sys.version_info[0]}.{sys.version_info[1]}")()
-    done = subprocess.run(
+    python = installed(THIS_VERSION)()
+    ended = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "user.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    told = [line for line in done.stdout.splitlines() if line.startswith("user.py")]
-    assert len(told) == 2, done.stdout
-    assert "ndarray" in told[0]
-    assert '"workers"' in told[1]
+    messages = [line for line in ended.stdout.splitlines() if line.startswith("user.py")]
+    assert len(messages) == 2, ended.stdout
+    assert "ndarray" in messages[0]
+    assert '"workers"' in messages[1]

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-POINT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+PROVIDER = ROOT / "plugins" / "airflow-provider-probclass"
+POINT = tomllib.loads((PROVIDER / "pyproject.toml").read_text())["project"]["entry-points"]
 
 FOUND = """
 import json, sys
@@ -20,7 +21,7 @@ import importlib.metadata, importlib_metadata
 
 def without_others(every):
     return lambda **which: (
-        each for each in every(**which) if each.name != "probclass" or each.version == "9.9.9"
+        each for each in every(**which) if "probclass" not in each.name or each.version == "9.9.9"
     )
 
 for library in (importlib.metadata, importlib_metadata):
@@ -43,9 +44,11 @@ print(json.dumps([views, errors, copies, built]))
 def test_the_page_is_there_once(installed: bool, mounted: bool, tmp_path: Path) -> None:
     # The metadata that a wheel would bring, made of what the project says; whatever the project was
     # installed as for the tests is not looked at.
-    metadata = tmp_path / "site" / "probclass-9.9.9.dist-info"
+    metadata = tmp_path / "site" / "airflow_provider_probclass-9.9.9.dist-info"
     metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: probclass\nVersion: 9.9.9\n")
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: airflow-provider-probclass\nVersion: 9.9.9\n"
+    )
     points = POINT["airflow.plugins"] if installed else {}
     lines = [f"{name} = {value}" for name, value in points.items()]
     (metadata / "entry_points.txt").write_text("\n".join(["[airflow.plugins]", *lines]))

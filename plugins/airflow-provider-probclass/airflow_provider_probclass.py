@@ -1,4 +1,8 @@
-"""What Airflow's list of providers says of this package; see the entry point in pyproject.toml."""
+"""Metadata of the provider, as `airflow providers list` reads them.
+
+They are outside the package `probclass_airflow`, which needs Airflow's SDK: every `airflow` command
+reads the metadata of all providers, and an error here would stop an older Airflow from starting.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ _LINKS = ("ModelCardLink", "RunReportLink")
 def get_provider_info() -> dict[str, Any]:
     """The metadata of the provider, as Airflow's schema of it asks."""
     return {
-        "package-name": "probclass",
+        "package-name": "airflow-provider-probclass",
         "extra-links": [f"probclass_airflow.links.{name}" for name in _LINKS],
         "name": "probclass",
         "description": "Train, calibrate, evaluate, promote and score Bayes classifiers on a lake.",

@@ -1,0 +1,71 @@
+"""Airflow operators for probclass: train, score and evaluate a model on a lake.
+
+Reading map:
+    operators: train, score and evaluate; one operator for each verb, one library call in each.
+    calibration: fits the calibration between training and scoring.
+    promotion: compares a challenger with the champion before it moves an alias.
+    mapped: one table read or scored by many tasks: plan, shards, merge.
+    groups: the two common shapes as task groups.
+    base: what all operators share: progress, cancellation, error handling, results.
+    assets: models and tables as assets, each under one URI.
+    credentials: Airflow connections as options of tables and model stores.
+    decorators: the verbs as ``@task.probclass_score`` and the like.
+    hooks: tables and model stores opened by a connection id.
+    lineage: inputs and outputs of a task as OpenLineage datasets.
+    links: buttons from a task to its report and to its model card.
+    retries: a retry policy for tasks that call the library themselves.
+    ui: the page of models in Airflow's UI.
+    demo: the program behind `make demo`: the example DAGs over real months, in a local Airflow.
+
+Importing this package imports Airflow's SDK but not `probclass_core`, NumPy or pyarrow, so that DAG
+files stay cheap to parse; an operator imports the library when its task runs. The metadata of the
+provider are in the module `airflow_provider_probclass`, next to this package.
+"""
+
+from __future__ import annotations
+
+from airflow import __version__ as airflow_version
+from packaging.version import Version
+
+if Version(airflow_version).release < (3, 2):
+    raise RuntimeError(
+        "The package `airflow-provider-probclass` needs Apache Airflow 3.2+, but version "
+        f"{airflow_version} is installed: pip install --upgrade 'apache-airflow>=3.2'"
+    )
+
+from probclass_airflow.assets import model_asset, table_asset
+from probclass_airflow.base import ProbClassOperator, ProbClassTaskStopped
+from probclass_airflow.calibration import ProbClassCalibrateOperator
+from probclass_airflow.groups import score_task_group, train_task_group
+from probclass_airflow.hooks import ProbClassHook
+from probclass_airflow.mapped import (
+    ProbClassMergeOperator,
+    ProbClassPlanPartitionsOperator,
+    ProbClassPlanShardsOperator,
+    ProbClassSummarizeOperator,
+)
+from probclass_airflow.operators import (
+    ProbClassEvaluateOperator,
+    ProbClassScoreOperator,
+    ProbClassTrainOperator,
+)
+from probclass_airflow.promotion import ProbClassPromoteOperator
+
+__all__ = [
+    "ProbClassCalibrateOperator",
+    "ProbClassEvaluateOperator",
+    "ProbClassHook",
+    "ProbClassMergeOperator",
+    "ProbClassOperator",
+    "ProbClassPlanPartitionsOperator",
+    "ProbClassPlanShardsOperator",
+    "ProbClassPromoteOperator",
+    "ProbClassScoreOperator",
+    "ProbClassSummarizeOperator",
+    "ProbClassTaskStopped",
+    "ProbClassTrainOperator",
+    "model_asset",
+    "score_task_group",
+    "table_asset",
+    "train_task_group",
+]
