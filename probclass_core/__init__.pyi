@@ -51,8 +51,7 @@ from .training.shards import (
     plan_shards as plan_shards,
 )
 from .spec import Block as Block, ModelSpec as ModelSpec
-from .estimation.passes import refine as refine
-from .estimation.statistics import Statistics as Statistics, merge as merge
+from .estimation.statistics import Statistics as Statistics, merge as merge, refine as refine
 from .store.references import Alias as Alias
 from .store.evaluations import EvaluationRecord as EvaluationRecord
 from .store.model_store import ModelStore as ModelStore

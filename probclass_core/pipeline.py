@@ -16,8 +16,7 @@ from typing import Any, get_args
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import DataError, SpecError, TableError, expect, one_of
-from probclass_core.estimation.passes import refine
-from probclass_core.estimation.statistics import Statistics
+from probclass_core.estimation.statistics import Statistics, refine
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import Progress, RowCounter

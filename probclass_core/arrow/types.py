@@ -1,21 +1,29 @@
-"""Types of columns: what their values are, and which types Arrow can work with."""
+"""Column types: what values mean, which types Arrow handles safely, and how types convert."""
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
+_ENCODED = "arrow-schema:"
+"""Prefix of an encoded type that Arrow cannot parse from its name."""
+
+_SMALLEST_CODES = 32
+"""Bits of dictionary codes: with fewer (pandas uses 8), the values of other batches may not fit."""
+
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a column's values, be they coded by a dictionary or not."""
+    """The type of a column's values, whether dictionary-encoded or not."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def is_category_type(kind: pa.DataType) -> bool:
-    """Types whose values are categories: text, bool, integers (a dictionary's values likewise)."""
+    """Whether values are categories: text, bool or integers, dictionary-encoded or not."""
     kind = value_type(kind)
     return bool(
         _is_text(kind)
@@ -25,8 +33,15 @@ def is_category_type(kind: pa.DataType) -> bool:
     )
 
 
+def is_number_type(kind: pa.DataType) -> bool:
+    """Whether values are numbers: integers, floats or decimals; a bool is a category."""
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
 def is_terms_type(kind: pa.DataType) -> bool:
-    """Types whose values are counts of terms: lists of text, maps from text to numbers."""
+    """Whether values are counts of terms: lists of text, or maps from text to numbers."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _is_text(kind.value_type) or pa.types.is_null(kind.value_type)
     return (
@@ -41,49 +56,137 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def is_number_type(kind: pa.DataType) -> bool:
-    """Integers, floats and decimals; a bool is a category."""
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    )
+def map_type(kind: pa.DataType, convert: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Convert a type and all types nested in it: in dictionaries, lists, maps and structs.
+
+    Args:
+        kind: any type.
+        convert: called with each type, the innermost first, so a nested type already contains
+            converted ones; returns the type to use instead, or the same type.
+    """
+
+    def inside(field: pa.Field) -> pa.Field:
+        return field.with_type(map_type(field.type, convert))
+
+    rebuilt = kind
+    if pa.types.is_dictionary(kind):
+        values = map_type(kind.value_type, convert)
+        rebuilt = pa.dictionary(kind.index_type, values, kind.ordered)
+    elif pa.types.is_list(kind):
+        rebuilt = pa.list_(inside(kind.value_field))
+    elif pa.types.is_large_list(kind):
+        rebuilt = pa.large_list(inside(kind.value_field))
+    elif pa.types.is_map(kind):
+        rebuilt = pa.map_(inside(kind.key_field), inside(kind.item_field), kind.keys_sorted)
+    elif pa.types.is_struct(kind):
+        rebuilt = pa.struct([inside(field) for field in kind])
+    return convert(kind if rebuilt == kind else rebuilt)
+
+
+def has_dictionary(kind: pa.DataType) -> bool:
+    """Whether a type is a dictionary type, or contains one at any depth."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    children = (kind.field(number).type for number in range(kind.num_fields))
+    return bool(pa.types.is_dictionary(kind)) or any(map(has_dictionary, children))
 
 
 def in_safe_types(rows: Rows) -> Rows:
-    """The rows in `safe_types`."""
+    """Cast rows to their `safe_types`."""
     schema = safe_types(rows.schema)
     return rows if schema is rows.schema else rows.cast(schema)
 
 
 def safe_types(schema: pa.Schema) -> pa.Schema:
-    """The schema in types that Arrow can filter, and put many batches of together.
+    """Replace the types that Arrow cannot filter, or cannot concatenate across batches.
 
-    Text and bytes are no views (polars gives them), nor are those in a list or a map. Codes of
-    dictionaries have 32 bits or more: in fewer (pandas gives 8) there is no room for the values of
-    other batches, and a file of both is one that nobody can read.
+    Views of text and bytes, which polars exports, become large strings and large binaries, and
+    dictionary codes get at least 32 bits, also inside lists, maps and structs.
 
     Returns:
-        The schema itself where all of its types are such.
+        The same schema object if all its types are safe.
     """
     for number, column in enumerate(schema):
-        kind = _safe_type(column.type)
-        if kind is not column.type:
+        kind = map_type(column.type, _safe_type)
+        if kind != column.type:
             schema = schema.set(number, column.with_type(kind))
     return schema
 
 
 def _safe_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        codes = kind.index_type if kind.index_type.bit_width >= 32 else pa.int32()
-        inner = codes, _safe_type(kind.value_type)
-        unchanged = inner == (kind.index_type, kind.value_type)
-        return kind if unchanged else pa.dictionary(*inner, kind.ordered)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        values = _safe_type(kind.value_type)
-        listed = pa.list_ if pa.types.is_list(kind) else pa.large_list
-        return kind if values == kind.value_type else listed(kind.value_field.with_type(values))
-    if pa.types.is_map(kind):
-        inner = _safe_type(kind.key_type), _safe_type(kind.item_type)
-        return kind if inner == (kind.key_type, kind.item_type) else pa.map_(*inner)
+    if pa.types.is_dictionary(kind) and kind.index_type.bit_width < _SMALLEST_CODES:
+        return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
     if pa.types.is_string_view(kind):
         return pa.large_string()
     return pa.large_binary() if pa.types.is_binary_view(kind) else kind
+
+
+def canonical_schema(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """Columns with the types that features are recorded as, whatever their width or encoding.
+
+    Integers are recorded as int64, floats and decimals as float64, all text as string, also inside
+    lists and maps; a dictionary as its values. Other types stay as they are.
+    """
+    return pa.schema(
+        [pa.field(name, map_type(schema.field(name).type, _canonical_type)) for name in columns]
+    )
+
+
+def _canonical_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return pa.float64()
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_type)
+    return pa.map_(kind.key_type, kind.item_type) if pa.types.is_map(kind) else kind
+
+
+def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
+    """The type that values of all these types can be read as, or None if there is no such type.
+
+    Integers and floats have float64 in common; a null type can be read as any other.
+    """
+    kinds = [value_type(kind) for kind in kinds]
+    schemas = [pa.schema([("column", kind)]) for kind in kinds]
+    try:
+        kind = pa.unify_schemas(schemas, promote_options="permissive").field("column").type
+        if pa.types.is_decimal(kind) and any(map(pa.types.is_integer, kinds)):
+            # Arrow reserves one digit less for integers than its own cast requires.
+            digits = kind.precision + 1
+            kind = (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, kind.scale)
+    except (pa.ArrowException, ValueError):  # ValueError: a decimal of too many digits
+        return None
+    return kind
+
+
+def type_names(schema: pa.Schema) -> list[list[str]]:
+    """A canonical schema as plain values: pairs of column name and type name."""
+    return [[field.name, _type_name(field.type)] for field in schema]
+
+
+def schema_from_names(names: Sequence[Sequence[str]]) -> pa.Schema:
+    """The inverse of `type_names`."""
+    return pa.schema([(name, _type_from_name(kind)) for name, kind in names])
+
+
+def _type_name(kind: pa.DataType) -> str:
+    """Arrow's name of a type, or an encoded schema if Arrow cannot parse that name."""
+    try:
+        if pa.type_for_alias(str(kind)) == kind:
+            return str(kind)
+    except ValueError:
+        pass  # nested types and timestamps with a time zone have no alias
+    schema: bytes = pa.schema([("", kind)]).serialize().to_pybytes()
+    return _ENCODED + base64.b64encode(schema).decode()
+
+
+def _type_from_name(name: str) -> pa.DataType:
+    if not name.startswith(_ENCODED):
+        return pa.type_for_alias(name)
+    schema = base64.b64decode(name.removeprefix(_ENCODED))
+    return pa.ipc.read_schema(pa.py_buffer(schema)).field(0).type

@@ -5,7 +5,6 @@ moments     count, mean and scatter by class, and the only merge of moments
 histogram   counts of a numeric column on a grid, and their merge
 evidence    closed-form marginal likelihoods
 tidy        tables with one row per class, feature and cell
-statistics  sufficient statistics of a whole model: summarize and merge
-passes      further passes over the rows, where an estimator asks for them
+statistics  sufficient statistics of a whole model: summarize, merge, further passes
 families/   the built-in estimators
 """

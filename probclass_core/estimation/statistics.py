@@ -1,21 +1,24 @@
-"""Sufficient statistics of a whole model: the monoid that training is made of.
+"""Sufficient statistics of a whole model, merged from any number of parts.
 
-``fit`` is ``finalize(merge(map(summarize, fragments)))``. A `Statistics` value holds what
-``summarize`` saw of some rows: counts by class, and one Arrow table per block. It is raw: nothing
-in it is smoothed, floored or normalized, so any split of the rows merges to the same whole.
+``fit`` is ``finalize(merge(map(summarize, fragments)))``. A `Statistics` value is a summary of some
+rows: counts by class, and one Arrow table per block. It is raw: nothing in it is smoothed, floored
+or normalized, so the parts of any split of the rows merge to the same statistics. Estimators with
+the trait ``passes`` may ask for another summary of the same rows under other options, see `refine`.
 """
 
 from __future__ import annotations
 
-import base64
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import (
+    BoolArray,
     FloatArray,
     check_columns,
     class_labels,
@@ -24,23 +27,31 @@ from probclass_core.arrow.arrays import (
     weight_vector,
 )
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
-from probclass_core.arrow.types import value_type
+from probclass_core.arrow.types import (
+    canonical_schema,
+    common_type,
+    schema_from_names,
+    type_names,
+    value_type,
+)
 from probclass_core.errors import DataError, StoreError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.plugins.manager import find_estimator
-from probclass_core.spec import ModelSpec, category_text
+from probclass_core.spec import Block, ModelSpec, category_text
 
 MAX_CLASSES = 10_000
-"""More distinct labels than this are taken for a key or a measurement, not for classes."""
+"""A label with more distinct values is refused: it is a key or a measurement, not a class."""
 
-_ENCODED = "arrow-schema:"
-"""Before a type that Arrow could not read back from its name."""
+_MOST_TABLES = 64
+"""Tables of consecutive batches that are merged at once, the previous result included."""
 
-_MERGE_EVERY = 64
-"""Batches after which partial statistics are merged, so that memory does not grow with rows."""
+_MOST_TABLE_ROWS = 500_000
+"""Rows of such tables that are merged at once, because bins and cells have many rows."""
 
-_MERGE_ROWS = 500_000
-"""Rows of partial statistics after which they are merged sooner: bins and cells have many."""
+_MOST_STATISTICS = 257
+"""Statistics of fragments that are merged at once, the previous result included."""
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -48,12 +59,12 @@ class Statistics:
     """Sufficient statistics of some rows.
 
     Attributes:
-        spec: the model they are for.
+        spec: the model that they are for.
         features: the feature columns with their canonical types, in block order.
-        classes: one row per class seen, ascending: class, rows, count (Σ w).
-        blocks: block name to the estimator's statistics; a block without rows is absent.
-        rows: rows read.
-        null_labels: rows left out because their label is null.
+        classes: one row per class, ascending: class, rows, count (Σ w).
+        blocks: block name to the estimator's table; a block without rows is absent.
+        rows: number of rows read.
+        null_labels: number of rows left out because their label is null.
     """
 
     spec: ModelSpec
@@ -64,10 +75,10 @@ class Statistics:
     null_labels: int
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """To another process they go as Arrow IPC."""
+        """Pickle the tables as Arrow IPC, on the way to another process."""
         tables = {name: to_ipc(table) for name, table in self.blocks.items()}
-        parts = (self.features, to_ipc(self.classes), tables, self.rows, self.null_labels)
-        return _received, (self.spec, *parts)
+        counts = (self.features, to_ipc(self.classes), tables, self.rows, self.null_labels)
+        return _unpickle, (self.spec, *counts)
 
     def to_bundle(self) -> Bundle:
         """The statistics as Arrow tables and plain values."""
@@ -88,14 +99,14 @@ class Statistics:
         """The inverse of `to_bundle`.
 
         Raises:
-            StoreError: the bundle holds something else.
+            StoreError: if the bundle contains something else.
         """
         if bundle.kind != "statistics":
-            raise StoreError(f"the bundle holds a {bundle.kind}, not statistics.")
+            raise StoreError(f"the bundle contains a {bundle.kind}, not statistics.")
         content, tables = bundle.content, dict(bundle.tables)
         return cls(
             spec=ModelSpec.from_dict(content["spec"]),
-            features=schema_of(content["features"]),
+            features=schema_from_names(content["features"]),
             classes=tables.pop("classes"),
             blocks=tables,
             rows=content["rows"],
@@ -103,7 +114,7 @@ class Statistics:
         )
 
 
-def _received(
+def _unpickle(
     spec: ModelSpec,
     features: pa.Schema,
     classes: bytes,
@@ -111,8 +122,41 @@ def _received(
     rows: int,
     null_labels: int,
 ) -> Statistics:
-    tables = {name: from_ipc(sent) for name, sent in blocks.items()}
+    tables = {name: from_ipc(table) for name, table in blocks.items()}
     return Statistics(spec, features, from_ipc(classes), tables, rows, null_labels)
+
+
+class Accumulator(Generic[Part]):
+    """Collects parts in order and merges them whenever enough have come, to bound memory.
+
+    The parts alone decide which of them are merged together. Floating-point sums depend on that
+    grouping, and so do the ids of models: changing it changes the last digits of a fit.
+
+    Args:
+        merge: merges parts into one.
+        is_due: whether to merge these parts now; the first is the previous result, if any.
+
+    Attributes:
+        parts: parts that are not merged yet, the previous result first.
+    """
+
+    def __init__(
+        self,
+        merge: Callable[[Sequence[Part]], Part],
+        is_due: Callable[[Sequence[Part]], bool],
+    ) -> None:
+        self.parts: list[Part] = []
+        self._merge = merge
+        self._is_due = is_due
+
+    def add(self, part: Part) -> None:
+        self.parts.append(part)
+        if self._is_due(self.parts):
+            self.parts = [self.result()]
+
+    def result(self) -> Part:
+        """All parts merged."""
+        return self._merge(self.parts)
 
 
 def summarize_batches(
@@ -125,58 +169,76 @@ def summarize_batches(
 
     Args:
         spec: the model.
-        schema: of the batches; it must have the spec's training columns.
+        schema: schema of the batches; it must contain the spec's training columns.
         batches: read once, in order.
-        on_rows: told after each batch how many rows it had; what it raises ends the work.
+        on_rows: called after each batch with its number of rows; an exception stops the summary.
 
     Raises:
-        DataError: a column is missing or holds what it must not.
-        SpecError: an estimator refuses a column's type or an option.
-        PluginError: an estimator is unknown.
+        DataError: if a column is missing or contains an invalid value.
+        SpecError: if an estimator refuses a column's type or an option.
+        PluginError: if an estimator is unknown.
     """
     check_columns(schema, spec.training_columns)
     features = canonical_schema(schema, spec.features)
     estimators = bind(spec, features)
-    class_parts: list[pa.Table] = []
-    block_parts: dict[str, list[pa.Table]] = {str(block.name): [] for block in spec.blocks}
-    kind = class_type(value_type(schema.field(spec.label).type))
+    label_type = class_type(value_type(schema.field(spec.label).type))
+    classes = Accumulator(partial(_merge_classes, label_type), _is_many)
+    blocks = {
+        str(block.name): Accumulator(
+            estimators[str(block.name)].merge,
+            _never if find_estimator(block.estimator).traits.state_grows else _is_many_or_large,
+        )
+        for block in spec.blocks
+    }
     rows = null_labels = 0
     for batch in batches:
-        read = batch.num_rows
-        rows += read
-        labels, weights, kept = _labeled(spec, batch)
+        batch_rows = batch.num_rows
+        rows += batch_rows
+        labels = class_labels(batch, spec.label)
         null_labels += labels.null_count
-        if kept is not None:
-            mask = pa.array(kept)
-            batch, labels = batch.filter(mask), labels.filter(mask)
-            weights = None if weights is None else weights[kept]
+        weights = None if spec.weight is None else weight_vector(batch, spec.weight)
+        mask = _training_rows(labels, weights)
+        if mask is not None:
+            selected = pa.array(mask)
+            batch, labels = batch.filter(selected), labels.filter(selected)
+            weights = None if weights is None else weights[mask]
         if batch.num_rows:
-            class_parts.append(_class_counts(labels, weights))
-            if len(class_parts) >= _MERGE_EVERY:
-                class_parts = [_merged_classes(class_parts, kind)]
+            classes.add(_class_counts(labels, weights))
             for block in spec.blocks:
-                parts, estimator = block_parts[str(block.name)], estimators[str(block.name)]
-                parts.append(estimator.summarize(select(batch, block.columns), labels, weights))
-                if _merge_now(parts) and not _state_grows(block.estimator):
-                    parts[:] = [estimator.merge(parts)]
-        on_rows(read)
-    classes = _merged_classes(class_parts, kind)
-    blocks = {name: estimators[name].merge(parts) for name, parts in block_parts.items() if parts}
-    return Statistics(spec, features, classes, blocks, rows, null_labels)
+                name, columns = str(block.name), select(batch, block.columns)
+                blocks[name].add(estimators[name].summarize(columns, labels, weights))
+        on_rows(batch_rows)
+    tables = {name: tables.result() for name, tables in blocks.items() if tables.parts}
+    return Statistics(spec, features, classes.result(), tables, rows, null_labels)
+
+
+def merge_all(parts: Iterable[Statistics]) -> Statistics:
+    """`merge` for any number of parts: memory does not grow with them.
+
+    Args:
+        parts: at least one; read once, in order.
+
+    Raises:
+        DataError: if the parts cannot be merged.
+    """
+    accumulator = Accumulator(merge, lambda held: len(held) >= _MOST_STATISTICS)
+    for part in parts:
+        accumulator.add(part)
+    return accumulator.result()
 
 
 def merge(parts: Sequence[Statistics]) -> Statistics:
-    """Statistics of the union of the parts' rows: associative, commutative, up to rounding.
+    """Statistics of the rows of all parts: associative and commutative up to rounding.
 
     Args:
-        parts: at least one; all of one spec.
+        parts: at least one, all of one spec.
 
     Raises:
-        DataError: nothing to merge, other specs, or a column of other type.
+        DataError: if there are no parts, their specs differ, or a column has different types.
     """
     parts = list(parts)
     if not parts:
-        raise DataError("there are no statistics to merge.")
+        raise DataError("there are no statistics to merge; give at least one.")
     spec = parts[0].spec
     for part in parts:
         if part.spec != spec:
@@ -188,15 +250,14 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
     for part in parts[1:]:
         if part.features != features:
             features = _common_schema(features, part.features)
-    held = [part for part in parts if part.rows]
-    if len(held) == 1 and held[0].features == features:
-        return held[0]
-    kinds = {part.classes.schema.field("class").type for part in parts if part.classes.num_rows}
-    if len(kinds) > 1:
-        listed = " and ".join(sorted(str(kind) for kind in kinds))
+    with_rows = [part for part in parts if part.rows]
+    if len(with_rows) == 1 and with_rows[0].features == features:
+        return with_rows[0]
+    labels = {part.classes.schema.field("class").type for part in parts if part.classes.num_rows}
+    if len(labels) > 1:
+        listed = " and ".join(sorted(str(kind) for kind in labels))
         raise DataError(f"label {spec.label!r} is {listed} in different parts; cast it to one.")
-    kind = kinds.pop() if kinds else parts[0].classes.schema.field("class").type
-    classes = _merged_classes([part.classes for part in parts if part.classes.num_rows], kind)
+    label_type = labels.pop() if labels else parts[0].classes.schema.field("class").type
     blocks = {}
     for name, estimator in bind(spec, features).items():
         tables = [part.blocks[name] for part in parts if name in part.blocks]
@@ -205,19 +266,54 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
     return Statistics(
         spec=spec,
         features=features,
-        classes=classes,
+        classes=_merge_classes(
+            label_type, [part.classes for part in parts if part.classes.num_rows]
+        ),
         blocks=blocks,
         rows=sum(part.rows for part in parts),
         null_labels=sum(part.null_labels for part in parts),
     )
 
 
-def bind(spec: ModelSpec, features: pa.Schema) -> dict[str, LikelihoodEstimator]:
-    """The spec's estimators, one per block, told their columns and options.
+def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
+    """The spec of another pass over the same rows, or None if these statistics are enough.
+
+    Most estimators need one pass. Those with the trait ``passes`` may ask for more: each pass is a
+    summary under the spec that this function returns, and `finalize` takes the last one's
+    statistics.
+
+    Args:
+        statistics: statistics of all rows.
+        passes: number of passes made so far; an estimator whose trait allows no more is not asked.
 
     Raises:
-        PluginError: an estimator is unknown.
-        SpecError: it refuses a column's type or an option.
+        PluginError: if an estimator is unknown.
+        SpecError: if an estimator refuses the options that it asked for.
+    """
+    classes = statistics.classes["class"].combine_chunks()
+    estimators = bind(statistics.spec, statistics.features)
+    blocks, refined = [], False
+    for block in statistics.spec.blocks:
+        name = str(block.name)
+        if name in statistics.blocks and passes < find_estimator(block.estimator).traits.passes:
+            options = estimators[name].refine(statistics.blocks[name], classes)
+            if options is not None:
+                refined = True
+                block = Block(block.estimator, block.columns, name, **{**block.options, **options})
+        blocks.append(block)
+    if not refined:
+        return None
+    spec = dataclasses.replace(statistics.spec, blocks=blocks)
+    bind(spec, statistics.features)  # refuses options that the estimator does not know
+    return spec
+
+
+def bind(spec: ModelSpec, features: pa.Schema) -> dict[str, LikelihoodEstimator]:
+    """The spec's estimators by block name, constructed for these columns and their options.
+
+    Raises:
+        PluginError: if an estimator is unknown.
+        SpecError: if an estimator refuses a column's type or an option.
     """
     return {
         str(block.name): find_estimator(block.estimator).factory(
@@ -227,99 +323,29 @@ def bind(spec: ModelSpec, features: pa.Schema) -> dict[str, LikelihoodEstimator]
     }
 
 
-def canonical_schema(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    """Columns with the type they count as: float64, int64, bool, string, or their own.
-
-    Lists, and maps, are lists and maps of these.
-    """
-    return pa.schema([pa.field(name, _canonical(schema.field(name).type)) for name in columns])
-
-
-def type_names(schema: pa.Schema) -> list[list[str]]:
-    """A canonical schema as plain values: pairs of column and type."""
-    return [[field.name, _type_name(field.type)] for field in schema]
-
-
-def schema_of(names: Sequence[Sequence[str]]) -> pa.Schema:
-    """The inverse of `type_names`."""
-    return pa.schema([(name, _type_named(kind)) for name, kind in names])
-
-
-def _type_name(kind: pa.DataType) -> str:
-    """Arrow's name of a type, or its encoded schema where Arrow could not read the name back."""
-    try:
-        if pa.type_for_alias(str(kind)) == kind:
-            return str(kind)
-    except ValueError:
-        pass  # nested types and times of a zone have no alias
-    schema: bytes = pa.schema([("", kind)]).serialize().to_pybytes()
-    return _ENCODED + base64.b64encode(schema).decode()
-
-
-def _type_named(name: str) -> pa.DataType:
-    if not name.startswith(_ENCODED):
-        return pa.type_for_alias(name)
-    schema = base64.b64decode(name.removeprefix(_ENCODED))
-    return pa.ipc.read_schema(pa.py_buffer(schema)).field(0).type
-
-
-def _canonical(kind: pa.DataType) -> pa.DataType:
-    kind = value_type(kind)
-    if pa.types.is_integer(kind):
-        return pa.int64()
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return pa.float64()
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_canonical(kind.value_type))
-    if pa.types.is_map(kind):
-        return pa.map_(_canonical(kind.key_type), _canonical(kind.item_type))
-    return kind
-
-
-def _common_schema(one: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """The types both parts can be read as: a number beside a float is a float."""
+def _common_schema(left: pa.Schema, right: pa.Schema) -> pa.Schema:
+    """The types that the features of both parts can be read as."""
     fields = []
-    for name in one.names:
-        left, right = one.field(name).type, other.field(name).type
-        kind = _common_type(left, right)
+    for name in left.names:
+        kinds = left.field(name).type, right.field(name).type
+        kind = common_type(kinds)
         if kind is None:
             raise DataError(
-                f"column {name!r} is {left} in one part and {right} in another; cast it to one."
+                f"column {name!r} is {kinds[0]} in one part and {kinds[1]} in another; cast it to "
+                "one type."
             )
         fields.append(pa.field(name, kind))
     return pa.schema(fields)
 
 
-def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Of two canonical types; none where there is none."""
-    kinds = {left, right} - {pa.null()}
-    if len(kinds) <= 1:
-        return kinds.pop() if kinds else pa.null()
-    if kinds == {pa.int64(), pa.float64()}:
-        return pa.float64()
-    if pa.types.is_list(left) and pa.types.is_list(right):
-        values = _common_type(left.value_type, right.value_type)
-        return None if values is None else pa.list_(values)
-    if pa.types.is_map(left) and pa.types.is_map(right) and left.key_type == right.key_type:
-        items = _common_type(left.item_type, right.item_type)
-        return None if items is None else pa.map_(left.key_type, items)
-    return None
-
-
-def _labeled(
-    spec: ModelSpec, batch: pa.RecordBatch
-) -> tuple[pa.DictionaryArray, FloatArray | None, np.ndarray | None]:
-    """Labels, weights, and which rows count (none: all of them)."""
-    labels = class_labels(batch, spec.label)
-    weights = None if spec.weight is None else weight_vector(batch, spec.weight)
-    kept = None
+def _training_rows(labels: pa.DictionaryArray, weights: FloatArray | None) -> BoolArray | None:
+    """Mask of the rows that count, ``(n,)``: with a label and a positive weight; None for all."""
+    mask: BoolArray | None = None
     if labels.null_count:
-        kept = labels.is_valid().to_numpy(zero_copy_only=False)
+        mask = labels.is_valid().to_numpy(zero_copy_only=False)
     if weights is not None and not weights.all():
-        kept = (weights > 0.0) if kept is None else kept & (weights > 0.0)
-    return labels, weights, kept
+        mask = (weights > 0.0) if mask is None else mask & (weights > 0.0)
+    return mask
 
 
 def _class_counts(labels: pa.DictionaryArray, weights: FloatArray | None) -> pa.Table:
@@ -328,42 +354,47 @@ def _class_counts(labels: pa.DictionaryArray, weights: FloatArray | None) -> pa.
     rows = np.bincount(codes, minlength=size)
     counts = rows if weights is None else np.bincount(codes, weights, minlength=size)
     present = np.flatnonzero(rows)
-    return _few(
-        pa.table(
-            {
-                "class": labels.dictionary.take(pa.array(present)),
-                "rows": rows[present],
-                "count": counts[present].astype(np.float64),
-            }
-        )
+    classes = pa.table(
+        {
+            "class": labels.dictionary.take(pa.array(present)),
+            "rows": rows[present],
+            "count": counts[present].astype(np.float64),
+        }
     )
+    return _check_number_of_classes(classes)
 
 
-def _merged_classes(parts: Sequence[pa.Table], kind: pa.DataType) -> pa.Table:
-    schema = pa.schema([("class", kind), ("rows", pa.int64()), ("count", pa.float64())])
-    if not parts:
+def _merge_classes(label_type: pa.DataType, tables: Sequence[pa.Table]) -> pa.Table:
+    schema = pa.schema([("class", label_type), ("rows", pa.int64()), ("count", pa.float64())])
+    if not tables:
         return schema.empty_table()
-    grouped = pa.concat_tables(parts).group_by("class", use_threads=False)
+    grouped = pa.concat_tables(tables).group_by("class", use_threads=False)
     merged = grouped.aggregate([("rows", "sum"), ("count", "sum")])
-    return _few(merged.rename_columns(schema.names).sort_by("class").cast(schema))
+    classes = merged.rename_columns(schema.names).sort_by("class").cast(schema)
+    return _check_number_of_classes(classes)
 
 
-def _few(classes: pa.Table) -> pa.Table:
-    """Refuse a key or a measurement for a label before an estimator makes room for its values."""
+def _check_number_of_classes(classes: pa.Table) -> pa.Table:
+    """Refuse too many classes before an estimator allocates memory for each of them."""
     if classes.num_rows > MAX_CLASSES:
         some = ", ".join(repr(category_text(value.as_py())) for value in classes["class"][:3])
         raise DataError(
-            f"the label has more than {MAX_CLASSES:,} distinct values ({some}, …); "
-            "a class is one of a few: cut it into classes first."
+            f"the label has more than {MAX_CLASSES:,} distinct values ({some}, …), too many for "
+            "classes; bin or group them first."
         )
     return classes
 
 
-def _merge_now(parts: Sequence[pa.Table]) -> bool:
-    """Whether there are many parts, or they are large beside the first, the last merge's result."""
-    recent = sum(part.num_rows for part in parts[1:])
-    return len(parts) >= _MERGE_EVERY or recent >= max(_MERGE_ROWS, parts[0].num_rows)
+def _never(tables: Sequence[pa.Table]) -> bool:
+    """Statistics that grow with the rows are merged once: sooner would only copy them."""
+    return False
 
 
-def _state_grows(estimator: str) -> bool:
-    return find_estimator(estimator).traits.state_grows
+def _is_many(tables: Sequence[pa.Table]) -> bool:
+    return len(tables) >= _MOST_TABLES
+
+
+def _is_many_or_large(tables: Sequence[pa.Table]) -> bool:
+    """Whether tables are many, or new ones have as many rows as the previous result, or more."""
+    new_rows = sum(table.num_rows for table in tables[1:])
+    return _is_many(tables) or new_rows >= max(_MOST_TABLE_ROWS, tables[0].num_rows)

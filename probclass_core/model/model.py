@@ -32,10 +32,10 @@ from probclass_core.arrow.arrays import (
     select,
 )
 from probclass_core.arrow.bundle import FORMAT_VERSION, READER_VERSION, Bundle
+from probclass_core.arrow.types import schema_from_names, type_names
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Likelihood, LinearLikelihood
-from probclass_core.estimation.passes import refine
-from probclass_core.estimation.statistics import Statistics, bind, schema_of, type_names
+from probclass_core.estimation.statistics import Statistics, bind, refine
 from probclass_core.model.calibration import Calibrator, apply_calibration, compile_calibration
 from probclass_core.model.decision import (
     CompiledRule,
@@ -350,7 +350,7 @@ class Model:
         tables = dict(bundle.tables)
         model = cls(
             spec=ModelSpec.from_dict(bundle.content["spec"]),
-            features=schema_of(bundle.content["features"]),
+            features=schema_from_names(bundle.content["features"]),
             priors=tables.pop("priors"),
             **{name: tables.pop(name) for name in _POSTFIT_TABLES if name in tables},
             parameters=tables,

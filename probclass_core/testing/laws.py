@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
-from probclass_core.estimation.passes import refine
-from probclass_core.estimation.statistics import merge
+from probclass_core.estimation.statistics import merge, refine
 from probclass_core.model.model import Model, finalize
 from probclass_core.pipeline import summarize
 from probclass_core.plugins.descriptors import EstimatorPlugin

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
+from probclass_core.arrow.types import canonical_schema
 from probclass_core.errors import DataError
 from probclass_core.estimation.statistics import (
     Statistics,
-    canonical_schema,
-    merge,
+    merge_all,
     summarize_batches,
 )
 from probclass_core.execution.engine import Engine
@@ -26,9 +27,6 @@ from probclass_core.io.selection import Selection
 from probclass_core.io.table import Fragment, Plan
 from probclass_core.spec import ModelSpec
 from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
-
-_MERGE_EVERY = 256
-"""Fragments after which their statistics are merged, so that many files fit in memory."""
 
 
 class TrainingRows:
@@ -124,12 +122,8 @@ def summarize_plan(
         TableError: if a fragment cannot be read.
     """
     # The statistics of no rows: an empty table still has columns that must fit the spec.
-    parts = [summarize_batches(spec, plan.schema, ())]
-    for part in _summarize_fragments(plan, spec, engine, cached, on_rows):
-        parts.append(part)
-        if len(parts) > _MERGE_EVERY:
-            parts = [merge(parts)]
-    return merge(parts)
+    empty = summarize_batches(spec, plan.schema, ())
+    return merge_all(chain([empty], _summarize_fragments(plan, spec, engine, cached, on_rows)))
 
 
 @dataclass(frozen=True)

@@ -64,5 +64,5 @@ def test_statistics_of_other_models_do_not_merge() -> None:
 def test_a_model_is_not_statistics() -> None:
     table = {LABEL: ["a", "b"], "u": ["p", "q"], "v": ["p", "q"]}
     model = pc.fit(table, spec_of("categorical"))
-    with pytest.raises(pc.StoreError, match="the bundle holds a model, not statistics"):
+    with pytest.raises(pc.StoreError, match="the bundle contains a model, not statistics"):
         pc.Statistics.from_bundle(model.to_bundle())
