@@ -62,7 +62,7 @@ distributions: setup ## Build, install and use every distribution of this reposi
 	PYTHON=$(PYTHON) .ci/distributions
 
 site: setup ## Build the documentation site in build/site, and run the notebooks
-	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --config-file docs/site/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --config-file .ci/site/mkdocs.yml
 
 pictures: setup ## Redraw the pictures of docs/plots.md
 	$(PYTHON) tests/docs/draw.py

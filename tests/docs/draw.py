@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/plots.md anew: run its examples, and keep what they save.
+"""Draw the pictures of docs/plots.md: run its examples and copy the files they save.
 
 python tests/docs/draw.py
 """
@@ -18,7 +18,7 @@ IMAGES = ROOT / "docs" / "images"
 
 
 def draw() -> list[Path]:
-    """Run the page in a folder of its own; the pictures, where the page shows them."""
+    """Run the page in a temporary folder and return the paths of its pictures in docs/images."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "tests").symlink_to(ROOT / "tests")
         os.chdir(folder)

@@ -1,6 +1,6 @@
-"""The site, before it is built: every page has its place, every public name its reference.
+"""The navigation of the site has every page, and the API reference has every public name.
 
-`make site` builds it, runs the notebooks, and refuses a link that leads nowhere.
+`make site` builds the site, runs the notebooks, and refuses broken links.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from probclass_core import authoring, plots, sklearn
 
 DOCS = ROOT / "docs"
 NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
-SITE = DOCS / "site"
+SITE = ROOT / ".ci" / "site"
 PUBLIC = {
     f"{module.__name__}.{name}"
     for module in (pc, plots, sklearn, authoring, probclass_airflow)
@@ -29,18 +29,18 @@ PUBLIC = {
 }
 
 
-def places(nav: Any) -> Iterator[str]:
-    """The pages of a navigation, its sections opened."""
+def nav_pages(nav: Any) -> Iterator[str]:
+    """The pages of a navigation, those of its sections included."""
     if isinstance(nav, str):
         yield nav
     else:
         for part in nav.values() if isinstance(nav, dict) else nav:
-            yield from places(part)
+            yield from nav_pages(part)
 
 
 @pytest.fixture(scope="module")
 def nav() -> set[str]:
-    return set(places(yaml.safe_load((SITE / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    return set(nav_pages(yaml.safe_load((SITE / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")) + NOTEBOOKS, ids=relative)
@@ -49,21 +49,21 @@ def test_a_page_is_in_the_navigation(page: Path, nav: set[str]) -> None:
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=relative)
-def test_a_page_is_in_the_table_of_the_readme(page: Path) -> None:
+def test_a_page_is_linked_in_the_readme(page: Path) -> None:
     assert relative(page) in links((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_a_public_name_has_its_reference(name: str) -> None:
-    """Once, by this name, or, where a module has the name too, by the name in its own module."""
+    """Exactly once, under its public name or under the name in the module that defines it."""
     pages = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
     package, _, last = name.rpartition(".")
     pattern = rf"^::: {re.escape(package)}(\.\w+)*\.{last}$"
-    assert len(list(re.finditer(pattern, pages, re.MULTILINE))) == 1, "give it a line in docs/api"
+    assert len(list(re.finditer(pattern, pages, re.MULTILINE))) == 1, "add it to a page of docs/api"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=relative)
-def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
+def test_a_notebook_is_committed_without_outputs(path: Path) -> None:
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         assert cell.get("outputs", []) == []
         assert cell.get("execution_count") is None

@@ -1,4 +1,4 @@
-"""The example notebooks: run as a reader would run them, and turned into pages of the site."""
+"""Execute the example notebooks and convert them to pages of the site."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from traitlets.config import Config
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
-_SECONDS = 60  # for one cell
+_CELL_SECONDS = 60
 _HTML_TABLE = re.compile(r"<style scoped>.*?</style>\s*|<table[^>]*>", re.DOTALL)
 
 
 def execute(path: Path) -> nbformat.NotebookNode:
-    """The notebook with the outputs of a fresh run, in a folder of its own that has ``tests/data``.
+    """Execute a notebook in a temporary folder that contains ``tests/data``.
 
     Raises:
-        nbclient.exceptions.CellExecutionError: A cell fails; the message shows it.
+        nbclient.exceptions.CellExecutionError: if a cell fails; the message shows the cell.
     """
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "tests").symlink_to(ROOT / "tests")
         client = NotebookClient(
             notebook,
-            timeout=_SECONDS,
+            timeout=_CELL_SECONDS,
             kernel_name="python3",
             config=Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}}),
             resources={"metadata": {"path": folder}},
@@ -40,11 +40,11 @@ def execute(path: Path) -> nbformat.NotebookNode:
 
 
 def as_page(notebook: nbformat.NotebookNode, name: str) -> tuple[str, dict[str, bytes]]:
-    """The notebook as Markdown, and its pictures by file name; ``name`` tells them apart."""
+    """Convert a notebook to Markdown and its pictures by file name, which start with ``name``."""
     exporter = MarkdownExporter(preprocessors=[CoalesceStreamsPreprocessor])
     text, resources = exporter.from_notebook_node(
         notebook, {"unique_key": name, "output_files_dir": "."}
     )
-    # pandas sets borders and styles of its own; the site's are those of its other tables.
-    text = _HTML_TABLE.sub(lambda found: "<table>" if found[0].startswith("<table") else "", text)
+    # Remove the styles of pandas, so that its tables look like the others of the site.
+    text = _HTML_TABLE.sub(lambda tag: "<table>" if tag[0].startswith("<table") else "", text)
     return text, {Path(file).name: content for file, content in resources["outputs"].items()}
