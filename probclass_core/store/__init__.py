@@ -8,6 +8,7 @@ A map of the folder, in reading order:
 - `evaluations`: how well a version did, kept beside it.
 - `packs`: tables of many fragments in one file.
 - `statistics_cache`: `StatisticsCache`, which keeps those of many models, lists and removes them.
+- `display`: records as short text without credentials, for the command line and the pages.
 
 What a model looks like as files is told in `probclass_core.arrow.bundle`. On disk:
 
