@@ -45,7 +45,7 @@ def _parquet_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
     from probclass_core.io.parquet.directory_sink import ParquetSink
 
     if ref.options:
-        raise TableError(f"{ref.uri}: files on a local disk take no options.")
+        raise TableError(f"{ref.uri}: a local path takes no options; leave them out.")
     return ParquetSink(Path(ref.uri), partition)
 
 

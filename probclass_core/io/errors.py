@@ -1,4 +1,4 @@
-"""Errors of file systems and of Arrow, translated into `TableError` with the location."""
+"""Errors of file systems and of Arrow, translated into one line that names the location."""
 
 from __future__ import annotations
 
@@ -7,35 +7,47 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from probclass_core.errors import TableError, one_line
+from probclass_core.errors import ProbClassError, TableError, one_line
 
 
 @contextmanager
-def translate_read_errors(location: str, *, pass_missing: bool = False) -> Iterator[None]:
-    """Raise TableError for an error while reading.
+def translate_read_errors(
+    location: str, *, pass_missing: bool = False, error: type[ProbClassError] = TableError
+) -> Iterator[None]:
+    """Raise an error of ours for one that a file system or Arrow raises while reading.
 
     Args:
         location: path or URI that is read.
         pass_missing: whether FileNotFoundError is left to the caller.
+        error: class of the error to raise.
     """
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
-        if pass_missing and isinstance(error, FileNotFoundError):
+    except (pa.ArrowException, OSError) as cause:
+        if pass_missing and isinstance(cause, FileNotFoundError):
             raise
-        raise TableError(f"cannot read {location}: {one_line(error)}.") from error
+        raise error(f"cannot read {location}: {_reason(cause)}.") from cause
 
 
 @contextmanager
-def translate_write_errors(location: str) -> Iterator[None]:
-    """Raise TableError for an error while writing, before anything was committed.
+def translate_write_errors(
+    location: str, *, error: type[ProbClassError] = TableError
+) -> Iterator[None]:
+    """Raise an error of ours for one that a file system or Arrow raises before a commit is done.
 
     Args:
-        location: path or URI of the partition that is written.
+        location: path or URI that is written.
+        error: class of the error to raise.
     """
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(
-            f"cannot write {location}: {one_line(error)}; the existing data is unchanged."
-        ) from error
+    except (pa.ArrowException, OSError) as cause:
+        raise error(
+            f"cannot write {location}: {_reason(cause)}; the existing data is unchanged."
+        ) from cause
+
+
+def _reason(cause: Exception) -> str:
+    if isinstance(cause, OSError) and cause.filename and cause.strerror:
+        return cause.strerror  # the whole text repeats the path
+    return one_line(cause)

@@ -1,16 +1,19 @@
-"""Where the files of a table or a store lie: a path or URI, opened as a file system of pyarrow.
+"""Files of a table or a store at a path or URI, read and written atomically.
 
-What pyarrow knows by itself (S3, Google Cloud Storage, Azure, HDFS) it opens; every other scheme is
-left to fsspec. Options are arguments of the file system. Credentials come from them, or from where
-the library looks for them by itself, and go no further: what is told and recorded is `Storage.uri`.
+pyarrow opens local paths, S3, Google Cloud Storage, Azure and HDFS; fsspec opens all other schemes.
+Options are the arguments of the file system. Credentials come from them, or from where the library
+looks for them on its own; messages and records only contain `Location.uri`, which has none.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -28,156 +31,277 @@ from pyarrow.fs import (
     PyFileSystem,
 )
 
-from probclass_core.errors import TableError, one_line
-from probclass_core.io.references import TableRef
+from probclass_core.arrow.bundle import Buffer
+from probclass_core.errors import ProbClassError, TableError, one_line
+from probclass_core.io.errors import translate_read_errors, translate_write_errors
+from probclass_core.io.local_files import (
+    exclusive_lock,
+    make_synced_folder,
+    remove_abandoned,
+    sync,
+    write_synced,
+)
 from probclass_core.io.retry import RETRIES, retry
 
-_Opened = tuple[FileSystem, str]
+_OpenedFileSystem = tuple[FileSystem, str]
 
-_SCRATCH = ".put"
-"""How the names of files end that a `Storage.put` is still writing."""
+_SCRATCH_SUFFIX = ".put"
+_STAGING_PREFIX = ".staging-"
+_LOCK_PREFIX = ".lock-"
 
 
 @dataclass(frozen=True)
-class Storage:
-    """A place in a file system.
+class Location:
+    """A folder or file at a path or URI. Paths in its methods are paths of the file system.
 
     Attributes:
-        filesystem: that it lies in.
-        path: of the place in that file system.
-        uri: of the place, for messages and provenance; free of credentials.
-        remote: whether every look at it is a journey.
+        filesystem: the file system.
+        path: path in the file system.
+        uri: path or URI for messages and provenance, without credentials.
+        remote: whether every request goes over a network.
+        error: class of the errors that methods raise.
     """
 
     filesystem: FileSystem = field(repr=False)
     path: str
     uri: str
     remote: bool
+    error: type[ProbClassError] = field(default=TableError, repr=False)
 
-    def name(self, path: str) -> str:
-        """The URI of a path at or below the place."""
-        return f"{self.uri}/{path.removeprefix(self.path).lstrip('/')}".rstrip("/")
+    def uri_of(self, path: str) -> str:
+        """Return the path or URI of a path below the location, for messages; else its own."""
+        folder = f"{self.path}/" if self.path else ""
+        return f"{self.uri}/{path.removeprefix(folder)}" if path.startswith(folder) else self.uri
 
     def info(self, path: str) -> FileInfo:
-        """What is at a path, if anything."""
-        with self.reached():
+        """Describe the file or folder at a path; its type is NotFound if there is none."""
+        with translate_read_errors(self.uri_of(path), error=self.error):
+            self._forget_listings()
             return retry(lambda: self.filesystem.get_file_info(path))
 
-    def files(self, folder: str, *, recursive: bool) -> list[FileInfo]:
-        """Files and directories in a folder, in order; none where it is not there."""
+    def entries(self, folder: str, *, recursive: bool = False) -> list[FileInfo]:
+        """List the files and folders in a folder, by path; empty if there is no such folder."""
         selector = FileSelector(folder, recursive=recursive, allow_not_found=True)
-        with self.reached():
-            found = retry(lambda: self.filesystem.get_file_info(selector))
-        return sorted(found, key=lambda info: str(info.path))
+        with translate_read_errors(self.uri_of(folder), error=self.error):
+            self._forget_listings()
+            try:
+                entries = retry(lambda: self.filesystem.get_file_info(selector))
+            except NotADirectoryError:
+                return []
+        return sorted(entries, key=lambda info: str(info.path))
 
-    def read(self, path: str) -> bytes:
-        """The bytes of a small file; FileNotFoundError where there is none."""
-        with self.reached():
+    def read(self, path: str) -> Buffer:
+        """Read a file as a whole; FileNotFoundError if it does not exist."""
+        with translate_read_errors(self.uri_of(path), pass_missing=True, error=self.error):
             return retry(partial(self._read, path))
 
-    def put(self, path: str, data: bytes) -> None:
-        """Make or replace a small file in one step; raises what the file system does."""
+    def write(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+        """Make or replace a file in one step: a reader sees the old file or the new one.
+
+        Args:
+            path: path of the file; its folders are made.
+            data: content of the file.
+            durable: whether a local file must survive a power cut.
+        """
+        with translate_write_errors(self.uri_of(path), error=self.error):
+            self._replace(path, data)
+
+    def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
+        """Make a folder of files, complete once the last file exists.
+
+        An existing folder is left alone: folders are named by their content.
+        """
+        for name, data in files.items():
+            self.write(f"{folder}/{name}", data)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it exists."""
+        remove_file(self.filesystem, path, self.uri_of(path), error=self.error)
+
+    def lock(self, path: str) -> AbstractContextManager[None]:
+        """Exclude other processes that lock the same path; only a local disk has locks."""
+        return nullcontext()
+
+    def make_parent(self, path: str) -> None:
+        """Make the folder of a file to write, if the file system has folders."""
+        if isinstance(self.filesystem, (PyFileSystem, LocalFileSystem)):
+            self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+
+    def make_listed(self, folder: str) -> None:
+        """Make a folder that `entries` of its parent will list once it contains files."""
+        if self.filesystem.type_name == "gcs":  # pyarrow lists folders that have marker objects
+            with translate_write_errors(self.uri_of(folder), error=self.error):
+                retry(lambda: self.filesystem.create_dir(folder, recursive=True))
+
+    @property
+    def _fsspec(self) -> Any:
+        """The file system of fsspec, or None if pyarrow has its own."""
+        handler = getattr(self.filesystem, "handler", None)
+        return handler.fs if isinstance(handler, FSSpecHandler) else None
+
+    def _forget_listings(self) -> None:
+        """Make fsspec list folders again, for it caches what other processes have changed."""
+        if self._fsspec is not None:
+            self._fsspec.invalidate_cache()
+
+    def _replace(self, path: str, data: Buffer) -> None:
         if self.filesystem.type_name != "abfs":
-            retry(partial(self._write, path, data))
+            retry(partial(self._put, path, data))
             return
-        # pyarrow writes to Azure in three steps, the first of which empties what is there.
-        scratch = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}{_SCRATCH}"
+        # pyarrow writes to Azure in three requests, the first of which empties the existing file.
+        scratch = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}{_SCRATCH_SUFFIX}"
         try:
-            retry(partial(self._write, scratch, data))
+            retry(partial(self._put, scratch, data))
             retry(partial(self.filesystem.copy_file, scratch, path))
         finally:
             with suppress(OSError):
                 self.filesystem.delete_file(scratch)
 
-    # fsspec is asked for whole files: some of its stores show a file as soon as it is opened.
+    # fsspec reads and writes whole files: some file systems show a file once it is opened.
 
-    def _read(self, path: str) -> bytes:
-        if isinstance(self.filesystem, PyFileSystem):
-            return bytes(self.filesystem.handler.fs.cat_file(path))
+    def _read(self, path: str) -> Buffer:
+        if self._fsspec is not None:
+            return bytes(self._fsspec.cat_file(path))
         with self.filesystem.open_input_file(path) as file:
             return bytes(file.read())
 
-    def _write(self, path: str, data: bytes) -> None:
-        self.make_folder_of(path)
-        if isinstance(self.filesystem, PyFileSystem):
-            self.filesystem.handler.fs.pipe_file(path, data)
+    def _put(self, path: str, data: Buffer) -> None:
+        self.make_parent(path)
+        if self._fsspec is not None:
+            self._fsspec.pipe_file(path, bytes(data))
             return
         with self.filesystem.open_output_stream(path) as file:
             file.write(data)
 
-    def make_folder_of(self, path: str) -> None:
-        """The folder of a file to come, where the file system has folders."""
-        if isinstance(self.filesystem, (PyFileSystem, LocalFileSystem)):
-            self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+
+@dataclass(frozen=True)
+class LocalLocation(Location):
+    """A local path: files are staged next to the target, synced, and renamed into place."""
+
+    def _read(self, path: str) -> Buffer:
+        with pa.memory_map(path) as file:
+            return file.read_buffer()
+
+    def write(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+        target = Path(path)
+        with translate_write_errors(path, error=self.error), _staging(target.parent) as staging:
+            if durable:
+                write_synced(staging / target.name, data)
+            else:
+                (staging / target.name).write_bytes(data)
+            (staging / target.name).replace(target)
+            if durable:
+                sync(target.parent)
+
+    def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
+        target = Path(folder)
+        with translate_write_errors(folder, error=self.error), _staging(target.parent) as staging:
+            for name, data in files.items():
+                write_synced(staging / name, data)
+            sync(staging)
+            try:
+                staging.rename(target)
+            except OSError as error:
+                # Another process has published the same content first.
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                if not (target / list(files)[-1]).is_file():
+                    raise self.error(
+                        f"{target} exists but is incomplete; remove it and save again."
+                    ) from error
+            sync(target.parent)
 
     @contextmanager
-    def reached(self) -> Iterator[None]:
-        """Turns what the file system refuses into a line that names the place.
-
-        What is not there is the caller's to tell: FileNotFoundError passes.
-
-        Raises:
-            TableError: the file system refuses.
-        """
-        try:
+    def lock(self, path: str) -> Iterator[None]:
+        target = Path(path)
+        with ExitStack() as stack:
+            with translate_write_errors(path, error=self.error):
+                make_synced_folder(target.parent)
+                lock = target.with_name(f"{_LOCK_PREFIX}{target.name}")
+                stack.enter_context(exclusive_lock(lock))
             yield
-        except FileNotFoundError:
-            raise
-        except (OSError, pa.ArrowException) as error:
-            raise TableError(f"cannot read {self.uri}: {one_line(error)}.") from error
 
 
-def storage_of(ref: TableRef) -> Storage:
-    """The place that a reference names.
-
-    Raises:
-        TableError: no library knows the scheme or takes the options, or one is not installed.
-    """
-    if "://" not in ref.uri:
-        if ref.options:
-            raise TableError(f"{ref.uri}: files on a local disk take no options.")
-        path = str(Path(ref.uri))
-        return Storage(LocalFileSystem(), path, path, remote=False)
-    shown = ref.uri.partition("?")[0].rstrip("/")  # the query of a signed address is a secret
-    scheme = ref.uri.partition("://")[0]
-    try:
-        filesystem, path = _OPENERS.get(scheme, _other)(ref.uri, ref.options)
-    except (ImportError, TypeError, ValueError, OSError, pa.ArrowException) as error:
-        raise TableError(f"cannot open {shown}: {one_line(error)}.") from error
-    return Storage(filesystem, path.rstrip("/"), shown, remote=True)
-
-
-def remove_file(filesystem: FileSystem, path: str, name: str) -> None:
-    """Remove a file; silent where it is gone already.
+def open_location(
+    uri: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    error: type[ProbClassError] = TableError,
+) -> Location:
+    """Open the location at a path or URI.
 
     Args:
-        filesystem: that it lies in.
-        path: of the file in it.
-        name: how messages call it.
+        uri: local path, or URI of a file system.
+        options: arguments of the file system; a local path takes none.
+        error: class of the errors to raise, here and by the location.
 
     Raises:
-        TableError: the file system refuses.
+        ProbClassError: as `error`, if no library knows the scheme or accepts the options, or the
+            library is not installed.
+    """
+    options = options or {}
+    if "://" not in uri:
+        if options:
+            raise error(f"{uri}: a local path takes no options; leave them out.")
+        path = str(Path(uri))
+        return LocalLocation(LocalFileSystem(), path, path, remote=False, error=error)
+    # A password and the query of a signed address are secrets.
+    shown = re.sub(r"://[^/@:]*:[^/@]*@", "://***@", uri).partition("?")[0].rstrip("/")
+    scheme = uri.partition("://")[0]
+    try:
+        filesystem, path = _OPENERS.get(scheme, _by_fsspec)(uri, options)
+    except (ImportError, TypeError, ValueError, OSError, pa.ArrowException) as cause:
+        raise error(f"cannot open {shown}: {one_line(cause)}.") from cause
+    return Location(filesystem, path.rstrip("/"), shown, remote=True, error=error)
+
+
+def remove_file(
+    filesystem: FileSystem, path: str, location: str, *, error: type[ProbClassError] = TableError
+) -> None:
+    """Remove a file, if it exists.
+
+    Args:
+        filesystem: file system of the file.
+        path: path in the file system.
+        location: path or URI, for messages.
+        error: class of the error to raise.
+
+    Raises:
+        ProbClassError: as `error`, if the file system refuses.
     """
     try:
         filesystem.delete_file(path)
     except FileNotFoundError:
         return
-    except OSError as error:
-        raise TableError(f"cannot remove {name}: {one_line(error)}.") from error
+    except OSError as cause:
+        raise error(f"cannot remove {location}: {one_line(cause)}.") from cause
 
 
 def is_scratch(info: FileInfo) -> bool:
-    """Whether it is what a `Storage.put` that was killed left."""
+    """Whether a killed `Location.write` left this file."""
     name = str(info.base_name)
-    return name.startswith(".") and name.endswith(_SCRATCH)
+    return name.startswith(".") and name.endswith(_SCRATCH_SUFFIX)
 
 
 def is_file(info: FileInfo) -> bool:
-    """Whether it is there, and no directory."""
+    """Whether this is an existing file, not a folder."""
     return bool(info.type == FileType.File)
 
 
-def _s3(uri: str, options: Mapping[str, Any]) -> _Opened:
+@contextmanager
+def _staging(parent: Path) -> Iterator[Path]:
+    """Make a folder in ``parent`` that readers ignore; it is removed unless it was renamed."""
+    make_synced_folder(parent)
+    remove_abandoned(parent.glob(f"{_STAGING_PREFIX}*"))
+    staging = parent / f"{_STAGING_PREFIX}{uuid.uuid4().hex}"
+    staging.mkdir()
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _s3(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem, resolve_s3_region
 
     path = uri.removeprefix("s3://")
@@ -187,29 +311,29 @@ def _s3(uri: str, options: Mapping[str, Any]) -> _Opened:
         **options,
     }
     environment = os.environ
-    # pyarrow heeds these when it opens a URI, but not when it is given options.
+    # pyarrow reads these variables when it opens a URI, but not when it gets options.
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
     if endpoint and "endpoint_override" not in settings:
         settings["endpoint_override"] = endpoint
-    told = {"AWS_REGION", "AWS_DEFAULT_REGION"} & {*environment}
-    if not told and "region" not in settings and "endpoint_override" not in settings:
+    region_variables = {"AWS_REGION", "AWS_DEFAULT_REGION"} & {*environment}
+    if not region_variables and "region" not in settings and "endpoint_override" not in settings:
         settings["region"] = resolve_s3_region(path.partition("/")[0])
     return S3FileSystem(**settings), path
 
 
-def _google(uri: str, options: Mapping[str, Any]) -> _Opened:
+def _google(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     from pyarrow.fs import GcsFileSystem
 
-    # By itself it would try for a quarter of an hour.
+    # The default is a quarter of an hour.
     settings = {"retry_time_limit": timedelta(seconds=15), **options}
     return GcsFileSystem(**settings), uri.partition("://")[2]
 
 
-def _azure(uri: str, options: Mapping[str, Any]) -> _Opened:
+def _azure(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     from pyarrow.fs import AzureFileSystem
 
-    place, _, path = uri.partition("://")[2].partition("/")
-    container, at, host = place.rpartition("@")
+    authority, _, path = uri.partition("://")[2].partition("/")
+    container, at, host = authority.rpartition("@")
     settings = dict(options)
     if at or "." in host:
         settings.setdefault("account_name", host.partition(".")[0])
@@ -223,24 +347,24 @@ def _azure(uri: str, options: Mapping[str, Any]) -> _Opened:
     return AzureFileSystem(**settings), f"{folder}/{path}".lstrip("/")
 
 
-def _hdfs(uri: str, options: Mapping[str, Any]) -> _Opened:
+def _hdfs(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     if options:
-        raise ValueError("give the options of HDFS in its own configuration.")
+        raise ValueError("HDFS takes its options from its own configuration files.")
     filesystem, path = FileSystem.from_uri(uri)
     return filesystem, path
 
 
-def _other(uri: str, options: Mapping[str, Any]) -> _Opened:
+def _by_fsspec(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
         raise ImportError("it needs fsspec: pip install 'probclass[fsspec]'.") from error
     filesystem, path = url_to_fs(uri, **options)
-    filesystem.invalidate_cache()  # an old listing would hide what another process wrote
+    filesystem.invalidate_cache()  # a cached listing would hide what another process wrote
     return PyFileSystem(FSSpecHandler(filesystem)), path
 
 
-_OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], _Opened]] = {
+_OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], _OpenedFileSystem]] = {
     "s3": _s3,
     "gs": _google,
     "gcs": _google,
@@ -251,4 +375,4 @@ _OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], _Opened]] = {
 }
 
 ARROW_SCHEMES = frozenset(_OPENERS)
-"""Those that pyarrow opens by itself."""
+"""URI schemes that pyarrow opens; fsspec opens the others."""

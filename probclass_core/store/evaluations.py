@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from probclass_core.arrow.bundle import plain_json
 from probclass_core.errors import StoreError
-from probclass_core.store.files import Files
+from probclass_core.store.files import StoreFiles
 from probclass_core.store.references import ModelVersion
 
 EVALUATIONS = "evaluations"
@@ -55,7 +55,7 @@ class EvaluationRecord:
 
 
 def record_evaluation(
-    files: Files,
+    files: StoreFiles,
     version: ModelVersion,
     evaluation: Evaluated,
     on: Mapping[str, Any],
@@ -92,7 +92,7 @@ def record_evaluation(
     return record
 
 
-def evaluations(files: Files, version: ModelVersion) -> list[EvaluationRecord]:
+def evaluations(files: StoreFiles, version: ModelVersion) -> list[EvaluationRecord]:
     """The recorded evaluations of a version, oldest first.
 
     Raises:
@@ -107,7 +107,7 @@ def evaluations(files: Files, version: ModelVersion) -> list[EvaluationRecord]:
     return sorted(found, key=lambda record: (record.created, record.id))
 
 
-def _read(files: Files, version: ModelVersion, digest: str) -> EvaluationRecord:
+def _read(files: StoreFiles, version: ModelVersion, digest: str) -> EvaluationRecord:
     path = _path(version, digest)
     try:
         values = json.loads(bytes(files.read(path)))
@@ -117,7 +117,7 @@ def _read(files: Files, version: ModelVersion, digest: str) -> EvaluationRecord:
             raise ValueError(path)
     except (ValueError, TypeError) as error:
         raise StoreError(
-            f"evaluation {files.place(path)} is damaged; remove it, and evaluate again."
+            f"evaluation {files.uri(path)} is damaged; remove it, and evaluate again."
         ) from error
     return record
 

@@ -19,7 +19,7 @@ from probclass_core.store.evaluations import (
     evaluations,
     record_evaluation,
 )
-from probclass_core.store.files import Files, open_files
+from probclass_core.store.files import StoreFiles, open_files
 from probclass_core.store.references import (
     Alias,
     ModelVersion,
@@ -45,8 +45,8 @@ class ModelStore:
     """A folder of models: versions named by their content, aliases that move between them.
 
     Args:
-        uri: a local path or ``file://`` URI, or any URI that fsspec knows
-            (``pip install 'probclass[fsspec]'``). Nothing is made until the first save.
+        uri: local path or ``file://`` URI, URI of S3, Google Cloud Storage, Azure or HDFS, or any
+            URI that fsspec knows (``pip install 'probclass[fsspec]'``). The first save makes it.
         options: of the file system, as in a `TableRef`: credentials, an endpoint. They are never
             shown or recorded.
 
@@ -68,7 +68,7 @@ class ModelStore:
         return f"ModelStore({self.uri!r})"
 
     @property
-    def files(self) -> Files:
+    def files(self) -> StoreFiles:
         """Its file system, for what else is kept in the store."""
         return self._files
 
@@ -188,7 +188,7 @@ class ModelStore:
         if isinstance(expected, (ModelVersion, str)):
             wanted = self._own_version(name, expected).id
         path = _alias_path(name, alias)
-        with self._files.alone(path):
+        with self._files.lock(path):
             try:
                 before = self._alias(name, alias)
             except StoreError:
@@ -251,7 +251,7 @@ class ModelStore:
 
     def _bundle(self, name: str, content_id: str) -> Bundle:
         folder = f"{name}/{content_id}"
-        where = f"model '{name}@{content_id[:12]}' ({self._files.place(folder)})"
+        where = f"model '{name}@{content_id[:12]}' ({self._files.uri(folder)})"
         manifest = self._manifest(name, content_id)
         bundle = Bundle.from_files(
             manifest, lambda file: self._files.read(f"{folder}/{file}"), where=where
@@ -269,12 +269,12 @@ class ModelStore:
             manifest = _parsed(self._files.read(path))
         except FileNotFoundError as error:
             raise StoreError(
-                f"model {name!r} has no version {content_id[:12]}… (no {self._files.place(path)}); "
+                f"model {name!r} has no version {content_id[:12]}… (no {self._files.uri(path)}); "
                 f"it has {self._choices(name)}."
             ) from error
         if manifest is None:
             raise StoreError(
-                f"model '{name}@{content_id[:12]}': {self._files.place(path)} is no JSON object; "
+                f"model '{name}@{content_id[:12]}': {self._files.uri(path)} is no JSON object; "
                 "restore it from a copy, or remove this version and save it again."
             )
         return manifest
@@ -297,7 +297,7 @@ class ModelStore:
             return None
         if record.keys() != Alias.__dataclass_fields__.keys() or not is_id(str(record["id"])):
             raise StoreError(
-                f"alias '{name}@{alias}': {self._files.place(path)} is damaged; promote a version "
+                f"alias '{name}@{alias}': {self._files.uri(path)} is damaged; promote a version "
                 f"to it again; the model has {self._choices(name)}."
             )
         return Alias(**record)
@@ -341,11 +341,11 @@ class ModelStore:
             models = self.models()
             if not models:
                 raise StoreError(
-                    f"no model {name!r}: the store at {self._files.place('')} holds none; check "
+                    f"no model {name!r}: the store at {self._files.uri('')} holds none; check "
                     "the path, or save a model first."
                 )
             raise StoreError(
-                f"no model {name!r} in the store at {self._files.place('')}; it has "
+                f"no model {name!r} in the store at {self._files.uri('')}; it has "
                 f"{one_of(models)}." + nearest(name, models)
             )
         return ids

@@ -35,7 +35,7 @@ from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.footers import Footer
 from probclass_core.plugins.manager import find_estimator, registry
 from probclass_core.spec import ModelSpec
-from probclass_core.store.files import Files
+from probclass_core.store.files import StoreFiles
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.packs import Entry, Pack, packed
 
@@ -77,7 +77,7 @@ class CachedStatistics:
         error: why the store could not be looked into, if so.
     """
 
-    def __init__(self, files: Files, spec: ModelSpec) -> None:
+    def __init__(self, files: StoreFiles, spec: ModelSpec) -> None:
         self.reused = 0
         self.error: StoreError | None = None
         self._files = files
@@ -131,7 +131,7 @@ class CachedStatistics:
             return None
         path = self._place_of[fragment]
         try:
-            tables = entry.tables(self._files.place(path))
+            tables = entry.tables(self._files.uri(path))
         except StoreError as error:
             self._is_damaged(path, error)
             return None
@@ -188,7 +188,7 @@ class CachedStatistics:
         if not self._new or self.error is not None:
             return
         try:
-            with self._files.alone(_lock_of(self._summary["digest"])):
+            with self._files.lock(_lock_of(self._summary["digest"])):
                 entries, taken = self._with_small_packs()
                 path = _write_pack(self._files, self._summary, entries)
                 for old in taken - {path}:
@@ -244,7 +244,7 @@ class CachedStatistics:
 
     def _open(self, path: str) -> None:
         """Learn what a pack has."""
-        data, where = self._read(path), self._files.place(path)
+        data, where = self._read(path), self._files.uri(path)
         try:
             pack = Pack(data, where)
             if pack.told != {"summary": self._summary}:
@@ -275,7 +275,7 @@ def _lock_of(summary: str) -> str:
     return f"{_FOLDER}/{summary}/packs"
 
 
-def _write_pack(files: Files, summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
+def _write_pack(files: StoreFiles, summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
     """Put a pack in place, and tell its path.
 
     Raises:
@@ -284,7 +284,7 @@ def _write_pack(files: Files, summary: Mapping[str, Any], entries: Mapping[str, 
     digest, data = packed({"summary": summary}, entries)
     path = f"{_FOLDER}/{summary['digest']}/{digest[:_NAME_DIGITS]}{_SUFFIX}"
     # What a power cut leaves of it is found to be damaged: no need to wait for the disk.
-    files.write(path, data, lasting=False)
+    files.write(path, data, durable=False)
     return path
 
 
@@ -423,7 +423,7 @@ class StatisticsCache:
 
         removed: list[CacheEntry] = []
         for summary in self._files.names(_FOLDER):
-            with nullcontext() if dry_run else self._files.alone(_lock_of(summary)):
+            with nullcontext() if dry_run else self._files.lock(_lock_of(summary)):
                 for file in self._in(summary):
                     gone = [entry for entry in file.entries if unwanted(entry)]
                     removed.extend(gone)
@@ -455,7 +455,7 @@ class StatisticsCache:
                 yield _File.of(path, data, summary)
 
     def _earlier(self, folder: str, name: str) -> list[str]:
-        """Files of the layout before, in folders of the first two digits of their names."""
+        """StoreFiles of the layout before, in folders of the first two digits of their names."""
         return [f"{name}/{each}" for each in self._files.names(f"{folder}/{name}")]
 
 

@@ -113,7 +113,7 @@ def test_a_missing_manifest_is_a_version_that_is_not_there(
     for ref in ("air@champion", version.ref, f"air@{version.id[:8]}"):
         assert f"versions {other.id[:12]!r}" in refusal(store, ref)
     assert store.versions("air") == [other]
-    with pytest.raises(StoreError, match="is there already but incomplete; remove it and save ag"):
+    with pytest.raises(StoreError, match="exists but is incomplete; remove it and save again"):
         store.save(Saved(), "air")
     shutil.rmtree(folder)
     assert store.save(Saved(), "air").id == version.id

@@ -275,7 +275,8 @@ def test_what_a_killed_saver_left_is_swept_once_it_is_old(tmp_path: Path) -> Non
         folder.mkdir(parents=True)
         (folder / "priors.arrow").write_bytes(b"half")
     two_days_ago = time.time() - 2 * 24 * 3600
-    os.utime(old, (two_days_ago, two_days_ago))
+    for path in (old / "priors.arrow", old):
+        os.utime(path, (two_days_ago, two_days_ago))
     assert store.models() == []
     store.save(Saved(), "air")
     assert re.findall(r"\.staging-\w+", str(list((tmp_path / "air").iterdir()))) == [

@@ -249,7 +249,7 @@ def test_a_uri_is_not_a_path(tmp_path: Path) -> None:
     assert SECRET not in str(caught.value)
     with pytest.raises(pc.TableError, match="'acess_key'"):
         pc.fit(pc.TableRef("s3://bucket/lake", options={"acess_key": "x", "region": "x"}), SPEC)
-    with pytest.raises(pc.TableError, match="take no options"):
+    with pytest.raises(pc.TableError, match="takes no options"):
         pc.fit(pc.TableRef(str(tmp_path), options={"region": "x"}), SPEC)
 
 

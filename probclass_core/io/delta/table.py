@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATURES
 
 from probclass_core.errors import TableError, one_line, one_of
-from probclass_core.io.filesystem import Storage
+from probclass_core.io.filesystem import Location
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.pieces import partition_of
 from probclass_core.io.references import TableRef
@@ -36,7 +36,7 @@ def delta_table(ref: TableRef) -> DatasetTable:
         return DatasetTable(
             dataset,
             uri=ref.uri,
-            storage=Storage(dataset.filesystem, "", ref.uri, remote="://" in ref.uri),
+            storage=Location(dataset.filesystem, "", ref.uri, remote="://" in ref.uri),
             partition_columns=list(table.metadata().partition_columns),
             version=table.version(),
         )

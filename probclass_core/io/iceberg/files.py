@@ -25,7 +25,7 @@ from pyiceberg.transforms import IdentityTransform
 from probclass_core.arrow.arrays import read_rows
 from probclass_core.errors import TableError
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.filesystem import Storage
+from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.pieces import partition_of
@@ -78,7 +78,7 @@ class IcebergFiles(DatasetTable):
         super().__init__(
             ds.FileSystemDataset(fragments, schema, form, filesystem),
             uri=uri,
-            storage=None if local else Storage(filesystem, root, table.location(), remote=True),
+            storage=None if local else Location(filesystem, root, table.location(), remote=True),
             partition_columns=partition_columns,
             state=lambda piece: self._tasks[piece.path].file.file_path,
             version=version,

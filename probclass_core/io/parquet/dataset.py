@@ -21,7 +21,7 @@ from probclass_core.arrow.types import safe_types
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.io.commit.agreement import common_type
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.filesystem import Storage
+from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, expression
 from probclass_core.io.footers import Footer, FooterCache
 from probclass_core.io.parquet.digests import FragmentDigests, file_digest, place_of
@@ -71,7 +71,7 @@ class DatasetTable:
         dataset: ds.Dataset,
         *,
         uri: str | None = None,
-        storage: Storage | None = None,
+        storage: Location | None = None,
         partition_columns: Sequence[str] | None = None,
         state: Callable[[ds.Fragment], str] = path_of,
         version: int | None = None,
@@ -268,7 +268,7 @@ class DatasetTable:
     def name_of(self, piece: ds.Fragment) -> str:
         """The path or URI of a file, for messages."""
         path = path_of(piece)
-        return path if self._storage is None else self._storage.name(path)
+        return path if self._storage is None else self._storage.uri_of(path)
 
     def _look_into(self, pieces: Sequence[ds.Fragment]) -> None:
         """Read the footers of remote files, many at once; they stay with their fragments."""

@@ -18,10 +18,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +34,7 @@ from probclass_core.io.commit.parquet_writer import (
 )
 from probclass_core.io.commit.swap import put_in_place, retired_name
 from probclass_core.io.errors import translate_write_errors
+from probclass_core.io.local_files import folder_leftover, remove_abandoned, sync
 from probclass_core.io.parquet.hive import hive_folder, hive_segment
 from probclass_core.io.parquet.manifests import COMMITS
 from probclass_core.io.references import Leftover
@@ -145,7 +143,7 @@ class ParquetSink:
         directory = where / f"{STAGING}{self.root.name}-{uuid.uuid4().hex}"
         try:
             where.mkdir(parents=True, exist_ok=True)
-            _sweep(self.root)
+            remove_abandoned(_staging_folders(self.root))
             directory.mkdir()
         except OSError as error:
             raise TableError(f"cannot write to {where}: {error.strerror}.") from error
@@ -214,19 +212,19 @@ class StagedDirectory(StagedParquet):
             part.finish_file()  # a file of no rows is made here: all of a commit's are to be there
         with translate_write_errors(self._sink.location):
             for path in paths:
-                _sync(path)
+                sync(path)
             target = self._sink.target
             target.parent.mkdir(parents=True, exist_ok=True)
             if self._sink.is_file:
                 put_in_place(paths[0], target)
             else:
                 (self._content / SUCCESS_FILE).touch()
-                _sync(self._content)
+                sync(self._content)
                 if self._more:
                     self._add_to(target, paths[0])
                 else:
                     put_in_place(self._content, target)
-            _sync(target.parent)
+            sync(target.parent)
 
     def _add_to(self, target: Path, path: Path) -> None:
         """One rename: of the directory where nothing stands, else of the file."""
@@ -239,7 +237,7 @@ class StagedDirectory(StagedParquet):
                     raise
             with suppress(FileNotFoundError):  # the target went away in between
                 path.rename(target / path.name)
-                _sync(target)
+                sync(target)
                 return
 
 
@@ -272,54 +270,25 @@ def _some_schema(directory: Path, left: set[Path]) -> pa.Schema | None:
 
 
 def staging_leftovers(root: Path) -> list[Leftover]:
-    """What attempts on a table left beside it or in it, those still at work included.
+    """List what writers of a table have staged next to it or in it, live writers included."""
+    leftovers = []
+    for folder in _staging_folders(root):
+        with suppress(FileNotFoundError):  # its writer has just finished
+            leftovers.append(folder_leftover(folder))
+    return leftovers
 
-    A directory that also holds a retired partition is passed over: its writer was killed between
-    the two renames of a file system that cannot exchange names, and it has the only copy.
+
+def _staging_folders(root: Path) -> Iterator[Path]:
+    """Find the staging folders of a table that no reader needs.
+
+    A folder with a retired partition is left out: its writer was killed between the two renames of
+    a file system that cannot exchange names, and the folder has the only copy.
     """
     root = root.resolve()
-    ours = re.compile(rf"{STAGING}{re.escape(root.name)}-[0-9a-f]{{32}}")
-    found = []
-    for place in (root.parent, root):
-        for directory in sorted(place.glob(f"{STAGING}*")):
-            retired = (directory / CONTENT).exists() and retired_name(directory / CONTENT).exists()
-            if ours.fullmatch(directory.name) and directory.is_dir() and not retired:
-                with suppress(FileNotFoundError):  # another attempt has just ended
-                    found.append(_leftover(directory))
-    return found
-
-
-def _leftover(directory: Path) -> Leftover:
-    held = [path.stat() for path in (directory, *directory.rglob("*"))]
-    return Leftover(
-        path=str(directory),
-        bytes=sum(status.st_size for status in held if S_ISREG(status.st_mode)),
-        touched=datetime.fromtimestamp(max(status.st_mtime for status in held), UTC),
-        remove=partial(_remove, directory),
-    )
-
-
-def _remove(directory: Path) -> None:
-    try:
-        shutil.rmtree(directory)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise TableError(f"cannot remove {directory}: {error.strerror}.") from error
-
-
-def _sweep(root: Path) -> None:
-    """Remove what killed attempts left behind, once it is too old to be anyone's work."""
-    for leftover in staging_leftovers(root):
-        if leftover.abandoned():
-            with suppress(TableError):  # another user's, who will sweep
-                leftover.remove()
-
-
-def _sync(path: Path) -> None:
-    """Make a file or directory entry survive a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    name = re.compile(rf"{STAGING}{re.escape(root.name)}-[0-9a-f]{{32}}")
+    for parent in (root.parent, root):
+        for folder in sorted(parent.glob(f"{STAGING}*")):
+            content = folder / CONTENT
+            retired = content.exists() and retired_name(content).exists()
+            if name.fullmatch(folder.name) and folder.is_dir() and not retired:
+                yield folder

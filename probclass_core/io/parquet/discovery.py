@@ -14,7 +14,7 @@ from pyarrow.fs import FileInfo, FileType, PyFileSystem
 from probclass_core.arrow.types import safe_types
 from probclass_core.errors import TableError
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.filesystem import Storage, storage_of
+from probclass_core.io.filesystem import Location, open_location
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.hive import HIVE_NULL
 from probclass_core.io.parquet.manifests import data_files
@@ -32,7 +32,7 @@ def parquet_table(ref: TableRef) -> DatasetTable:
     Raises:
         TableError: there is no such place, no Parquet file below it, or one that cannot be read.
     """
-    storage = storage_of(ref)
+    storage = open_location(ref.uri, ref.options)
     files = data_files(storage)
     if not files:
         there = storage.info(storage.path).type != FileType.NotFound
@@ -48,7 +48,7 @@ def parquet_table(ref: TableRef) -> DatasetTable:
     return DatasetTable(_dataset(storage, files), uri=storage.uri, storage=storage, state=state)
 
 
-def _dataset(storage: Storage, files: Sequence[FileInfo]) -> ds.Dataset:
+def _dataset(storage: Location, files: Sequence[FileInfo]) -> ds.Dataset:
     paths = [info.path for info in files]
     options = ds.FileSystemFactoryOptions()
     form = ds.ParquetFileFormat()
@@ -99,7 +99,7 @@ def _grown(first: pa.Schema, last: pa.Schema) -> pa.Schema:
     return pa.schema([columns[name] for name in order], metadata=first.metadata)
 
 
-def _without_values(storage: Storage, paths: Sequence[str]) -> pa.Schema | None:
+def _without_values(storage: Location, paths: Sequence[str]) -> pa.Schema | None:
     """The partition columns, if one has no value but null, whose type pyarrow cannot tell.
 
     Such a one is text; the others have the types that pyarrow would tell.
@@ -122,7 +122,7 @@ def _type_of(values: set[str]) -> pa.DataType:
     return pa.int32() if values and narrow == values else pa.string()
 
 
-def _state(storage: Storage, info: FileInfo) -> str:
+def _state(storage: Location, info: FileInfo) -> str:
     """What tells one state of a file from another: its name, size and time of change."""
     name = str(info.path).removeprefix(storage.path).lstrip("/")
     state = f"{name or info.base_name}\0{info.size}\0{info.mtime_ns}"

@@ -21,7 +21,7 @@ from typing import Any
 from pyarrow.fs import FileInfo
 
 from probclass_core.errors import TableError
-from probclass_core.io.filesystem import Storage, is_file, is_scratch
+from probclass_core.io.filesystem import Location, is_file, is_scratch
 
 COMMITS = "_commits"
 OURS = re.compile(r"part-[0-9a-f]{1,12}-[0-9a-f]{32}\.parquet")
@@ -86,13 +86,13 @@ def valid(manifests: Sequence[Manifest]) -> list[Manifest]:
     ]
 
 
-def manifest_path(storage: Storage, folder: str, appended: str | None = None) -> str:
+def manifest_path(storage: Location, folder: str, appended: str | None = None) -> str:
     """Where the manifest of a partition lies, or of rows that were added to it by a commit."""
     name = folder or _WHOLE_TABLE
     return f"{storage.path}/{COMMITS}/{name if appended is None else f'{name}+/{appended}'}.json"
 
 
-def read_manifests(storage: Storage, folder: str) -> list[Manifest]:
+def read_manifests(storage: Location, folder: str) -> list[Manifest]:
     """All manifests of a partition, void ones included: its own first, if there is one.
 
     Raises:
@@ -102,7 +102,7 @@ def read_manifests(storage: Storage, folder: str) -> list[Manifest]:
     for _ in range(_LOOKS):
         added = [
             read_manifest(storage, folder, info.base_name.removesuffix(".json"))
-            for info in storage.files(place, recursive=False)
+            for info in storage.entries(place)
             if info.base_name.endswith(".json")
         ]
         found = [one for one in added if one is not None]
@@ -112,7 +112,7 @@ def read_manifests(storage: Storage, folder: str) -> list[Manifest]:
     return found if base is None else [base, *found]
 
 
-def read_manifest(storage: Storage, folder: str, appended: str | None = None) -> Manifest | None:
+def read_manifest(storage: Location, folder: str, appended: str | None = None) -> Manifest | None:
     """The manifest of a partition, or of rows added to it; none where there is none.
 
     Raises:
@@ -122,10 +122,10 @@ def read_manifest(storage: Storage, folder: str, appended: str | None = None) ->
     problem: Exception | None = None
     for _ in range(_LOOKS):
         try:
-            values = json.loads(storage.read(path))
+            values = json.loads(bytes(storage.read(path)))
             if values["format_version"] != _FORMAT_VERSION:
                 raise TableError(
-                    f"{storage.name(path)} was written by a newer probclass; upgrade it."
+                    f"{storage.uri_of(path)} was written by a newer probclass; upgrade it."
                 )
             return Manifest(
                 folder,
@@ -141,12 +141,12 @@ def read_manifest(storage: Storage, folder: str, appended: str | None = None) ->
             # pyarrow asks for the size first, and a longer one may have been put since.
             problem = error
     raise TableError(
-        f"{storage.name(path)} is no manifest of a partition: {problem!r}; score the partition "
+        f"{storage.uri_of(path)} is no manifest of a partition: {problem!r}; score the partition "
         "into another place, or remove this file and what should not count."
     ) from problem
 
 
-def data_files(storage: Storage) -> list[FileInfo]:
+def data_files(storage: Location) -> list[FileInfo]:
     """The files of a table, in the order of their paths, as its manifests have them.
 
     Raises:
@@ -166,7 +166,7 @@ def data_files(storage: Storage) -> list[FileInfo]:
     )
 
 
-def unnamed_files(storage: Storage) -> list[FileInfo]:
+def unnamed_files(storage: Location) -> list[FileInfo]:
     """Files that were to be committed by a manifest, or were by an earlier one, and none names."""
     return _look(storage).unnamed
 
@@ -180,11 +180,11 @@ class _Look:
     unnamed: list[FileInfo]
 
 
-def _look(storage: Storage) -> _Look:
+def _look(storage: Location) -> _Look:
     start = len(storage.path) + 1
     listed = {
         str(info.path)[start:]: info
-        for info in storage.files(storage.path, recursive=True)
+        for info in storage.entries(storage.path, recursive=True)
         if is_file(info)
     }
     if any(path.startswith("_delta_log/") for path in listed):

@@ -27,7 +27,7 @@ from probclass_core.io.commit.parquet_writer import (
     unique_names,
 )
 from probclass_core.io.errors import translate_write_errors
-from probclass_core.io.filesystem import is_file, remove_file, storage_of
+from probclass_core.io.filesystem import is_file, open_location, remove_file
 from probclass_core.io.parquet.hive import hive_folder, hive_segment
 from probclass_core.io.parquet.manifests import (
     OURS,
@@ -52,7 +52,7 @@ class ObjectSink:
     """
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
-        self.storage = storage_of(ref)
+        self.storage = open_location(ref.uri, ref.options)
         self.partition = dict(partition)
         self.folder = hive_folder(self.partition)
         self.target = f"{self.storage.path}/{self.folder}".rstrip("/")
@@ -65,7 +65,7 @@ class ObjectSink:
 
     @property
     def location(self) -> str:
-        return self.storage.name(self.target)
+        return self.storage.uri_of(self.target)
 
     @property
     def exists(self) -> bool:
@@ -102,7 +102,7 @@ class ObjectSink:
         """Of a file of the table, but for those folders; none where there is none."""
         found = [
             info
-            for info in self.storage.files(self.storage.path, recursive=True)
+            for info in self.storage.entries(self.storage.path, recursive=True)
             if _is_parquet(info) and info.path.rpartition("/")[0] not in left
         ]
         # A file that no manifest names may be a killed writer's.
@@ -131,7 +131,7 @@ class ObjectSink:
 
     def entries(self, folder: str) -> list[FileInfo]:
         """What a reader would see in a folder; nothing where there is none."""
-        found = self.storage.files(folder, recursive=False)
+        found = self.storage.entries(folder)
         return [info for info in found if not info.base_name.startswith(("_", "."))]
 
     def _check_place(self) -> None:
@@ -150,7 +150,7 @@ class ObjectSink:
             others = [i for i in self.entries(level) if not i.base_name.startswith(f"{name}=")]
             if others:
                 raise TableError(
-                    f"{storage.name(level)} holds {others[0].base_name!r} beside partitions by "
+                    f"{storage.uri_of(level)} holds {others[0].base_name!r} beside partitions by "
                     f"{name!r}; choose another directory for the scored table."
                 )
             level = f"{level}/{hive_segment(name, value)}"
@@ -184,7 +184,7 @@ class StagedObject(StagedParquet):
         short = str(self._commit.get("commit_id", 0))[:12]
         names = [f"part-{short}-{name}.parquet" for name in unique_names(count)]
         with translate_write_errors(sink.location):
-            storage.make_folder_of(f"{sink.target}/{names[0]}")
+            storage.make_parent(f"{sink.target}/{names[0]}")
         self._parts = [
             RowsToParquet(
                 f"{sink.target}/{name}",
@@ -226,8 +226,7 @@ class StagedObject(StagedParquet):
         """The commit: the one request by which the rows are there."""
         storage, folder = self._sink.storage, self._sink.folder
         manifest = Manifest(folder, self._names, self.rows, self._commit, replaced, appended)
-        with translate_write_errors(self._sink.location):
-            storage.put(manifest_path(storage, folder, appended), manifest.to_bytes())
+        storage.write(manifest_path(storage, folder, appended), manifest.to_bytes())
         self._published = True
 
     def close(self) -> None:
@@ -261,16 +260,16 @@ def object_leftovers(ref: TableRef) -> list[Leftover]:
     Raises:
         TableError: there is no such table, or it cannot be read.
     """
-    storage = storage_of(ref)
+    storage = open_location(ref.uri, ref.options)
     found = unnamed_files(storage)
     if not found and not _there(storage.info(storage.path)):
         raise TableError(f"{storage.uri} does not exist.")
     return [
         Leftover(
-            path=storage.name(info.path),
+            path=storage.uri_of(info.path),
             bytes=info.size,
             touched=info.mtime,
-            remove=partial(remove_file, storage.filesystem, info.path, storage.name(info.path)),
+            remove=partial(remove_file, storage.filesystem, info.path, storage.uri_of(info.path)),
         )
         for info in found
     ]
