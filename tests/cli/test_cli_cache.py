@@ -42,7 +42,7 @@ def test_what_is_kept_is_listed_model_by_model(probclass: Any, lake: Path) -> No
     (listed,) = probclass("cache", "ls", "--json").json["summaries"]
     assert (listed["label"], listed["estimators"]) == ("air", ["gaussian_diagonal"])
     assert (listed["entries"], listed["rows"], listed["stale"]) == (4, 12, 0)
-    (pack,) = Path("models").rglob("*.pack")
+    (pack,) = Path("models/_statistics").rglob("*.arrow")
     assert 1_000 < listed["bytes"] < pack.stat().st_size
     assert listed["oldest"] <= listed["newest"]
     shown = probclass.done("cache", "ls").out
@@ -53,8 +53,10 @@ def test_what_is_kept_is_listed_model_by_model(probclass: Any, lake: Path) -> No
 
 def test_gc_removes_what_no_fit_would_use(probclass: Any, lake: Path) -> None:
     probclass.done(*AUTO, "--cache")
-    (damaged,) = Path("models").rglob("*.pack")
-    damaged.write_bytes(damaged.read_bytes()[:-1])
+    (damaged,) = Path("models/_statistics").rglob("*.arrow")
+    data = bytearray(damaged.read_bytes())
+    data[data.rindex(b"scatter")] ^= 1  # a column of the last entry
+    damaged.write_bytes(data)
     assert probclass("cache", "ls", "--json").json["summaries"][0]["stale"] == 1
     dry = probclass("cache", "gc", "--dry-run", "--json").json
     assert dry["dry_run"]
@@ -71,9 +73,9 @@ def test_gc_removes_what_no_fit_would_use(probclass: Any, lake: Path) -> None:
 
 def test_damage_is_a_warning_and_no_error(probclass: Any, lake: Path) -> None:
     probclass.done(*AUTO, "--cache")
-    (damaged,) = Path("models").rglob("*.pack")
+    (damaged,) = Path("models/_statistics").rglob("*.arrow")
     damaged.write_bytes(b"")
     ran = probclass(*AUTO, "--cache")
     assert ran.code == 0
-    assert ran.err.startswith(f"warning: Statistics are computed anew: {damaged.resolve()}")
+    assert ran.err.startswith(f"warning: Statistics are computed again: {damaged.resolve()}")
     assert ran.err.count("\n") == 1

@@ -1,16 +1,16 @@
-"""The lake that statistics are kept of, and the store that keeps them."""
+"""A table of one file a day, and a store for its statistics."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from cached_lakes import DAYS, rows_of, write_day
+from daily_lake import DAYS, rows_of, write_day
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """One file a day."""
+    """A table of one file a day."""
     for seed, day in enumerate(DAYS):
         write_day(tmp_path / "lake", day, rows_of(seed))
     return tmp_path / "lake"

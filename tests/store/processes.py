@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from hand_made import Saved
+from sample_models import SampleModel
 
 from probclass_core.errors import StoreError
 from probclass_core.store.model_store import ModelStore
@@ -24,7 +24,7 @@ STEPS = ("open", "os.mkdir", "os.rename", "os.rmdir", "os.remove", "os.listdir",
 
 def save_and_promote(root: Path) -> None:
     store = ModelStore(root)
-    store.promote("air", store.save(Saved(1), "air"), "champion")
+    store.promote("air", store.save(SampleModel(1), "air"), "champion")
 
 
 def killed(folder: Path) -> None:
@@ -68,7 +68,7 @@ def kill_before(step: int, root: Path) -> None:
 def race(root: Path, start: str) -> None:
     """Save the same ten models in the same order as every other racer, from the same moment."""
     store = ModelStore(root)
-    saved = [Saved(seed, {"process": os.getpid()}) for seed in range(10)]
+    saved = [SampleModel(seed, {"process": os.getpid()}) for seed in range(10)]
     time.sleep(max(0.0, float(start) - time.time()))
     for model in saved:
         assert store.save(model, "air").id == model.id
@@ -87,7 +87,7 @@ def swap(root: Path, first: str, last: str, told: str) -> None:
     store = ModelStore(root)
     with Path(told).open("w") as moves:
         for seed in range(int(first), int(last)):
-            version = store.save(Saved(seed), "air")
+            version = store.save(SampleModel(seed), "air")
             while True:
                 champion = store.aliases("air").get("champion")
                 with suppress(StoreError):

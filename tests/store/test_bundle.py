@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hand_made import hand_made
 from hypothesis import given
 from hypothesis import strategies as st
+from sample_models import sample_bundle
 
 from probclass_core.arrow.bundle import FORMAT_VERSION, READER_VERSION, Bundle, from_ipc, to_ipc
 from probclass_core.errors import StoreError
@@ -89,7 +89,7 @@ def test_what_lies_beneath_a_null_is_no_part_of_a_table() -> None:
 
 
 def test_a_table_without_rows_keeps_its_schema() -> None:
-    empty = hand_made().tables["gaussian"].slice(0, 0)
+    empty = sample_bundle().tables["gaussian"].slice(0, 0)
     assert same(from_ipc(to_ipc(empty)), empty)
 
 
@@ -118,7 +118,7 @@ def test_bytes_that_are_no_table_are_refused(bytes_: bytes) -> None:
 
 
 def test_a_bundle_comes_back_as_it_was() -> None:
-    bundle = hand_made(rows=10)
+    bundle = sample_bundle(rows=10)
     back = read_back(bundle)
     assert back.content_id == bundle.content_id
     assert (back.kind, back.content, back.provenance) == ("model", bundle.content, {"rows": 10})
@@ -128,7 +128,7 @@ def test_a_bundle_comes_back_as_it_was() -> None:
 
 
 def test_the_content_id_is_the_digest_that_the_format_promises() -> None:
-    bundle = hand_made()
+    bundle = sample_bundle()
     named = {
         "kind": "model",
         "format_version": FORMAT_VERSION,
@@ -140,11 +140,11 @@ def test_the_content_id_is_the_digest_that_the_format_promises() -> None:
 
 
 def test_the_content_id_leaves_the_run_out_and_takes_everything_else_in() -> None:
-    bundle = hand_made()
-    assert hand_made(rows=10, run="monday").content_id == bundle.content_id
+    bundle = sample_bundle()
+    assert sample_bundle(rows=10, run="monday").content_id == bundle.content_id
     priors = bundle.tables["priors"]
     others = [
-        hand_made(seed=1),
+        sample_bundle(seed=1),
         Bundle("statistics", bundle.content, bundle.tables),
         Bundle("model", {**bundle.content, "more": 1}, bundle.tables),
         Bundle("model", bundle.content, {"priors": priors}),
@@ -156,7 +156,7 @@ def test_the_content_id_leaves_the_run_out_and_takes_everything_else_in() -> Non
 
 
 def test_the_content_id_is_the_same_in_every_process() -> None:
-    command = "from hand_made import hand_made; print(hand_made().content_id)"
+    command = "from sample_models import sample_bundle; print(sample_bundle().content_id)"
     ids = {
         subprocess.run(
             [sys.executable, "-c", command],
@@ -168,7 +168,7 @@ def test_the_content_id_is_the_same_in_every_process() -> None:
         ).stdout.strip()
         for seed in ("1", "2")
     }
-    assert ids == {hand_made().content_id}
+    assert ids == {sample_bundle().content_id}
 
 
 def test_a_bundle_holds_what_would_be_read_back() -> None:
@@ -202,9 +202,9 @@ def test_a_newer_format_that_this_reader_may_read_is_read() -> None:
     assert read_back(bundle).content_id == bundle.content_id
 
 
-@pytest.mark.parametrize("key", list(hand_made().manifest()))
+@pytest.mark.parametrize("key", list(sample_bundle().manifest()))
 def test_a_manifest_without_one_of_its_keys_is_refused(key: str) -> None:
-    manifest = hand_made().manifest()
+    manifest = sample_bundle().manifest()
     del manifest[key]
     with pytest.raises(StoreError, match=f"no valid '{key}'"):
         Bundle.from_files(manifest, no_file)
@@ -230,7 +230,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_an_edited_manifest_is_refused_before_a_file_is_read(
     edit: Callable[[dict[str, Any]], object],
 ) -> None:
-    manifest = copy.deepcopy(hand_made().manifest())
+    manifest = copy.deepcopy(sample_bundle().manifest())
     edit(manifest)
     with pytest.raises(StoreError, match="the manifest was edited"):
         Bundle.from_files(manifest, no_file)
@@ -240,13 +240,13 @@ def test_an_edited_manifest_is_refused_before_a_file_is_read(
     "name", ["../priors.arrow", "/etc/passwd", "a/b.arrow", "priors", "%.arrow"]
 )
 def test_a_manifest_cannot_reach_outside_its_folder(name: str) -> None:
-    manifest = {**hand_made().manifest(), "files": {name: {"sha256": "0" * 64, "bytes": 1}}}
+    manifest = {**sample_bundle().manifest(), "files": {name: {"sha256": "0" * 64, "bytes": 1}}}
     with pytest.raises(StoreError, match=r"entry for file .* is bad"):
         Bundle.from_files(manifest, no_file)
 
 
 def test_no_table_is_opened_while_another_file_is_unverified() -> None:
-    bundle = hand_made()
+    bundle = sample_bundle()
     files = {**bundle.files(), "gaussian.arrow": b"x" * len(bundle.files()["gaussian.arrow"])}
     with pytest.raises(StoreError, match=r"'gaussian.arrow' is damaged \(SHA-256"):
         Bundle.from_files(bundle.manifest(), lambda name: files[name])

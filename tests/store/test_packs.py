@@ -1,4 +1,4 @@
-"""Packs: every kind of table comes out as it went in, however often it was taken up by others."""
+"""Packs give back every kind of table unchanged, and detect damage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from every_type import TABLE
 
 import probclass_core as pc
 from probclass_core.io.footers import Footer
-from probclass_core.store.packs import Entry, Pack, packed
+from probclass_core.store.packs import Entry, Pack, encode_pack
 
 FOOTER = Footer("a file", TABLE.schema, (3, 9))
 TABLES: Mapping[str, pa.Table] = {
@@ -20,6 +20,7 @@ TABLES: Mapping[str, pa.Table] = {
     "chunks": pa.concat_tables([TABLE.slice(0, 5), TABLE.slice(7)]),
     "notes": TABLE.replace_schema_metadata({"of": "the estimator"}),
     "dictionaries": pa.table({"a": TABLE["text"].combine_chunks().dictionary_encode()}),
+    "no dictionary rows": pa.table({"a": pa.array([], pa.dictionary(pa.int8(), pa.string()))}),
     "lists of dictionaries": pa.table(
         {"a": pa.array([["p"], [], None], pa.list_(pa.dictionary(pa.int8(), pa.string())))}
     ),
@@ -32,44 +33,86 @@ TABLES: Mapping[str, pa.Table] = {
         }
     ),
 }
+SUMMARY = {"model": "m"}
 
 
-def opened(data: bytes) -> dict[str, Entry]:
+def entry_of(tables: Mapping[str, pa.Table], rows: int = 0, footer: Footer | None = None) -> Entry:
+    stored = "2014-01-01T00:00:00+00:00"
+    return Entry.from_tables(tables, rows=rows, null_labels=1, stored=stored, footer=footer)
+
+
+def entries_in(data: bytes) -> dict[str, Entry]:
     pack = Pack(data, "the pack")
-    assert pack.told == {"model": "m"}
-    return {name: pack.entry(name, data) for name in pack.names}
+    assert pack.summary == SUMMARY
+    return {fragment: pack.entry(fragment, data) for fragment in pack.fragments}
 
 
-def test_tables_and_footers_come_out_as_they_went_in() -> None:
+def test_tables_and_footers_are_read_back_unchanged() -> None:
     entries = {
-        name: Entry.of({"rows": table.num_rows}, {"statistics": table, "more": TABLE}, FOOTER)
+        name: entry_of(
+            {"statistics": table, "more": TABLE},
+            table.num_rows,
+            None if name == "chunks" else Footer(name, TABLE.schema, (3, 9)),
+        )
         for name, table in TABLES.items()
     }
-    digest, data = packed({"model": "m"}, entries)
-    for name, entry in opened(data).items():
-        found = entry.tables("the pack")
-        assert found["statistics"].equals(TABLES[name], check_metadata=True), name
-        assert found["more"].equals(TABLE)
-        assert entry.told == {"rows": TABLES[name].num_rows}
-        assert entry.footer == FOOTER
-    assert packed({"model": "m"}, opened(data)) == (digest, data)
-    halves = [dict(list(opened(data).items())[part::2]) for part in (0, 1)]
-    first, second = (opened(packed({"model": "m"}, half)[1]) for half in halves)
-    assert packed({"model": "m"}, {**second, **first}) == (digest, data)
+    _, data = encode_pack(SUMMARY, entries)
+    for name, entry in entries_in(data).items():
+        tables = entry.tables("the pack")
+        assert tables["statistics"].equals(TABLES[name], check_metadata=True), name
+        assert tables["more"].equals(TABLE)
+        assert (entry.rows, entry.null_labels) == (TABLES[name].num_rows, 1)
+        assert entry.stored == entries[name].stored
+        assert entry.footer == entries[name].footer
+    footers = Pack(data, "the pack").footers()
+    assert footers == {name: entries[name].footer for name in TABLES if name != "chunks"}
 
 
-def test_a_pack_says_what_is_damaged() -> None:
+def test_equal_entries_give_equal_bytes_in_any_order_and_after_any_merge() -> None:
+    entries = {name: entry_of({"statistics": table}) for name, table in TABLES.items()}
+    digest, data = encode_pack(SUMMARY, entries)
+    assert encode_pack(SUMMARY, dict(reversed(entries.items()))) == (digest, data)
+    assert encode_pack(SUMMARY, entries_in(data)) == (digest, data)
+    halves = [dict(list(entries_in(data).items())[part::2]) for part in (0, 1)]
+    first, second = (entries_in(encode_pack(SUMMARY, half)[1]) for half in halves)
+    assert encode_pack(SUMMARY, {**second, **first}) == (digest, data)
+
+
+def test_a_pack_is_an_arrow_file_of_arrow_streams() -> None:
+    _, data = encode_pack(SUMMARY, {"first": entry_of({"statistics": TABLE}, 12, FOOTER)})
+    (row,) = pa.ipc.open_file(data).read_all().to_pylist()
+    assert (row["fragment"], row["rows"], row["footer_rows"]) == ("first", 12, [3, 9])
+    assert pa.ipc.open_stream(row["tables"]["statistics"]).read_all().equals(TABLE)
+    assert pa.ipc.read_schema(pa.py_buffer(row["footer_schema"])) == TABLE.schema
+
+
+def test_damage_to_one_entry_leaves_the_others() -> None:
     entries = {
-        name: Entry.of({}, {"statistics": TABLE.slice(row)}, None)
+        name: entry_of({"statistics": TABLE.slice(row)})
         for row, name in enumerate(("first", "second"))
     }
-    _, data = packed({"model": "m"}, entries)
-    last = bytearray(data)
-    last[-10] ^= 1
-    found = opened(bytes(last))
+    _, data = encode_pack(SUMMARY, entries)
+    damaged = bytearray(data)
+    damaged[data.rindex(bytes(entries["second"].streams["statistics"])) + 1000] ^= 1
+    found = entries_in(bytes(damaged))
     assert found["first"].tables("the pack")["statistics"].equals(TABLE)
     with pytest.raises(pc.StoreError, match=r"^the pack is damaged: "):
         found["second"].tables("the pack")
-    for damaged in (b"", data[:40], data[:200], b"{}" + data):
+    for cut in (b"", data[:40], data[:200], data[:-1], b"{}" + data):
         with pytest.raises(pc.StoreError, match=r"^the pack is damaged: "):
-            Pack(damaged, "the pack")
+            Pack(cut, "the pack")
+
+
+def test_a_flipped_bit_is_never_read_as_data() -> None:
+    tables = {"statistics": TABLE.slice(0, 2)}
+    _, data = encode_pack(SUMMARY, {"first": entry_of(tables, 2, FOOTER)})
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << position % 8
+        try:
+            entry = entries_in(bytes(damaged))["first"]
+            found = entry.tables("the pack")["statistics"]
+        except pc.StoreError:
+            continue
+        assert (entry.rows, entry.null_labels, entry.footer) == (2, 1, FOOTER)
+        assert found.equals(tables["statistics"])

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.dataset as ds
 import pytest
-from cached_lakes import (
+from daily_lake import (
     DAYS,
     SPEC,
-    Counted,
-    between,
+    CountingTable,
+    days_between,
     entries,
-    fitted,
+    fit_and_count,
     rows_of,
     write_day,
 )
@@ -28,55 +28,57 @@ from probclass_core.plugins.manager import registry
 
 
 def test_what_was_summarized_once_is_not_read_again(lake: Path, store: Path) -> None:
-    assert fitted(lake, store) == (480, 0)
-    assert fitted(lake, store) == (0, 8)
-    assert fitted(lake, pc.ModelStore(store)) == (0, 8)
-    statistics = pc.summarize(source := Counted(lake), SPEC, cache=str(store))
+    assert fit_and_count(lake, store) == (480, 0)
+    assert fit_and_count(lake, store) == (0, 8)
+    assert fit_and_count(lake, pc.ModelStore(store)) == (0, 8)
+    statistics = pc.summarize(source := CountingTable(lake), SPEC, cache=str(store))
     assert (statistics.rows, source.rows) == (480, 0)
     assert len(entries(store)) == 8
     assert pc.ModelStore(store).models() == [], "kept statistics are no model"
 
 
 def test_a_sliding_window_reads_the_new_day_alone(lake: Path, store: Path) -> None:
-    assert fitted(lake, store, where=between(DAYS[0], DAYS[5])) == (360, 0)
-    assert fitted(lake, store, where=between(DAYS[1], DAYS[6])) == (60, 5)
-    assert fitted(lake, store, where=[("day", "in", DAYS[2:])]) == (60, 5)
-    assert fitted(lake, store, partition={"day": DAYS[7]}) == (0, 1)
-    assert fitted(lake, store, where=[("day", "!=", DAYS[3]), ("day", "not in", DAYS[:2])]) == (
+    assert fit_and_count(lake, store, where=days_between(DAYS[0], DAYS[5])) == (360, 0)
+    assert fit_and_count(lake, store, where=days_between(DAYS[1], DAYS[6])) == (60, 5)
+    assert fit_and_count(lake, store, where=[("day", "in", DAYS[2:])]) == (60, 5)
+    assert fit_and_count(lake, store, partition={"day": DAYS[7]}) == (0, 1)
+    assert fit_and_count(
+        lake, store, where=[("day", "!=", DAYS[3]), ("day", "not in", DAYS[:2])]
+    ) == (
         0,
         5,
     )
 
 
 def test_erasing_rows_reads_their_file_alone(lake: Path, store: Path) -> None:
-    fitted(lake, store)
+    fit_and_count(lake, store)
     write_day(lake, DAYS[4], rows_of(4).slice(1))
-    assert fitted(lake, store) == (59, 7)
+    assert fit_and_count(lake, store) == (59, 7)
 
 
 def test_a_file_of_the_same_size_written_later_is_another(lake: Path, store: Path) -> None:
-    fitted(lake, store)
+    fit_and_count(lake, store)
     path = lake / f"day={DAYS[4]}" / "rows.parquet"
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
-    assert fitted(lake, store) == (60, 7)
+    assert fit_and_count(lake, store) == (60, 7)
 
 
 def test_conditions_on_rows_are_part_of_what_is_kept(lake: Path, store: Path) -> None:
-    fitted(lake, store)
+    fit_and_count(lake, store)
     north = [("wind", "==", "N")]
-    read, reused = fitted(lake, store, where=north)
+    read, reused = fit_and_count(lake, store, where=north)
     assert (0 < read < 480, reused) == (True, 0)
-    assert fitted(lake, store, where=north) == (0, 8)
-    assert fitted(lake, store, where=[*north, *between(DAYS[2], DAYS[4])]) == (0, 3)
-    assert fitted(lake, store, where=[("wind", "==", "S")])[1] == 0
-    assert fitted(lake, store, where=[("wind", "in", ["N", "S"])])[1] == 0
-    assert fitted(lake, store, where=[("x", ">", 0)])[1] == 0
-    assert fitted(lake, store, where=[("x", ">", 0.5)])[1] == 0
+    assert fit_and_count(lake, store, where=north) == (0, 8)
+    assert fit_and_count(lake, store, where=[*north, *days_between(DAYS[2], DAYS[4])]) == (0, 3)
+    assert fit_and_count(lake, store, where=[("wind", "==", "S")])[1] == 0
+    assert fit_and_count(lake, store, where=[("wind", "in", ["N", "S"])])[1] == 0
+    assert fit_and_count(lake, store, where=[("x", ">", 0)])[1] == 0
+    assert fit_and_count(lake, store, where=[("x", ">", 0.5)])[1] == 0
 
 
 def test_what_has_no_text_of_its_own_is_read_each_time(lake: Path, store: Path) -> None:
     for where in (pa.compute.field("day") >= DAYS[6], [("wind", "in", pa.array(["N"]))]):
-        first, second = (fitted(lake, store, where=where) for _ in range(2))
+        first, second = (fit_and_count(lake, store, where=where) for _ in range(2))
         assert first == second
         assert second[1] == 0
     in_memory = pc.fit(rows_of(0), SPEC, cache=store)
@@ -89,15 +91,15 @@ def test_what_has_no_text_of_its_own_is_read_each_time(lake: Path, store: Path) 
 
 def test_days_without_a_name_meet_conditions_row_by_row(lake: Path, store: Path) -> None:
     write_day(lake, "__HIVE_DEFAULT_PARTITION__", rows_of(99))
-    assert fitted(lake, store) == (540, 0)
-    assert fitted(lake, store, where=[("day", "!=", DAYS[0])])[1] == 7
-    assert fitted(lake, store, where=[("day", "!=", None)])[1] == 8
-    assert fitted(lake, store, where=[("day", "==", None)]) == (60, 0)
+    assert fit_and_count(lake, store) == (540, 0)
+    assert fit_and_count(lake, store, where=[("day", "!=", DAYS[0])])[1] == 7
+    assert fit_and_count(lake, store, where=[("day", "!=", None)])[1] == 8
+    assert fit_and_count(lake, store, where=[("day", "==", None)]) == (60, 0)
 
 
 def test_the_prior_is_not_summarized_but_everything_else_is(lake: Path, store: Path) -> None:
-    fitted(lake, store)
-    assert fitted(lake, store, dataclasses.replace(SPEC, prior="uniform")) == (0, 8)
+    fit_and_count(lake, store)
+    assert fit_and_count(lake, store, dataclasses.replace(SPEC, prior="uniform")) == (0, 8)
     full, winds = SPEC.blocks
     others = [
         dataclasses.replace(SPEC, weight=None),
@@ -108,27 +110,27 @@ def test_the_prior_is_not_summarized_but_everything_else_is(lake: Path, store: P
         dataclasses.replace(SPEC, blocks=[pc.Block("gaussian_full", ["x", "y"], ddof=1), winds]),
     ]
     for other in others:
-        assert fitted(lake, store, other) == (480, 0)
+        assert fit_and_count(lake, store, other) == (480, 0)
     for other in others:
-        assert fitted(lake, store, other) == (0, 8)
+        assert fit_and_count(lake, store, other) == (0, 8)
 
 
 def test_another_release_reads_anew(
     lake: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fitted(lake, store)
+    fit_and_count(lake, store)
     release = pc.__version__
     with monkeypatch.context() as patch:
         patch.setattr(pc, "__version__", "99.0")
-        assert fitted(lake, store) == (480, 0)
+        assert fit_and_count(lake, store) == (480, 0)
         assert {entry.stale for entry in entries(store)} == {None, f"of release {release}"}
     plugin = dataclasses.replace(registry().estimators["categorical"], statistics_version=2)
     monkeypatch.setitem(registry().estimators, "categorical", plugin)
-    assert fitted(lake, store) == (480, 0)
+    assert fit_and_count(lake, store) == (480, 0)
     stale = {entry.stale for entry in entries(store)}
     assert stale == {None, "of release 99.0", "of another version of categorical"}
     assert len(pc.StatisticsCache(store).collect()) == 16
-    assert fitted(lake, store) == (0, 8)
+    assert fit_and_count(lake, store) == (0, 8)
 
 
 def test_files_read_as_other_types_are_summarized_as_such(tmp_path: Path, store: Path) -> None:
@@ -137,12 +139,14 @@ def test_files_read_as_other_types_are_summarized_as_such(tmp_path: Path, store:
     label = ["a", "b", "a", "b"]
     for day, x in (("1", [1, 2, 3, 4]), ("2", [5, 6, 8, 7])):
         write_day(lake, day, pa.table({"x": x, "u": ["p", "q", "q", "p"], "air": label}))
-    assert fitted(lake, store, spec) == (8, 0)
+    assert fit_and_count(lake, store, spec) == (8, 0)
     write_day(lake, "3", pa.table({"x": [0.5, 1.5, 2.5, 4.5], "u": ["p"] * 4, "air": label}))
-    assert fitted(lake, store, spec) == (12, 0), "whole numbers are read as floats beside floats"
-    assert fitted(lake, store, spec) == (0, 3)
-    assert fitted(lake, store, spec, where=[("day", "<", 3)])[1] in (0, 2)
-    assert fitted(lake, store, spec, where=[("day", "<", 3)]) == (0, 2)
+    assert fit_and_count(lake, store, spec) == (12, 0), (
+        "whole numbers are read as floats beside floats"
+    )
+    assert fit_and_count(lake, store, spec) == (0, 3)
+    assert fit_and_count(lake, store, spec, where=[("day", "<", 3)])[1] in (0, 2)
+    assert fit_and_count(lake, store, spec, where=[("day", "<", 3)]) == (0, 2)
 
 
 def test_one_relative_path_is_two_tables_in_two_folders(
@@ -153,14 +157,14 @@ def test_one_relative_path_is_two_tables_in_two_folders(
         write_day(folder / "lake", "1", rows_of(0).set_column(0, "x", [np.arange(60.0) - number]))
         os.utime(folder / "lake" / "day=1" / "rows.parquet", ns=(0, 0))
         monkeypatch.chdir(folder)
-        assert fitted(Path("lake"), store) == (60, 0)
-    assert fitted(Path("../0/lake"), store) == (0, 1)
+        assert fit_and_count(Path("lake"), store) == (60, 0)
+    assert fit_and_count(Path("../0/lake"), store) == (0, 1)
 
 
 def test_points_are_not_kept(lake: Path, store: Path) -> None:
     spec = pc.ModelSpec("air", [pc.Block("knn_density", ["x"]), pc.Block("categorical", ["wind"])])
     for _ in range(2):
-        assert fitted(lake, store, spec) == (480, 0)
+        assert fit_and_count(lake, store, spec) == (480, 0)
     assert entries(store) == []
 
 
@@ -168,8 +172,8 @@ def test_true_is_the_store_of_the_environment(
     lake: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROBCLASS_STORE", str(store))
-    assert fitted(lake, True) == (480, 0)
-    assert fitted(lake, store) == (0, 8)
+    assert fit_and_count(lake, True) == (480, 0)
+    assert fit_and_count(lake, store) == (0, 8)
     monkeypatch.delenv("PROBCLASS_STORE")
     with pytest.raises(pc.SpecError, match="PROBCLASS_STORE"):
         pc.fit(lake, SPEC, cache=True)
@@ -178,11 +182,11 @@ def test_true_is_the_store_of_the_environment(
 
 def test_statistics_are_kept_wherever_fsspec_reaches(lake: Path) -> None:
     store = "memory://kept-statistics"
-    assert fitted(lake, store) == (480, 0)
-    assert fitted(lake, store) == (0, 8)
+    assert fit_and_count(lake, store) == (480, 0)
+    assert fit_and_count(lake, store) == (0, 8)
     assert len(entries(store)) == len(pc.StatisticsCache(store).collect(timedelta(0))) == 8
     assert entries(store) == []
-    assert fitted(lake, store) == (480, 0)
+    assert fit_and_count(lake, store) == (480, 0)
 
 
 def test_files_of_a_delta_table_are_read_once(tmp_path: Path, store: Path) -> None:
@@ -191,4 +195,4 @@ def test_files_of_a_delta_table_are_read_once(tmp_path: Path, store: Path) -> No
     lake = tmp_path / "delta"
     for seed in range(3):
         deltalake.write_deltalake(str(lake), rows_of(seed), mode="append")
-        assert fitted(lake, store) == (60, seed)
+        assert fit_and_count(lake, store) == (60, seed)

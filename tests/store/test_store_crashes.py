@@ -12,7 +12,7 @@ from pathlib import Path
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from hand_made import Saved
+from sample_models import SampleModel
 
 from probclass_core.errors import StoreError
 from probclass_core.store.model_store import ModelStore
@@ -42,21 +42,21 @@ def test_killed_before_any_step_a_reader_sees_all_or_nothing_and_a_rerun_complet
     saved = promoted = 0
     for root in roots:
         store = ModelStore(root)
-        for folder in root.glob(f"air/{Saved(1).id}"):
+        for folder in root.glob(f"air/{SampleModel(1).id}"):
             assert {path.name for path in folder.iterdir()} == {
                 "manifest.json",
-                *Saved(1).to_bundle().files(),
+                *SampleModel(1).to_bundle().files(),
             }
         if store.models():
             saved += 1
-            assert store.read_bundle("air").content_id == Saved(1).id
+            assert store.read_bundle("air").content_id == SampleModel(1).id
             assert len(store.versions("air")) == 1
             if store.aliases("air"):
                 promoted += 1
-                assert store.resolve("air@champion").id == Saved(1).id
-        version = store.save(Saved(1), "air")
+                assert store.resolve("air@champion").id == SampleModel(1).id
+        version = store.save(SampleModel(1), "air")
         store.promote("air", version, "champion")
-        assert store.read_bundle("air@champion").content_id == Saved(1).id
+        assert store.read_bundle("air@champion").content_id == SampleModel(1).id
         assert store.versions("air") == [version]
     # The kill did come on either side of both commits.
     assert len(roots) > 20
@@ -68,7 +68,9 @@ def test_racing_savers_of_equal_fits_make_one_version_each(tmp_path: Path) -> No
     for racer in racers:
         finish(racer)
     store = ModelStore(tmp_path)
-    assert {version.id for version in store.versions("air")} == {Saved(n).id for n in range(10)}
+    assert {version.id for version in store.versions("air")} == {
+        SampleModel(n).id for n in range(10)
+    }
     for version in store.versions("air"):
         assert store.read_bundle(version.ref).content_id == version.id
         assert version.provenance["process"] in {racer.pid for racer in racers}
@@ -77,7 +79,7 @@ def test_racing_savers_of_equal_fits_make_one_version_each(tmp_path: Path) -> No
 
 def test_an_alias_that_moves_is_never_away(tmp_path: Path) -> None:
     store = ModelStore(tmp_path)
-    versions = {store.save(Saved(seed), "air").id for seed in range(2)}
+    versions = {store.save(SampleModel(seed), "air").id for seed in range(2)}
     store.promote("air", sorted(versions)[0], "champion")
     promoters = [start("promote", tmp_path, 300) for _ in range(2)]
     seen = []
@@ -134,19 +136,19 @@ def test_an_object_store_that_goes_away_shows_no_version(failing: str, puts: int
     store = ModelStore(failing)
     Failing.puts_left = puts
     with pytest.raises(StoreError, match=r"cannot write failing://.*: the object store went away"):
-        store.save(Saved(), "air")
+        store.save(SampleModel(), "air")
     assert store.models() == []
     with pytest.raises(StoreError, match="no model 'air'"):
-        store.load(f"air@{Saved().id}")
+        store.load(f"air@{SampleModel().id}")
     Failing.puts_left = 10
-    version = store.save(Saved(), "air")
+    version = store.save(SampleModel(), "air")
     assert store.read_bundle("air").content_id == version.id
 
 
 def test_a_promotion_that_fails_leaves_the_alias(failing: str) -> None:
     store = ModelStore(failing)
     Failing.puts_left = 10
-    first, second = store.save(Saved(), "air"), store.save(Saved(1), "air")
+    first, second = store.save(SampleModel(), "air"), store.save(SampleModel(1), "air")
     store.promote("air", first, "champion")
     Failing.puts_left = 0
     with pytest.raises(StoreError, match="went away"):

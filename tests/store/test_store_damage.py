@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_made import Saved
+from sample_models import SampleModel
 
 from probclass_core.arrow.bundle import READER_VERSION
 from probclass_core.errors import StoreError
@@ -26,7 +26,7 @@ def store(tmp_path: Path) -> ModelStore:
 
 @pytest.fixture
 def version(store: ModelStore) -> ModelVersion:
-    version = store.save(Saved(), "air")
+    version = store.save(SampleModel(), "air")
     store.promote("air", version, "champion")
     return version
 
@@ -65,11 +65,11 @@ def test_one_flipped_byte_anywhere_in_a_table(store: ModelStore, folder: Path, n
     assert str(folder) in message
     assert "restore it from a copy, or remove this version and save it again" in message
     with pytest.raises(StoreError, match=f"'{name}' is damaged"):
-        store.save(Saved(), "air")
+        store.save(SampleModel(), "air")
 
 
 def test_one_flipped_byte_anywhere_in_a_manifest(store: ModelStore, folder: Path) -> None:
-    path, content_id = folder / "manifest.json", Saved().id
+    path, content_id = folder / "manifest.json", SampleModel().id
     whole = path.read_bytes()
     refused = 0
     for position in range(len(whole)):
@@ -108,15 +108,15 @@ def test_a_missing_table(store: ModelStore, folder: Path, name: str) -> None:
 def test_a_missing_manifest_is_a_version_that_is_not_there(
     store: ModelStore, folder: Path, version: ModelVersion
 ) -> None:
-    other = store.save(Saved(1), "air")
+    other = store.save(SampleModel(1), "air")
     (folder / "manifest.json").unlink()
     for ref in ("air@champion", version.ref, f"air@{version.id[:8]}"):
         assert f"versions {other.id[:12]!r}" in refusal(store, ref)
     assert store.versions("air") == [other]
     with pytest.raises(StoreError, match="exists but is incomplete; remove it and save again"):
-        store.save(Saved(), "air")
+        store.save(SampleModel(), "air")
     shutil.rmtree(folder)
-    assert store.save(Saved(), "air").id == version.id
+    assert store.save(SampleModel(), "air").id == version.id
 
 
 def test_an_edited_manifest(store: ModelStore, folder: Path) -> None:
@@ -166,8 +166,8 @@ def test_a_store_that_is_a_file_is_told(tmp_path: Path) -> None:
     path.write_text("no folder")
     store = ModelStore(path)
     with pytest.raises(StoreError, match=r"cannot write .*models"):
-        store.save(Saved(), "air")
-    for ref in ("air", "air@champion", f"air@{Saved().id}"):
+        store.save(SampleModel(), "air")
+    for ref in ("air", "air@champion", f"air@{SampleModel().id}"):
         with pytest.raises(StoreError, match=r"(holds none; check the path|cannot read .*models)"):
             store.load(ref)
     assert path.read_text() == "no folder"

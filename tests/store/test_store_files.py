@@ -13,7 +13,7 @@ import fsspec
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from hand_made import Saved
+from sample_models import SampleModel
 
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError
@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 
 def test_a_path_and_its_file_uri_are_one_store(tmp_path: Path) -> None:
     folder = tmp_path / "böse # namen %41?"
-    version = ModelStore(folder).save(Saved(), "air")
+    version = ModelStore(folder).save(SampleModel(), "air")
     assert ModelStore(str(folder)).versions("air") == [version]
     assert ModelStore(folder.as_uri()).versions("air") == [version]
 
@@ -37,7 +37,7 @@ def test_a_relative_path_stays_where_it_was_opened(
     store = ModelStore("models")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    store.save(Saved(), "air")
+    store.save(SampleModel(), "air")
     assert (tmp_path / "models" / "air").is_dir()
 
 
@@ -87,11 +87,11 @@ def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_local_store_does_without_fsspec(tmp_path: Path) -> None:
     command = (
         "import sys; sys.modules['fsspec'] = None\n"
-        "from hand_made import Saved\n"
+        "from sample_models import SampleModel\n"
         "from probclass_core.store.model_store import ModelStore\n"
         "store = ModelStore(sys.argv[1])\n"
-        "store.promote('air', store.save(Saved(), 'air'), 'champion')\n"
-        "assert store.read_bundle('air@champion').content_id == Saved().id\n"
+        "store.promote('air', store.save(SampleModel(), 'air'), 'champion')\n"
+        "assert store.read_bundle('air@champion').content_id == SampleModel().id\n"
     )
     subprocess.run(
         [sys.executable, "-c", command, tmp_path],
@@ -132,7 +132,7 @@ def test_what_another_client_wrote_is_seen() -> None:
 
 def test_a_file_that_strayed_into_a_store_does_no_harm(tmp_path: Path) -> None:
     store = ModelStore(tmp_path)
-    store.save(Saved(), "air")
+    store.save(SampleModel(), "air")
     for place in (tmp_path, tmp_path / "air"):
         (place / "README.md").write_text("what these models are for")
         (place / "notes").mkdir()

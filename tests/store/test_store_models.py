@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hand_made import Saved
+from sample_models import SampleModel
 
 import probclass_core as pc
 
@@ -65,7 +65,7 @@ def test_another_prior_is_another_version(store: pc.ModelStore, penguins: pa.Tab
 
 
 def test_a_bundle_is_readable_where_its_estimator_is_not_installed(store: pc.ModelStore) -> None:
-    store.save(Saved(), "air")
+    store.save(SampleModel(), "air")
     with pytest.raises(pc.PluginError, match="by_hand"):
         store.load("air")
     assert store.read_bundle("air").tables["gaussian"].column_names[:2] == ["class", "mean"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_made import Saved
+from sample_models import SampleModel
 
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError
@@ -30,7 +30,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ModelStore:
 
 
 def test_what_was_saved_is_read_back(store: ModelStore) -> None:
-    saved = Saved(provenance={"rows": 10})
+    saved = SampleModel(provenance={"rows": 10})
     version = store.save(saved, "air", provenance={"run": "monday"})
     assert version.ref == f"air@{saved.id}"
     assert version.provenance == {"rows": 10, "run": "monday"}
@@ -44,7 +44,7 @@ def test_what_was_saved_is_read_back(store: ModelStore) -> None:
 
 
 def test_saving_leaves_the_model_as_it_was(store: ModelStore) -> None:
-    bundle = Saved(provenance={"rows": 10}).to_bundle()
+    bundle = SampleModel(provenance={"rows": 10}).to_bundle()
 
     class Kept:
         def to_bundle(self) -> Bundle:
@@ -55,25 +55,25 @@ def test_saving_leaves_the_model_as_it_was(store: ModelStore) -> None:
 
 
 def test_an_equal_fit_is_the_version_that_is_there(store: ModelStore) -> None:
-    first = store.save(Saved(), "air", provenance={"run": "monday"})
-    again = store.save(Saved(), "air", provenance={"run": "tuesday"})
+    first = store.save(SampleModel(), "air", provenance={"run": "monday"})
+    again = store.save(SampleModel(), "air", provenance={"run": "tuesday"})
     assert again == first
     assert store.versions("air") == [first]
 
 
 def test_one_fit_may_have_several_names(store: ModelStore) -> None:
-    assert store.save(Saved(), "air").id == store.save(Saved(), "water").id
+    assert store.save(SampleModel(), "air").id == store.save(SampleModel(), "water").id
     assert store.models() == ["air", "water"]
 
 
 def test_versions_stand_in_the_order_they_were_saved(store: ModelStore) -> None:
-    versions = [store.save(Saved(seed), "air") for seed in range(5)]
+    versions = [store.save(SampleModel(seed), "air") for seed in range(5)]
     assert store.versions("air") == versions
 
 
 def test_a_version_goes_by_its_id_its_first_digits_and_its_aliases(store: ModelStore) -> None:
-    version = store.save(Saved(), "air")
-    store.save(Saved(1), "air")
+    version = store.save(SampleModel(), "air")
+    store.save(SampleModel(1), "air")
     store.promote("air", version, "champion")
     selectors = ["champion", version.id, version.id[:8], version.id[:20], version.id.upper()]
     for selector in selectors:
@@ -82,9 +82,9 @@ def test_a_version_goes_by_its_id_its_first_digits_and_its_aliases(store: ModelS
 
 
 def test_a_bare_name_will_do_while_there_is_one_version(store: ModelStore) -> None:
-    first = store.save(Saved(), "air")
+    first = store.save(SampleModel(), "air")
     assert store.resolve("air") == first
-    second = store.save(Saved(1), "air")
+    second = store.save(SampleModel(1), "air")
     store.promote("air", first, "champion")
     with pytest.raises(StoreError, match="2 versions; say which, as in 'air@champion'") as caught:
         store.resolve("air")
@@ -93,7 +93,7 @@ def test_a_bare_name_will_do_while_there_is_one_version(store: ModelStore) -> No
 
 
 def test_promoting_records_when_and_what_it_was_before(store: ModelStore) -> None:
-    first, second = store.save(Saved(), "air"), store.save(Saved(1), "air")
+    first, second = store.save(SampleModel(), "air"), store.save(SampleModel(1), "air")
     assert store.aliases("air") == {}
     before = store.promote("air", first, "champion")
     assert (before.id, before.previous) == (first.id, None)
@@ -106,7 +106,7 @@ def test_promoting_records_when_and_what_it_was_before(store: ModelStore) -> Non
 
 
 def test_promoting_again_what_is_promoted_changes_nothing(store: ModelStore) -> None:
-    first, second = store.save(Saved(), "air"), store.save(Saved(1), "air")
+    first, second = store.save(SampleModel(), "air"), store.save(SampleModel(1), "air")
     store.promote("air", first, "champion")
     done = store.promote("air", second, "champion")
     assert store.promote("air", second, "champion") == done
@@ -114,7 +114,7 @@ def test_promoting_again_what_is_promoted_changes_nothing(store: ModelStore) -> 
 
 
 def test_a_version_is_promoted_in_place_of_the_one_expected_alone(store: ModelStore) -> None:
-    first, second, third = (store.save(Saved(seed), "air") for seed in range(3))
+    first, second, third = (store.save(SampleModel(seed), "air") for seed in range(3))
     with pytest.raises(StoreError, match="names nothing and not what was expected"):
         store.promote("air", first, "champion", expected=second)
     assert store.promote("air", first, "champion", expected=None).previous is None
@@ -129,8 +129,8 @@ def test_a_version_is_promoted_in_place_of_the_one_expected_alone(store: ModelSt
 
 
 def test_a_version_to_promote_goes_by_any_of_its_names(store: ModelStore) -> None:
-    version = store.save(Saved(), "air")
-    store.save(Saved(1), "air")
+    version = store.save(SampleModel(), "air")
+    store.save(SampleModel(1), "air")
     store.promote("air", version, "candidate")
     names: list[Any] = [version, version.ref, version.id, version.id[:8], "candidate"]
     for number, name in enumerate(names):
@@ -143,8 +143,8 @@ def test_a_version_to_promote_goes_by_any_of_its_names(store: ModelStore) -> Non
 
 
 def test_a_version_of_another_model_is_not_promoted(store: ModelStore) -> None:
-    version = store.save(Saved(), "water")
-    store.save(Saved(), "air")
+    version = store.save(SampleModel(), "water")
+    store.save(SampleModel(), "air")
     for name in (version, version.ref):
         with pytest.raises(StoreError, match="is no version of model 'air'"):
             store.promote("air", name, "champion")
@@ -158,8 +158,8 @@ def test_an_empty_store_has_no_models(store: ModelStore) -> None:
 
 
 def test_an_unknown_model_is_told_by_what_there_is_and_the_nearest(store: ModelStore) -> None:
-    store.save(Saved(), "air_quality")
-    store.save(Saved(), "water")
+    store.save(SampleModel(), "air_quality")
+    store.save(SampleModel(), "water")
     asked = [
         lambda: store.load("air_qualty"),
         lambda: store.load("air_qualty@champion"),
@@ -176,7 +176,7 @@ def test_an_unknown_model_is_told_by_what_there_is_and_the_nearest(store: ModelS
 
 @pytest.mark.parametrize("selector", ["champoin", "0123456789", "f" * 64])
 def test_an_unknown_version_is_told_by_what_there_is(store: ModelStore, selector: str) -> None:
-    version = store.save(Saved(), "air")
+    version = store.save(SampleModel(), "air")
     store.promote("air", version, "champion")
     with pytest.raises(StoreError) as caught:
         store.load(f"air@{selector}")
@@ -186,7 +186,7 @@ def test_an_unknown_version_is_told_by_what_there_is(store: ModelStore, selector
 
 def test_digits_that_fit_several_versions_are_not_enough(tmp_path: Path) -> None:
     store = ModelStore(tmp_path)
-    version = store.save(Saved(), "air")
+    version = store.save(SampleModel(), "air")
     twin = version.id[:10] + "0" * 54
     (tmp_path / "air" / twin).mkdir()
     (tmp_path / "air" / twin / "manifest.json").write_text("{}")
@@ -200,7 +200,7 @@ def test_digits_that_fit_several_versions_are_not_enough(tmp_path: Path) -> None
 )
 def test_a_model_name_is_safe_on_every_file_system(store: ModelStore, name: str) -> None:
     with pytest.raises(StoreError, match="cannot name a model; use up to 128 letters"):
-        store.save(Saved(), name)
+        store.save(SampleModel(), name)
     with pytest.raises(StoreError, match="cannot name a model"):
         store.versions(name)
     assert store.models() == []
@@ -208,7 +208,7 @@ def test_a_model_name_is_safe_on_every_file_system(store: ModelStore, name: str)
 
 @pytest.mark.parametrize("alias", ["", "..", "a/b", "../../x", "a b", ".x", "champion\n"])
 def test_an_alias_is_safe_on_every_file_system(store: ModelStore, alias: str) -> None:
-    store.save(Saved(), "air")
+    store.save(SampleModel(), "air")
     with pytest.raises(StoreError, match="cannot be an alias"):
         store.promote("air", "air", alias)
     with pytest.raises(StoreError, match="cannot be an alias"):
@@ -217,13 +217,13 @@ def test_an_alias_is_safe_on_every_file_system(store: ModelStore, alias: str) ->
 
 @pytest.mark.parametrize("alias", ["deadbeef", "0123456789", "DEADBEEF", "f" * 64])
 def test_an_alias_cannot_be_taken_for_an_id(store: ModelStore, alias: str) -> None:
-    version = store.save(Saved(), "air")
+    version = store.save(SampleModel(), "air")
     with pytest.raises(StoreError, match="would be taken for a content id"):
         store.promote("air", version, alias)
 
 
 def test_a_model_may_be_called_aliases(store: ModelStore) -> None:
-    version = store.save(Saved(), "aliases")
+    version = store.save(SampleModel(), "aliases")
     store.promote("aliases", version, "aliases")
     assert store.resolve("aliases@aliases") == version
     assert store.models() == ["aliases"]
@@ -242,13 +242,13 @@ def test_statistics_are_no_model(store: ModelStore) -> None:
 
 def test_provenance_that_cannot_be_written_down_saves_nothing(store: ModelStore) -> None:
     with pytest.raises(StoreError, match="provenance must be plain values"):
-        store.save(Saved(), "air", provenance={"when": datetime.now(UTC)})
+        store.save(SampleModel(), "air", provenance={"when": datetime.now(UTC)})
     assert store.models() == []
 
 
 def test_the_layout_on_disk_is_the_documented_one(tmp_path: Path) -> None:
     store = ModelStore(str(tmp_path))
-    version = store.save(Saved(), "air")
+    version = store.save(SampleModel(), "air")
     store.promote("air", version, "champion")
     found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
     files = ["gaussian.arrow", "manifest.json", "priors.arrow"]
@@ -258,7 +258,7 @@ def test_the_layout_on_disk_is_the_documented_one(tmp_path: Path) -> None:
 
 
 def test_versions_and_aliases_are_plain_values(store: ModelStore) -> None:
-    version = store.save(Saved(), "air")
+    version = store.save(SampleModel(), "air")
     alias = store.promote("air", version, "champion")
     assert isinstance(alias, Alias)
     assert isinstance(version, ModelVersion)
@@ -278,7 +278,7 @@ def test_what_a_killed_saver_left_is_swept_once_it_is_old(tmp_path: Path) -> Non
     for path in (old / "priors.arrow", old):
         os.utime(path, (two_days_ago, two_days_ago))
     assert store.models() == []
-    store.save(Saved(), "air")
+    store.save(SampleModel(), "air")
     assert re.findall(r"\.staging-\w+", str(list((tmp_path / "air").iterdir()))) == [
         ".staging-young"
     ]

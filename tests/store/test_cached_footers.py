@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
-from cached_lakes import (
+from daily_lake import (
     DAYS,
     SPEC,
-    Counted,
+    CountingTable,
     FootersInMemory,
-    between,
-    fitted,
+    days_between,
+    fit_and_count,
     rows_of,
     write_day,
 )
@@ -31,31 +31,31 @@ def test_kept_files_are_not_opened(lake: Path, store: Path) -> None:
 
     Elsewhere nothing is known of them, and the damage is told of.
     """
-    whole = pc.fit(lake, SPEC, where=between(DAYS[0], DAYS[6]), cache=store)
+    whole = pc.fit(lake, SPEC, where=days_between(DAYS[0], DAYS[6]), cache=store)
     for day in DAYS[1:7]:
         path = lake / f"day={day}" / "rows.parquet"
         before = path.stat()
         path.write_bytes(bytes(before.st_size))
         os.utime(path, ns=(0, before.st_mtime_ns))
-    source = Counted(lake)
+    source = CountingTable(lake)
     again = pc.fit(source, SPEC, cache=store)
     assert again.training["cache"] == {"fragments": 8, "reused": 7}
     assert source.rows == 60
-    assert pc.fit(lake, SPEC, where=between(DAYS[0], DAYS[6]), cache=store).id == whole.id
+    assert pc.fit(lake, SPEC, where=days_between(DAYS[0], DAYS[6]), cache=store).id == whole.id
     assert pc.plan_shards(lake, SPEC, cache=store).cached == 8
     with pytest.raises(pc.TableError, match=DAYS[1]):
         pc.fit(lake, SPEC)
 
 
 def test_a_footer_that_is_known_is_that_of_one_state_of_a_file(lake: Path, store: Path) -> None:
-    fitted(lake, store)
+    fit_and_count(lake, store)
     pq.write_table(rows_of(9, 500), lake / f"day={DAYS[4]}" / "rows.parquet", row_group_size=90)
-    assert fitted(lake, store) == (500, 7)
+    assert fit_and_count(lake, store) == (500, 7)
     narrow = rows_of(9, 50).set_column(0, "x", pa.array(range(50)))
     write_day(lake, DAYS[4], narrow)
-    assert fitted(lake, store) == (50, 7)
+    assert fit_and_count(lake, store) == (50, 7)
     shutil.copytree(lake, lake.parent / "copy")
-    assert fitted(lake.parent / "copy", store) == (470, 0), "another place is another table"
+    assert fit_and_count(lake.parent / "copy", store) == (470, 0), "another place is another table"
 
 
 def test_a_file_that_is_replaced_after_the_plan_is_told_of(lake: Path) -> None:

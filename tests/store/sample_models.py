@@ -10,7 +10,7 @@ import pyarrow as pa
 from probclass_core.arrow.bundle import Bundle
 
 
-def hand_made(seed: int = 0, **provenance: Any) -> Bundle:
+def sample_bundle(seed: int = 0, **provenance: Any) -> Bundle:
     """A bundle of every kind of column that parameters have; another seed, another content."""
     tensor = pa.fixed_shape_tensor(pa.float64(), (2, 2))
     flat = pa.array([[1.0, 0.5, 0.5, 2.0 + seed], [1.0, 0.0, 0.0, 1.0]], pa.list_(pa.float64(), 4))
@@ -37,7 +37,7 @@ def hand_made(seed: int = 0, **provenance: Any) -> Bundle:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SampleModel:
     """What a store can save: anything that has a bundle."""
 
     seed: int = 0
@@ -48,4 +48,4 @@ class Saved:
         return self.to_bundle().content_id
 
     def to_bundle(self) -> Bundle:
-        return hand_made(self.seed, **self.provenance)
+        return sample_bundle(self.seed, **self.provenance)

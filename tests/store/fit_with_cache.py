@@ -1,10 +1,10 @@
-"""Fits with kept statistics in a process of its own: ``python cached_fit.py <lake> <store>``."""
+"""Fit with cached statistics in another process: ``python fit_with_cache.py <lake> <store>``."""
 
 from __future__ import annotations
 
 import sys
 
-from cached_lakes import SPEC
+from daily_lake import SPEC
 
 import probclass_core as pc
 

@@ -1,4 +1,4 @@
-"""A lake of one file a day, fitted with kept statistics, and the rows that are read of it."""
+"""A table of one file a day, fits with cached statistics, and counts of the rows they read."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class FootersInMemory:
 
 
 @dataclasses.dataclass
-class Counted:
-    """A table that counts the rows that are read of it."""
+class CountingTable:
+    """A table that counts the rows read from it."""
 
     path: Path
     rows: int = 0
@@ -70,21 +70,21 @@ class Counted:
     def __getattr__(self, name: str) -> Any:
         return getattr(open_table(self.path), name)
 
-    def with_footer_cache(self, cache: FooterCache) -> Counted:
+    def with_footer_cache(self, cache: FooterCache) -> CountingTable:
         self.cache = cache
         return self
 
     def plan(self, *columns: Any, **options: Any) -> Plan:
         plan = with_footer_cache(open_table(self.path), self.cache).plan(*columns, **options)
-        fragments = [CountedFragment(self, fragment) for fragment in plan.fragments]
+        fragments = [CountingFragment(self, fragment) for fragment in plan.fragments]
         return dataclasses.replace(plan, fragments=fragments)
 
 
 @dataclasses.dataclass
-class CountedFragment:
-    """A fragment that tells its table."""
+class CountingFragment:
+    """A fragment that adds the rows read to the count of its table."""
 
-    table: Counted
+    table: CountingTable
     fragment: RowGroups
 
     @property
@@ -97,15 +97,17 @@ class CountedFragment:
             yield batch
 
 
-def fitted(lake: Path, store: object, spec: pc.ModelSpec = SPEC, **rows: Any) -> tuple[int, int]:
-    """Fit with the cache; equal to a fit without it. Rows read, and fragments reused."""
-    source = Counted(lake)
+def fit_and_count(
+    lake: Path, store: object, spec: pc.ModelSpec = SPEC, **rows: Any
+) -> tuple[int, int]:
+    """Fit with the cache and check the model; the numbers of rows read and fragments reused."""
+    source = CountingTable(lake)
     model = pc.fit(source, spec, cache=store, workers=2, **rows)
     assert model.id == pc.fit(lake, spec, **rows).id
     return source.rows, model.training["cache"]["reused"]
 
 
-def between(first: str, last: str) -> list[tuple[str, str, str]]:
+def days_between(first: str, last: str) -> list[tuple[str, str, str]]:
     return [("day", ">=", first), ("day", "<=", last)]
 
 
@@ -114,9 +116,9 @@ def entries(store: object) -> list[Any]:
 
 
 def packs(store: Path) -> list[Path]:
-    """The files that statistics are kept in, the largest first."""
-    return sorted(store.rglob("*.pack"), key=lambda path: -path.stat().st_size)
+    """The files of cached statistics, the largest first."""
+    return sorted((store / "_statistics").rglob("*.arrow"), key=lambda path: -path.stat().st_size)
 
 
-def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

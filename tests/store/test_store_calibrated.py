@@ -36,7 +36,7 @@ def test_a_calibrated_model_comes_back_as_it_was(
     rule = pc.DecisionRule(min_density_quantile=0.02)
     assert loaded.predict(penguins, rule) == measured.predict(penguins, rule)
     assert loaded.training["calibration"] == {"method": method, "rows": 344}
-    # Saved from what was loaded, it is the same version; nothing is lost on the way.
+    # SampleModel from what was loaded, it is the same version; nothing is lost on the way.
     assert pc.ModelStore(tmp_path / "other").save(loaded, "penguins").id == version.id
 
 

@@ -1,0 +1,178 @@
+"""The files of the statistics cache: damaged, written by many at once, listed and removed."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from daily_lake import (
+    DAYS,
+    SPEC,
+    entries,
+    fit_and_count,
+    packs,
+    rows_of,
+    warnings_in,
+    write_day,
+)
+
+import probclass_core as pc
+
+FIT_WITH_CACHE = Path(__file__).parent / "fit_with_cache.py"
+
+
+def flip(data: bytes, position: int) -> bytes:
+    damaged = bytearray(data)
+    damaged[position] ^= 1
+    return bytes(damaged)
+
+
+def flip_last_entry(data: bytes) -> bytes:
+    return flip(data, data.rindex(b"wind"))  # a feature in the statistics of the last block
+
+
+DAMAGE: dict[str, tuple[Callable[[bytes], bytes], tuple[int, int]]] = {
+    "truncated": (lambda data: data[:-100], (480, 0)),
+    "emptied": (lambda data: b"", (480, 0)),
+    "one entry": (flip_last_entry, (60, 7)),
+    "a column": (lambda data: flip(data, data.index(b"+00:00")), (480, 0)),  # a time of storage
+    "other bytes": (lambda data: b"\xff" * 100, (480, 0)),
+    "text": (lambda data: b"{}", (480, 0)),
+}
+"""Ways to damage a pack, and the numbers of rows read and fragments reused by the next fit."""
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_statistics_are_reported_and_computed_again(
+    lake: Path, store: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fit_and_count(lake, store)
+    (pack,) = packs(store)
+    damage, expected = DAMAGE[kind]
+    pack.write_bytes(damage(pack.read_bytes()))
+    (entry,) = [entry for entry in entries(store) if entry.stale]
+    assert entry.stale == "damaged"
+    assert fit_and_count(lake, store) == expected
+    (line,) = warnings_in(caplog)
+    assert line.startswith(f"Statistics are computed again: {pack}")
+    assert fit_and_count(lake, store) == (0, 8)
+    assert [entry.stale for entry in entries(store)] == [None] * 8
+    assert warnings_in(caplog) == [line]
+
+
+def test_statistics_of_another_model_are_not_used(
+    lake: Path, store: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The fragments of two models of the same columns have the same digests."""
+    other = dataclasses.replace(
+        SPEC, blocks=[pc.Block("gaussian_shared", ["x", "y"]), SPEC.blocks[1]]
+    )
+    fit_and_count(lake, store)
+    (ours,) = packs(store)
+    fit_and_count(lake, store, other)
+    (theirs,) = set(packs(store)) - {ours}
+    theirs.write_bytes(ours.read_bytes())
+    assert {entry.stale for entry in entries(store)} == {None, "in the folder of another summary"}
+    assert fit_and_count(lake, store, other) == (480, 0)
+    (line,) = warnings_in(caplog)
+    assert line == f"Statistics are computed again: {theirs} is of another summary."
+    assert fit_and_count(lake, store, other) == fit_and_count(lake, store) == (0, 8)
+
+
+def test_statistics_are_right_after_any_truncation_or_flipped_byte(lake: Path, store: Path) -> None:
+    pc.fit(lake, SPEC, partition={"day": DAYS[0]}, cache=store)
+    (path,) = packs(store)
+    intact = path.read_bytes()
+    expected = pc.summarize(lake, SPEC, partition={"day": DAYS[0]})
+    for position in range(0, len(intact), 179):
+        for data in (intact[:position], flip(intact, position)):
+            path.write_bytes(data)
+            found = pc.summarize(lake, SPEC, partition={"day": DAYS[0]}, cache=store)
+            assert found.rows == expected.rows
+            assert found.classes.equals(expected.classes)
+            assert all(table.equals(expected.blocks[name]) for name, table in found.blocks.items())
+
+
+def test_many_days_make_few_packs(tmp_path: Path, store: Path) -> None:
+    lake, days = tmp_path / "month", 24
+    for day in range(days):
+        write_day(lake, f"{day:03d}", rows_of(day))
+        pc.summarize(lake, SPEC, where=[("day", ">=", max(0, day - 20))], cache=store)
+    assert len(packs(store)) <= 1 + np.log2(days)
+    assert len(entries(store)) == days
+    assert fit_and_count(lake, store) == (0, days)
+
+
+def test_a_store_that_cannot_be_written_is_reported_once(
+    lake: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    assert fit_and_count(lake, tmp_path / "file" / "models") == (480, 0)
+    (line,) = warnings_in(caplog)
+    assert line.startswith("Statistics are not cached: cannot ")
+
+
+def test_concurrent_fits_make_the_same_model(lake: Path, store: Path) -> None:
+    runs = [
+        subprocess.Popen(
+            [sys.executable, FIT_WITH_CACHE, lake, store],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    ids = {run.communicate()[0] for run in runs}
+    assert ids == {pc.fit(lake, SPEC).id}
+    assert fit_and_count(lake, store) == (0, 8)
+    assert not list(store.rglob(".staging-*"))
+
+
+def test_entries_are_described_and_removed_by_age(lake: Path, store: Path) -> None:
+    fit_and_count(lake, store)
+    cache = pc.StatisticsCache(store)
+    for entry in cache.entries():
+        assert (entry.label, entry.rows, entry.stale) == ("air", 60, None)
+        assert entry.estimators == ("gaussian_full", "categorical")
+        assert entry.bytes > 1_000
+    assert cache.collect() == cache.collect(timedelta(days=1)) == []
+    assert len(cache.collect(timedelta(0), dry_run=True)) == len(cache.entries()) == 8
+    assert len(cache.collect(timedelta(0))) == 8
+    assert cache.entries() == []
+    shutil.rmtree(store)
+    assert cache.entries() == cache.collect() == []
+
+
+def test_a_damaged_entry_is_removed_and_the_others_stay(lake: Path, store: Path) -> None:
+    fit_and_count(lake, store)
+    (pack,) = packs(store)
+    pack.write_bytes(flip_last_entry(pack.read_bytes()))
+    cache = pc.StatisticsCache(store)
+    assert [entry.stale for entry in cache.collect(dry_run=True)] == ["damaged"]
+    assert pack.exists()
+    assert len(cache.collect()) == 1
+    assert cache.collect() == []
+    assert len(cache.entries()) == 7
+    assert fit_and_count(lake, store) == (60, 7)
+
+
+@pytest.mark.parametrize("name", [f"{'0' * 32}.pack", f"ab/ab{'0' * 62}.packed"])
+def test_files_of_earlier_layouts_are_stale(lake: Path, store: Path, name: str) -> None:
+    fit_and_count(lake, store)
+    earlier = store / "_statistics" / ("0" * 64) / name
+    earlier.parent.mkdir(parents=True)
+    earlier.write_bytes(b"statistics")
+    (stale,) = [entry for entry in entries(store) if entry.stale]
+    assert (stale.fragment, stale.bytes) == (earlier.stem, 10)
+    assert stale.stale == "of an earlier layout"
+    assert pc.StatisticsCache(store).collect() == [stale]
+    assert not earlier.exists()
+    assert fit_and_count(lake, store) == (0, 8)
