@@ -1,7 +1,16 @@
-"""The errors of probclass: one base, a few children, messages that name the mend.
+"""The errors of probclass, and helpers that write their messages.
 
-A message says what was wrong, where, what was available, and what to do about it, on one line,
-because it is read in a task log or a terminal. Nothing else in the package defines an exception.
+Every error raised on purpose is a `ProbClassError`; its class says where to look for the fix:
+
+- `SpecError`: the model or an argument, before any row is read.
+- `DataError`: the rows.
+- `TableError`: a table, partition or file.
+- `StoreError`: a saved model, or the store that contains it.
+- `PluginError`: an installed plugin, or one that is missing.
+- `NotSupportedError`: the estimator, which lacks the requested feature.
+
+A message says what is wrong, where, what was expected and how to fix it, in one line, because it is
+read in a task log or a terminal. No other module of the package defines exceptions.
 """
 
 from __future__ import annotations
@@ -10,10 +19,14 @@ import difflib
 import re
 from collections.abc import Iterable
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-"""Which some libraries put into what they say."""
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+"""Terminal colors, which some libraries put into their messages."""
 
-_LONGEST_REASON = 400
+_MAX_REASON = 400
+"""Characters of another library's message that are repeated."""
+
+_MAX_NAMES = 20
+"""Names listed in a message before the rest is counted."""
 
 
 class ProbClassError(Exception):
@@ -21,11 +34,11 @@ class ProbClassError(Exception):
 
 
 class SpecError(ProbClassError, ValueError):
-    """The model that was asked for makes no sense: a name, an option, a type of column."""
+    """The requested model or an argument is invalid: a name, an option, a column's type."""
 
 
 class DataError(ProbClassError, ValueError):
-    """The rows do not fit the model: infinite values, one class only, a column without values."""
+    """The rows do not fit the model: a missing column, an infinite value, only one class."""
 
 
 class TableError(ProbClassError):
@@ -33,46 +46,51 @@ class TableError(ProbClassError):
 
 
 class StoreError(ProbClassError):
-    """A stored model is missing, damaged, or from a newer probclass."""
+    """A saved model is missing, damaged, or was written by a newer probclass."""
 
 
 class PluginError(ProbClassError):
-    """A plugin cannot be loaded, claims a name twice, or is built for another API version."""
+    """A plugin cannot be loaded, registers a name twice, or targets another API version."""
 
 
 class NotSupportedError(ProbClassError):
-    """The estimator does not offer what was asked of it."""
+    """The estimator does not support the requested operation."""
 
 
-def expect(value: object, kind: type, mend: str) -> None:
-    """Refuse an argument of another type, before it fails for an attribute that it lacks.
+def expect(value: object, kind: type, fix: str) -> None:
+    """Refuse an argument of another type before it fails for a missing attribute.
+
+    Args:
+        value: the argument.
+        kind: the type that it must have.
+        fix: how to get a value of that type; ends the message.
 
     Raises:
-        SpecError: it is not of that type; the line ends with the mend.
+        SpecError: if it is not of that type.
     """
     if not isinstance(value, kind):
-        raise SpecError(f"a {kind.__name__} is wanted, got {type(value).__name__}; {mend}.")
+        raise SpecError(f"expected a {kind.__name__}, got {type(value).__name__}; {fix}.")
 
 
 def one_of(names: Iterable[object]) -> str:
-    """Names as a readable list, for the part of a message that says what was available.
+    """Names as a sorted, quoted list, for messages that say what is available.
 
-    Example: ``one_of(["b", "a"])`` is ``"'a', 'b'"``; an empty collection reads ``"none"``.
+    Example: ``one_of(["b", "a"])`` is ``"'a', 'b'"``; an empty collection gives ``"none"``.
     """
     listed = sorted(str(name) for name in names)
-    shown = ", ".join(repr(name) for name in listed[:20])
-    if len(listed) > 20:
-        shown += f" and {len(listed) - 20} more"
+    shown = ", ".join(repr(name) for name in listed[:_MAX_NAMES])
+    if len(listed) > _MAX_NAMES:
+        shown += f" and {len(listed) - _MAX_NAMES} more"
     return shown or "none"
 
 
-def one_line(error: BaseException) -> str:
-    """What a library said, as the end of a line of ours: of bearable length, and uncolored."""
-    text = " ".join(_COLOURS.sub("", str(error)).split()).rstrip(".") or type(error).__name__
-    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]} …"
-
-
 def nearest(name: str, available: Iterable[str]) -> str:
-    """A hint such as ``" Did you mean 'gaussian_full'?"``, or nothing where no name is close."""
+    """A hint such as ``" Did you mean 'gaussian_full'?"``, or ``""`` if no name is similar."""
     close = difflib.get_close_matches(name, list(available), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def one_line(error: BaseException) -> str:
+    """Another library's message as the end of one line: shortened, without colors or a period."""
+    text = " ".join(_COLORS.sub("", str(error)).split()).rstrip(".") or type(error).__name__
+    return text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]} …"

@@ -1,7 +1,7 @@
-"""What a model is to be: blocks of columns, an estimator for each, a prior over the classes.
+"""The specification of a model: blocks of columns, an estimator for each, and a class prior.
 
-A `ModelSpec` is a frozen value. It says nothing about data: column types are met when a table is
-read, and an estimator's options are checked by the estimator (see `probclass_core.model.model`).
+A `ModelSpec` is a frozen value that is independent of data: column types are checked when a table
+is read, and an estimator's options by the estimator.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TABLE_NAMES = ("priors", "classes", "calibration", "density_quantiles")
 
 
 def category_text(value: object) -> str:
-    """The one spelling of a category or class: text as it is, ``true``/``false``, ``3``."""
+    """A category or class as text: ``true`` or ``false`` for a bool, ``3`` for an integer."""
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     return str(value)
@@ -41,11 +41,12 @@ class Block:
     Attributes:
         estimator: name of a registered likelihood estimator.
         columns: the features, in order.
-        name: unique within the model; by default the estimator's, numbered where two share it.
-        options: the estimator's own options, as plain JSON values.
+        name: name that is unique in the model; by default that of the estimator, numbered if
+            several blocks share it.
+        options: options of the estimator, as plain JSON values.
 
     Raises:
-        SpecError: no columns, a column twice, or an option that cannot be written down as JSON.
+        SpecError: if there are no columns, one is listed twice, or JSON lacks an option's value.
     """
 
     estimator: str
@@ -69,9 +70,9 @@ class Block:
         columns = tuple(listed) if isinstance(listed, Iterable) else ()
         if not columns or not all(isinstance(column, str) and column for column in columns):
             raise SpecError(f"{where}: columns must be one or more column names, got {listed!r}.")
-        twice = sorted({column for column in columns if columns.count(column) > 1})
-        if twice:
-            raise SpecError(f"{where}: column {twice[0]!r} stands in it twice.")
+        repeated = sorted({column for column in columns if columns.count(column) > 1})
+        if repeated:
+            raise SpecError(f"{where}: column {repeated[0]!r} is listed twice; remove one.")
         object.__setattr__(self, "estimator", estimator)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "name", name)
@@ -85,19 +86,19 @@ class Block:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """The block as plain values, as it stands in a TOML, YAML or JSON file."""
-        named = {"name": self.name} if self.name is not None else {}
-        return {"estimator": self.estimator, "columns": list(self.columns), **named, **self.options}
+        """The block as plain values, as in a TOML, YAML or JSON file."""
+        name = {"name": self.name} if self.name is not None else {}
+        return {"estimator": self.estimator, "columns": list(self.columns), **name, **self.options}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Block:
         """The inverse of `to_dict`.
 
         Raises:
-            SpecError: no table of keys, or ``estimator`` or ``columns`` is missing.
+            SpecError: if ``estimator`` or ``columns`` is missing, or the block is not valid.
         """
         if not isinstance(values, Mapping):
-            raise SpecError(f"a block is a table of keys, got {values!r}.")
+            raise SpecError(f"a block must be a table of keys, got {values!r}.")
         missing = [key for key in ("estimator", "columns") if key not in values]
         if missing:
             raise SpecError(f"a block needs {missing[0]!r}; it has {one_of(values)}.")
@@ -109,13 +110,14 @@ class ModelSpec:
     """A class prior times blocks that are independent of one another given the class.
 
     Attributes:
-        label: the column that holds the class.
-        blocks: the likelihood, factor by factor; kept as a tuple, names filled in.
+        label: the class column.
+        blocks: factors of the likelihood; stored as a tuple, with all names filled in.
         prior: ``"empirical"`` (n_i / n), ``"uniform"``, or a probability for every class.
-        weight: name of a column of sample weights, or none.
+        weight: the column of sample weights, or None.
 
     Raises:
-        SpecError: a column in two places, a block name twice, a prior that is no distribution.
+        SpecError: if a column is used twice, two blocks have one name, or the prior is not a
+            probability distribution.
     """
 
     label: str
@@ -131,24 +133,24 @@ class ModelSpec:
         blocks = tuple(self.blocks) if isinstance(self.blocks, Iterable) else ()
         if not blocks or not all(isinstance(block, Block) for block in blocks):
             raise SpecError("a model needs at least one Block.")
-        object.__setattr__(self, "blocks", _named(blocks))
-        object.__setattr__(self, "prior", _checked_prior(self.prior))
+        object.__setattr__(self, "blocks", _name_blocks(blocks))
+        object.__setattr__(self, "prior", _check_prior(self.prior))
         self._check_columns()
 
     def _check_columns(self) -> None:
-        place: dict[str, str] = {self.label: "the label"}
+        roles: dict[str, str] = {self.label: "the label"}
         if self.weight is not None:
             if self.weight == self.label:
                 raise SpecError(f"column {self.label!r} cannot be both the label and the weight.")
-            place[self.weight] = "the weight"
+            roles[self.weight] = "the weight"
         for block in self.blocks:
             for column in block.columns:
-                if column in place:
+                if column in roles:
                     raise SpecError(
-                        f"column {column!r} is {place[column]} and stands in block {block.name!r} "
-                        "too; a column has one place in a model."
+                        f"column {column!r} is {roles[column]} and also in block {block.name!r}; "
+                        "a model can use a column only once."
                     )
-                place[column] = f"in block {block.name!r}"
+                roles[column] = f"in block {block.name!r}"
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -157,13 +159,13 @@ class ModelSpec:
 
     @property
     def training_columns(self) -> tuple[str, ...]:
-        """What training reads: label, weight if any, features."""
+        """The columns that training reads: label, weight if any, and features."""
         weight = (self.weight,) if self.weight is not None else ()
         return (self.label, *weight, *self.features)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the spec in canonical JSON: equal specs, equal digests."""
+        """SHA-256 of the spec in canonical JSON: equal specs have equal digests."""
         canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -179,10 +181,10 @@ class ModelSpec:
         """The inverse of `to_dict`.
 
         Raises:
-            SpecError: a key is missing or unknown, or the spec is not valid.
+            SpecError: if a key is missing or unknown, or the spec is not valid.
         """
         if not isinstance(values, Mapping):
-            raise SpecError(f"a model spec is a table of keys, got {type(values).__name__}.")
+            raise SpecError(f"a model spec must be a table of keys, got {type(values).__name__}.")
         for key in values:
             if key not in _SPEC_KEYS:
                 raise SpecError(
@@ -204,11 +206,11 @@ class ModelSpec:
         """Read a spec from ``.toml``, ``.json``, ``.yaml`` or ``.yml`` (YAML needs PyYAML).
 
         Raises:
-            SpecError: the file is not there, is no such format, or holds no valid spec.
+            SpecError: if the file cannot be read, has another format, or its spec is not valid.
         """
         path = Path(path)
         try:
-            values = _parse(path)
+            values = _read_values(path)
         except OSError as error:
             raise SpecError(f"cannot read the model spec {path}: {error.strerror}.") from error
         except ValueError as error:
@@ -227,38 +229,37 @@ class ModelSpec:
         exclude: Iterable[str] = (),
         prior: Prior = "empirical",
     ) -> ModelSpec:
-        """A first model: numbers, categories, and words each to the plain estimator of their kind.
+        """A first spec: one block of numbers, one of categories, and one per column of words.
 
-        Numbers go to ``gaussian_diagonal``, categories to ``categorical``, and each column of lists
-        of text, or of maps from text to numbers, to a ``multinomial`` of its own.
+        Numbers are modeled by ``gaussian_diagonal``, categories by ``categorical``, and each column
+        of lists of text, or of maps from text to numbers, by a separate ``multinomial``.
 
         Args:
-            schema: of the table; a table, dataset or frame (pandas, polars) will do.
+            schema: schema of the table, or a table, dataset or data frame (pandas, polars).
             label: the class column.
-            weight: sample-weight column, if any.
+            weight: the column of sample weights, or None.
             exclude: columns to leave out, such as keys and times.
             prior: as for `ModelSpec`.
 
         Raises:
-            SpecError: no such label, nothing left to model, or a column of a type that has no
-                default (a time, a list of numbers); name it in ``exclude``.
+            SpecError: if a named column is missing, no column is left to model, or a column has a
+                type without a default estimator (a time, a list of numbers); ``exclude`` it.
         """
-        known = getattr(schema, "schema", schema)
-        if not isinstance(known, pa.Schema) and hasattr(schema, "__arrow_c_stream__"):
-            known = pa.RecordBatchReader.from_stream(schema).schema
-        schema = known
+        source, schema = schema, getattr(schema, "schema", schema)
+        if not isinstance(schema, pa.Schema) and hasattr(source, "__arrow_c_stream__"):
+            schema = pa.RecordBatchReader.from_stream(source).schema
         if not isinstance(schema, pa.Schema):
             raise SpecError(f"schema must be a pyarrow Schema, got {type(schema).__name__}.")
-        left_out = {label, weight, *exclude}
+        excluded = {label, weight, *exclude}
         for name in (label, *(() if weight is None else (weight,)), *exclude):
             if name not in schema.names:
-                had = f"no column {name!r}; the table has {one_of(schema.names)}."
-                raise SpecError(had + nearest(name, schema.names))
+                message = f"no column {name!r}; the table has {one_of(schema.names)}."
+                raise SpecError(message + nearest(name, schema.names))
         numeric: list[str] = []
         categorical: list[str] = []
         terms: list[str] = []
         for column in schema:
-            if column.name in left_out or column.name.startswith("__index_level_"):
+            if column.name in excluded or column.name.startswith("__index_level_"):
                 continue
             kind = value_type(column.type)
             if is_category_type(kind) and not is_number_type(column.type):
@@ -280,22 +281,23 @@ class ModelSpec:
             blocks.append(Block("categorical", categorical))
         blocks.extend(Block("multinomial", column) for column in terms)
         if not blocks:
-            raise SpecError(f"no column is left to model beside the label {label!r}.")
+            raise SpecError(f"no column is left to model besides the label {label!r}.")
         return cls(label=label, blocks=tuple(blocks), prior=prior, weight=weight)
 
 
-def _named(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+def _name_blocks(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The blocks with every name filled in, checked for use as file names."""
     taken = {block.name for block in blocks if block.name is not None}
     explicit = [block.name for block in blocks if block.name is not None]
     for name in explicit:
         if not name or "/" in name or name.startswith((".", "_")) or name in _TABLE_NAMES:
             raise SpecError(
-                f"block name {name!r} cannot name a stored table: it must not be empty, hold '/', "
-                f"begin with '.' or '_', or be {one_of(_TABLE_NAMES)}."
+                f"block name {name!r} cannot name a stored table: it must not be empty, contain "
+                f"'/', begin with '.' or '_', or be {one_of(_TABLE_NAMES)}."
             )
         if explicit.count(name) > 1:
             raise SpecError(f"two blocks are named {name!r}; give each its own name.")
-    named = []
+    named_blocks = []
     for block in blocks:
         if block.name is None:
             name, number = block.estimator, 1
@@ -304,11 +306,11 @@ def _named(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
                 name = f"{block.estimator}_{number}"
             taken.add(name)
             block = Block(block.estimator, block.columns, name, **block.options)
-        named.append(block)
-    return tuple(named)
+        named_blocks.append(block)
+    return tuple(named_blocks)
 
 
-def _checked_prior(prior: object) -> Prior:
+def _check_prior(prior: object) -> Prior:
     if isinstance(prior, str):
         if prior not in _NAMED_PRIORS:
             raise SpecError(
@@ -317,7 +319,7 @@ def _checked_prior(prior: object) -> Prior:
             )
         return prior
     if not isinstance(prior, Mapping) or not prior:
-        raise SpecError(f"prior must be {one_of(_NAMED_PRIORS)} or a table, got {prior!r}.")
+        raise SpecError(f"prior must be {one_of(_NAMED_PRIORS)} or a mapping, got {prior!r}.")
     checked: dict[str, float] = {}
     for name, value in prior.items():
         number = float(value) if isinstance(value, (int, float, np.number)) else math.nan
@@ -331,7 +333,7 @@ def _checked_prior(prior: object) -> Prior:
 
 
 def _plain(value: object, where: str) -> Any:
-    """A value as JSON knows it, so that every spec can be written down and hashed."""
+    """A value as plain JSON, so that every spec can be stored and hashed."""
     if isinstance(value, Mapping):
         return {category_text(key): _plain(item, where) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -341,14 +343,14 @@ def _plain(value: object, where: str) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise SpecError(f"{where}: {value!r} is not a finite number.")
-        # 1 and 1.0 are equal and so must their digests be.
+        # 1 and 1.0 are equal, so their digests must be equal too.
         value = int(value) if value.is_integer() and abs(value) < 2**53 else value
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise SpecError(f"{where}: {value!r} is not a plain value (number, text, list or table).")
 
 
-def _parse(path: Path) -> Any:
+def _read_values(path: Path) -> Any:
     suffix = path.suffix.lower()
     if suffix == ".toml":
         return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,8 +1,8 @@
-"""From Arrow to NumPy and back; the only package that converts one to the other.
+"""Conversion from Arrow to NumPy, and Arrow tables as files.
 
-types          types of columns: what their values are, and which types Arrow can work with
+types          column types: what values mean, safe types, canonical types, common types
 arrays         columns as NumPy arrays: chunks, nulls, NaN, infinities, dictionaries
-sparse_counts  columns of words and other counted items as sparse counts
-row_blocks     batches of numbers in blocks that fit the processor's cache
+sparse_counts  columns of counts, of words or of documents as sparse matrices
+row_blocks     numeric columns in blocks of rows that fit the processor's cache
 bundle         Arrow tables and a manifest as checksummed files
 """

@@ -1,8 +1,8 @@
-"""The only door from Arrow to NumPy: types, chunks, nulls, NaN, infinities, dictionaries.
+"""Convert Arrow columns to NumPy arrays: chunks, nulls, NaN, infinities, dictionaries.
 
-Everything that enters arithmetic passes here, so that float32, integer, nullable, dictionary and
-chunked columns give what float64 gives: a null and a NaN are one thing (NaN), an infinity is an
-error that names its column, a category is text.
+All arithmetic uses these functions, so float32, integer, nullable, dictionary and chunked columns
+give the same results as float64: null and NaN both become NaN, an infinity is an error that names
+its column, and a category becomes text.
 """
 
 from __future__ import annotations
@@ -26,45 +26,49 @@ IntArray = NDArray[np.intp]
 BoolArray = NDArray[np.bool_]
 
 BATCH_ROWS = 262_144
-"""Rows handled at once, at most: the unit of reading, of scoring, of memory; see `batch_rows`."""
+"""Largest number of rows that are read and scored at once; see `batch_rows`."""
 
 _BATCH_CELLS = 16 * BATCH_ROWS
+"""Cells of a batch: 32 MiB of float64."""
 
 MISSING = -1
-"""Code of a null in a column of category codes."""
+"""Code of a null among category codes."""
 
 
 def batch_rows(columns: int) -> int:
-    """Rows handled at once of so many columns, or classes: fewer where they are many; a power of 2.
+    """Number of rows to process at once, a power of 2 that is smaller for many columns.
 
-    A batch then holds no more than 32 MB of float64, and what it costs beside its rows is little.
+    A batch then takes at most 32 MiB of float64, and its fixed costs are small.
+
+    Args:
+        columns: number of columns, or of classes.
     """
     fit = max(_BATCH_CELLS // max(columns, 1), 1024)
     return min(1 << fit.bit_length() - 1, BATCH_ROWS)
 
 
 def read_rows(schema: pa.Schema) -> int:
-    """`batch_rows` of columns with these types; codes of a dictionary take half the room."""
-    coded = sum(pa.types.is_dictionary(column.type) for column in schema)
-    return batch_rows(len(schema) - coded // 2)
+    """`batch_rows` for columns of these types; dictionary codes take half the memory."""
+    dictionaries = sum(pa.types.is_dictionary(column.type) for column in schema)
+    return batch_rows(len(schema) - dictionaries // 2)
 
 
 def in_slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of at most so many."""
+    """Split batches so that none has more than ``rows`` rows."""
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
 
 
 def as_table(data: Any) -> pa.Table:
-    """Data in memory as an Arrow table.
+    """Convert data in memory to an Arrow table of `safe_types`.
 
     Args:
-        data: a pyarrow Table, RecordBatch or RecordBatchReader, a mapping of columns, or any frame
-            that speaks the Arrow PyCapsule interface (pandas, polars, duckdb, …).
+        data: a pyarrow Table, RecordBatch or RecordBatchReader, a mapping of columns, or any data
+            frame with the Arrow PyCapsule interface (pandas, polars, duckdb, …).
 
     Raises:
-        DataError: it is none of these, or its columns are no columns of Arrow.
+        DataError: if it is none of these, or Arrow cannot convert its columns.
     """
     if isinstance(data, pa.Table):
         return in_safe_types(data)
@@ -82,7 +86,7 @@ def as_table(data: Any) -> pa.Table:
                 "type and all of them one length."
             ) from error
     raise DataError(
-        f"cannot read {type(data).__name__} as a table; give a pyarrow table, a pandas or polars "
+        f"cannot read {type(data).__name__} as a table; pass a pyarrow table, a pandas or polars "
         "DataFrame, or a mapping of columns."
     )
 
@@ -91,7 +95,7 @@ def select(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
     """The named columns of a batch.
 
     Raises:
-        DataError: one is missing, or its name stands in the batch twice.
+        DataError: if a column is missing, or the batch has it twice.
     """
     check_columns(batch.schema, columns)
     return batch.select(list(columns))
@@ -101,22 +105,24 @@ def check_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
     """Refuse a table that lacks a column, or has it twice.
 
     Raises:
-        DataError: naming the columns and what there is instead.
+        DataError: if a column is missing or not unique.
     """
-    held = Counter(schema.names)
-    missing = [name for name in columns if name not in held]
+    occurrences = Counter(schema.names)
+    missing = [name for name in columns if name not in occurrences]
     if missing:
         plural = "columns" if len(missing) > 1 else "column"
         hint = nearest(missing[0], schema.names) if len(missing) == 1 else ""
-        there = one_of(schema.names)
-        raise DataError(f"no {plural} {one_of(missing)}; the table has {there}.{hint}")
+        available = one_of(schema.names)
+        raise DataError(f"no {plural} {one_of(missing)}; the table has {available}.{hint}")
     for name in columns:
-        if held[name] > 1:
-            raise DataError(f"column {name!r} stands in the table twice; rename one of them.")
+        if occurrences[name] > 1:
+            raise DataError(
+                f"the table has {occurrences[name]} columns named {name!r}; rename all but one."
+            )
 
 
 def is_numeric_type(kind: pa.DataType) -> bool:
-    """Types that become float64: bool, integers, floats, decimals, dictionaries of these, null."""
+    """Whether a type converts to float64: bool, numbers, decimals, dictionaries of these, null."""
     kind = value_type(kind)
     return bool(
         pa.types.is_boolean(kind)
@@ -128,16 +134,16 @@ def is_numeric_type(kind: pa.DataType) -> bool:
 
 
 def numeric_column(batch: pa.RecordBatch, name: str) -> FloatArray:
-    """One column as ``(n,)`` float64, null as NaN; read-only where it is Arrow's own memory.
+    """A column as ``(n,)`` float64 with NaN for null; read-only if it shares Arrow's memory.
 
     Raises:
-        DataError: the column is missing, not numeric, or holds an infinite value.
+        DataError: if the column is missing, not numeric, or contains an infinite value.
     """
     return numeric_values(batch.column(name), name)
 
 
 def numeric_values(column: pa.Array, name: str) -> FloatArray:
-    """The same of an array, which messages call the column ``name``."""
+    """`numeric_column` for an array; ``name`` is the column's name in messages."""
     if not is_numeric_type(column.type):
         raise DataError(f"column {name!r} is {column.type}, not a number; cast it or re-train.")
     if pa.types.is_dictionary(column.type):
@@ -149,21 +155,21 @@ def numeric_values(column: pa.Array, name: str) -> FloatArray:
     if column.null_count:
         column = pc.fill_null(column, np.nan)
     values: FloatArray = column.to_numpy(zero_copy_only=False)
-    # One sum finds both NaN and infinity; only a column that has either is looked at again.
+    # One sum detects both NaN and infinity; only then are the values searched for infinities.
     with np.errstate(invalid="ignore", over="ignore"):
         total = values.sum()
     if not np.isfinite(total):
         infinite = int(np.isinf(values).sum())
         if infinite:
             raise DataError(
-                f"column {name!r} holds {infinite} infinite value{'s' * (infinite > 1)}; "
+                f"column {name!r} contains {infinite} infinite value{'s' * (infinite > 1)}; "
                 "make them null, or drop the rows."
             )
     return values
 
 
 def numeric_matrix(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray:
-    """Columns as a ``(d, n)`` float64 array, one contiguous row per feature, null as NaN.
+    """Columns as a ``(d, n)`` float64 array: one contiguous row per feature, NaN for null.
 
     Raises:
         DataError: as `numeric_column`.
@@ -175,11 +181,11 @@ def numeric_matrix(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray:
 
 
 def missing_patterns(matrix: FloatArray) -> Iterator[tuple[BoolArray, IntArray | slice]]:
-    """Group the rows of a ``(d, n)`` matrix by which features are observed.
+    """Group the columns of a ``(d, n)`` matrix, one per row of data, by their observed features.
 
     Yields:
-        ``(observed, rows)``: a ``(d,)`` mask and the positions of the rows that share it. A matrix
-        without NaN is one group of all rows.
+        ``(observed, rows)``: a ``(d,)`` mask, and the positions of the rows of data that share it.
+        Without any NaN there is one group of all rows.
     """
     missing = np.isnan(matrix)
     if not missing.any():
@@ -193,26 +199,26 @@ def missing_patterns(matrix: FloatArray) -> Iterator[tuple[BoolArray, IntArray |
 
 
 def category_codes(column: pa.Array) -> tuple[IntArray, list[str]]:
-    """A column as codes into its own distinct values.
+    """Encode a column as codes into its distinct values.
 
     Returns:
-        codes ``(n,)``, `MISSING` for null, and the values as text, in order of appearance. A
+        Codes ``(n,)``, `MISSING` for null, and the values as text in order of appearance. A
         dictionary column may list values that no row has.
 
     Raises:
-        DataError: the type does not hold categories.
+        DataError: if the column's values are not categories.
     """
     codes, values = short_codes(column)
     return codes.astype(np.intp, copy=False), values
 
 
 def short_codes(column: pa.Array) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
-    """`category_codes` as short as they stand in the column, to be counted and not multiplied."""
+    """`category_codes` as narrow integers: enough for counting, but products may overflow."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    column = _own_dictionary(column)
+    column = _compact_dictionary(column)
     indices = column.indices
     if indices.null_count or not pa.types.is_signed_integer(indices.type):
         indices = pc.fill_null(indices.cast(pa.int64()), MISSING)
@@ -224,10 +230,10 @@ def short_codes(column: pa.Array) -> tuple[NDArray[np.signedinteger[Any]], list[
     return codes, ["" if value is None else value for value in values]
 
 
-def _own_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
-    """The column, without the values of a dictionary that is longer than itself.
+def _compact_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The column with the values that it uses, if its dictionary is longer than the column.
 
-    A batch may share the dictionary of a whole row group, which would be gone through once a batch.
+    Batches may share the dictionary of a whole row group, which each of them would convert again.
     """
     if len(column.dictionary) <= len(column):
         return column
@@ -235,10 +241,10 @@ def _own_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def category_values(values: pa.Array) -> list[str | None]:
-    """Values as the one spelling of categories (see `spec.category_text`): text, null as None.
+    """Values as the text of categories (see `spec.category_text`), with None for null.
 
     Raises:
-        DataError: the type does not hold categories.
+        DataError: if the values are not categories.
     """
     if not is_category_type(values.type):
         raise DataError(
@@ -249,71 +255,70 @@ def category_values(values: pa.Array) -> list[str | None]:
 
 
 def class_labels(batch: pa.RecordBatch, label: str) -> pa.DictionaryArray:
-    """The label column as a dictionary array of string, bool or int64 classes, nulls kept.
+    """The label column as a dictionary array of string, bool or int64 classes; nulls stay null.
 
     Raises:
-        DataError: the column is missing or of a type that does not hold classes; for numbers the
-            message counts the distinct values.
+        DataError: if the column is missing, or its type does not fit classes.
     """
     column = batch.column(label)
     kind = value_type(column.type)
     if not is_category_type(kind):
         distinct = 0
-        with suppress(pa.ArrowNotImplementedError):  # of types that nobody can count the values of
+        with suppress(pa.ArrowNotImplementedError):  # for types whose values Arrow cannot count
             distinct = len(pc.unique(column.drop_null()))
         counted = f" and has {distinct} distinct values in {len(column)} rows" if distinct else ""
         raise DataError(
             f"label {label!r} is {column.type}{counted}; a class is text, bool or integer: "
-            "cast the column, or cut it into classes first."
+            "cast the column, or bin it into classes first."
         )
     if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
-        column = column.dictionary_decode()  # a null may hide among the values, too
+        column = column.dictionary_decode()  # nulls may be among the values, not the codes
     target = class_type(kind)
     try:
         if not pa.types.is_dictionary(column.type):
             return column.cast(target).dictionary_encode()
-        column = _own_dictionary(column)
+        column = _compact_dictionary(column)
         if column.type.value_type == target:
             return column
         return pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(target))
     except pa.ArrowInvalid as error:
         raise DataError(
-            f"label {label!r} is {column.type} and holds a value beyond int64; cast it to text."
+            f"label {label!r} is {column.type} with a value beyond int64; cast it to text."
         ) from error
 
 
 def class_type(kind: pa.DataType) -> pa.DataType:
-    """The type a class is stored in: string, bool or int64."""
+    """The type that classes of this label type are stored as: string, bool or int64."""
     if pa.types.is_boolean(kind):
         return pa.bool_()
     return pa.int64() if pa.types.is_integer(kind) else pa.string()
 
 
 def weight_vector(batch: pa.RecordBatch, name: str) -> FloatArray:
-    """Sample weights ``(n,)``: finite and not negative.
+    """Sample weights ``(n,)``, finite and not negative.
 
     Raises:
-        DataError: a weight is null, NaN, infinite or negative.
+        DataError: if a weight is null, NaN, infinite or negative.
     """
     weights = numeric_column(batch, name)
-    bad = ~(weights >= 0.0)
-    if bad.any():
+    invalid = ~(weights >= 0.0)
+    if invalid.any():
         raise DataError(
-            f"weight {name!r} is negative or null in {int(bad.sum())} rows; "
-            "a weight is a number of at least 0."
+            f"weight {name!r} is negative or null in {int(invalid.sum())} rows; "
+            "weights must be numbers of at least 0."
         )
     return weights
 
 
 @dataclass(frozen=True)
 class ByClass:
-    """The rows of a batch, gathered by class.
+    """The rows of a batch, grouped by class.
 
     Attributes:
-        labels: the ``g`` classes that have rows here, in order of their codes.
-        order: positions of the rows, sorted by class and stable within it, ``(n,)``.
-        starts: where each class begins in ``order``, ``(g,)``.
-        counts: rows of each class, ``(g,)``.
+        labels: the ``g`` classes that have rows in the batch, in the order of their codes.
+        order: positions of the rows sorted by class, in their original order within it, ``(n,)``.
+        starts: start of each class in ``order``, ``(g,)``.
+        counts: number of rows of each class, ``(g,)``.
     """
 
     labels: pa.Array
@@ -322,10 +327,10 @@ class ByClass:
     counts: IntArray
 
     @classmethod
-    def of(cls, classes: pa.DictionaryArray) -> ByClass:
-        """Group by a dictionary array of labels; none may be null."""
+    def group(cls, classes: pa.DictionaryArray) -> ByClass:
+        """Group rows by their labels, none of which may be null."""
         codes = classes.indices.to_numpy(zero_copy_only=False)
-        # Small unsigned codes make NumPy's stable sort a radix sort: linear time.
+        # For small unsigned integers NumPy's stable sort is a radix sort, which takes linear time.
         width = np.min_scalar_type(max(len(classes.dictionary) - 1, 0))
         order = np.argsort(codes.astype(width, copy=False), kind="stable")
         counts = np.bincount(codes, minlength=len(classes.dictionary))
@@ -342,17 +347,17 @@ class ByClass:
 
 
 def label_codes(labels: pa.Array | pa.ChunkedArray, classes: pa.Array) -> IntArray:
-    """Positions of labels among ``classes``: ``(n,)``, `MISSING` where a label is not there."""
+    """Positions of labels in ``classes``, ``(n,)``; `MISSING` for labels not among them."""
     if isinstance(labels, pa.ChunkedArray):
         labels = labels.combine_chunks()
     if pa.types.is_dictionary(labels.type):
         labels = labels.dictionary_decode()
-    found = pc.index_in(labels.cast(classes.type), value_set=classes)
-    codes: IntArray = pc.fill_null(found, MISSING).to_numpy(zero_copy_only=False)
+    positions = pc.index_in(labels.cast(classes.type), value_set=classes)
+    codes: IntArray = pc.fill_null(positions, MISSING).to_numpy(zero_copy_only=False)
     return codes.astype(np.intp, copy=False)
 
 
 def sorted_classes(labels: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The distinct labels in ascending order: the class order of every result."""
+    """The distinct labels in ascending order, which is the class order of every result."""
     distinct = pc.unique(labels)
     return distinct.take(pc.sort_indices(distinct))

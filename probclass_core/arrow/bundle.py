@@ -1,9 +1,9 @@
-"""A model, or its statistics, as files: Arrow tables beside a manifest that can vouch for them.
+"""A model, or its statistics, as Arrow files and a manifest with their checksums.
 
-Nothing here executes what it reads: tables are uncompressed Arrow IPC, everything else is JSON. The
-manifest lists the SHA-256 of every table, and the content id is the SHA-256 of what the manifest
-says about the content, so equal fits have equal ids and a changed byte anywhere is found before
-a table is opened. Where the files lie is not this module's business (see `probclass_core.store`).
+Reading a bundle executes no code: tables are uncompressed Arrow IPC, everything else is JSON. The
+manifest lists the SHA-256 of every table, and the content id is the SHA-256 of the manifest's
+content, so equal fits have equal ids, and any changed byte is detected before a table is opened.
+`probclass_core.store` decides where the files are stored.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from probclass_core.errors import StoreError, one_line, one_of
 
 FORMAT_VERSION = 1
 READER_VERSION = 2
-"""The newest bundles that this release reads; 2 brought calibration, which a reader of 1 would not
-apply."""
+"""Newest format that this release reads. Version 2 added calibration, which a reader of version 1
+would not apply."""
 
 _SUFFIX = ".arrow"
 _MANIFEST_KEYS = {
@@ -37,18 +37,18 @@ _MANIFEST_KEYS = {
     "files": Mapping,
     "provenance": Mapping,
 }
-_MEND = "restore it from a copy, or remove this version and save it again"
+_FIX = "restore it from a copy, or remove this version and save it again"
 
 Buffer: TypeAlias = bytes | pa.Buffer
 
 
 def to_ipc(table: pa.Table) -> bytes:
-    """A table as one uncompressed Arrow IPC file: schema metadata, dictionaries and tensors kept.
+    """A table as an uncompressed Arrow IPC file, with schema metadata, dictionaries and tensors.
 
-    The same rows give the same bytes, however they were sliced or chunked.
+    The same rows give the same bytes, no matter how they are sliced or chunked.
     """
-    # A slice, or a null, may carry stray bytes that no reader sees but a digest would; taking
-    # every row leaves only what is meant.
+    # Slices and nulls may carry stray bytes that readers ignore but a digest would include;
+    # taking every row drops them.
     table = table.combine_chunks().take(pa.array(np.arange(table.num_rows)))
     sink = io.BytesIO()
     with pa.ipc.new_file(sink, table.schema) as writer:
@@ -57,10 +57,10 @@ def to_ipc(table: pa.Table) -> bytes:
 
 
 def from_ipc(buffer: Buffer) -> pa.Table:
-    """The inverse of `to_ipc`; the table points into ``buffer``, nothing is copied.
+    """The inverse of `to_ipc`; the table uses the memory of ``buffer`` without copying it.
 
     Raises:
-        StoreError: the bytes are no Arrow IPC file.
+        StoreError: if the bytes are not an Arrow IPC file.
     """
     try:
         return pa.ipc.open_file(pa.py_buffer(buffer)).read_all()
@@ -73,7 +73,7 @@ class _File(NamedTuple):
     sha256: str
 
     @classmethod
-    def of(cls, data: Buffer) -> _File:
+    def hash(cls, data: Buffer) -> _File:
         return cls(data, hashlib.sha256(data).hexdigest())
 
     @property
@@ -83,19 +83,19 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """What is stored of a model or of statistics; two bundles are equal when their ids are.
+    """The stored form of a model or of statistics.
 
     Attributes:
         kind: ``"model"`` or ``"statistics"``.
-        content: plain JSON values that, with the tables, make up the thing itself.
-        tables: such as ``"priors"`` and one per block, by name.
-        provenance: how this one came about (rows, time, source), as plain JSON values; no part of
-            the content id.
-        format_version: of the manifest and the tables.
-        min_reader_version: what a reader must know, lest it take the tables for something else.
+        content: plain JSON values that the content id covers, together with the tables.
+        tables: tables by name, such as ``"priors"`` and one per block.
+        provenance: rows, time, source and the like, as plain JSON values; not part of the
+            content id.
+        format_version: version of the manifest and the tables.
+        min_reader_version: oldest format version whose readers understand the bundle.
 
     Raises:
-        StoreError: content or provenance holds what JSON cannot, such as a time or a NaN.
+        StoreError: if content or provenance contains a value that JSON lacks: a time, a NaN.
     """
 
     kind: str
@@ -106,23 +106,23 @@ class Bundle:
     min_reader_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
-        # What is held in memory is what would be read back: lists for tuples, text for keys.
+        # The values that a reader will get: lists instead of tuples, text as keys.
         object.__setattr__(self, "content", plain_json(self.content, "content"))
         object.__setattr__(self, "provenance", plain_json(self.provenance, "provenance"))
         object.__setattr__(self, "tables", dict(self.tables))
 
     @cached_property
     def content_id(self) -> str:
-        """64 hex digits that name the content: equal fits, equal ids, whenever they were run."""
+        """SHA-256 of the content, as 64 hex digits: equal fits have equal ids."""
         digests = {name: file.sha256 for name, file in self._files.items()}
         return _content_id(self.kind, self.format_version, self.content, digests)
 
     def files(self) -> dict[str, Buffer]:
-        """The bytes of every table by file name, ``"<table>.arrow"``."""
+        """Bytes of every table by file name, ``"<table>.arrow"``."""
         return {name: file.data for name, file in self._files.items()}
 
     def manifest(self) -> dict[str, Any]:
-        """What stands beside the files, as plain JSON values."""
+        """Checksums, content and provenance, stored next to the files as plain JSON values."""
         return {
             "kind": self.kind,
             "format_version": self.format_version,
@@ -138,7 +138,7 @@ class Bundle:
 
     @cached_property
     def _files(self) -> dict[str, _File]:
-        return {_file_name(name): _File.of(to_ipc(table)) for name, table in self.tables.items()}
+        return {_file_name(name): _File.hash(to_ipc(table)) for name, table in self.tables.items()}
 
     @classmethod
     def from_files(
@@ -148,55 +148,60 @@ class Bundle:
         *,
         where: str = "this bundle",
     ) -> Bundle:
-        """The bundle that a manifest describes; no table is opened before every file is verified.
+        """Read the bundle that a manifest describes, once all its files are verified.
 
         Args:
-            manifest: as `manifest` returned it.
-            read: the bytes of a file by its name; a memory map is used in place. It raises
-                FileNotFoundError where there is none.
-            where: how messages name the bundle.
+            manifest: value that `manifest` returned.
+            read: returns the bytes of a file by its name, which may be a memory map, or raises
+                FileNotFoundError.
+            where: name of the bundle in messages.
 
         Raises:
-            StoreError: a newer format, an edited manifest, a missing, truncated or altered file.
+            StoreError: if the format is too new, the manifest was edited, or a file is missing,
+                truncated or altered.
         """
         _check_manifest(manifest, where)
         verified = {
-            name: _verified(name, expected, read, where)
+            name: _read_verified(name, expected, read, where)
             for name, expected in manifest["files"].items()
         }
         bundle = cls(
             kind=manifest["kind"],
             content=manifest["content"],
             tables={
-                _table_name(name): _table(name, file, where) for name, file in verified.items()
+                _table_name(name): _read_table(name, file, where) for name, file in verified.items()
             },
             provenance=manifest["provenance"],
             format_version=manifest["format_version"],
             min_reader_version=manifest["min_reader_version"],
         )
-        # Fill the cache with the bytes as they lie: writing the tables out again could only differ.
+        # Cache the bytes as they are stored: serialized again, they could differ.
         vars(bundle)["_files"] = verified
         return bundle
 
 
 def plain_json(values: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """A copy of ``values`` as JSON gives it back.
+    """A copy of ``values`` after a round trip through JSON.
+
+    Args:
+        values: values to copy.
+        what: name of the values in the message.
 
     Raises:
-        StoreError: a value that JSON does not know; ``what`` names the whole in the message.
+        StoreError: if JSON lacks a value.
     """
     try:
         plain: dict[str, Any] = json.loads(json.dumps(values, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise StoreError(
             f"{what} must be plain values (text, finite numbers, true, false, lists, tables), "
-            f"so that it can be written as JSON: {error}."
+            f"because it is stored as JSON: {error}."
         ) from error
     return plain
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON gives it back; values that JSON lacks, such as times, become text."""
+    """A value after a round trip through JSON; others, such as times, become text."""
     return json.loads(json.dumps(value, default=str))
 
 
@@ -212,12 +217,12 @@ def _canonical(values: Any) -> str:
 def _content_id(
     kind: str, version: int, content: Mapping[str, Any], digests: Mapping[str, str]
 ) -> str:
-    named = {"kind": kind, "format_version": version, "content": content, "files": digests}
-    return hashlib.sha256(_canonical(named).encode()).hexdigest()
+    values = {"kind": kind, "format_version": version, "content": content, "files": digests}
+    return hashlib.sha256(_canonical(values).encode()).hexdigest()
 
 
 def _file_name(table: str) -> str:
-    """Any name makes a file name that stays in its folder: all but ``A-Za-z0-9_.-~`` is quoted."""
+    """The file name of a table: all characters but ``A-Za-z0-9_.-~`` are percent-encoded."""
     return quote(table, safe="") + _SUFFIX
 
 
@@ -227,62 +232,62 @@ def _table_name(file: str) -> str:
 
 def _check_manifest(manifest: Mapping[str, Any], where: str) -> None:
     if not isinstance(manifest, Mapping):
-        raise StoreError(f"{where}: the manifest is no JSON object; {_MEND}.")
-    # First of all: what else a newer manifest holds is not ours to judge.
+        raise StoreError(f"{where}: the manifest is not a JSON object; {_FIX}.")
+    # Checked first, because a newer manifest may differ in everything else.
     needed = manifest.get("min_reader_version")
     if isinstance(needed, int) and needed > READER_VERSION:
         raise StoreError(
-            f"{where} was written by a newer probclass (it needs a reader of format {needed}, "
-            f"this one reads up to {READER_VERSION}); upgrade probclass."
+            f"{where} was written by a newer probclass (it needs a reader of format {needed}; "
+            f"this release reads up to {READER_VERSION}); upgrade probclass."
         )
     for key, kind in _MANIFEST_KEYS.items():
         if not isinstance(manifest.get(key), kind):
             raise StoreError(
-                f"{where}: the manifest has no valid {key!r}, only {one_of(manifest)}; {_MEND}."
+                f"{where}: the manifest has no valid {key!r}, only {one_of(manifest)}; {_FIX}."
             )
     for name, expected in manifest["files"].items():
-        known = isinstance(expected, Mapping) and {"sha256", "bytes"} <= expected.keys()
-        if not known or _file_name(_table_name(name)) != name:
-            raise StoreError(f"{where}: the manifest's entry for file {name!r} is bad; {_MEND}.")
+        complete = isinstance(expected, Mapping) and {"sha256", "bytes"} <= expected.keys()
+        if not complete or _file_name(_table_name(name)) != name:
+            raise StoreError(f"{where}: the manifest's entry for file {name!r} is invalid; {_FIX}.")
     digests = {name: expected["sha256"] for name, expected in manifest["files"].items()}
-    found = _content_id(manifest["kind"], manifest["format_version"], manifest["content"], digests)
-    if found != manifest["content_id"]:
+    actual = _content_id(manifest["kind"], manifest["format_version"], manifest["content"], digests)
+    if actual != manifest["content_id"]:
         raise StoreError(
-            f"{where}: the manifest was edited, for its content id is {found[:12]}… "
-            f"where it says {manifest['content_id'][:12]}…; {_MEND}."
+            f"{where}: the manifest was edited: its content id is {actual[:12]}… instead of "
+            f"{manifest['content_id'][:12]}…; {_FIX}."
         )
 
 
-def _verified(
+def _read_verified(
     name: str, expected: Mapping[str, Any], read: Callable[[str], Buffer], where: str
 ) -> _File:
     try:
         data = read(name)
     except FileNotFoundError as error:
-        raise StoreError(f"{where}: file {name!r} is missing; {_MEND}.") from error
+        raise StoreError(f"{where}: file {name!r} is missing; {_FIX}.") from error
     if len(data) != expected["bytes"]:
         raise StoreError(
-            f"{where}: file {name!r} has {len(data)} bytes instead of {expected['bytes']}; {_MEND}."
+            f"{where}: file {name!r} has {len(data)} bytes instead of {expected['bytes']}; {_FIX}."
         )
-    file = _File.of(data)
+    file = _File.hash(data)
     if file.sha256 != expected["sha256"]:
         raise StoreError(
             f"{where}: file {name!r} is damaged (SHA-256 {file.sha256[:12]}… instead of "
-            f"{str(expected['sha256'])[:12]}…); {_MEND}."
+            f"{str(expected['sha256'])[:12]}…); {_FIX}."
         )
     return file
 
 
-def _table(name: str, file: _File, where: str) -> pa.Table:
+def _read_table(name: str, file: _File, where: str) -> pa.Table:
     try:
         table = from_ipc(file.data)
-        # The digest shows that the bytes are those that were stored, not that whoever stored them
-        # meant well: offsets that point outside their buffer would crash the process.
+        # A matching digest does not make the bytes safe: in a file that was crafted, offsets that
+        # point outside their buffer would crash the process.
         table.validate(full=True)
     except StoreError as error:
-        raise StoreError(f"{where}: file {name!r} is {error}; {_MEND}.") from error
+        raise StoreError(f"{where}: file {name!r} is {error}; {_FIX}.") from error
     except pa.ArrowException as error:
         raise StoreError(
-            f"{where}: file {name!r} is no valid table: {one_line(error)}; {_MEND}."
+            f"{where}: file {name!r} is not a valid table: {one_line(error)}; {_FIX}."
         ) from error
     return table

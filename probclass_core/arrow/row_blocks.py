@@ -1,4 +1,4 @@
-"""A batch of numbers in blocks of rows that fit the processor's cache."""
+"""Iterate over numeric columns in blocks of rows that fit the processor's cache."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray, numeric_column
 
 _BLOCK_ROWS = 2304
-"""Rows of a block of arithmetic: 20 features of it, twice, fit the processor's cache."""
+"""Rows of a block: two copies of a block with 20 features fit the processor's cache."""
 
 _BUFFER = 1024
-"""Numbers that NumPy buffers in `block_arithmetic`: 8192 by default, and rows of up to half of the
-buffer are copied there when they are broadcast, which takes as long as the arithmetic."""
+"""Size of NumPy's buffer in `block_arithmetic`, in numbers. In a broadcast, NumPy copies rows of up
+to half of the buffer (8192 by default) into it, which takes as long as the arithmetic itself."""
 
 
 def numeric_blocks(
     batch: pa.RecordBatch, columns: Sequence[str]
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """The matrix of `numeric_matrix` in blocks that fit the processor's cache.
+    """`numeric_matrix` in blocks of rows that fit the processor's cache.
 
     Yields:
-        ``(rows, block)``: which rows, and their ``(d, m)`` features, the caller's to use up until
-        the next.
+        ``(rows, block)``: positions of the rows, and their ``(d, m)`` features, which the caller
+        may overwrite and which are only valid until the next block.
 
     Raises:
         DataError: as `numeric_column`.
@@ -43,7 +43,7 @@ def numeric_blocks(
 
 @contextmanager
 def block_arithmetic() -> Iterator[None]:
-    """For arithmetic on blocks: what is beyond float64 is ∞ or NaN, for the caller to judge."""
+    """Speed up arithmetic on blocks; overflow gives ∞ or NaN, which the caller must check."""
     with np.errstate(over="ignore", invalid="ignore"):
         before = np.setbufsize(_BUFFER)
         try:

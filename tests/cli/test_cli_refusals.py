@@ -65,7 +65,7 @@ TABLES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
     "label of thousands of numbers": (
         {name: np.resize(values, 5_000) for name, values in changed(air=0).items()}
         | {"air": np.arange(5_000) / 7},
-        ["label 'air' is double", "5000 distinct values", "cut it into classes"],
+        ["label 'air' is double", "5000 distinct values", "bin it into classes"],
     ),
 }
 

@@ -212,7 +212,7 @@ def test_a_manifest_without_one_of_its_keys_is_refused(key: str) -> None:
 
 @pytest.mark.parametrize("manifest", [[], None, "text"])
 def test_a_manifest_that_is_no_object_is_refused(manifest: Any) -> None:
-    with pytest.raises(StoreError, match="no JSON object"):
+    with pytest.raises(StoreError, match="not a JSON object"):
         Bundle.from_files(manifest, no_file)
 
 
@@ -241,7 +241,7 @@ def test_an_edited_manifest_is_refused_before_a_file_is_read(
 )
 def test_a_manifest_cannot_reach_outside_its_folder(name: str) -> None:
     manifest = {**sample_bundle().manifest(), "files": {name: {"sha256": "0" * 64, "bytes": 1}}}
-    with pytest.raises(StoreError, match=r"entry for file .* is bad"):
+    with pytest.raises(StoreError, match=r"entry for file .* is invalid"):
         Bundle.from_files(manifest, no_file)
 
 
@@ -257,7 +257,7 @@ def test_a_well_signed_file_that_would_crash_a_reader_is_refused() -> None:
     text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
     data = ipc_as_it_is(text)
     manifest, files = signed({"priors.arrow": data})
-    with pytest.raises(StoreError, match=r"'priors.arrow' is no valid table"):
+    with pytest.raises(StoreError, match=r"'priors.arrow' is not a valid table"):
         Bundle.from_files(manifest, files.__getitem__)
 
 

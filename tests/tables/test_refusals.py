@@ -169,7 +169,7 @@ def test_a_source_without_rows(tmp_path: Path) -> None:
 
 
 BAD_ROWS: dict[str, tuple[str, pa.Array, str]] = {
-    "infinite": ("y", pa.array([0.0] * 39 + [float("inf")]), "'y' holds 1 infinite value"),
+    "infinite": ("y", pa.array([0.0] * 39 + [float("inf")]), "'y' contains 1 infinite value"),
     "text": ("y", pa.array(["tall"] * 40), "'y' is string, not a number; cast it or re-train"),
     "a number": ("wind", pa.array([0.5] * 40), "double values are not categories"),
 }

@@ -63,9 +63,9 @@ def test_a_class_without_any_value() -> None:
 
 def test_infinities_are_refused_in_training_and_in_scoring() -> None:
     spec = pc.ModelSpec("c", [pc.Block("discretized", ["x"])])
-    with pytest.raises(pc.DataError, match="column 'x' holds 1 infinite value; make them null"):
+    with pytest.raises(pc.DataError, match="column 'x' contains 1 infinite value; make them null"):
         pc.fit({"c": ["a", "b"], "x": [1.0, math.inf]}, spec)
-    with pytest.raises(pc.DataError, match="column 'x' holds 2 infinite values"):
+    with pytest.raises(pc.DataError, match="column 'x' contains 2 infinite values"):
         pc.fit(ROWS, spec).predict({"x": [math.inf, -math.inf]})
 
 

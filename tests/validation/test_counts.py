@@ -71,27 +71,27 @@ REFUSED: dict[str, tuple[Callable[[], object], type[pc.ProbClassError], str]] = 
     "counts below 0": (
         refused({"x": [1, -2, -3, 4]}, block("multinomial")),
         pc.DataError,
-        "column 'x' holds 2 counts below 0, such as -2; make them null, or choose another",
+        "column 'x' contains 2 counts below 0, such as -2; make them null, or choose another",
     ),
     "counts below 0 in maps": (
         refused({"x": pa.array([{"p": -1.5}, {}, {}, {}], TALLY)}, block("bernoulli")),
         pc.DataError,
-        "column 'x' holds 1 count below 0, such as -1.5",
+        "column 'x' contains 1 count below 0, such as -1.5",
     ),
     "infinite counts": (
         refused({"x": [1.0, math.inf, 2.0, 0.0]}, block("bernoulli")),
         pc.DataError,
-        "column 'x' holds 1 infinite value; make them null",
+        "column 'x' contains 1 infinite value; make them null",
     ),
     "infinite counts in maps": (
         refused({"x": pa.array([{"p": math.inf}, {}, {}, {}], TALLY)}, block("multinomial")),
         pc.DataError,
-        "column 'x' holds 1 infinite value",
+        "column 'x' contains 1 infinite value",
     ),
     "counts that float64 does not tell apart": (
         refused({"x": [2.0**60, 1.0, 2.0, 0.0]}, block("poisson")),
         pc.DataError,
-        r"column 'x' holds 1 count above 2⁵³, such as 1.15292e\+18",
+        r"column 'x' contains 1 count above 2⁵³, such as 1.15292e\+18",
     ),
     "fractions for a Poisson": (
         refused({"x": [1.0, 2.0, 2.5, 0.0]}, block("poisson")),
@@ -171,14 +171,14 @@ REFUSED: dict[str, tuple[Callable[[], object], type[pc.ProbClassError], str]] = 
     "a training word outside the vocabulary, where that is an error": (
         refused({"x": WORDS}, block("multinomial", vocabulary=["p"], unseen="error")),
         pc.DataError,
-        "column 'x' holds 2 terms outside the vocabulary, such as 'q'; set unseen='ignore'",
+        "column 'x' contains 2 terms outside the vocabulary, such as 'q'; set unseen='ignore'",
     ),
     "a scored word outside the vocabulary, where that is an error": (
         lambda: fitted({"x": WORDS}, block("bernoulli", unseen="error")).predict(
             {"x": [["p", None, "new"], ["newer"]]}
         ),
         pc.DataError,
-        "column 'x' holds 2 terms outside the vocabulary, such as 'new'",
+        "column 'x' contains 2 terms outside the vocabulary, such as 'new'",
     ),
     "numbers where there were words": (
         lambda: fitted({"x": WORDS}, block("bernoulli")).predict({"x": [1, 2]}),

@@ -36,7 +36,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "infinite values": (
         refused({"x": [math.inf, -math.inf, *X[2:]], "y": Y}),
-        "column 'x' holds 2 infinite values; make them null, or drop the rows",
+        "column 'x' contains 2 infinite values; make them null, or drop the rows",
     ),
     "an empty table": (refused({"x": pa.array([], pa.float64()), "y": pa.array([], pa.string())}),
                        "nothing to train on: the source has no rows"),
@@ -239,12 +239,12 @@ def test_a_name_for_a_model_or_a_path_for_a_spec_is_told_of(tmp_path: Path) -> N
     by_name: Any = "air@champion"
     a_path: Any = "air.toml"
     wrong: dict[Callable[[], object], str] = {
-        lambda: pc.fit(rows, a_path): "a ModelSpec is wanted, got str; .*ModelSpec.from_file",
-        lambda: pc.summarize(rows, {"label": "y"}): "a ModelSpec is wanted, got dict",  # type: ignore[arg-type]
-        lambda: pc.score(by_name, rows, tmp_path / "scored"): "a Model is wanted, got str; .*load",
-        lambda: pc.evaluate(model.spec, rows): "a Model is wanted, got ModelSpec",  # type: ignore[arg-type]
-        lambda: pc.explain(by_name, rows): "a Model is wanted, got str",
-        lambda: pc.calibrate(by_name, rows): "a Model is wanted, got str",
+        lambda: pc.fit(rows, a_path): "expected a ModelSpec, got str; .*ModelSpec.from_file",
+        lambda: pc.summarize(rows, {"label": "y"}): "expected a ModelSpec, got dict",  # type: ignore[arg-type]
+        lambda: pc.score(by_name, rows, tmp_path / "scored"): "expected a Model, got str; .*load",
+        lambda: pc.evaluate(model.spec, rows): "expected a Model, got ModelSpec",  # type: ignore[arg-type]
+        lambda: pc.explain(by_name, rows): "expected a Model, got str",
+        lambda: pc.calibrate(by_name, rows): "expected a Model, got str",
     }
     for call, message in wrong.items():
         with pytest.raises(pc.SpecError, match=message):

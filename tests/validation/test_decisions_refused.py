@@ -110,7 +110,7 @@ HELD_OUT: dict[str, tuple[Mapping[str, Any], str]] = {
     "labels never seen": ({"x": [1.0], "y": ["c"]}, "nothing to calibrate on"),
     "no column": ({"x": [1.0]}, "no column 'y'"),
     "another type": ({"x": [1.0], "y": [1]}, "label 'y' is int64 here and was string"),
-    "an infinity": ({"x": [math.inf], "y": ["a"]}, "column 'x' holds 1 infinite value"),
+    "an infinity": ({"x": [math.inf], "y": ["a"]}, "column 'x' contains 1 infinite value"),
 }
 
 

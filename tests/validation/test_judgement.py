@@ -105,7 +105,7 @@ def test_rows_that_cannot_be_explained(model: pc.Model) -> None:
     assert pc.explain(model, many[:1000]).rows.num_rows == 1000
     with pytest.raises(pc.DataError, match="no column 'u'; the table has 'c', 'x'"):
         pc.explain(model, ROWS.drop_columns(["u"]))
-    with pytest.raises(pc.DataError, match="column 'x' holds 1 infinite value"):
+    with pytest.raises(pc.DataError, match="column 'x' contains 1 infinite value"):
         pc.explain(model, {"x": [float("inf")], "u": ["p"]})
     with pytest.raises(pc.DataError, match="column 'u': rows outside its domain: 1"):
         pc.explain(model, {"x": [1.0], "u": ["r"]})

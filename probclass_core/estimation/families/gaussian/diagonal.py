@@ -98,7 +98,7 @@ class GaussianDiagonal(LikelihoodEstimator):
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        groups = ByClass.of(classes)
+        groups = ByClass.group(classes)
         columns = [
             column_moments(numeric_column(batch, name), groups, weights)
             for name in self.features.names

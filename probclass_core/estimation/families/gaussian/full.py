@@ -126,7 +126,7 @@ class GaussianFull(LikelihoodEstimator):
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        groups = ByClass.of(classes)
+        groups = ByClass.group(classes)
         columns = [numeric_column(batch, name) for name in self.features.names]
         return _statistics(groups.labels, cross_moments(columns, groups, weights))
 
