@@ -1,32 +1,32 @@
-"""The command line: every command a thin skin over one public function.
+"""The command line: each command calls one public function.
 
-A map of the folder, in reading order:
+In reading order:
 
-- `app`: the list of commands, and what a failure looks like: one line, exit code 2.
-- `options`: the options that commands share.
-- `parsing`: text such as ``month >= 2013-01`` to the values the library takes.
-- `deciding`: a decision rule from the options of a command.
-- `road`: fit, score, evaluate; `evaluating`: what an evaluation looks like.
-- `calibrate`: calibrate.
-- `judgment`: explain, compare, drift.
-- `shelf`: models, promote, inspect.
-- `tables`: table inspect, table clean, table formats.
-- `cache`: cache ls, cache gc.
-- `gallery`: estimators; `plugin`: plugin new, a project for one's own.
-- `pictures`: plot, one command for each picture.
-- `demo`: a first look, on the bundled data.
-- `output`: tables, JSON and progress; `toml`: a spec as a file.
+- `app`: the list of commands; a failure is one line on stderr, with exit code 2.
+- `options`: options that several commands take, alone and in groups.
+- `parsing`: text such as ``month >= 2013-01`` to the values that the library takes.
+- `output`: tables, JSON, progress, warnings and errors.
+- `commands`: one module per group of commands:
+    - `train_and_score`: fit, calibrate, score.
+    - `analysis`: evaluate, explain, compare, drift.
+    - `models`: models, promote, inspect; `cache`: cache ls, cache gc.
+    - `tables`: table inspect, table clean, table formats.
+    - `plots`: plot, with one command per plot.
+    - `estimators`: estimators; `plugin`: plugin new, a project for an estimator of your own.
+    - `demo`: train and score the bundled data.
 
-Importing any of it is cheap: a command imports what it needs when it runs.
+Importing any of these is cheap: a command imports what it needs when it runs.
 """
 
 import importlib.util
 import sys
 
+_REQUIRED = ("typer", "rich", "tomli_w")
+
 
 def main() -> None:
-    """The console script ``probclass``; ends the process."""
-    missing = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
+    """Run the console script ``probclass`` and end the process."""
+    missing = [name for name in _REQUIRED if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(f"error: probclass needs {missing[0]}: pip install 'probclass[cli]'\n")
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""The list of commands, and what a failure looks like: one line on stderr, exit code 2."""
+"""The list of commands. A failure is one line on stderr, with exit code 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import probclass_core
 from probclass_core.cli.commands import (
     analysis,
     cache,
-    calibrate,
     demo,
     estimators,
     models,
@@ -24,39 +23,40 @@ from probclass_core.cli.commands import (
     tables,
     train_and_score,
 )
-from probclass_core.cli.output import put_error, put_warning
+from probclass_core.cli.options import with_groups
+from probclass_core.cli.output import show_error, show_warning
 from probclass_core.errors import ProbClassError
 
-# Typer exports one usage error, and not from the same place in every release; this is their base.
+# Typer's releases export different usage errors from different modules; this is their base class.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 class OneLineErrors(TyperGroup):
-    """Commands whose every failure is one line on stderr, with exit code 2."""
+    """A group of commands that reports each failure as one line on stderr, with exit code 2."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command and end the process."""
-        kwargs["standalone_mode"] = False  # typer raises instead of drawing a box around it
-        with _logged() as warnings:
+        kwargs["standalone_mode"] = False  # Typer then raises errors instead of formatting them
+        with _collected_warnings() as warnings:
             try:
                 code = super().main(*args, **kwargs)
             except ProbClassError as error:
-                put_error(str(error))
+                show_error(str(error))
                 sys.exit(2)
             except _UsageError as error:
-                put_error(_usage(error))
+                show_error(_usage_message(error))
                 sys.exit(2)
             except (KeyboardInterrupt, typer.Abort):
                 code = 130
         if code == 130:
-            put_error("stopped.")
+            show_error("interrupted.")
         for warning in warnings:
-            put_warning(warning)
+            show_warning(warning)
         sys.exit(code if isinstance(code, int) else 0)
 
 
-class _Kept(logging.Handler):
-    """Warnings of the library, to be shown once it is known that no error says the same."""
+class _WarningCollector(logging.Handler):
+    """Collects the library's warnings; they are shown only if no error repeats them."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -67,17 +67,17 @@ class _Kept(logging.Handler):
 
 
 @contextmanager
-def _logged() -> Iterator[list[str]]:
-    kept = _Kept()
-    log = logging.getLogger("probclass_core")
-    log.addHandler(kept)
+def _collected_warnings() -> Iterator[list[str]]:
+    collector = _WarningCollector()
+    logger = logging.getLogger("probclass_core")
+    logger.addHandler(collector)
     try:
-        yield kept.messages
+        yield collector.messages
     finally:
-        log.removeHandler(kept)
+        logger.removeHandler(collector)
 
 
-def _usage(error: Any) -> str:
+def _usage_message(error: Any) -> str:
     message = str(error.format_message()).rstrip()
     if error.ctx is None:
         return message
@@ -87,40 +87,47 @@ def _usage(error: Any) -> str:
 
 app = typer.Typer(
     cls=OneLineErrors,
-    help="Bayes classifiers from tables, and scored tables from Bayes classifiers.",
-    epilog="A first look, in seconds: probclass demo",
-    rich_markup_mode="markdown",  # a docstring's lines flow together
+    help="Train Bayes classifiers on tables, and score tables with them.",
+    epilog="To try it on bundled data: probclass demo",
+    rich_markup_mode="markdown",  # joins the lines of a docstring into paragraphs
     pretty_exceptions_enable=False,
 )
-app.command("fit")(train_and_score.fit)
-app.command("score")(train_and_score.score)
-app.command("evaluate")(train_and_score.evaluate)
-app.command("calibrate")(calibrate.calibrate)
-app.command("explain")(analysis.explain)
-app.command("compare")(analysis.compare)
-app.command("drift")(analysis.drift)
-app.command("inspect")(models.inspect)
-app.command("models")(models.models)
-app.command("promote")(models.promote)
-app.command("estimators")(estimators.estimators)
-app.add_typer(plugin.plugin, name="plugin")
-app.add_typer(plots.plot, name="plot")
-app.add_typer(tables.table, name="table")
-app.add_typer(cache.cache, name="cache")
-app.command("demo")(demo.demo)
+for command in (
+    train_and_score.fit,
+    train_and_score.score,
+    analysis.evaluate,
+    train_and_score.calibrate,
+    analysis.explain,
+    analysis.compare,
+    analysis.drift,
+    models.inspect,
+    models.models,
+    models.promote,
+    estimators.estimators,
+    demo.demo,
+):
+    app.command()(with_groups(command))
+for name, group in {
+    "plugin": plugin.plugin,
+    "plot": plots.plot,
+    "table": tables.table,
+    "cache": cache.cache,
+}.items():
+    app.add_typer(group, name=name)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _show_version(value: bool) -> None:
+    if value:
         typer.echo(f"probclass {probclass_core.__version__}")
         raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
-def _all_commands(
+def _main_options(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:

@@ -1,24 +1,41 @@
-"""Options and arguments that commands share."""
+"""Options that several commands take, alone and in groups.
+
+A group is a frozen dataclass whose fields are options. A command takes a group as one parameter;
+`with_groups` replaces that parameter by the options before Typer sees the function.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
+import json
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+from probclass_core.cli.parsing import parse_partition, parse_where
+from probclass_core.errors import SpecError, one_line
+
+if TYPE_CHECKING:
+    from probclass_core import DecisionRule, Model, ModelStore, ModelVersion
 
 Source = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="Parquet file or (Hive-partitioned) directory, Delta table, or "
+        help="Table to read: Parquet file or (Hive-partitioned) directory, Delta table, or "
         "iceberg://catalog/namespace.table.",
     ),
 ]
 Ref = Annotated[
     str,
     typer.Argument(
-        metavar="REF", help="Model: name@alias, name@id, or a name that has one version."
+        metavar="REF", help="Model: name@alias, name@id, or the name of a model with one version."
     ),
 ]
 _STORE = typer.Option(
@@ -28,41 +45,193 @@ _STORE = typer.Option(
     help="Model store: a directory or any fsspec URI.",
 )
 Store = Annotated[str, _STORE]
-MaybeStore = Annotated[str | None, _STORE]
-Partition = Annotated[
+OptionalStore = Annotated[str | None, _STORE]
+Aliases = Annotated[
     list[str] | None,
-    typer.Option(
-        "--partition", metavar="COLUMN=VALUE", help="Only this partition; once per column."
-    ),
+    typer.Option("--alias", metavar="ALIAS", help="Promote the new version to this alias."),
 ]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--where",
-        metavar="CONDITION",
-        help="Only such rows: 'month >= 2013-01', 'wind in NW,SE'; all must hold.",
-    ),
+DryRunRemoval = Annotated[
+    bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
 ]
-Workers = Annotated[
-    int | None,
-    typer.Option("--workers", metavar="N", min=1, help="Threads; by default every processor."),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        metavar="NAME",
-        help="Who does the work: threads, processes, spark, or a plugin's; by default threads.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, for machines.")]
-Out = Annotated[
-    Path, typer.Option("--out", metavar="FILE.png", help="Picture to write: png, svg, pdf …")
-]
-AxisX = Annotated[str, typer.Option("--x", metavar="COLUMN", help="Column of the horizontal axis.")]
-AxisY = Annotated[str, typer.Option("--y", metavar="COLUMN", help="Column of the vertical axis.")]
-Column = Annotated[str, typer.Option("--column", metavar="COLUMN", help="Column to draw.")]
-Data = Annotated[
-    str | None,
-    typer.Option("--data", metavar="SOURCE", help="Rows to draw as well: file or directory."),
-]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """A stored model: its reference and the store that contains it."""
+
+    ref: Ref
+    store: Store
+
+    def resolve(self) -> tuple[ModelStore, ModelVersion]:
+        """The store, and the version that the reference names."""
+        from probclass_core import ModelStore
+
+        store = ModelStore(self.store)
+        return store, store.resolve(self.ref)
+
+    def load(self) -> tuple[Model, ModelVersion]:
+        """The model and its version."""
+        store, version = self.resolve()
+        return store.load(version.ref), version
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """Rows of a table to read."""
+
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--partition",
+            metavar="COLUMN=VALUE",
+            help="Read only this partition; repeat for each partition column.",
+        ),
+    ] = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Read only rows that meet this condition: 'month >= 2013-01', 'wind in NW,SE'; "
+            "if repeated, rows that meet all.",
+        ),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The options as keyword arguments of the library's functions."""
+        return {
+            **vars(self),
+            "partition": parse_partition(self.partition or ()),
+            "where": parse_where(self.where or ()),
+        }
+
+
+@dataclass(frozen=True)
+class WorkerOptions(RowOptions):
+    """Rows of a table to read, and how many threads read them."""
+
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", min=1, help="Number of workers; by default all processors."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class EngineOptions(WorkerOptions):
+    """Rows of a table to read, and the engine and workers that read them."""
+
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="NAME",
+            help="Engine that runs the work: threads (the default), processes, spark, or the "
+            "name that a plugin registers.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class DecisionOptions:
+    """A decision rule."""
+
+    decision: Annotated[
+        str,
+        typer.Option(
+            "--decision",
+            metavar="map|ml",
+            help="Predict the class of largest posterior (map) or of largest likelihood (ml).",
+        ),
+    ] = "map"
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            "--costs",
+            metavar="FILE",
+            help="Costs of mistakes: TOML or JSON by true class, or CSV with the columns "
+            "class,prediction,cost.",
+        ),
+    ] = None
+    min_probability: Annotated[
+        float | None,
+        typer.Option(
+            "--min-probability",
+            metavar="P",
+            help="Reject a row if its prediction is less probable than this.",
+        ),
+    ] = None
+    min_density_quantile: Annotated[
+        float | None,
+        typer.Option(
+            "--min-density-quantile",
+            metavar="Q",
+            help="Reject a row if its density is below this quantile of the training rows.",
+        ),
+    ] = None
+
+    def rule(self) -> DecisionRule:
+        """The decision rule that the options describe.
+
+        Raises:
+            SpecError: if an option is invalid or the file of costs cannot be read.
+        """
+        from probclass_core import DecisionRule
+
+        costs = None if self.costs is None else _read_costs(self.costs)
+        return DecisionRule(self.decision, costs, self.min_probability, self.min_density_quantile)
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with each group among its parameters replaced by the options of the group."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, type[Any]] = {
+        name: hint
+        for name, hint in hints.items()
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint)
+    }
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            options = {field.name: values.pop(field.name) for field in dataclasses.fields(group)}
+            values[name] = group(**options)
+        command(**values)
+
+    parameters = [
+        option
+        for name, parameter in _parameters(command).items()
+        for option in (_parameters(groups[name]).values() if name in groups else [parameter])
+    ]
+    run.__dict__["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Parameters by name, each by keyword and with its annotation evaluated."""
+    hints = get_type_hints(function, include_extras=True)
+    return {
+        name: parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[name])
+        for name, parameter in inspect.signature(function).parameters.items()
+    }
+
+
+def _read_costs(path: Path) -> Any:
+    try:
+        if path.suffix == ".toml":
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        if path.suffix == ".json":
+            return json.loads(path.read_text(encoding="utf-8"))
+        if path.suffix == ".csv":
+            import pyarrow.csv as csv
+
+            return csv.read_csv(path)
+    except OSError as error:
+        raise SpecError(f"cannot read the costs {path}: {error.strerror}.") from error
+    except ValueError as error:
+        kind = path.suffix[1:].upper()
+        raise SpecError(f"{path} is not valid {kind}: {one_line(error)}.") from error
+    raise SpecError(f"cannot read the costs {path}: expected a .toml, .json or .csv file.")

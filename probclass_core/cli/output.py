@@ -1,4 +1,4 @@
-"""What commands print: results on stdout, as tables or as JSON; progress and errors on stderr."""
+"""What commands print: results on stdout, as tables or JSON; progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-_MOST_FEATURES = 8
-"""Of larger matrices the first rows and columns are shown; JSON has them whole."""
+MAX_ROWS = 20
+"""Number of rows of a table that a report shows; JSON has all of them."""
+
+_MAX_MATRIX_SIZE = 8
+"""Number of rows and columns of a matrix that a report shows; JSON has all of them."""
 
 _SECONDS_BETWEEN_LINES = 5.0
 
 
-def put_json(values: Any) -> None:
-    """One JSON document; an infinite or undefined number is null, an array a list."""
-    plain = _plain(values)
-    typer.echo(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+def show_json(values: Any) -> None:
+    """Print a JSON document: arrays as lists, infinite and undefined numbers as null."""
+    document = _json_value(values)
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False, default=str))
 
 
-def put(*parts: RenderableType) -> None:
-    """Parts of a report with a blank line between them; text is shown as it is."""
+def show(*parts: RenderableType) -> None:
+    """Print the parts of a report with a blank line between them; text is not parsed as markup."""
     console = _console(stderr=False)
     for number, part in enumerate(parts):
         if number:
@@ -39,8 +42,8 @@ def put(*parts: RenderableType) -> None:
         console.print(part, markup=False, soft_wrap=isinstance(part, str))
 
 
-def facts(values: Mapping[str, Any], title: str | None = None) -> RenderableType:
-    """Names and values, one pair a line; a value of None is left out."""
+def key_values(values: Mapping[str, Any], title: str | None = None) -> RenderableType:
+    """Names and values, one pair per line, without the values that are None."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -50,19 +53,19 @@ def facts(values: Mapping[str, Any], title: str | None = None) -> RenderableType
     grid.add_column(overflow="fold")
     for name, value in values.items():
         if value is not None:
-            grid.add_row(Text(name), Text(_cell(value, _decimals([value]))))
+            grid.add_row(Text(name), Text(_cell(value, _number_format([value]))))
     return grid if title is None else Group(Text(title, style="bold"), grid)
 
 
 def table(
     columns: pa.Table | Mapping[str, Sequence[Any]], title: str, *, limit: int | None = None
 ) -> RenderableType:
-    """A table, numbers to the right, a matrix in its cell.
+    """A table with numbers aligned to the right; a cell may contain a matrix.
 
     Args:
-        columns: an Arrow table, or values by column.
-        title: stands above.
-        limit: rows to show at most; a last line says how many there are beyond.
+        columns: Arrow table, or values by column name.
+        title: line above the table.
+        limit: largest number of rows to show; a last line then counts the others.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Group
@@ -74,20 +77,20 @@ def table(
     else:
         total = len(next(iter(columns.values())))
         columns = {name: values[:limit] for name, values in columns.items()}
-    # Beside matrices, vectors stand upright, entry by row.
-    tall = any(
+    # In a table with matrices, vectors are written vertically, one entry per line.
+    has_matrix = any(
         isinstance(cell, np.ndarray) and cell.ndim > 1 for c in columns.values() for cell in c
     )
-    drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, leading=int(tall))
+    grid = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, leading=int(has_matrix))
     cells = []
     for name, values in columns.items():
         numeric = all(isinstance(value, (int, float)) or value is None for value in values)
-        drawn.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
-        decimals = _decimals(values)
-        cells.append([Text(_cell(value, decimals, upright=tall)) for value in values])
+        grid.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+        number_format = _number_format(values)
+        cells.append([Text(_cell(value, number_format, vertical=has_matrix)) for value in values])
     for row in zip(*cells, strict=True):
-        drawn.add_row(*row)
-    parts: list[RenderableType] = [Text(title, style="bold"), drawn]
+        grid.add_row(*row)
+    parts: list[RenderableType] = [Text(title, style="bold"), grid]
     if len(cells[0]) < total:
         parts.append(Text(f"… and {total - len(cells[0]):,} more rows", style="dim"))
     return Group(*parts)
@@ -99,54 +102,54 @@ def column_values(table: pa.Table, limit: int | None = None) -> dict[str, list[A
     return {name: _values(table[name]) for name in table.column_names}
 
 
-def minute(moment: str | None) -> str | None:
-    """An ISO time in UTC to the minute, as people read it; none where none is known."""
-    return f"{moment[:16].replace('T', ' ')} UTC" if moment else None
+def partition_path(partition: Mapping[str, Any]) -> str:
+    """A partition as its directory is named: ``year=2014/month=01``."""
+    return "/".join(f"{column}={value}" for column, value in partition.items())
 
 
-def put_error(message: str) -> None:
-    """One line on stderr."""
-    _put_aside("error", "bold red", message)
+def show_error(message: str) -> None:
+    """Print an error as one line on stderr."""
+    _show_on_stderr("error", "bold red", message)
 
 
-def put_warning(message: str) -> None:
-    """One line on stderr."""
-    _put_aside("warning", "yellow", message)
+def show_warning(message: str) -> None:
+    """Print a warning as one line on stderr."""
+    _show_on_stderr("warning", "yellow", message)
 
 
 @contextmanager
-def progress(verb: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A callback for ``progress=``: a bar on a terminal, elsewhere a line now and then."""
+def progress(task: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A callback for ``progress=``: a bar on a terminal, otherwise a line every few seconds."""
     console = _console(stderr=True)
     if not console.is_terminal:
-        yield _Lines(verb)
+        yield _ProgressLines(task)
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    shape = (
+    columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:,.0f} rows"),
         TimeElapsedColumn(),
     )
-    with Progress(*shape, console=console, transient=True) as bar:
-        task = bar.add_task(verb, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task_id = bar.add_task(task, total=None)
+        yield lambda done, total: bar.update(task_id, completed=done, total=total)
 
 
-class _Lines:
-    """Progress where nobody watches: in a log, a line every few seconds."""
+class _ProgressLines:
+    """Progress for a log: one line every few seconds."""
 
-    def __init__(self, verb: str) -> None:
-        self._verb = verb
+    def __init__(self, task: str) -> None:
+        self._task = task
         self._last = time.monotonic()
 
     def __call__(self, done: int, total: int | None) -> None:
         now = time.monotonic()
         if now - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = now
-            of = "" if total is None else f" of {total:,}"
-            sys.stderr.write(f"{self._verb}: {done:,}{of} rows\n")
+            of_total = "" if total is None else f" of {total:,}"
+            sys.stderr.write(f"{self._task}: {done:,}{of_total} rows\n")
             sys.stderr.flush()
 
 
@@ -155,11 +158,11 @@ def _console(*, stderr: bool) -> Console:
 
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = 1_000  # a file or a pipe has no edge to wrap at
+        console.width = 1_000  # lines in a file or a pipe need not wrap
     return console
 
 
-def _put_aside(kind: str, style: str, message: str) -> None:
+def _show_on_stderr(kind: str, style: str, message: str) -> None:
     from rich.text import Text
 
     line = " ".join(part.strip() for part in message.splitlines())
@@ -176,8 +179,8 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return values
 
 
-def _decimals(values: Sequence[Any]) -> str:
-    """The format that suits all numbers of a column."""
+def _number_format(values: Sequence[Any]) -> str:
+    """A format specification that suits all numbers of a column."""
     sizes = [abs(x) for x in values if isinstance(x, float) and math.isfinite(x) and x != 0.0]
     if all(size.is_integer() and size < 1e15 for size in sizes):
         return ",.0f"
@@ -186,7 +189,7 @@ def _decimals(values: Sequence[Any]) -> str:
     return ",.1f" if all(1.0 <= size < 1e9 for size in sizes) else ".5g"
 
 
-def _cell(value: Any, decimals: str, *, upright: bool = False) -> str:
+def _cell(value: Any, number_format: str, *, vertical: bool = False) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -194,17 +197,17 @@ def _cell(value: Any, decimals: str, *, upright: bool = False) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return format(value, decimals)
+        return format(value, number_format)
     if isinstance(value, np.ndarray):
-        return _matrix(value.reshape(len(value), -1) if value.ndim > 1 or upright else value)
+        return _matrix(value.reshape(len(value), -1) if value.ndim > 1 or vertical else value)
     if isinstance(value, (Mapping, list, tuple)):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
 
 
 def _matrix(values: np.ndarray) -> str:
-    """Numbers in straight columns, one line per row; of many, the first ones."""
-    corner = np.atleast_2d(values)[:_MOST_FEATURES, :_MOST_FEATURES]
+    """The first rows and columns of a matrix as aligned text, one line per row."""
+    corner = np.atleast_2d(values)[:_MAX_MATRIX_SIZE, :_MAX_MATRIX_SIZE]
     texts = [[format(number, ".5g") for number in row] for row in corner.tolist()]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     lines = [
@@ -212,18 +215,18 @@ def _matrix(values: np.ndarray) -> str:
         for row in texts
     ]
     rows, columns = np.atleast_2d(values).shape
-    if columns > _MOST_FEATURES:
+    if columns > _MAX_MATRIX_SIZE:
         lines = [f"{line}  …" for line in lines]
-    return "\n".join([*lines, "…"] if rows > _MOST_FEATURES else lines)
+    return "\n".join([*lines, "…"] if rows > _MAX_MATRIX_SIZE else lines)
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

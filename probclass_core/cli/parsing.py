@@ -1,4 +1,4 @@
-"""Text from a command line to the values that the library takes."""
+"""Parse options of the command line into the values that the library takes."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _NEXT_ITEM = re.compile(rf"""\s*({_QUOTED}|[^\s"',][^,]*?)\s*(?:,|$)""")
 
 
 def parse_where(texts: Sequence[str]) -> list[Condition] | None:
-    """Conditions for ``where=``; none for no text.
+    """Parse conditions for ``where=``; None if there are no texts.
 
     A condition is ``COLUMN OP VALUE`` with OP one of ``==``, ``=``, ``!=``, ``<``, ``<=``, ``>``,
-    ``>=``, ``in``, ``not in``; the last two take ``A, B, …``, in brackets or not. Quotes, single or
-    double, keep what would be misread. Values stay text: the table's filter casts them.
+    ``>=``, ``in``, ``not in``; the last two take a list ``A, B, …``, with or without brackets. Text
+    in single or double quotes is taken literally. Values stay text: the table's filter casts them.
 
     Examples:
         >>> parse_where(["month >= 2013-01", "wind in NW, 'calm, variable'"])
         [('month', '>=', '2013-01'), ('wind', 'in', ['NW', 'calm, variable'])]
 
     Raises:
-        SpecError: a text is no condition.
+        SpecError: if a text is not a condition.
     """
     return [_condition(text) for text in texts] or None
 
 
 def parse_partition(texts: Sequence[str]) -> dict[str, str] | None:
-    """Values of partition columns from ``COLUMN=VALUE``, outermost first; none for no text.
+    """Parse values of partition columns from ``COLUMN=VALUE``; None if there are no texts.
 
     Raises:
-        SpecError: a text is no such pair, or a column is given twice.
+        SpecError: if a text is not such a pair, or a column is given twice.
     """
     partition: dict[str, str] = {}
     for text in texts:
@@ -52,57 +52,56 @@ def parse_partition(texts: Sequence[str]) -> dict[str, str] | None:
             )
         if column in partition:
             raise SpecError(
-                f"--partition {text!r}: {column!r} is given twice; for several partitions write, "
-                f'say, --where "{column} in {partition[column]},{value}".'
+                f"--partition {text!r}: {column!r} is given twice; for several partitions use "
+                f'--where, as in --where "{column} in {partition[column]},{value}".'
             )
         partition[column] = value
     return partition or None
 
 
 def parse_names(option: str, texts: Sequence[str]) -> list[str] | None:
-    """Column names from repeated or comma-separated text; none for no text.
+    """Parse column names from repeated or comma-separated text; None if there are no texts.
 
     Raises:
-        SpecError: a name is empty or a quote is left open.
+        SpecError: if a name is empty or a quote is not closed.
     """
     names = []
     for text in texts:
         items = _items(text)
         if not items:
             raise SpecError(
-                f"--{option} {text!r}: write names with commas between them, "
-                f"as in --{option} time,air."
+                f"--{option} {text!r}: write names separated by commas, as in --{option} time,air."
             )
         names.extend(items)
     return names or None
 
 
 def parse_point(text: str) -> tuple[float, float]:
-    """Coordinates from ``X,Y``.
+    """Parse coordinates from ``X,Y``.
 
     Raises:
-        SpecError: the text is no pair of numbers.
+        SpecError: if the text is not a pair of numbers.
     """
     try:
         x, y = map(float, text.split(","))
     except ValueError:
         raise SpecError(
-            f"--point {text!r}: write X,Y, two numbers with a comma between them, "
+            f"--point {text!r}: write X,Y, two numbers separated by a comma, "
             "as in --point 6.75,4.25."
         ) from None
     return x, y
 
 
 def _condition(text: str) -> Condition:
-    found = _CONDITION.fullmatch(text)
-    if found is not None:
-        column, operator = _unquoted(found["column"]), " ".join(found["operator"].split())
+    match = _CONDITION.fullmatch(text)
+    if match is not None:
+        column, operator = _unquoted(match["column"]), " ".join(match["operator"].split())
         if operator.endswith("in"):
-            items = _items(_unbracketed(found["value"]))
+            items = _items(_unbracketed(match["value"]))
             if items:
                 return column, operator, items
-        elif _VALUE.fullmatch(found["value"]):
-            return column, operator, _unquoted(found["value"])
+        elif _VALUE.fullmatch(match["value"]):
+            return column, operator, _unquoted(match["value"])
     raise SpecError(
         f"--where {text!r}: write COLUMN OP VALUE with OP one of ==, !=, <, <=, >, >=, in, not in, "
         'as in --where "month >= 2013-01" or --where "wind in NW,SE".'
@@ -110,14 +109,14 @@ def _condition(text: str) -> Condition:
 
 
 def _items(text: str) -> list[str]:
-    """Comma-separated values, unquoted; none at all where one of them is empty or malformed."""
+    """Comma-separated values without their quotes; an empty list if one is empty or malformed."""
     items, position = [], 0
     while position < len(text) or text.endswith(","):
-        found = _NEXT_ITEM.match(text, position)
-        if found is None:
+        match = _NEXT_ITEM.match(text, position)
+        if match is None:
             return []
-        items.append(_unquoted(found[1]))
-        position = found.end()
+        items.append(_unquoted(match[1]))
+        position = match.end()
         if not text[:position].endswith(","):
             break
     return items

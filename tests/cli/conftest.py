@@ -1,9 +1,9 @@
-"""A command line in this process, and small tables to point it at."""
+"""Run commands in this process, in a temporary folder, on small tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from probclass_core.cli.app import app
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What a command left behind."""
+class Result:
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -26,63 +26,67 @@ class Ran:
 
     @property
     def json(self) -> Any:
-        """Its one JSON document."""
+        """The JSON document on stdout."""
         assert (self.code, self.err) == (0, "")
         return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines on stdout, with single spaces."""
+        return [" ".join(line.split()) for line in self.out.splitlines()]
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """A folder, and commands run in it."""
+    """Runs commands in a folder."""
 
     folder: Path
 
-    def __call__(self, *arguments: object) -> Ran:
-        texts = [str(each) for each in arguments]
+    def __call__(self, *arguments: object) -> Result:
+        texts = [str(argument) for argument in arguments]
         result = CliRunner().invoke(app, texts, prog_name="probclass", catch_exceptions=False)
-        return Ran(result.exit_code, result.stdout, result.stderr)
+        return Result(result.exit_code, result.stdout, result.stderr)
 
-    def done(self, *arguments: object) -> Ran:
-        """Run what must work."""
-        ran = self(*arguments)
-        assert (ran.code, ran.err) == (0, "")
-        return ran
+    def ok(self, *arguments: object) -> Result:
+        """Run a command that must succeed without a warning."""
+        result = self(*arguments)
+        assert (result.code, result.err) == (0, "")
+        return result
 
-    def refused(self, *arguments: object) -> str:
-        """Run what must be refused: exit code 2, one line, nothing written; the line."""
-        before = self.content()
-        ran = self(*arguments)
-        assert (ran.code, ran.out) == (2, "")
-        assert ran.err.startswith("error: ")
-        assert ran.err.count("\n") == 1
-        assert self.content() == before
-        return ran.err
+    def error(self, *arguments: object) -> str:
+        """Run a command that must fail with one line and write nothing; return the line."""
+        before = self.files()
+        result = self(*arguments)
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith("error: ")
+        assert result.err.count("\n") == 1
+        assert self.files() == before
+        return result.err
 
-    def content(self) -> dict[str, bytes | None]:
-        """Everything below the folder."""
-        found = sorted(self.folder.rglob("*"))
+    def files(self) -> dict[str, bytes | None]:
+        """The content of every file below the folder; None for a directory."""
         return {
             str(path.relative_to(self.folder)): path.read_bytes() if path.is_file() else None
-            for path in found
+            for path in sorted(self.folder.rglob("*"))
         }
 
     def table(self, name: str, columns: Mapping[str, Sequence[Any]] | pa.Table) -> Path:
-        """A Parquet file of these columns."""
+        """Write a Parquet file with these columns."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), path)
         return path
 
-    def spec(self, *blocks: Mapping[str, Any], label: str = "air", **more: Any) -> Path:
-        """A spec file of these blocks."""
+    def spec(self, *blocks: Mapping[str, Any], label: str = "air", **keys: Any) -> Path:
+        """Write a spec file with these blocks."""
         path = self.folder / "spec.json"
-        path.write_text(json.dumps({"label": label, "blocks": blocks, **more}))
+        path.write_text(json.dumps({"label": label, "blocks": blocks, **keys}))
         return path
 
 
 @pytest.fixture
-def probclass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """A command line in a folder of its own."""
+def probclass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """A command line in an empty folder, with its store in ``models``."""
     monkeypatch.chdir(tmp_path)
     for variable in ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(variable, raising=False)

@@ -1,4 +1,4 @@
-"""fit --cache, cache ls, cache gc: what is kept, listed and removed."""
+"""fit --cache, cache ls and cache gc: statistics are cached, listed and removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lake(probclass: Any) -> Path:
     return Path("lake")
 
 
-def test_fit_keeps_statistics_and_says_how_many_it_reused(probclass: Any, lake: Path) -> None:
+def test_fit_caches_statistics_and_reports_how_many_it_reused(probclass: Any, lake: Path) -> None:
     plain = probclass(*AUTO, "--json").json
     assert "cache" not in plain
     first = probclass(*AUTO, "--cache", "--where", "day <= 3", "--json").json
@@ -28,54 +28,53 @@ def test_fit_keeps_statistics_and_says_how_many_it_reused(probclass: Any, lake: 
     again = probclass(*AUTO, "--cache", "--json").json
     assert again["cache"] == {"fragments": 4, "reused": 3}
     assert again["model_id"] == plain["model_id"]
-    lines = [" ".join(line.split()) for line in probclass.done(*AUTO, "--cache").out.splitlines()]
-    assert "cached 4 of 4 fragments" in lines
-    elsewhere = probclass(*AUTO, "--cache-store", "kept", "--json").json
+    assert "cached 4 of 4 fragments" in probclass.ok(*AUTO, "--cache").lines
+    elsewhere = probclass(*AUTO, "--cache-store", "elsewhere", "--json").json
     assert elsewhere["cache"] == {"fragments": 4, "reused": 0}
-    assert len(pc.StatisticsCache("kept").entries()) == 4
+    assert len(pc.StatisticsCache("elsewhere").entries()) == 4
 
 
-def test_what_is_kept_is_listed_model_by_model(probclass: Any, lake: Path) -> None:
-    assert probclass.done("cache", "ls").out.endswith("keeps no statistics.\n")
+def test_ls_groups_cached_statistics_by_model(probclass: Any, lake: Path) -> None:
+    assert probclass.ok("cache", "ls").out.endswith("contains no cached statistics.\n")
     assert probclass("cache", "ls", "--store", "none", "--json").json["summaries"] == []
-    probclass.done(*AUTO, "--cache")
-    (listed,) = probclass("cache", "ls", "--json").json["summaries"]
-    assert (listed["label"], listed["estimators"]) == ("air", ["gaussian_diagonal"])
-    assert (listed["entries"], listed["rows"], listed["stale"]) == (4, 12, 0)
+    probclass.ok(*AUTO, "--cache")
+    (summary,) = probclass("cache", "ls", "--json").json["summaries"]
+    assert (summary["label"], summary["estimators"]) == ("air", ["gaussian_diagonal"])
+    assert (summary["entries"], summary["rows"], summary["stale"]) == (4, 12, 0)
     (pack,) = Path("models/_statistics").rglob("*.arrow")
-    assert 1_000 < listed["bytes"] < pack.stat().st_size
-    assert listed["oldest"] <= listed["newest"]
-    shown = probclass.done("cache", "ls").out
-    assert listed["summary"][:12] in shown
+    assert 1_000 < summary["bytes"] < pack.stat().st_size
+    assert summary["oldest"] <= summary["newest"]
+    shown = probclass.ok("cache", "ls").out
+    assert summary["summary"][:12] in shown
     assert "gaussian_diagonal" in shown
-    assert probclass.done("models").out.count("air") == 1
+    assert probclass.ok("models").out.count("air") == 1
 
 
-def test_gc_removes_what_no_fit_would_use(probclass: Any, lake: Path) -> None:
-    probclass.done(*AUTO, "--cache")
+def test_gc_removes_damaged_and_old_statistics(probclass: Any, lake: Path) -> None:
+    probclass.ok(*AUTO, "--cache")
     (damaged,) = Path("models/_statistics").rglob("*.arrow")
     data = bytearray(damaged.read_bytes())
     data[data.rindex(b"scatter")] ^= 1  # a column of the last entry
     damaged.write_bytes(data)
     assert probclass("cache", "ls", "--json").json["summaries"][0]["stale"] == 1
-    dry = probclass("cache", "gc", "--dry-run", "--json").json
-    assert dry["dry_run"]
-    (would,) = dry["removed"]
-    assert (len(would["fragment"]), would["stale"]) == (64, "damaged")
+    dry_run = probclass("cache", "gc", "--dry-run", "--json").json
+    assert dry_run["dry_run"]
+    (entry,) = dry_run["removed"]
+    assert (len(entry["fragment"]), entry["stale"]) == (64, "damaged")
     assert damaged.exists()
-    shown = probclass.done("cache", "gc", "--older-than", "7").out
-    assert shown.startswith("Removed: the statistics of 1 fragments, ")
+    shown = probclass.ok("cache", "gc", "--older-than", "7").out
+    assert shown.startswith("Removed the statistics of 1 fragments, ")
     assert not damaged.exists()
     assert probclass("cache", "gc", "--json").json["removed"] == []
     assert len(probclass("cache", "gc", "--older-than", "0", "--json").json["removed"]) == 3
     assert probclass("models", "air", "--json").json["models"][0]["versions"]
 
 
-def test_damage_is_a_warning_and_no_error(probclass: Any, lake: Path) -> None:
-    probclass.done(*AUTO, "--cache")
+def test_a_damaged_cache_is_a_warning_not_an_error(probclass: Any, lake: Path) -> None:
+    probclass.ok(*AUTO, "--cache")
     (damaged,) = Path("models/_statistics").rglob("*.arrow")
     damaged.write_bytes(b"")
-    ran = probclass(*AUTO, "--cache")
-    assert ran.code == 0
-    assert ran.err.startswith(f"warning: Statistics are computed again: {damaged.resolve()}")
-    assert ran.err.count("\n") == 1
+    result = probclass(*AUTO, "--cache")
+    assert result.code == 0
+    assert result.err.startswith(f"warning: Statistics are computed again: {damaged.resolve()}")
+    assert result.err.count("\n") == 1

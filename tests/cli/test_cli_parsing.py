@@ -1,4 +1,4 @@
-"""Text to values and back: conditions, partitions, names, and specs as TOML."""
+"""Parsing of conditions, partitions and names, and specs printed as TOML."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
+from probclass_core.cli.commands.train_and_score import to_toml
 from probclass_core.cli.parsing import parse_names, parse_partition, parse_where
-from probclass_core.cli.toml import to_toml
 from probclass_core.io.filters import expression
 
 
@@ -39,7 +39,7 @@ from probclass_core.io.filters import expression
         ("'made in > sold in' == 3", ("made in > sold in", "==", "3")),
     ],
 )
-def test_a_condition_reads_as_it_looks(text: str, condition: Any) -> None:
+def test_a_condition_is_parsed(text: str, condition: Any) -> None:
     assert parse_where([text]) == [condition]
 
 
@@ -50,13 +50,13 @@ def test_a_condition_reads_as_it_looks(text: str, condition: Any) -> None:
         *("a in", "a in ()", "a in x,,y", "a in x,", "a in ,x", "a is 3", "a in 'x", "a == 'x"),
     ],
 )
-def test_what_is_no_condition_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(pc.SpecError, match=r'as in --where "month >= 2013-01"') as refusal:
+def test_an_invalid_condition_is_an_error_with_an_example(text: str) -> None:
+    with pytest.raises(pc.SpecError, match=r'as in --where "month >= 2013-01"') as caught:
         parse_where([text])
-    assert repr(text) in str(refusal.value)
+    assert repr(text) in str(caught.value)
 
 
-def test_no_text_is_no_condition() -> None:
+def test_no_texts_give_none() -> None:
     assert parse_where([]) is None
     assert parse_partition([]) is None
     assert parse_names("columns", []) is None
@@ -71,9 +71,7 @@ OPERATORS = ["==", "=", "!=", "<", "<=", ">", ">=", "in", "not in"]
     values=st.lists(st.text("ab ,in'<=>()[]", min_size=0), min_size=1),
     space=st.sampled_from([" ", "  "]),
 )
-def test_quotes_keep_any_text_as_it_is(
-    column: str, operator: str, values: list[str], space: str
-) -> None:
+def test_quoted_text_is_literal(column: str, operator: str, values: list[str], space: str) -> None:
     value = values if operator.endswith("in") else values[0]
     items = values if operator.endswith("in") else values[:1]
     text = f'"{column}"{space}{operator}{space}' + ", ".join(f'"{item}"' for item in items)
@@ -81,7 +79,7 @@ def test_quotes_keep_any_text_as_it_is(
 
 
 @given(st.text())
-def test_any_text_is_a_condition_or_a_refusal(text: str) -> None:
+def test_any_text_is_a_condition_or_an_error(text: str) -> None:
     try:
         parsed = parse_where([text])
     except pc.SpecError:
@@ -93,14 +91,14 @@ def test_any_text_is_a_condition_or_a_refusal(text: str) -> None:
     assert isinstance(value, list) == operator.endswith("in")
 
 
-def test_conditions_are_what_the_library_filters_by(iris: Any) -> None:
+def test_parsed_conditions_filter_a_table(iris: Any) -> None:
     texts = ["sepal_length >= 5.8", "species not in iris-setosa, 'iris-virginica'"]
-    kept = iris.filter(expression(iris.schema, None, parse_where(texts)))
+    selected = iris.filter(expression(iris.schema, None, parse_where(texts)))
     lengths = iris["sepal_length"].to_pylist()
     species = iris["species"].to_pylist()
     pairs = zip(lengths, species, strict=True)
-    assert kept.num_rows == sum(x >= 5.8 and name == "iris-versicolor" for x, name in pairs)
-    assert kept.num_rows > 0
+    assert selected.num_rows == sum(x >= 5.8 and name == "iris-versicolor" for x, name in pairs)
+    assert selected.num_rows > 0
 
 
 def test_partitions_keep_their_order() -> None:
@@ -109,21 +107,21 @@ def test_partitions_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "month", "month=", "=2014", "month==2014", "month >= 2014"])
-def test_what_is_no_partition_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_partition_is_an_error_with_an_example(text: str) -> None:
     with pytest.raises(pc.SpecError, match="as in --partition month=2014-01"):
         parse_partition([text])
 
 
-def test_a_partition_twice_is_refused() -> None:
+def test_a_repeated_partition_column_is_an_error() -> None:
     with pytest.raises(pc.SpecError, match=r'--where "month in 2014-01,2014-02"'):
         parse_partition(["month=2014-01", "month=2014-02"])
 
 
-def test_names_come_one_by_one_or_with_commas() -> None:
+def test_names_are_repeated_or_separated_by_commas() -> None:
     assert parse_names("columns", ["time, air", '"a, b"']) == ["time", "air", "a, b"]
 
 
-plain_values = st.recursive(
+toml_values = st.recursive(
     st.booleans()
     | st.integers(-(2**60), 2**60)
     | st.floats(allow_nan=False, allow_infinity=False)
@@ -135,15 +133,15 @@ plain_values = st.recursive(
 
 @given(
     label=st.text(min_size=1),
-    options=st.dictionaries(st.from_regex(r"[a-z_]{3,9}x", fullmatch=True), plain_values),
+    options=st.dictionaries(st.from_regex(r"[a-z_]{3,9}x", fullmatch=True), toml_values),
     prior=st.sampled_from(["uniform", {"good": 0.25, "not so good": 0.75}]),
 )
-def test_a_spec_reads_back_from_toml_as_it_was(label: str, options: Any, prior: Any) -> None:
+def test_a_spec_printed_as_toml_reads_back_equal(label: str, options: Any, prior: Any) -> None:
     blocks = [pc.Block("one", [f"{label} x"], **options), pc.Block("one", [f"{label} y", "z"])]
     spec = pc.ModelSpec(f"{label}!", blocks, prior=prior, weight="w")
     assert pc.ModelSpec.from_dict(tomllib.loads(to_toml(spec))) == spec
 
 
-def test_toml_has_no_word_for_null() -> None:
+def test_a_spec_with_null_cannot_be_printed_as_toml() -> None:
     with pytest.raises(pc.SpecError, match="--json"):
         to_toml(pc.ModelSpec("air", [pc.Block("one", ["x"], limit=None)]))

@@ -1,7 +1,8 @@
-"""What commands show: tables for people, JSON for machines, and both documented."""
+"""Reports of commands, as text and as JSON; help texts; progress."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -23,30 +24,30 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 @pytest.fixture
 def iris_model(probclass: Any, iris: pa.Table) -> pc.Model:
-    """The UCI Iris with its covariances, saved as ``iris``, alias ``book``."""
+    """Full covariances of the UCI Iris, saved as ``iris@book``."""
     source = probclass.table("iris.parquet", iris)
     spec = probclass.spec(
         {"estimator": "gaussian_full", "columns": ["sepal_length", "sepal_width"]},
         {"estimator": "knn_density", "columns": ["petal_length", "petal_width"], "k": 3},
         label="species",
     )
-    probclass.done("fit", source, "--spec", spec, "--name", "iris", "--alias", "book")
+    probclass.ok("fit", source, "--spec", spec, "--name", "iris", "--alias", "book")
     return pc.fit(source, pc.ModelSpec.from_file(spec))
 
 
-def lines(text: str) -> list[str]:
-    return [" ".join(line.split()) for line in text.splitlines()]
-
-
-def test_fit_says_what_was_saved_and_what_was_left_out(probclass: Any, penguins: pa.Table) -> None:
+def test_fit_reports_the_saved_model_and_the_rows_left_out(
+    probclass: Any, penguins: pa.Table
+) -> None:
     labels = penguins["species"].to_pylist()
     labels[:4] = [None] * 4
-    kept = penguins.set_column(0, "species", pa.array(labels))
-    source = probclass.table("penguins.parquet", kept)
+    labeled = penguins.set_column(0, "species", pa.array(labels))
+    source = probclass.table("penguins.parquet", labeled)
     auto = ("--auto", "--label", "species", "--exclude", "island,sex", "--exclude", "body_mass_g")
-    ran = probclass.done("fit", source, *auto, "--name", "penguins", "--alias", "a", "--alias", "b")
+    result = probclass.ok(
+        "fit", source, *auto, "--name", "penguins", "--alias", "a", "--alias", "b"
+    )
     (version,) = pc.ModelStore("models").versions("penguins")
-    shown = lines(ran.out)
+    shown = result.lines
     assert f"saved {version.ref}" in shown
     assert "as penguins@a, penguins@b" in shown
     assert "rows 344, 4 of them left out: 'species' is null" in shown
@@ -55,7 +56,7 @@ def test_fit_says_what_was_saved_and_what_was_left_out(probclass: Any, penguins:
     assert model.spec.features == ("bill_length_mm", "bill_depth_mm", "flipper_length_mm")
 
 
-def test_fit_takes_a_partition_or_conditions_and_a_weight(probclass: Any) -> None:
+def test_fit_takes_a_partition_conditions_and_a_weight(probclass: Any) -> None:
     for month in ("2014-01", "2014-02", "2014-03"):
         rows = {"x": [1.0, 2.0, 3.0], "w": [1, 2, 3], "air": ["bad", "good", "good"]}
         probclass.table(f"lake/month={month}/part-0.parquet", rows)
@@ -66,42 +67,50 @@ def test_fit_takes_a_partition_or_conditions_and_a_weight(probclass: Any) -> Non
     two = probclass(*auto, "--where", "month > 2014-01", "--where", "x in 1,3").json
     assert two["rows"] == 4
     assert two["priors"][0] == {"class": "bad", "count": 2.0, "prior": 0.25}
-    shown = probclass.done("models", "air").out
+    shown = probclass.ok("models", "air").out
     assert "lake, month=2014-02" in shown
     assert "lake, month > 2014-01, x in (1, 3)" in shown
     spec = probclass(*auto, "--dry-run").json["spec"]
-    assert [block["columns"] for block in spec["blocks"]] == [["x"]], "the month is left out"
+    assert [block["columns"] for block in spec["blocks"]] == [["x"]], (
+        "the partition column is left out"
+    )
 
 
-def test_models_and_their_versions_are_listed(probclass: Any, iris_model: pc.Model) -> None:
-    assert probclass.done("models", "--store", "none").out == "The store at none holds no models.\n"
-    assert any(line.startswith("iris 1 ") for line in lines(probclass.done("models").out))
-    versions = lines(probclass.done("models", "iris").out)
+def test_models_lists_models_and_versions(probclass: Any, iris_model: pc.Model) -> None:
+    assert (
+        probclass.ok("models", "--store", "none").out == "The store at none contains no models.\n"
+    )
+    assert any(line.startswith("iris 1 ") for line in probclass.ok("models").lines)
+    versions = probclass.ok("models", "iris").lines
     (row,) = [line for line in versions if line.startswith(iris_model.id[:12])]
     assert row.endswith("iris.parquet book")
-    listed = probclass("models", "iris", "--json").json
-    assert listed["models"][0]["aliases"]["book"]["id"] == iris_model.id
+    document = probclass("models", "iris", "--json").json
+    assert document["models"][0]["aliases"]["book"]["id"] == iris_model.id
 
 
-def test_promoting_tells_what_the_alias_named_before(probclass: Any, iris_model: pc.Model) -> None:
+def test_promote_reports_the_version_that_the_alias_named_before(
+    probclass: Any, iris_model: pc.Model
+) -> None:
     spec = probclass.spec(
         {"estimator": "gaussian_diagonal", "columns": "petal_width"}, label="species"
     )
     fitted = probclass("fit", "iris.parquet", "--spec", spec, "--name", "iris", "--json").json
     short, before = fitted["model_id"][:12], iris_model.id[:12]
-    ran = probclass.done("promote", f"iris@{short}", "book")
-    assert ran.out == f"iris@book is {short} (before: {before})\n"
+    result = probclass.ok("promote", f"iris@{short}", "book")
+    assert result.out == f"iris@book is {short} (before: {before})\n"
     record = probclass("promote", f"iris@{before}", "book", "--json").json
     assert (record["id"], record["previous"]) == (iris_model.id, fitted["model_id"])
 
 
-def test_a_model_card_shows_what_the_book_prints(probclass: Any, iris_model: pc.Model) -> None:
-    shown = lines(probclass.done("inspect", "iris@book").out)
+def test_inspect_shows_the_means_and_covariances_of_the_textbook(
+    probclass: Any, iris_model: pc.Model
+) -> None:
+    shown = probclass.ok("inspect", "iris@book").lines
     assert f"model iris@{iris_model.id}" in shown
     assert "aliases book" in shown
     assert "rows 150" in shown
     at = shown.index("Block gaussian_full: sepal_length, sepal_width")
-    # Means and covariance of setosa; Zaki & Meira, example 18.1.
+    # Mean and covariance of setosa; Zaki & Meira, example 18.1.
     assert shown[at + 3 : at + 5] == [
         "iris-setosa 50 5.006 0.12176 0.098292",
         "3.418 0.098292 0.14228",
@@ -110,8 +119,23 @@ def test_a_model_card_shows_what_the_book_prints(probclass: Any, iris_model: pc.
     assert shown[-1].startswith("… and ")
 
 
-def test_one_block_and_so_many_rows(probclass: Any, iris_model: pc.Model) -> None:
-    shown = lines(probclass.done("inspect", "iris", "--block", "knn_density", "--rows", "2").out)
+@pytest.mark.parametrize("arguments", [("models", "air"), ("inspect", "air")])
+@pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
+def test_credentials_in_a_recorded_source_are_not_printed(
+    probclass: Any, arguments: tuple[str, ...], json: list[str]
+) -> None:
+    spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
+    model = pc.fit(pa.table({"x": [1.0, 2.0, 4.0, 5.0], "y": ["a", "a", "b", "b"]}), spec)
+    source = {"source": "s3://key:secret@bucket/lake?token=secret", "rows": 4}
+    training = {**model.training, **source, "density_quantiles": source}
+    pc.ModelStore("models").save(dataclasses.replace(model, training=training), "air")
+    out = probclass.ok(*arguments, *json).out
+    assert "s3://bucket/lake" in out
+    assert "secret" not in out
+
+
+def test_inspect_shows_one_block_and_limits_its_rows(probclass: Any, iris_model: pc.Model) -> None:
+    shown = probclass.ok("inspect", "iris", "--block", "knn_density", "--rows", "2").lines
     points = iris_model.parameters["knn_density"].num_rows
     assert shown[0] == "Block knn_density: petal_length, petal_width; k 3"
     assert [line for line in shown if line.startswith("iris-setosa")] == [
@@ -123,24 +147,28 @@ def test_one_block_and_so_many_rows(probclass: Any, iris_model: pc.Model) -> Non
     assert list(card["blocks"]) == ["knn_density"]
     parameters = card["blocks"]["knn_density"]["parameters"]
     assert [row["point"] for row in parameters] == [[1.0, 0.2], [1.1, 0.1]]
-    whole = probclass("inspect", "iris", "--json").json["blocks"]
-    assert len(whole["knn_density"]["parameters"]) == points
-    covariance = whole["gaussian_full"]["parameters"][0]["covariance"]
+    blocks = probclass("inspect", "iris", "--json").json["blocks"]
+    assert len(blocks["knn_density"]["parameters"]) == points
+    covariance = blocks["gaussian_full"]["parameters"][0]["covariance"]
     assert covariance == pytest.approx(np.array([[0.121764, 0.098292], [0.098292, 0.142276]]))
 
 
-def test_the_weights_of_a_linear_model(probclass: Any, iris: pa.Table) -> None:
+def test_inspect_shows_the_weights_of_a_linear_model(probclass: Any, iris: pa.Table) -> None:
     source = probclass.table("iris.parquet", iris)
     spec = probclass.spec(
         {"estimator": "gaussian_shared", "columns": ["petal_length", "petal_width"]},
         label="species",
     )
-    probclass.done("fit", source, "--spec", spec, "--name", "flat")
+    probclass.ok("fit", source, "--spec", spec, "--name", "flat")
     form = pc.fit(source, pc.ModelSpec.from_file(spec)).linear_form()
-    told = probclass("inspect", "flat", "--linear", "--json").json
-    assert told["linear"] == form.to_pylist()
-    assert [row["feature"] for row in told["linear"][:3]] == ["petal_length", "petal_width", None]
-    shown = lines(probclass.done("inspect", "flat", "--linear", "--rows", "2").out)
+    document = probclass("inspect", "flat", "--linear", "--json").json
+    assert document["linear"] == form.to_pylist()
+    assert [row["feature"] for row in document["linear"][:3]] == [
+        "petal_length",
+        "petal_width",
+        None,
+    ]
+    shown = probclass.ok("inspect", "flat", "--linear", "--rows", "2").lines
     assert [line.split()[:2] for line in shown if line.startswith("iris-setosa")] == [
         ["iris-setosa", "petal_length"],
         ["iris-setosa", "petal_width"],
@@ -148,7 +176,9 @@ def test_the_weights_of_a_linear_model(probclass: Any, iris: pa.Table) -> None:
     assert shown[-1] == "… and 7 more rows"
 
 
-def test_large_matrices_are_cut_and_odd_cells_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_cuts_large_matrices_and_formats_any_cell(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     wide = pa.fixed_shape_tensor(pa.float64(), (10, 10))
     storage = pa.array([list(range(100))], pa.list_(pa.float64(), 100))
     columns = {
@@ -157,72 +187,72 @@ def test_large_matrices_are_cut_and_odd_cells_shown(capsys: pytest.CaptureFixtur
         "none": pa.nulls(1),
         "yes": [True],
     }
-    output.put(output.table(pa.table(columns), "Odd"))
-    shown = lines(capsys.readouterr().out)
+    output.show(output.table(pa.table(columns), "Cells"))
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert shown[3] == '0 1 2 3 4 5 6 7 … ["a", "b"] – true'
     assert shown[-1] == "…"
 
 
-def test_an_impossible_value_is_null_in_json(probclass: Any) -> None:
+def test_json_writes_infinity_as_null(probclass: Any) -> None:
     source = probclass.table("t.parquet", {"x": ["a", "b", "b"], "y": ["u", "u", "v"]})
     spec = probclass.spec(
         {"estimator": "categorical", "columns": ["x"], "pseudo_count": 0}, label="y"
     )
-    probclass.done("fit", source, "--spec", spec, "--name", "m")
+    probclass.ok("fit", source, "--spec", spec, "--name", "m")
     card = probclass("inspect", "m", "--json").json
     logs = [row["log_probability"] for row in card["blocks"]["categorical"]["parameters"]]
     assert logs == [pytest.approx(np.log(0.5)), pytest.approx(np.log(0.5)), None, 0.0]
-    assert "-inf" in probclass.done("inspect", "m").out
+    assert "-inf" in probclass.ok("inspect", "m").out
 
 
-def test_names_that_look_like_markup_are_shown_as_they_are(probclass: Any) -> None:
+def test_markup_in_names_is_printed_literally(probclass: Any) -> None:
     rows = {"[bold]x": [1.0, 2.0, 3.0, 5.0], "y": ["[red]a", "[red]a", "b[/]", "b[/]"]}
     source = probclass.table("t.parquet", rows)
-    probclass.done("fit", source, "--auto", "--label", "y", "--name", "m")
-    assert "[red]a 2 0.5000" in lines(probclass.done("inspect", "m").out)
-    assert "true class [red]a b[/]" in lines(probclass.done("evaluate", "m", source).out)
-    line = probclass.refused("fit", source, "--auto", "--label", "[red]z", "--name", "m")
+    probclass.ok("fit", source, "--auto", "--label", "y", "--name", "m")
+    assert "[red]a 2 0.5000" in probclass.ok("inspect", "m").lines
+    assert "true class [red]a b[/]" in probclass.ok("evaluate", "m", source).lines
+    line = probclass.error("fit", source, "--auto", "--label", "[red]z", "--name", "m")
     assert "no column '[red]z'; the table has '[bold]x', 'y'." in line
 
 
-def test_an_evaluation_counts_what_it_left_out(probclass: Any, iris_model: pc.Model) -> None:
+def test_evaluate_reports_rows_without_a_known_label(probclass: Any, iris_model: pc.Model) -> None:
     iris = pq.read_table("iris.parquet")
     labels = iris["species"].to_pylist()
     labels[:3] = [None, None, "iris-unknown"]
     odd = iris.set_column(iris.column_names.index("species"), "species", pa.array(labels))
     source = probclass.table("odd.parquet", odd)
-    shown = lines(probclass.done("evaluate", "iris", source).out)
-    found = pc.evaluate(iris_model, source)
+    shown = probclass.ok("evaluate", "iris", source).lines
+    evaluation = pc.evaluate(iris_model, source)
     assert "rows 148 labeled" in shown
     assert "left out 2 without a label" in shown
     assert "unseen 1 with a label the model never saw: counted as wrong" in shown
-    assert any(line.startswith(f"accuracy {found.accuracy:.4f} 0.3176 ") for line in shown)
+    assert any(line.startswith(f"accuracy {evaluation.accuracy:.4f} 0.3176 ") for line in shown)
     assert "true class iris-setosa iris-versicolor iris-virginica" in shown
     assert "iris-setosa 47 0 0" in shown
 
 
-def test_many_classes_show_their_most_frequent_mistakes(probclass: Any) -> None:
+def test_evaluate_lists_the_most_frequent_mistakes_of_many_classes(probclass: Any) -> None:
     x = np.repeat(np.arange(30.0), 10) + np.tile(np.linspace(-0.7, 0.7, 10), 30)
     labels = [f"c{number:02}" for number in np.repeat(np.arange(30), 10)]
     source = probclass.table("many.parquet", {"x": x, "y": labels})
-    probclass.done("fit", source, "--auto", "--label", "y", "--name", "many")
-    shown = lines(probclass.done("evaluate", "many", source).out)
+    probclass.ok("fit", source, "--auto", "--label", "y", "--name", "many")
+    shown = probclass.ok("evaluate", "many", source).lines
     at = shown.index("Most frequent mistakes")
     assert shown[at + 1] == "true class predicted rows"
     assert shown[-1] == "… and 10 more rows"
     assert len(probclass("evaluate", "many", source, "--json").json["confusion"]) == 30
 
 
-def test_scoring_tells_which_partitions(probclass: Any, iris_model: pc.Model) -> None:
+def test_score_reports_partitions_and_unchanged_ones(probclass: Any, iris_model: pc.Model) -> None:
     iris = pq.read_table("iris.parquet")
     for part in range(4):
         probclass.table(f"lake/part={part}/part-0.parquet", iris.slice(part * 30, 30))
-    shown = lines(probclass.done("score", "iris@book", "lake", "scored").out)
+    shown = probclass.ok("score", "iris@book", "lake", "scored").lines
     assert shown[0].startswith("scored 120 rows in ")
     assert "partitions 4: part=0, part=1, … part=3" in shown
-    shown = lines(probclass.done("score", "iris", "lake", "scored", "--partition", "part=1").out)
+    shown = probclass.ok("score", "iris", "lake", "scored", "--partition", "part=1").lines
     assert "partitions part=1" in shown
-    assert "unchanged 1 of 1: there already, from the same inputs" in shown
+    assert "unchanged 1 of 1: already scored from the same inputs" in shown
     arguments = ("--posterior", "list", "--columns", "species", "--where", "part < 2", "--json")
     report = probclass("score", "iris@book", "lake", "lists", *arguments).json
     assert (report["rows"], report["model"]) == (60, f"iris@{iris_model.id}")
@@ -232,88 +262,89 @@ def test_scoring_tells_which_partitions(probclass: Any, iris_model: pc.Model) ->
     ]
 
 
-def test_the_store_may_be_named_or_come_from_the_environment(
+def test_the_store_is_an_option_or_an_environment_variable(
     probclass: Any, iris_model: pc.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PROBCLASS_STORE")
-    assert "Missing option '--store' (env var: 'PROBCLASS_STORE')" in probclass.refused("models")
-    assert "iris" in probclass.done("models", "--store", "models").out
+    assert "Missing option '--store' (env var: 'PROBCLASS_STORE')" in probclass.error("models")
+    assert "iris" in probclass.ok("models", "--store", "models").out
 
 
-def test_estimators_are_listed_and_described(probclass: Any) -> None:
-    shown = lines(probclass.done("estimators").out)
+def test_estimators_lists_and_describes(probclass: Any) -> None:
+    shown = probclass.ok("estimators").lines
     for name in pc.estimators():
         assert any(line.startswith(f"{name} ") for line in shown)
-    assert "ridge:" in probclass.done("estimators", "gaussian_full").out
-    listed = probclass("estimators", "--json").json["estimators"]
-    assert [each["name"] for each in listed] == sorted(pc.estimators())
+    assert "ridge:" in probclass.ok("estimators", "gaussian_full").out
+    records = probclass("estimators", "--json").json["estimators"]
+    assert [record["name"] for record in records] == sorted(pc.estimators())
     (knn,) = probclass("estimators", "knn_density", "--json").json["estimators"]
     assert knn["traits"]["state_grows"] is True
 
 
-def test_a_picture_is_drawn_of_the_rows_asked_for(probclass: Any, iris_model: pc.Model) -> None:
+def test_posterior_over_time_plots_the_selected_rows(probclass: Any, iris_model: pc.Model) -> None:
     iris = pq.read_table("iris.parquet")
     days = [date(2014, 1, 1) + timedelta(days=row) for row in range(iris.num_rows)]
     source = probclass.table("dated.parquet", iris.append_column("day", pa.array(days)))
-    probclass.done("score", "iris", source, "scored")
+    probclass.ok("score", "iris", source, "scored")
     plot = ("plot", "posterior-over-time", "scored", "--time", "day", "--label", "species")
-    ran = probclass.done(*plot, "--out", "iris.png")
-    assert ran.out == "150 rows drawn in iris.png\n"
+    result = probclass.ok(*plot, "--out", "iris.png")
+    assert result.out == "Plotted 150 rows in iris.png.\n"
     assert Path("iris.png").read_bytes().startswith(b"\x89PNG")
-    told = probclass(*plot, "--out", "iris.svg", "--where", "day < 2014-02-01", "--json").json
-    assert told == {"rows": 31, "out": "iris.svg"}
+    selected = ("--where", "day < 2014-02-01")
+    document = probclass(*plot, "--out", "iris.svg", *selected, "--json").json
+    assert document == {"rows": 31, "out": "iris.svg"}
     assert "<svg" in Path("iris.svg").read_text()
 
 
-def test_the_demo_beats_the_prior_and_runs_again_to_the_same_end(probclass: Any) -> None:
-    shown = lines(probclass.done("demo", "first").out)
-    assert "Scored tables are in first/scored. Look around:" in shown
+def test_the_demo_beats_the_prior_and_can_be_repeated(probclass: Any) -> None:
+    shown = probclass.ok("demo", "first").lines
+    assert "Scored tables are in first/scored. Next, try:" in shown
     assert sum(line.startswith("2014-") for line in shown) == 12
-    before = probclass.content()
+    before = probclass.files()
     months = probclass("demo", "first", "--json").json["months"]
-    assert probclass.content() == before
+    assert probclass.files() == before
     loss = {
-        key: np.mean([each[key] for each in months if each["name"] == "air_full"])
+        key: np.mean([month[key] for month in months if month["name"] == "air_full"])
         for key in ("log_loss", "baseline_log_loss")
     }
     assert loss["log_loss"] < loss["baseline_log_loss"]
-    hints = [line.split()[1:] for line in shown if line.startswith("probclass ")]
-    assert len(hints) == 4
-    for hint in hints:
-        probclass.done(*hint)
+    commands = [line.split()[1:] for line in shown if line.startswith("probclass ")]
+    assert len(commands) == 4
+    for command in commands:
+        probclass.ok(*command)
 
 
-def test_progress_in_a_log_is_a_line_now_and_then(
+def test_progress_without_a_terminal_is_a_line_every_few_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with output.progress("training") as tell:
-        tell(1, 5_000)
-        assert capsys.readouterr().err == "", "not before some seconds have passed"
+    with output.progress("training") as report:
+        report(1, 5_000)
+        assert capsys.readouterr().err == "", "no line in the first seconds"
         monkeypatch.setattr(output, "_SECONDS_BETWEEN_LINES", 0.0)
-        tell(1_000, 5_000)
-        tell(2_000, None)
+        report(1_000, 5_000)
+        report(2_000, None)
     assert capsys.readouterr().err == "training: 1,000 of 5,000 rows\ntraining: 2,000 rows\n"
 
 
 def test_version_and_help(probclass: Any) -> None:
-    assert probclass.done("--version").out == f"probclass {pc.__version__}\n"
-    assert "evaluate" in probclass.done().out
-    assert probclass.done().out == probclass.done("--help").out
+    assert probclass.ok("--version").out == f"probclass {pc.__version__}\n"
+    assert "evaluate" in probclass.ok().out
+    assert probclass.ok().out == probclass.ok("--help").out
 
 
-def commands(group: Any, path: str = "probclass") -> Iterator[tuple[str, Any]]:
+def all_commands(group: Any, path: str = "probclass") -> Iterator[tuple[str, Any]]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from commands(command, f"{path} {name}")
+            yield from all_commands(command, f"{path} {name}")
         else:
             yield f"{path} {name}", command
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(all_commands(typer.main.get_command(app)))
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_a_command_is_documented_with_its_options_and_tested(path: str) -> None:
+def test_every_command_and_option_is_documented_and_tested(path: str) -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert f"{path} " in page
     for parameter in COMMANDS[path].params:
@@ -321,15 +352,15 @@ def test_a_command_is_documented_with_its_options_and_tested(path: str) -> None:
         assert [name for name in names if name.strip("[]") not in page] == []
     first = json.dumps(path.split()[1])
     folder = Path(__file__).parents[1]
-    tests = [each.read_text(encoding="utf-8") for each in folder.rglob("test_*.py")]
+    tests = [file.read_text(encoding="utf-8") for file in folder.rglob("test_*.py")]
     assert any(f"({first}" in text or f"[{first}" in text for text in tests)
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_help_has_every_option_whole_on_a_narrow_terminal(
+def test_help_fits_every_option_name_on_a_narrow_terminal(
     path: str, probclass: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    shown = probclass.done(*path.split()[1:], "--help").out
-    options = [each for each in COMMANDS[path].params if each.param_type_name == "option"]
-    assert [name for each in options for name in each.opts if f"{name} " not in shown] == []
+    shown = probclass.ok(*path.split()[1:], "--help").out
+    options = [param for param in COMMANDS[path].params if param.param_type_name == "option"]
+    assert [name for option in options for name in option.opts if f"{name} " not in shown] == []

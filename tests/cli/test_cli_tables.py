@@ -1,4 +1,4 @@
-"""table inspect, table clean, table formats: what they tell, and what they refuse."""
+"""table inspect, table clean and table formats: reports and errors."""
 
 from __future__ import annotations
 
@@ -37,124 +37,126 @@ def model(lake: Path) -> pc.Model:
     return pc.fit(lake, pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])]))
 
 
-def lines(text: str) -> list[str]:
-    return [" ".join(line.split()) for line in text.splitlines()]
-
-
 @pytest.mark.parametrize("name", ["parquet", "delta"])
-def test_a_scored_table_tells_what_it_is(
+def test_inspect_reports_rows_files_and_models_of_a_scored_table(
     probclass: Any, lake: Path, model: pc.Model, name: str
 ) -> None:
-    place = pc.TableRef("scored", format=name)
-    pc.score(model, lake, place)
-    told = probclass.done("table", "inspect", "scored", "--format", name, "--json").json
+    pc.score(model, lake, pc.TableRef("scored", format=name))
+    report = probclass.ok("table", "inspect", "scored", "--format", name, "--json").json
     files = list(Path("scored").rglob("*.parquet"))
     columns = pq.read_schema(files[0]).names
-    assert told["format"] == name
-    assert told["version"] == (1 if name == "delta" else None)
-    assert (told["rows"], told["files"], told["row_groups"]) == (2 * ROWS, 2, 2)
-    assert told["bytes"] == sum(path.stat().st_size for path in files)
-    assert told["models"] == [model.id]
-    assert told["statistics_coverage"] == 1.0
-    assert told["partition_columns"] == ["month"]
-    stored = {column["name"]: column for column in told["schema"]}
-    assert stored["month"] == {"name": "month", "type": "string", "statistics": None}
-    assert stored["p_low"] == {"name": "p_low", "type": "double", "statistics": 1.0}
-    assert set(stored) == {*columns, "month"}
-    assert [each["partition"] for each in told["partitions"]] == [
+    assert report["format"] == name
+    assert report["version"] == (1 if name == "delta" else None)
+    assert (report["rows"], report["files"], report["row_groups"]) == (2 * ROWS, 2, 2)
+    assert report["bytes"] == sum(path.stat().st_size for path in files)
+    assert report["models"] == [model.id]
+    assert report["statistics_coverage"] == 1.0
+    assert report["partition_columns"] == ["month"]
+    columns_by_name = {column["name"]: column for column in report["schema"]}
+    assert columns_by_name["month"] == {"name": "month", "type": "string", "statistics": None}
+    assert columns_by_name["p_low"] == {"name": "p_low", "type": "double", "statistics": 1.0}
+    assert set(columns_by_name) == {*columns, "month"}
+    assert [record["partition"] for record in report["partitions"]] == [
         {"month": "2014-01"},
         {"month": "2014-02"},
     ]
-    assert {(each["rows"], *each["models"]) for each in told["partitions"]} == {(ROWS, model.id)}
-    shown = lines(probclass.done("table", "inspect", "scored").out)
+    assert {(record["rows"], *record["models"]) for record in report["partitions"]} == {
+        (ROWS, model.id)
+    }
+    shown = probclass.ok("table", "inspect", "scored").lines
     assert f"scored by {model.id}" in shown
     assert "partitions 2: month=2014-01 … month=2014-02" in shown
     assert any(line.startswith(f"month=2014-02 1 {ROWS}") for line in shown)
-    narrow = probclass.done("table", "inspect", "scored", "--where", "month > 2014-01", "--json")
-    assert (narrow.json["rows"], narrow.json["files"]) == (ROWS, 1)
+    selected = probclass.ok("table", "inspect", "scored", "--where", "month > 2014-01", "--json")
+    assert (selected.json["rows"], selected.json["files"]) == (ROWS, 1)
 
 
-def test_statistics_that_are_missing_are_told(probclass: Any) -> None:
+def test_inspect_reports_missing_statistics(probclass: Any) -> None:
     pq.write_table(rows("2014-01"), "rows.parquet", write_statistics=["x"], row_group_size=25)
-    told = probclass.done("table", "inspect", "rows.parquet", "--json").json
-    assert {column["name"]: column["statistics"] for column in told["schema"]} == {
+    report = probclass.ok("table", "inspect", "rows.parquet", "--json").json
+    assert {column["name"]: column["statistics"] for column in report["schema"]} == {
         "x": 1.0,
         "name": 0.0,
         "y": 0.0,
     }
-    assert told["statistics_coverage"] == pytest.approx(1 / 3)
-    assert (told["row_groups"], told["partitions"], told["models"]) == (3, [], [])
-    shown = lines(probclass.done("table", "inspect", "rows.parquet").out)
+    assert report["statistics_coverage"] == pytest.approx(1 / 3)
+    assert (report["row_groups"], report["partitions"], report["models"]) == (3, [], [])
+    shown = probclass.ok("table", "inspect", "rows.parquet").lines
     assert "min and max in 33% of row groups × columns" in shown
 
 
-def test_an_earlier_version_is_inspected(probclass: Any, lake: Path, model: pc.Model) -> None:
+def test_inspect_reads_an_earlier_version(probclass: Any, lake: Path, model: pc.Model) -> None:
     pc.score(model, lake, pc.TableRef("scored", format="delta"))
-    assert probclass.done("table", "inspect", "scored", "--version", 0, "--json").json["rows"] == 60
-    assert "keeps no versions" in probclass.refused("table", "inspect", lake, "--version", 0)
+    assert probclass.ok("table", "inspect", "scored", "--version", 0, "--json").json["rows"] == 60
+    assert "keeps no versions" in probclass.error("table", "inspect", lake, "--version", 0)
 
 
-def test_many_partitions_are_counted(probclass: Any) -> None:
+def test_inspect_only_counts_many_partitions(probclass: Any) -> None:
     for day in range(30):
         probclass.table(f"days/day={day:02}/rows.parquet", rows("x"))
-    shown = lines(probclass.done("table", "inspect", "days").out)
+    shown = probclass.ok("table", "inspect", "days").lines
     assert "partitions 30: day=0 … day=29" in shown
     assert "Partitions" not in shown
-    assert len(probclass.done("table", "inspect", "days", "--json").json["partitions"]) == 30
+    assert len(probclass.ok("table", "inspect", "days", "--json").json["partitions"]) == 30
 
 
-def test_leftovers_are_shown_then_removed(probclass: Any, lake: Path, model: pc.Model) -> None:
+def test_clean_lists_leftovers_and_removes_them(
+    probclass: Any, lake: Path, model: pc.Model
+) -> None:
     pc.score(model, lake, "scored")
-    left = Path(f"_staging-scored-{'0' * 32}")
-    (left / "content").mkdir(parents=True)
-    (left / "content" / "part-0.parquet").write_bytes(bytes(1_000))
-    assert "Nothing older than 24 hours" in probclass.done("table", "clean", "scored").out
-    dry = probclass.done("table", "clean", "scored", "--older-than", 0, "--dry-run").out
-    assert left.is_dir()
-    assert lines(dry)[0] == "Would be removed"
+    leftover = Path(f"_staging-scored-{'0' * 32}")
+    (leftover / "content").mkdir(parents=True)
+    (leftover / "content" / "part-0.parquet").write_bytes(bytes(1_000))
+    assert "no leftover files older than 24 hours" in probclass.ok("table", "clean", "scored").out
+    dry_run = probclass.ok("table", "clean", "scored", "--older-than", 0, "--dry-run")
+    assert leftover.is_dir()
+    assert dry_run.lines[0] == "Would be removed"
     hour_ago = time.time() - 3_700
-    for path in (left / "content" / "part-0.parquet", left / "content", left):
+    for path in (leftover / "content" / "part-0.parquet", leftover / "content", leftover):
         os.utime(path, (hour_ago, hour_ago))
-    told = probclass.done("table", "clean", "scored", "--older-than", 1, "--json").json
-    assert [(each["path"], each["bytes"]) for each in told["removed"]] == [
-        (str(left.resolve()), 1_000)
+    report = probclass.ok("table", "clean", "scored", "--older-than", 1, "--json").json
+    assert [(record["path"], record["bytes"]) for record in report["removed"]] == [
+        (str(leftover.resolve()), 1_000)
     ]
-    assert not told["dry_run"]
-    assert not left.exists()
+    assert not report["dry_run"]
+    assert not leftover.exists()
 
 
 def test_formats_are_listed(probclass: Any) -> None:
-    told = {
-        each["name"]: each for each in probclass.done("table", "formats", "--json").json["formats"]
+    formats = {
+        record["name"]: record
+        for record in probclass.ok("table", "formats", "--json").json["formats"]
     }
-    assert {"delta", "parquet"} <= set(told)
-    assert told["delta"]["written"]
-    assert told["parquet"]["cleaned"]
-    shown = lines(probclass.done("table", "formats").out)
+    assert {"delta", "parquet"} <= set(formats)
+    assert formats["delta"]["written"]
+    assert formats["parquet"]["cleaned"]
+    shown = probclass.ok("table", "formats").lines
     assert any(
         line.startswith("delta ") and line.endswith("read, written, cleaned") for line in shown
     )
 
 
 @pytest.fixture
-def only_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A format of somebody's, whose tables are not made of files."""
-    held = pc.TableFormat(
+def read_only_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin's table format whose tables are not files and cannot be written."""
+    numbers = pc.TableFormat(
         name="numbers",
         summary="numbers from nowhere",
         recognizes=lambda ref: ref.uri.startswith("numbers"),
         open=lambda ref: pc.open_table({"x": [1.0, 2.0]}),
     )
-    formats = {**plugins.registry().table_formats, "numbers": held}
+    formats = {**plugins.registry().table_formats, "numbers": numbers}
     changed = dataclasses.replace(plugins.registry(), table_formats=formats)
     monkeypatch.setattr("probclass_core.io.open.registry", lambda: changed)
 
 
-def test_a_table_that_is_not_of_files(probclass: Any, only_read: None) -> None:
-    told = probclass.done("table", "inspect", "numbers", "--json").json
-    assert (told["format"], told["rows"], told["partitions"]) == ("numbers", 2, [])
-    assert "rows 2" in lines(probclass.done("table", "inspect", "numbers").out)
-    assert "is not known" in probclass.refused("table", "clean", "numbers")
+def test_inspect_works_without_files_and_clean_does_not(
+    probclass: Any, read_only_format: None
+) -> None:
+    report = probclass.ok("table", "inspect", "numbers", "--json").json
+    assert (report["format"], report["rows"], report["partitions"]) == ("numbers", 2, [])
+    assert "rows 2" in probclass.ok("table", "inspect", "numbers").lines
+    assert "is not known" in probclass.error("table", "clean", "numbers")
 
 
 @pytest.mark.parametrize(
@@ -168,21 +170,23 @@ def test_a_table_that_is_not_of_files(probclass: Any, only_read: None) -> None:
         (("clean", "lake", "--older-than", "-1"), "--older-than"),
     ],
 )
-def test_what_is_refused(probclass: Any, lake: Path, arguments: tuple[str, ...], line: str) -> None:
-    assert line in probclass.refused("table", *arguments)
+def test_invalid_arguments_are_errors(
+    probclass: Any, lake: Path, arguments: tuple[str, ...], line: str
+) -> None:
+    assert line in probclass.error("table", *arguments)
 
 
-def test_rows_are_added_once_by_a_run_with_a_name(
+def test_append_adds_rows_once_and_records_the_run_id(
     probclass: Any, lake: Path, model: pc.Model
 ) -> None:
     pc.ModelStore(Path("models")).save(model, "air")
     january = lake / "month=2014-01" / "rows.parquet"
-    adding = ("score", "air", january, "added", "--store", "models", "--overwrite", "append")
-    first = probclass.done(*adding, "--run-id", "nightly", "--json").json
-    again = probclass.done(*adding, "--json").json
+    append = ("score", "air", january, "added", "--store", "models", "--overwrite", "append")
+    first = probclass.ok(*append, "--run-id", "nightly", "--json").json
+    again = probclass.ok(*append, "--json").json
     assert (first["rows"], first["skipped"], again["rows"], again["skipped"]) == (ROWS, 0, ROWS, 1)
-    assert "1 of 1: there already, from the same inputs" in probclass.done(*adding).out
-    probclass.done("score", "air", lake / "month=2014-02", *adding[3:])
+    assert "1 of 1: already scored from the same inputs" in probclass.ok(*append).out
+    probclass.ok("score", "air", lake / "month=2014-02", *append[3:])
     assert pq.read_table("added").num_rows == 2 * ROWS
     [record] = [
         record

@@ -74,7 +74,7 @@ def test_a_folder_that_is_there_is_left_alone(project: Path) -> None:
     before = readme.read_text(encoding="utf-8")
     again = new("log_normal", "--directory", str(project.parent))
     assert again.returncode == 2
-    assert "probclass-log-normal is there already; choose another name" in again.stderr
+    assert "probclass-log-normal already exists; choose another name" in again.stderr
     assert readme.read_text(encoding="utf-8") == before
 
 
@@ -82,14 +82,14 @@ def test_a_folder_that_is_there_is_left_alone(project: Path) -> None:
 def test_a_bad_name_is_refused(tmp_path: Path, name: str) -> None:
     ran = CliRunner().invoke(app, ["plugin", "new", "--directory", str(tmp_path), "--", name])
     assert ran.exit_code == 2
-    assert f"{name!r} is no name for an estimator" in ran.stderr
+    assert f"{name!r} cannot name an estimator" in ran.stderr
     assert not list(tmp_path.iterdir())
 
 
 def test_the_name_of_another_estimator_is_refused(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["plugin", "new", "poisson", "--directory", str(tmp_path)])
     assert ran.exit_code == 2
-    assert "estimator 'poisson' is registered already" in ran.stderr
+    assert "estimator 'poisson' is already registered" in ran.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -1,1 +1,1 @@
-"""The commands, one module per group."""
+"""The commands, one module per group; see `probclass_core.cli`."""

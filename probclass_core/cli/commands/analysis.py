@@ -1,4 +1,4 @@
-"""explain, compare, drift: why a row has its class, which model the data support, what changed."""
+"""evaluate, explain, compare and drift: how good a model is, why, which is best, what changed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probclass_core.cli.options import Json, Partition, Ref, Source, Store, Where, Workers
-from probclass_core.cli.output import progress, put, put_json, table
-from probclass_core.cli.parsing import parse_partition, parse_where
+from probclass_core.cli.options import (
+    DecisionOptions,
+    EngineOptions,
+    Json,
+    ModelOptions,
+    Ref,
+    RowOptions,
+    Source,
+    Store,
+)
+from probclass_core.cli.output import MAX_ROWS, key_values, progress, show, show_json, table
 from probclass_core.errors import SpecError, one_of
 
 if TYPE_CHECKING:
-    from probclass_core import ModelOdds
+    from rich.console import RenderableType
 
-_SHOWN = {
+    from probclass_core import Evaluation, ModelOdds
+
+_MAX_CLASSES = 12
+"""With more classes than this, the largest mistakes are shown instead of the confusion matrix."""
+
+_COMPARISON_HEADERS = {
     "model": "model",
     "log_evidence": "log evidence",
     "log_bayes_factor": "log Bayes factor",
@@ -26,66 +39,109 @@ _SHOWN = {
     "posterior": "posterior",
     "reading": "reading",
 }
-"""Columns of a comparison, and what they are called for people."""
+"""Columns of a comparison, and their headers in a report."""
 
-_PLAIN = 1e6
-"""Odds beyond this, either way, are written as a power of ten."""
+_LARGE_ODDS = 1e6
+"""Odds beyond this, or below its inverse, are written as a power of ten."""
+
+
+def evaluate(
+    model: ModelOptions,
+    source: Source,
+    *,
+    rows: EngineOptions,
+    decision: DecisionOptions,
+    as_json: Json = False,
+) -> None:
+    """Measure accuracy, log loss and calibration of a model on labeled rows.
+
+    The same metrics are shown for the prior alone, as a baseline.
+
+    Example: probclass evaluate air@champion lake --partition month=2014-01
+    """
+    import probclass_core as pc
+
+    reading, rule = rows.arguments(), decision.rule()
+    loaded, version = model.load()
+    with progress("evaluating") as report:
+        evaluation = pc.evaluate(loaded, source, decision=rule, progress=report, **reading)
+    if as_json:
+        show_json({"model": version.ref, **evaluation.to_dict()})
+        return
+    unseen = f"{evaluation.unseen_labels:,} with a label the model never saw: counted as wrong"
+    left_out = f"{evaluation.null_labels:,} without a label"
+    show(
+        key_values(
+            {
+                "model": version.ref,
+                "rows": f"{evaluation.rows:,} labeled",
+                "left out": left_out if evaluation.null_labels else None,
+                "unseen": unseen if evaluation.unseen_labels else None,
+                "rejected": _rejected(evaluation),
+            }
+        ),
+        _quality(evaluation),
+        _confusion(evaluation),
+        table(evaluation.per_class, "By class", limit=MAX_ROWS),
+    )
 
 
 def explain(
-    ref: Ref,
+    model: ModelOptions,
     source: Source,
-    store: Store,
+    *,
     row: Annotated[
         list[int] | None,
         typer.Option(
-            "--row", metavar="N", help="Only this row, counted from 0; may be given several times."
+            "--row",
+            metavar="N",
+            help="Explain only this row, counted from 0 among the rows that --partition and "
+            "--where select; may be repeated.",
         ),
     ] = None,
-    partition: Partition = None,
-    where: Where = None,
+    rows: RowOptions,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="CLASS", help="The rival; by default the runner-up."),
+        typer.Option(
+            "--against",
+            metavar="CLASS",
+            help="Class to compare the prediction with; by default the runner-up.",
+        ),
     ] = None,
     units: Annotated[
         str,
-        typer.Option("--units", metavar="nats|bits|decibans", help="Of the weights of evidence."),
+        typer.Option(
+            "--units",
+            metavar="nats|bits|decibans",
+            help="Unit of the weights of evidence; ten decibans are a factor of ten.",
+        ),
     ] = "decibans",
     limit: Annotated[
         int,
         typer.Option(
-            "--limit", metavar="N", min=1, help="Entries to show, the largest; the rest are lumped."
+            "--limit",
+            metavar="N",
+            min=1,
+            help="Number of entries to show per row, largest first; the others are summed up.",
         ),
     ] = 20,
     as_json: Json = False,
 ) -> None:
-    """Show why rows have their class: what each column adds to the odds.
-
-    Ten decibans are a factor of ten. Rows are counted among those that --partition and --where
-    leave.
+    """Explain why a model predicts a class: what each column adds to the log odds.
 
     Example: probclass explain air@champion lake --partition month=2014-01 --row 0
     """
     import probclass_core as pc
 
-    one, conditions = parse_partition(partition or ()), parse_where(where or ())
-    shelf = pc.ModelStore(store)
-    version = shelf.resolve(ref)
-    found = pc.explain(
-        shelf.load(version.ref),
-        source,
-        rows=row or None,
-        partition=one,
-        where=conditions,
-        against=against,
-        units=units,
-        limit=limit,
+    selection = rows.arguments()
+    loaded, version = model.load()
+    explanation = pc.explain(
+        loaded, source, rows=row or None, against=against, units=units, limit=limit, **selection
     )
     if as_json:
-        put_json({"model": version.ref, **found.to_dict()})
+        show_json({"model": version.ref, **explanation.to_dict()})
     else:
-        put(str(found))
+        show(str(explanation))
 
 
 def compare(
@@ -94,23 +150,22 @@ def compare(
         list[Path],
         typer.Argument(
             metavar="SPEC SPEC…",
-            help="Two model specs or more: TOML, YAML or JSON. A model is named as its file.",
+            help="Two or more model specs: TOML, YAML or JSON. The file name names the model.",
         ),
     ],
+    *,
     odds: Annotated[
         list[str] | None,
         typer.Option(
             "--odds",
             metavar="MODEL=NUMBER",
-            help="How probable a model is beforehand, beside the 1 of the others.",
+            help="Prior odds of a model, by default 1; may be repeated.",
         ),
     ] = None,
-    partition: Partition = None,
-    where: Where = None,
-    workers: Workers = None,
+    rows: EngineOptions,
     as_json: Json = False,
 ) -> None:
-    """Compare models by their evidence: which of them the rows support, and how strongly.
+    """Compare models by their evidence: which one the rows support, and how strongly.
 
     The models must have the same label and the same columns. Nothing is saved.
 
@@ -118,62 +173,66 @@ def compare(
     """
     import probclass_core as pc
 
-    one, conditions = parse_partition(partition or ()), parse_where(where or ())
-    models = {path.stem: path for path in specs}
-    if len(models) < len(specs):
-        raise SpecError("a model is named as its spec file, and two files have one name.")
-    prior = dict.fromkeys(models, 1.0) | _prior_odds(odds or (), models)
-    chosen = {name: pc.ModelSpec.from_file(path) for name, path in models.items()}
-    with progress("summarizing") as tell:
+    reading = rows.arguments()
+    paths = {path.stem: path for path in specs}
+    if len(paths) < len(specs):
+        raise SpecError("the file name of a spec names its model, and two files have one name.")
+    prior = dict.fromkeys(paths, 1.0) | _prior_odds(odds or (), paths)
+    models = {name: pc.ModelSpec.from_file(path) for name, path in paths.items()}
+    with progress("summarizing") as report:
         statistics = {
-            name: pc.summarize(
-                source, spec, partition=one, where=conditions, workers=workers, progress=tell
-            )
-            for name, spec in chosen.items()
+            name: pc.summarize(source, spec, progress=report, **reading)
+            for name, spec in models.items()
         }
-    found = pc.compare(statistics, prior=prior)
+    comparison = pc.compare(statistics, prior=prior)
     if as_json:
-        rows = sum(next(iter(statistics.values())).classes["rows"].to_pylist())
-        put_json({"rows": rows, "best": found.best, "models": found.table.to_pylist()})
+        count = sum(next(iter(statistics.values())).classes["rows"].to_pylist())
+        records = comparison.table.to_pylist()
+        show_json({"rows": count, "best": comparison.best, "models": records})
         return
-    shown = {said: found.table[name].to_pylist() for name, said in _SHOWN.items()}
-    names = shown["model"]
-    shown["odds"] = [_ratio(found.odds(name, found.best)) for name in names]
-    ahead = found.odds(found.best, names[1])
-    put(
-        table(shown, "Models, the most probable first; odds against the best"),
-        f"{found.best} against {names[1]}: odds of {_ratio(ahead)} to 1, {ahead.reading}.",
+    columns = {
+        header: comparison.table[name].to_pylist() for name, header in _COMPARISON_HEADERS.items()
+    }
+    best, second = columns["model"][:2]
+    columns["odds"] = [_odds(comparison.odds(name, best)) for name in columns["model"]]
+    lead = comparison.odds(best, second)
+    show(
+        table(columns, "Models, the most probable first; odds against the best"),
+        f"{best} against {second}: odds of {_odds(lead)} to 1, {lead.reading}.",
     )
 
 
 def drift(
     before: Ref,
     after: Annotated[
-        str, typer.Argument(metavar="REF", help="The later model, written as the first.")
+        str, typer.Argument(metavar="REF", help="Later model, written in the same way.")
     ],
+    *,
     store: Store,
     limit: Annotated[
         int,
-        typer.Option("--limit", metavar="N", min=1, help="Features to show, the most changed."),
+        typer.Option(
+            "--limit", metavar="N", min=1, help="Number of features to show, most changed first."
+        ),
     ] = 20,
     as_json: Json = False,
 ) -> None:
-    """Show what changed from one model to another, from their parameters alone.
+    """Show what changed between two models, from their parameters alone.
 
-    Divergences are in bits, from 0, nothing changed, to 1, nothing in common. The other figures are
-    those of the class that changed most.
+    Divergences are in bits: 0 if nothing changed, 1 if the distributions do not overlap. The other
+    columns describe the class that changed most.
 
     Example: probclass drift air@2014-01 air@2014-02
     """
     import probclass_core as pc
 
-    shelf = pc.ModelStore(store)
-    versions = [shelf.resolve(ref) for ref in (before, after)]
-    found = pc.drift(*(shelf.load(version.ref) for version in versions))
+    model_store = pc.ModelStore(store)
+    versions = [model_store.resolve(ref) for ref in (before, after)]
+    changes = pc.drift(*(model_store.load(version.ref) for version in versions))
     if as_json:
-        put_json({"models": [version.ref for version in versions], **found.to_dict()})
+        show_json({"models": [version.ref for version in versions], **changes.to_dict()})
         return
-    rows = found.by_feature.to_pylist()
+    rows = changes.by_feature.to_pylist()
     columns = {
         "feature": [row["feature"] if row["term"] is None else row["term"] for row in rows],
         "divergence": [row["divergence"] for row in rows],
@@ -184,29 +243,84 @@ def drift(
         "before": [row["probability_before"] for row in rows],
         "after": [row["probability_after"] for row in rows],
     }
-    told = {
+    columns = {
         name: values
         for name, values in columns.items()
         if name == "feature" or any(value is not None for value in values)
     }
-    names = ("class", "share before", "share after")
-    shares = dict(zip(names, found.classes.to_pydict().values(), strict=True))
-    put(
-        table(shares, f"Classes: {found.class_divergence:.4f} bits"),
-        table(told, "Features, the most changed first; divergence in bits", limit=limit),
-        *(["\n".join(["Not compared", *found.uncompared])] if found.uncompared else []),
+    headers = ("class", "share before", "share after")
+    shares = dict(zip(headers, changes.classes.to_pydict().values(), strict=True))
+    not_compared = "\n".join(["Not compared", *changes.uncompared])
+    show(
+        table(shares, f"Classes: {changes.class_divergence:.4f} bits"),
+        table(columns, "Features, the most changed first; divergence in bits", limit=limit),
+        *([not_compared] if changes.uncompared else []),
     )
 
 
-def _ratio(odds: ModelOdds) -> str:
-    """Odds to be read: the very large and the very small as a power of ten."""
-    if math.isfinite(odds.log_odds) and not 1 / _PLAIN < odds.odds < _PLAIN:
+def _rejected(evaluation: Evaluation) -> str | None:
+    if evaluation.decided == evaluation.rows:
+        return None
+    reasons = ", ".join(f"{count:,} by {reason}" for reason, count in evaluation.rejected.items())
+    rows = evaluation.rows - evaluation.decided
+    return f"{rows:,} ({evaluation.rejected_share:.1%}): {reasons}"
+
+
+def _quality(evaluation: Evaluation) -> RenderableType:
+    among = "" if evaluation.decided == evaluation.rows else ", among decided rows"
+    metrics = [
+        (
+            "accuracy",
+            evaluation.accuracy,
+            evaluation.baseline_accuracy,
+            f"share predicted right{among}",
+        ),
+        (
+            "log loss",
+            evaluation.log_loss,
+            evaluation.baseline_log_loss,
+            "nats per row, less is better",
+        ),
+        ("Brier score", evaluation.brier, None, "0 to 2, less is better"),
+        ("calibration error", evaluation.ece, None, "0 to 1, less is better"),
+    ]
+    if evaluation.cost is not None:
+        explained = "mean per decided row, less is better"
+        metrics.insert(1, ("cost", evaluation.cost, evaluation.baseline_cost, explained))
+    headers = ("metric", "model", "prior alone", "")
+    return table(dict(zip(headers, map(list, zip(*metrics, strict=True)), strict=True)), "Quality")
+
+
+def _confusion(evaluation: Evaluation) -> RenderableType:
+    """The confusion matrix; with many classes, its largest mistakes."""
+    names = evaluation.confusion["class"].to_pylist()
+    if len(names) <= _MAX_CLASSES:
+        matrix = evaluation.confusion.rename_columns(["true class", *names])
+        return table(matrix, "Confusion: rows by true class, columns by predicted class")
+    counts = evaluation.confusion.drop(["class"]).to_pylist()
+    mistakes = [
+        (true, predicted, count)
+        for true, row in zip(names, counts, strict=True)
+        for predicted, count in zip(names, row.values(), strict=True)
+        if true != predicted and count
+    ]
+    mistakes.sort(key=lambda mistake: -mistake[2])
+    columns = {
+        name: [mistake[position] for mistake in mistakes]
+        for position, name in enumerate(("true class", "predicted", "rows"))
+    }
+    return table(columns, "Most frequent mistakes", limit=MAX_ROWS)
+
+
+def _odds(odds: ModelOdds) -> str:
+    """Odds as text; very large and very small ones as a power of ten."""
+    if math.isfinite(odds.log_odds) and not 1 / _LARGE_ODDS < odds.odds < _LARGE_ODDS:
         return f"10^{odds.log_odds / math.log(10.0):.0f}"
     return f"{odds.odds:,.3g}"
 
 
 def _prior_odds(texts: Sequence[str], models: Mapping[str, Path]) -> dict[str, float]:
-    """Prior odds from ``MODEL=NUMBER``."""
+    """Parse prior odds from ``MODEL=NUMBER``."""
     odds = {}
     for text in texts:
         name, _, number = (part.strip() for part in text.rpartition("="))

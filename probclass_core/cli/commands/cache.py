@@ -1,4 +1,4 @@
-"""cache ls, cache gc: the statistics that fits have kept in a store."""
+"""cache ls and cache gc: list and remove the statistics that fits cached in a store."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probclass_core.cli.options import Json, Store
-from probclass_core.cli.output import minute, put, put_json, table
+from probclass_core.cli.options import DryRunRemoval, Json, Store
+from probclass_core.cli.output import show, show_json, table
+from probclass_core.store.display import minute
 
 if TYPE_CHECKING:
     from probclass_core.store.statistics_cache import CacheEntry
 
-cache = typer.Typer(help="Look at the statistics that fits have kept.", no_args_is_help=True)
+cache = typer.Typer(help="List and remove cached statistics.", no_args_is_help=True)
 
 
 @cache.command("ls")
 def ls(store: Store, as_json: Json = False) -> None:
-    """List the statistics that are kept, model by model.
+    """List the cached statistics, grouped by model.
 
-    Entries are stale where no fit would use them: of another release, or damaged.
+    Stale entries are damaged or come from another release; no fit uses them.
 
     Example: probclass cache ls --store models
     """
     from probclass_core import StatisticsCache
 
-    by_summary: dict[str, list[CacheEntry]] = {}
+    entries: dict[str, list[CacheEntry]] = {}
     for entry in StatisticsCache(store).entries():
-        by_summary.setdefault(entry.summary, []).append(entry)
-    listed = [_summary(entries) for entries in by_summary.values()]
+        entries.setdefault(entry.summary, []).append(entry)
+    records = [_summary(group) for group in entries.values()]
     if as_json:
-        put_json({"store": store, "summaries": listed})
-    elif not listed:
-        put(f"The store at {store} keeps no statistics.")
+        show_json({"store": store, "summaries": records})
+    elif not records:
+        show(f"The store at {store} contains no cached statistics.")
     else:
         columns = {
-            "summary": [each["summary"][:12] for each in listed],
-            "label": [each["label"] for each in listed],
-            "estimators": [", ".join(each["estimators"]) for each in listed],
-            "fragments": [each["entries"] for each in listed],
-            "rows": [each["rows"] for each in listed],
-            "bytes": [each["bytes"] for each in listed],
-            "oldest": [minute(each["oldest"]) for each in listed],
-            "newest": [minute(each["newest"]) for each in listed],
-            "stale": [each["stale"] for each in listed],
+            "summary": [record["summary"][:12] for record in records],
+            "label": [record["label"] for record in records],
+            "estimators": [", ".join(record["estimators"]) for record in records],
+            "fragments": [record["entries"] for record in records],
+            "rows": [record["rows"] for record in records],
+            "bytes": [record["bytes"] for record in records],
+            "oldest": [minute(record["oldest"]) for record in records],
+            "newest": [minute(record["newest"]) for record in records],
+            "stale": [record["stale"] for record in records],
         }
-        put(table(columns, f"Statistics kept in {store}"))
+        show(table(columns, f"Statistics cached in {store}"))
 
 
 @cache.command("gc")
@@ -59,17 +60,15 @@ def gc(
             "--older-than",
             metavar="DAYS",
             min=0.0,
-            help="Remove what was stored so long ago as well; 0 removes everything.",
+            help="Also remove statistics stored more than DAYS ago; 0 removes all.",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")
-    ] = False,
+    dry_run: DryRunRemoval = False,
     as_json: Json = False,
 ) -> None:
-    """Remove statistics that no fit would use: damaged ones, and those of other versions.
+    """Remove cached statistics that no fit uses: damaged ones, and those of other releases.
 
-    No model is touched; what a fit misses it computes anew.
+    Models are not changed. A fit computes removed statistics again if it needs them.
 
     Example: probclass cache gc --older-than 180 --store models
     """
@@ -79,22 +78,22 @@ def gc(
     removed = StatisticsCache(store).collect(age, dry_run=dry_run)
     if as_json:
         fields = ("summary", "fragment", "bytes", "stored", "stale")
-        listed = [{name: getattr(entry, name) for name in fields} for entry in removed]
-        put_json({"store": store, "dry_run": dry_run, "removed": listed})
+        records = [{name: getattr(entry, name) for name in fields} for entry in removed]
+        show_json({"store": store, "dry_run": dry_run, "removed": records})
         return
     size = sum(entry.bytes for entry in removed)
-    would = "Would be removed" if dry_run else "Removed"
-    put(f"{would}: the statistics of {len(removed):,} fragments, {size:,} bytes.")
+    verb = "Would remove" if dry_run else "Removed"
+    show(f"{verb} the statistics of {len(removed):,} fragments, {size:,} bytes.")
 
 
 def _summary(entries: Sequence[CacheEntry]) -> dict[str, Any]:
-    """What the entries of one model come to; those that cannot be read say little of it."""
-    known = next((entry for entry in entries if entry.label is not None), entries[0])
+    """Totals of the entries of one model; an entry that cannot be read has no label."""
+    readable = next((entry for entry in entries if entry.label is not None), entries[0])
     stored = [entry.stored for entry in entries if entry.stored is not None]
     return {
-        "summary": known.summary,
-        "label": known.label,
-        "estimators": list(known.estimators),
+        "summary": readable.summary,
+        "label": readable.label,
+        "estimators": list(readable.estimators),
         "entries": len(entries),
         "rows": sum(entry.rows or 0 for entry in entries),
         "bytes": sum(entry.bytes for entry in entries),

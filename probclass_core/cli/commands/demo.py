@@ -1,4 +1,4 @@
-"""A first look: months of Beijing's air, trained, scored and measured in seconds."""
+"""demo: train, score and evaluate months of the bundled air-quality data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from probclass_core.cli.options import Json
-from probclass_core.cli.output import put, put_json, table
+from probclass_core.cli.output import show, show_json, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,38 +17,39 @@ if TYPE_CHECKING:
     from probclass_core import ModelSpec
 
 _MONTHS = [f"{month:02}" for month in range(1, 7)]
-_MEASURES = {
+_METRICS = {
     "accuracy": "accuracy",
     "baseline_accuracy": "prior alone",
     "log_loss": "log loss",
     "baseline_log_loss": "prior's",
 }
-"""Keys of a month's result, and the columns they stand in."""
+"""Keys of a month's result, and their headers in the report."""
 
 
 def demo(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where lake, models and scored tables go.")
+        Path,
+        typer.Argument(metavar="DIR", help="Directory for the lake, models and scored tables."),
     ] = Path("probclass-demo"),
     as_json: Json = False,
 ) -> None:
-    """Take a first look on real data: no Airflow, nothing to set up.
+    """Train, score and evaluate models on bundled data; needs no setup and no Airflow.
 
-    Lays the bundled air-quality data of Beijing out as a monthly lake; trains two models on the
-    twelve months before each of six months, scores that month, and measures how well it went.
+    Writes the hourly air quality of Beijing as a lake partitioned by month. For each of six months,
+    trains two models on the twelve months before it, scores the month and evaluates the result.
     """
     from probclass_core.demo.lake import lay_out
 
     lake = lay_out(directory / "lake")
     results = [
-        _month(directory, lake, month, name, spec)
+        _run_month(directory, lake, month, name, spec)
         for month in _MONTHS
         for name, spec in _specs().items()
     ]
     if as_json:
-        put_json({"directory": str(directory), "months": results})
+        show_json({"directory": str(directory), "months": results})
         return
-    put(_summary(results), _ways_on(directory, lake))
+    show(_summary(results), _next_commands(directory, lake))
 
 
 def _specs() -> dict[str, ModelSpec]:
@@ -62,27 +63,26 @@ def _specs() -> dict[str, ModelSpec]:
     }
 
 
-def _month(directory: Path, lake: Path, month: str, name: str, spec: ModelSpec) -> dict[str, Any]:
+def _run_month(
+    directory: Path, lake: Path, month: str, name: str, spec: ModelSpec
+) -> dict[str, Any]:
     import probclass_core as pc
 
     scored = f"2014-{month}"
     model = pc.fit(lake, spec, where=[("month", ">=", f"2013-{month}"), ("month", "<", scored)])
     store = pc.ModelStore(directory / "models")
     store.promote(name, store.save(model, name), alias=scored)
-    at = {"month": scored}
+    partition = {"month": scored}
     sink = directory / "scored" / name
-    report = pc.score(model, lake, sink, partition=at, columns=["time", "air"])
-    found = pc.evaluate(model, lake, partition=at)
+    report = pc.score(model, lake, sink, partition=partition, columns=["time", "air"])
+    evaluation = pc.evaluate(model, lake, partition=partition)
     return {
         "month": scored,
         "name": name,
         "model_id": model.id,
         "rows": report.rows,
-        "labeled": found.rows,
-        "accuracy": found.accuracy,
-        "baseline_accuracy": found.baseline_accuracy,
-        "log_loss": found.log_loss,
-        "baseline_log_loss": found.baseline_log_loss,
+        "labeled": evaluation.rows,
+        **{metric: getattr(evaluation, metric) for metric in _METRICS},
     }
 
 
@@ -91,7 +91,7 @@ def _summary(results: list[dict[str, Any]]) -> RenderableType:
         {
             "month": "mean",
             "name": name,
-            **{key: _mean(results, name, key) for key in _MEASURES},
+            **{metric: _mean(results, name, metric) for metric in _METRICS},
         }
         for name in _specs()
     ]
@@ -101,21 +101,21 @@ def _summary(results: list[dict[str, Any]]) -> RenderableType:
             "month": [row["month"] for row in rows],
             "model": [row["name"] for row in rows],
             "rows": [row.get("rows") for row in rows],
-            **{column: [row[key] for row in rows] for key, column in _MEASURES.items()},
+            **{header: [row[metric] for row in rows] for metric, header in _METRICS.items()},
             "model id": [row.get("model_id", "")[:8] for row in rows],
         },
-        "Beijing's air, each month of 2014 scored by the twelve before it",
+        "Air quality in Beijing: each month of 2014, scored by models of the twelve months before",
     )
 
 
-def _mean(results: list[dict[str, Any]], name: str, key: str) -> float:
-    return fmean(result[key] for result in results if result["name"] == name)
+def _mean(results: list[dict[str, Any]], name: str, metric: str) -> float:
+    return fmean(result[metric] for result in results if result["name"] == name)
 
 
-def _ways_on(directory: Path, lake: Path) -> str:
+def _next_commands(directory: Path, lake: Path) -> str:
     store, scored = f"--store {directory / 'models'}", directory / "scored"
     return (
-        f"Scored tables are in {scored}. Look around:\n"
+        f"Scored tables are in {scored}. Next, try:\n"
         f"  probclass models {store}\n"
         f"  probclass inspect air_full@2014-06 {store}\n"
         f"  probclass evaluate air_full@2014-06 {lake} {store} --partition month=2014-07\n"

@@ -1,4 +1,4 @@
-"""estimators: what there is to model with, and whether every plugin loads."""
+"""estimators: list the registered estimators, and check that every plugin loads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 
 import probclass_core
 from probclass_core.cli.options import Json
-from probclass_core.cli.output import put, put_json, table
+from probclass_core.cli.output import show, show_json, table
 from probclass_core.errors import PluginError, SpecError
 
 if TYPE_CHECKING:
@@ -26,19 +26,19 @@ _LOADERS = tuple(str(Path(str(module.__file__)).parent) for module in (probclass
 
 def estimators(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Describe this one and its options.")
+        str | None, typer.Argument(metavar="NAME", help="Describe this estimator and its options.")
     ] = None,
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Load every plugin and say what came of it; exit code 2 if one is bad."
+            "--check", help="Load every plugin and report failures; exit code 2 if one fails."
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the registered estimators, or describe one.
+    """List the registered estimators, or describe one and its options.
 
-    A plugin that cannot be loaded is an error here; --check shows its traceback.
+    If a plugin cannot be loaded, the command fails; --check shows the traceback.
 
     Example: probclass estimators gaussian_full
     """
@@ -46,14 +46,12 @@ def estimators(
 
     if check:
         if name is not None:
-            raise SpecError("--check tells of every plugin; leave out NAME.")
+            raise SpecError("--check loads every plugin and cannot be used with NAME.")
         _check(as_json)
         return
-    found = estimator_plugins()
-    if name is not None:
-        found = {name: find_estimator(name)}
+    plugins = estimator_plugins() if name is None else {name: find_estimator(name)}
     if as_json:
-        listed = [
+        records = [
             {
                 "name": plugin.name,
                 "summary": plugin.summary,
@@ -61,54 +59,55 @@ def estimators(
                 "traits": dataclasses.asdict(plugin.traits),
                 "description": inspect.getdoc(plugin.factory),
             }
-            for plugin in found.values()
+            for plugin in plugins.values()
         ]
-        put_json({"estimators": listed})
+        show_json({"estimators": records})
     elif name is not None:
-        put(f"{name}\n\n{inspect.getdoc(found[name].factory) or found[name].summary}")
+        plugin = plugins[name]
+        show(f"{name}\n\n{inspect.getdoc(plugin.factory) or plugin.summary}")
     else:
         columns = {
-            "estimator": list(found),
-            "models": [plugin.summary for plugin in found.values()],
-            "traits": [_traits(plugin.traits) for plugin in found.values()],
+            "estimator": list(plugins),
+            "models": [plugin.summary for plugin in plugins.values()],
+            "traits": [_traits(plugin.traits) for plugin in plugins.values()],
         }
-        put(table(columns, "Estimators"))
+        show(table(columns, "Estimators"))
 
 
 def _traits(traits: Traits) -> str:
-    words = {
+    descriptions = {
         "factorizes": traits.factorizes,
         "keeps the rows": traits.state_grows,
         "has evidence": traits.has_evidence,
         f"up to {traits.passes} passes": traits.passes > 1,
     }
-    return ", ".join(word for word, holds in words.items() if holds)
+    return ", ".join(description for description, applies in descriptions.items() if applies)
 
 
 def _check(as_json: bool) -> None:
     from probclass_core.plugins.manager import registry
 
-    found = registry().plugins
+    plugins = registry().plugins
     if as_json:
-        put_json({"plugins": [_checked(plugin) for plugin in found]})
+        show_json({"plugins": [_record(plugin) for plugin in plugins]})
     else:
         columns = {
-            "plugin": [plugin.module for plugin in found],
-            "distribution": [" ".join(_distribution(plugin)) for plugin in found],
-            "offers": [", ".join(plugin.offers) for plugin in found],
-            "state": ["broken" if plugin.failure else "good" for plugin in found],
+            "plugin": [plugin.module for plugin in plugins],
+            "distribution": [" ".join(_distribution(plugin)) for plugin in plugins],
+            "offers": [", ".join(plugin.offers) for plugin in plugins],
+            "state": ["broken" if plugin.failure else "good" for plugin in plugins],
         }
-        failures = {str(plugin.failure): plugin for plugin in found if plugin.failure}
+        failures = {str(plugin.failure): plugin for plugin in plugins if plugin.failure}
         reports = [
-            f"{advice}\n\n{their_traceback(plugin.failure)}".rstrip()
+            f"{advice}\n\n{plugin_traceback(plugin.failure)}".rstrip()
             for advice, plugin in failures.items()
         ]
-        put(table(columns, "Plugins"), *reports)
-    if any(plugin.failure for plugin in found):
+        show(table(columns, "Plugins"), *reports)
+    if any(plugin.failure for plugin in plugins):
         raise typer.Exit(2)
 
 
-def _checked(plugin: FoundPlugin) -> dict[str, object]:
+def _record(plugin: FoundPlugin) -> dict[str, object]:
     distribution, version = _distribution(plugin)
     return {
         "plugin": plugin.module,
@@ -116,7 +115,7 @@ def _checked(plugin: FoundPlugin) -> dict[str, object]:
         "version": version,
         "offers": list(plugin.offers),
         "advice": None if plugin.failure is None else str(plugin.failure),
-        "traceback": their_traceback(plugin.failure) or None,
+        "traceback": plugin_traceback(plugin.failure) or None,
     }
 
 
@@ -124,23 +123,22 @@ def _distribution(plugin: FoundPlugin) -> tuple[str, str]:
     return plugin.distribution or ("probclass", probclass_core.__version__)
 
 
-def their_traceback(failure: BaseException | None) -> str:
-    """The traceback of what a plugin raised, from its own first line on; empty if there is none.
+def plugin_traceback(failure: BaseException | None) -> str:
+    """The traceback of an error in a plugin, from the plugin's own first line on; may be empty.
 
     Args:
-        failure: what its loading ended with, which has the plugin's own error as its cause.
+        failure: error of loading the plugin, whose cause is the error in the plugin.
     """
     while isinstance(failure, PluginError):
         failure = failure.__cause__
     if failure is None or isinstance(failure, pluggy.PluginValidationError):
         return ""
-    told = traceback.TracebackException.from_exception(failure)
-    theirs = list(itertools.dropwhile(_is_loader, told.stack))
-    told.stack = traceback.StackSummary.from_list(theirs)
-    return "".join(told.format())
+    report = traceback.TracebackException.from_exception(failure)
+    frames = list(itertools.dropwhile(_is_loader, report.stack))
+    report.stack = traceback.StackSummary.from_list(frames)
+    return "".join(report.format())
 
 
 def _is_loader(frame: traceback.FrameSummary) -> bool:
-    """Whether a line is of those that load plugins: ours, pluggy's or Python's."""
-    loading = "importlib" in frame.filename
-    return loading or frame.filename.startswith(_LOADERS)
+    """Whether a frame belongs to the code that loads plugins: probclass, pluggy or importlib."""
+    return "importlib" in frame.filename or frame.filename.startswith(_LOADERS)

@@ -1,4 +1,4 @@
-"""models, promote, inspect: what lies in a store."""
+"""models, promote and inspect: list the models of a store, name them, and show their content."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probclass_core.cli.options import Json, Ref, Store
-from probclass_core.cli.output import column_values, facts, minute, put, put_json, table
+from probclass_core.cli.options import Json, ModelOptions, Store
+from probclass_core.cli.output import (
+    MAX_ROWS,
+    column_values,
+    key_values,
+    show,
+    show_json,
+    table,
+)
 from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.store.display import described_rows, hide_credentials, minute
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,84 +26,81 @@ if TYPE_CHECKING:
     from probclass_core import Alias, ModelVersion
     from probclass_core.arrow.bundle import Bundle
 
-_ROWS = 20
-
 
 def models(
     store: Store,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show the versions of this model.")
+        str | None, typer.Argument(metavar="NAME", help="List the versions of this model.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the models of a store, or the versions of one.
+    """List the models in a store, or the versions of one model.
 
     Example: probclass models air --store models
     """
     from probclass_core import ModelStore
 
-    shelf = ModelStore(store)
-    names = shelf.models() if name is None else [name]
-    versions = {each: shelf.versions(each) for each in names}
-    aliases = {each: shelf.aliases(each) for each in names}
+    model_store = ModelStore(store)
+    names = model_store.models() if name is None else [name]
+    versions = {model: model_store.versions(model) for model in names}
+    aliases = {model: model_store.aliases(model) for model in names}
     if as_json:
-        listed = [
+        records = [
             {
-                "name": each,
-                "versions": [vars(version) for version in versions[each]],
-                "aliases": {alias: vars(record) for alias, record in aliases[each].items()},
+                "name": model,
+                "versions": [_without_credentials(vars(version)) for version in versions[model]],
+                "aliases": {alias: vars(record) for alias, record in aliases[model].items()},
             }
-            for each in names
+            for model in names
         ]
-        put_json({"store": store, "models": listed})
+        show_json({"store": store, "models": records})
     elif not names:
-        put(f"The store at {store} holds no models.")
+        show(f"The store at {store} contains no models.")
     elif name is None:
         columns = {
             "model": names,
-            "versions": [len(versions[each]) for each in names],
-            "latest": [minute(versions[each][-1].created) for each in names],
-            "aliases": [", ".join(aliases[each]) for each in names],
+            "versions": [len(versions[model]) for model in names],
+            "latest": [minute(versions[model][-1].created) for model in names],
+            "aliases": [", ".join(aliases[model]) for model in names],
         }
-        put(table(columns, f"Models in {store}"))
+        show(table(columns, f"Models in {store}"))
     else:
         columns = {
             "version": [version.id[:12] for version in versions[name]],
             "saved": [minute(version.created) for version in versions[name]],
             "rows": [version.provenance.get("rows") for version in versions[name]],
-            "trained on": [_origin(version.provenance) for version in versions[name]],
-            "aliases": [", ".join(_naming(version, aliases[name])) for version in versions[name]],
+            "trained on": [described_rows(version.provenance) for version in versions[name]],
+            "aliases": [
+                ", ".join(_aliases_of(version, aliases[name])) for version in versions[name]
+            ],
         }
-        put(table(columns, f"Versions of {name}, oldest first"))
+        show(table(columns, f"Versions of {name}, oldest first"))
 
 
 def promote(
-    ref: Ref,
-    alias: Annotated[str, typer.Argument(metavar="ALIAS", help="Such as champion.")],
-    store: Store,
+    model: ModelOptions,
+    alias: Annotated[str, typer.Argument(metavar="ALIAS", help="Alias, such as champion.")],
+    *,
     as_json: Json = False,
 ) -> None:
-    """Let an alias name this version from now on, in one step.
+    """Point an alias at a version of a model.
 
     Example: probclass promote air@1f0c2a9b champion --store models
     """
-    from probclass_core import ModelStore
-
-    shelf = ModelStore(store)
-    version = shelf.resolve(ref)
-    record = shelf.promote(version.model, version, alias)
+    store, version = model.resolve()
+    record = store.promote(version.model, version, alias)
     if as_json:
-        put_json(vars(record))
+        show_json(vars(record))
         return
     before = f" (before: {record.previous[:12]})" if record.previous else ""
-    put(f"{record.model}@{record.alias} is {record.id[:12]}{before}")
+    show(f"{record.model}@{record.alias} is {record.id[:12]}{before}")
 
 
 def inspect(
-    ref: Ref,
-    store: Store,
+    model: ModelOptions,
+    *,
     block: Annotated[
-        str | None, typer.Option("--block", metavar="NAME", help="Only this block.")
+        str | None, typer.Option("--block", metavar="NAME", help="Show only this block.")
     ] = None,
     rows: Annotated[
         int | None,
@@ -103,49 +108,53 @@ def inspect(
             "--rows",
             metavar="N",
             min=0,
-            help=f"Rows of each table; by default {_ROWS}, in JSON all; 0 shows none.",
+            help=f"Number of rows to show of each table; by default {MAX_ROWS}, in JSON all.",
         ),
     ] = None,
     linear: Annotated[
         bool,
-        typer.Option("--linear", help="The weights of a linear model, in place of the card."),
+        typer.Option("--linear", help="Show the weights of a linear model, not the model card."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show a model card: what it is, what it was trained on, and its parameters.
+    """Show a model card: the spec, what the model was trained on, and its parameters.
 
-    It needs none of the model's estimators installed, unless --linear is asked for.
+    The estimators of the model need not be installed, except for --linear.
 
     Example: probclass inspect air@champion --block gaussian_full
     """
-    from probclass_core import ModelStore
-
-    shelf = ModelStore(store)
-    version = shelf.resolve(ref)
+    store, version = model.resolve()
+    limit = MAX_ROWS if rows is None else rows
     if linear:
         if block is not None:
-            raise SpecError("--linear tells of the whole model; leave out --block.")
-        _put_linear(shelf.load(version.ref).linear_form(), version, rows, as_json)
+            raise SpecError("--linear shows the whole model and cannot be used with --block.")
+        form = store.load(version.ref).linear_form()
+        if as_json:
+            records = _records(form, rows)
+            show_json({"model": version.ref, "model_id": version.id, "linear": records})
+        else:
+            # The row without a feature is the intercept.
+            title = f"log p(x, class) of {version.model}, up to a term that all classes share"
+            show(table(form, title, limit=limit))
         return
-    bundle = shelf.read_bundle(version.ref)
-    aliases = _naming(version, shelf.aliases(version.model))
-    blocks = {each["name"]: each for each in bundle.content["spec"]["blocks"]}
+    bundle = store.read_bundle(version.ref)
+    aliases = _aliases_of(version, store.aliases(version.model))
+    blocks = {values["name"]: values for values in bundle.content["spec"]["blocks"]}
     if block is not None and block not in blocks:
         raise SpecError(
             f"{version.model} has no block {block!r}; it has {one_of(blocks)}."
             + nearest(block, blocks)
         )
-    chosen = list(blocks) if block is None else [block]
+    names = list(blocks) if block is None else [block]
     if as_json:
-        put_json(_document(version, aliases, bundle, chosen, rows))
+        show_json(_document(version, aliases, bundle, names, rows))
         return
-    limit = _ROWS if rows is None else rows
-    tables = [table(bundle.tables[name], _title(blocks[name]), limit=limit) for name in chosen]
-    if block is not None:
-        put(*tables)
-        return
-    card, training = facts(_card(version, aliases, bundle)), facts(_training(bundle), "Training")
-    put(card, training, table(bundle.tables["priors"], "Classes", limit=limit), *tables)
+    tables = [table(bundle.tables[name], _title(blocks[name]), limit=limit) for name in names]
+    if block is None:
+        card = key_values(_card(version, aliases, bundle))
+        training = key_values(_training(bundle), "Training")
+        tables = [card, training, table(bundle.tables["priors"], "Classes", limit=limit), *tables]
+    show(*tables)
 
 
 def _document(
@@ -162,7 +171,7 @@ def _document(
         "aliases": aliases,
         "spec": bundle.content["spec"],
         "features": dict(bundle.content["features"]),
-        "training": bundle.provenance,
+        "training": _without_credentials(bundle.provenance),
         "priors": bundle.tables["priors"].to_pylist(),
         "blocks": {
             name: {
@@ -188,33 +197,24 @@ def _card(version: ModelVersion, aliases: list[str], bundle: Bundle) -> dict[str
 
 
 def _training(bundle: Bundle) -> dict[str, Any]:
-    """What the provenance tells of the fit, and of what was measured after it."""
-    told = {**bundle.provenance, "source": _origin(bundle.provenance) or None}
+    """The provenance of the fit, and of the calibration and density quantiles if there are any."""
+    values = {**bundle.provenance, "source": described_rows(bundle.provenance) or None}
     return {
-        key.replace("_", " "): _measured(value) if _is_measured(value) else value
-        for key, value in told.items()
+        key.replace("_", " "): _postfit(value) if _is_postfit(value) else value
+        for key, value in values.items()
         if key not in ("partition", "plugins", "where")
     }
 
 
-def _put_linear(form: pa.Table, version: ModelVersion, rows: int | None, as_json: bool) -> None:
-    """The weights of `Model.linear_form`; the row without feature is the intercept."""
-    if as_json:
-        linear = _records(form, rows)
-        put_json({"model": version.ref, "model_id": version.id, "linear": linear})
-        return
-    limit = _ROWS if rows is None else rows
-    put(table(form, f"log p(x, class) of {version.model}, but for a common term", limit=limit))
-
-
 def _title(block: dict[str, Any]) -> str:
-    options = {
-        key: value for key, value in block.items() if key not in ("name", "estimator", "columns")
-    }
-    chosen = ", ".join(f"{key} {json.dumps(value)}" for key, value in options.items())
+    options = ", ".join(
+        f"{key} {json.dumps(value)}"
+        for key, value in block.items()
+        if key not in ("name", "estimator", "columns")
+    )
     estimator = "" if block["name"] == block["estimator"] else f" ({block['estimator']})"
     columns = ", ".join(block["columns"])
-    return f"Block {block['name']}{estimator}: {columns}" + (f"; {chosen}" if chosen else "")
+    return f"Block {block['name']}{estimator}: {columns}" + (f"; {options}" if options else "")
 
 
 def _records(parameters: pa.Table, limit: int | None) -> list[dict[str, Any]]:
@@ -222,38 +222,34 @@ def _records(parameters: pa.Table, limit: int | None) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _origin(provenance: Mapping[str, Any]) -> str:
-    """Source, partition and conditions as one would type them."""
-    partition, where = provenance.get("partition") or {}, provenance.get("where") or ()
-    parts = [str(provenance.get("source", "")), *(f"{key}={partition[key]}" for key in partition)]
-    if isinstance(where, str):  # an expression, which fit was given from code
-        parts.append(where)
-    else:
-        parts += [" ".join((column, operator, _words(value))) for column, operator, value in where]
-    return ", ".join(part for part in parts if part)
+def _without_credentials(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A provenance record, in which sources are URIs without credentials."""
+    return {
+        key: hide_credentials(value)
+        if key == "source"
+        else _without_credentials(value)
+        if isinstance(value, Mapping)
+        else value
+        for key, value in record.items()
+    }
 
 
 def _plugins(provenance: Mapping[str, Any]) -> str:
-    """The distributions that made the model's estimators, the built-in ones left out."""
+    """The distributions that provide the model's estimators, except the built-in ones."""
     origins = {tuple(origin.values()) for origin in provenance.get("plugins", {}).values()}
     return ", ".join(sorted(" ".join(origin) for origin in origins))
 
 
-def _is_measured(value: Any) -> bool:
+def _is_postfit(value: Any) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("rows"), int)
 
 
-def _measured(values: Mapping[str, Any]) -> str:
-    """What was measured after the fit: by which method, on how many rows, from where."""
+def _postfit(values: Mapping[str, Any]) -> str:
+    """A calibration or density quantiles: the method, the number of rows and their source."""
     method = f"{values['method']}, " if "method" in values else ""
-    origin = _origin(values)
-    return f"{method}{values['rows']:,} rows" + (f" of {origin}" if origin else "")
+    rows = described_rows(values)
+    return f"{method}{values['rows']:,} rows" + (f" of {rows}" if rows else "")
 
 
-def _words(value: Any) -> str:
-    return f"({', '.join(map(str, value))})" if isinstance(value, list) else str(value)
-
-
-def _naming(version: ModelVersion, aliases: Mapping[str, Alias]) -> list[str]:
-    """The aliases that name this version."""
+def _aliases_of(version: ModelVersion, aliases: Mapping[str, Alias]) -> list[str]:
     return [name for name, alias in aliases.items() if alias.id == version.id]

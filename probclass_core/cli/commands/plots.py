@@ -1,321 +1,303 @@
-"""plot: a command for each picture, of a stored model, of how well it does, of a scored table."""
+"""plot: one command per plot of a stored model, of its evaluation or of a scored table."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from probclass_core.cli.options import (
-    AxisX,
-    AxisY,
-    Column,
-    Data,
+    EngineOptions,
     Json,
-    Out,
-    Partition,
-    Ref,
+    ModelOptions,
+    RowOptions,
     Source,
-    Store,
-    Where,
-    Workers,
+    with_groups,
 )
-from probclass_core.cli.output import progress, put, put_json
-from probclass_core.cli.parsing import parse_names, parse_partition, parse_point, parse_where
+from probclass_core.cli.output import progress, show, show_json
+from probclass_core.cli.parsing import parse_names, parse_point
 from probclass_core.errors import SpecError, TableError, one_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
-    from probclass_core import Evaluation, Model
+    from probclass_core import Evaluation, Model, ModelVersion
 
-_KINDS = ("eps", "jpg", "pdf", "png", "svg", "webp")
-"""What matplotlib writes without the help of other programs."""
+_FORMATS = ("eps", "jpg", "pdf", "png", "svg", "webp")
+"""Formats that matplotlib writes without other programs."""
 
-plot = typer.Typer(help="Draw a picture.", no_args_is_help=False)
+AxisX = Annotated[str, typer.Option("--x", metavar="COLUMN", help="Column of the horizontal axis.")]
+AxisY = Annotated[str, typer.Option("--y", metavar="COLUMN", help="Column of the vertical axis.")]
+Column = Annotated[str, typer.Option("--column", metavar="COLUMN", help="Column to plot.")]
 
 
-@plot.callback()
-def _pictures() -> None:
-    """Draw a model, how well it does, or a scored table."""
+@dataclass(frozen=True)
+class DataOptions(RowOptions):
+    """Rows to plot together with the model."""
+
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="SOURCE",
+            help="Table whose rows are also plotted; --partition and --where select among them.",
+        ),
+    ] = None
+
+    def read(self, model: Model, columns: Sequence[str]) -> pa.Table | None:
+        """The given columns of the rows, and the label if the table has it; None without --data."""
+        if self.data is not None:
+            return _read(self.data, [*columns, model.spec.label], self)
+        if self.partition or self.where:
+            raise SpecError("--partition and --where select rows of --data; add --data SOURCE.")
+        return None
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """The file to write a plot to, and the form of the report about it."""
+
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="FILE.png",
+            help="Image file to write; the suffix sets the format: png, svg, pdf …",
+        ),
+    ]
+    as_json: Json = False
+
+    def __post_init__(self) -> None:
+        if self._format not in _FORMATS:
+            raise SpecError(
+                f"--out {str(self.out)!r}: cannot write the format {self._format!r}; "
+                f"use {one_of(_FORMATS)}."
+            )
+
+    @property
+    def _format(self) -> str:
+        return self.out.suffix[1:].lower()
+
+    def save(
+        self, figure: Figure, *, rows: int | None = None, model: ModelVersion | None = None
+    ) -> None:
+        """Write the figure, and report the file, the number of rows and the model."""
+        image = io.BytesIO()
+        figure.savefig(image, format=self._format, dpi=150)
+        try:
+            self.out.write_bytes(image.getvalue())
+        except OSError as error:
+            raise TableError(f"cannot write {self.out}: {error.strerror}.") from error
+        if self.as_json:
+            values = {"model": model and model.ref, "rows": rows, "out": str(self.out)}
+            show_json({key: value for key, value in values.items() if value is not None})
+        else:
+            show(f"Plotted {'the model' if rows is None else f'{rows:,} rows'} in {self.out}.")
+
+
+plot = typer.Typer(
+    help="Plot a model, its evaluation or a scored table.",
+    no_args_is_help=False,  # a missing command is an error like any other
+)
 
 
 @plot.command("contours")
+@with_groups
 def contours(
-    ref: Ref,
+    model: ModelOptions,
     x: AxisX,
     y: AxisY,
-    out: Out,
-    store: Store,
-    data: Data = None,
+    output: PlotOptions,
+    *,
     point: Annotated[
-        str | None, typer.Option("--point", metavar="X,Y", help="Test point to mark.")
+        str | None, typer.Option("--point", metavar="X,Y", help="Point to mark.")
     ] = None,
     level: Annotated[
-        float, typer.Option("--level", metavar="P", help="Fraction of the peak density.")
+        float, typer.Option("--level", metavar="P", help="Level as a fraction of the peak density.")
     ] = 0.01,
-    partition: Partition = None,
-    where: Where = None,
-    as_json: Json = False,
+    data: DataOptions,
 ) -> None:
-    """Draw a density contour of each class in the plane of two columns.
+    """Plot a contour of each class's density over two columns.
 
     Example: probclass plot contours air --x dew_point --y pressure --data lake --out air.png
     """
     from probclass_core import plots
 
-    kind, at = _format(out), None if point is None else parse_point(point)
-    model, version = _load(store, ref)
-    rows = _data(data, model, [x, y], partition, where)
-    figure = plots.class_contours(model, x, y, data=rows, point=at, level=level)
-    _save(figure, out, kind, as_json, rows=None if rows is None else rows.num_rows, model=version)
+    center = None if point is None else parse_point(point)
+    loaded, version = model.load()
+    rows = data.read(loaded, [x, y])
+    figure = plots.class_contours(loaded, x, y, data=rows, point=center, level=level)
+    output.save(figure, rows=None if rows is None else rows.num_rows, model=version)
 
 
 @plot.command("ball")
+@with_groups
 def ball(
-    ref: Ref,
+    model: ModelOptions,
     x: AxisX,
     y: AxisY,
     point: Annotated[str, typer.Option("--point", metavar="X,Y", help="Center of the ball.")],
-    out: Out,
-    store: Store,
-    as_json: Json = False,
+    output: PlotOptions,
 ) -> None:
-    """Draw the ball that holds the K nearest neighbors of a point, of a knn_density block.
+    """Plot the nearest neighbors of a point and the ball around them, for knn_density.
 
     Example: probclass plot ball iris --x sepal_length --y sepal_width --point 6.75,4.25 --out k.png
     """
     from probclass_core import plots
 
-    kind, at = _format(out), parse_point(point)
-    model, version = _load(store, ref)
-    _save(plots.neighbor_ball(model, x, y, at), out, kind, as_json, model=version)
+    center = parse_point(point)
+    loaded, version = model.load()
+    output.save(plots.neighbor_ball(loaded, x, y, center), model=version)
 
 
 @plot.command("densities")
+@with_groups
 def densities(
-    ref: Ref,
+    model: ModelOptions,
     column: Column,
-    out: Out,
-    store: Store,
-    data: Data = None,
+    output: PlotOptions,
+    *,
     prior_weighted: Annotated[
-        bool, typer.Option("--prior-weighted", help="Each density times the prior of its class.")
+        bool,
+        typer.Option("--prior-weighted", help="Multiply each density by the prior of its class."),
     ] = False,
-    partition: Partition = None,
-    where: Where = None,
-    as_json: Json = False,
+    data: DataOptions,
 ) -> None:
-    """Draw the density of a numeric column in each class, over histograms of data if given.
+    """Plot the density of a numeric column in each class, with histograms of --data.
 
     Example: probclass plot densities air --column pressure --data lake --out pressure.png
     """
     from probclass_core import plots
 
-    kind = _format(out)
-    model, version = _load(store, ref)
-    rows = _data(data, model, [column], partition, where)
-    figure = plots.class_densities(model, column, data=rows, prior_weighted=prior_weighted)
-    _save(figure, out, kind, as_json, rows=None if rows is None else rows.num_rows, model=version)
+    loaded, version = model.load()
+    rows = data.read(loaded, [column])
+    figure = plots.class_densities(loaded, column, data=rows, prior_weighted=prior_weighted)
+    output.save(figure, rows=None if rows is None else rows.num_rows, model=version)
 
 
 @plot.command("masses")
+@with_groups
 def masses(
-    ref: Ref,
+    model: ModelOptions,
     column: Column,
-    out: Out,
-    store: Store,
-    most: Annotated[
-        int, typer.Option("--most", metavar="N", help="Categories to draw at most.")
+    output: PlotOptions,
+    *,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", metavar="N", min=1, help="Largest number of categories to plot."),
     ] = 12,
-    as_json: Json = False,
 ) -> None:
-    """Draw the probability of each category of a column in each class.
+    """Plot the probability of each category of a column in each class.
 
     Example: probclass plot masses air --column wind_direction --out wind.png
     """
     from probclass_core import plots
 
-    kind = _format(out)
-    model, version = _load(store, ref)
-    figure = plots.category_masses(model, column, most=most)
-    _save(figure, out, kind, as_json, model=version)
+    loaded, version = model.load()
+    output.save(plots.category_masses(loaded, column, most=limit), model=version)
 
 
 @plot.command("reliability")
+@with_groups
 def reliability(
-    ref: Ref,
+    model: ModelOptions,
     source: Source,
-    out: Out,
-    store: Store,
+    output: PlotOptions,
+    *,
     classes: Annotated[
         list[str] | None,
-        typer.Option("--class", metavar="CLASS,…", help="Draw the probability of these as well."),
+        typer.Option(
+            "--class", metavar="CLASS,…", help="Also plot the probabilities of these classes."
+        ),
     ] = None,
-    partition: Partition = None,
-    where: Where = None,
-    workers: Workers = None,
-    as_json: Json = False,
+    rows: EngineOptions,
 ) -> None:
-    """Evaluate a model and draw how often its probabilities came true.
+    """Plot a reliability diagram: predicted probability against observed frequency.
 
     Example: probclass plot reliability air@champion lake --where "month >= 2014-01" --out said.png
     """
     from probclass_core import plots
 
-    kind, names = _format(out), parse_names("class", classes or ()) or ()
-    found, version = _evaluate(store, ref, source, partition, where, workers)
-    figure = plots.reliability(found, classes=names)
-    _save(figure, out, kind, as_json, rows=found.rows, model=version)
+    names = parse_names("class", classes or ()) or ()
+    evaluation, version = _evaluate(model, source, rows)
+    figure = plots.reliability(evaluation, classes=names)
+    output.save(figure, rows=evaluation.rows, model=version)
 
 
 @plot.command("confusion")
+@with_groups
 def confusion(
-    ref: Ref,
-    source: Source,
-    out: Out,
-    store: Store,
-    partition: Partition = None,
-    where: Where = None,
-    workers: Workers = None,
-    as_json: Json = False,
+    model: ModelOptions, source: Source, output: PlotOptions, *, rows: EngineOptions
 ) -> None:
-    """Evaluate a model and draw which class it takes for which.
+    """Plot the confusion matrix of a model on labeled rows.
 
     Example: probclass plot confusion air@champion lake --partition month=2014-01 --out taken.png
     """
     from probclass_core import plots
 
-    kind = _format(out)
-    found, version = _evaluate(store, ref, source, partition, where, workers)
-    _save(plots.confusion(found), out, kind, as_json, rows=found.rows, model=version)
+    evaluation, version = _evaluate(model, source, rows)
+    output.save(plots.confusion(evaluation), rows=evaluation.rows, model=version)
 
 
 @plot.command("posterior-over-time")
+@with_groups
 def posterior_over_time(
     scored: Annotated[str, typer.Argument(metavar="SCORED", help="Scored table.")],
     time: Annotated[
-        str, typer.Option("--time", metavar="COLUMN", help="Its column of dates or times.")
+        str, typer.Option("--time", metavar="COLUMN", help="Column of dates or times.")
     ],
-    out: Out,
+    output: PlotOptions,
+    *,
     label: Annotated[
         str | None,
-        typer.Option("--label", metavar="COLUMN", help="Observed classes, for a second panel."),
+        typer.Option(
+            "--label", metavar="COLUMN", help="Column of observed classes, for a second panel."
+        ),
     ] = None,
-    partition: Partition = None,
-    where: Where = None,
-    as_json: Json = False,
+    rows: RowOptions,
 ) -> None:
-    """Stack the daily mean posterior of each class over time.
+    """Plot the daily mean posterior of each class in a scored table.
 
     Example: probclass plot posterior-over-time scored --time time --label air --out air.png
     """
     from probclass_core import plots
 
-    kind = _format(out)
-    needed = [time, "probability", "log_density", *([] if label is None else [label])]
-    rows = _read(scored, needed, partition, where, prefix="p_")
-    figure = plots.posterior_over_time(rows, time, label=label)
-    _save(figure, out, kind, as_json, rows=rows.num_rows)
-
-
-def _format(out: Path) -> str:
-    """What the suffix asks for, checked before there is work to lose."""
-    kind = out.suffix[1:].lower()
-    if kind not in _KINDS:
-        raise SpecError(
-            f"--out {str(out)!r}: no picture is written as {kind!r}; use {one_of(_KINDS)}."
-        )
-    return kind
-
-
-def _load(store: str, ref: str) -> tuple[Model, str]:
-    import probclass_core as pc
-
-    shelf = pc.ModelStore(store)
-    version = shelf.resolve(ref)
-    return shelf.load(version.ref), version.ref
+    columns = [time, "probability", "log_density", *([] if label is None else [label])]
+    table = _read(scored, columns, rows, prefix="p_")
+    figure = plots.posterior_over_time(table, time, label=label)
+    output.save(figure, rows=table.num_rows)
 
 
 def _evaluate(
-    store: str,
-    ref: str,
-    source: str,
-    partition: Sequence[str] | None,
-    where: Sequence[str] | None,
-    workers: int | None,
-) -> tuple[Evaluation, str]:
+    model: ModelOptions, source: str, rows: EngineOptions
+) -> tuple[Evaluation, ModelVersion]:
     import probclass_core as pc
 
-    one, conditions = parse_partition(partition or ()), parse_where(where or ())
-    model, version = _load(store, ref)
-    with progress("evaluating") as tell:
-        found = pc.evaluate(
-            model, source, partition=one, where=conditions, workers=workers, progress=tell
-        )
-    return found, version
-
-
-def _data(
-    source: str | None,
-    model: Model,
-    columns: Sequence[str],
-    partition: Sequence[str] | None,
-    where: Sequence[str] | None,
-) -> pa.Table | None:
-    """The drawn columns of ``--data``, and the label where the rows have one."""
-    if source is None:
-        if partition or where:
-            raise SpecError("--partition and --where choose rows of --data SOURCE; name it, too.")
-        return None
-    return _read(source, [*columns, model.spec.label], partition, where)
+    reading = rows.arguments()
+    loaded, version = model.load()
+    with progress("evaluating") as report:
+        return pc.evaluate(loaded, source, progress=report, **reading), version
 
 
 def _read(
-    source: str,
-    needed: Sequence[str],
-    partition: Sequence[str] | None,
-    where: Sequence[str] | None,
-    *,
-    prefix: str | None = None,
+    source: str, columns: Sequence[str], rows: RowOptions, *, prefix: str | None = None
 ) -> pa.Table:
-    """Such of the needed columns as a table has, and those of a prefix; others may be many."""
+    """The given columns that a table has, and those whose names start with a prefix."""
     import pyarrow as pa
 
     from probclass_core.io.open import open_table
 
-    one, conditions = parse_partition(partition or ()), parse_where(where or ())
-    whole = open_table(source)
-    columns = [
+    table = open_table(source)
+    names = [
         name
-        for name in whole.schema.names
-        if name in needed or (prefix is not None and name.startswith(prefix))
+        for name in table.schema.names
+        if name in columns or (prefix is not None and name.startswith(prefix))
     ]
-    plan = whole.plan(columns, partition=one, where=conditions)
+    selection = RowOptions(rows.partition, rows.where).arguments()
+    plan = table.plan(names, **selection)
     return pa.Table.from_batches(plan.batches(), plan.schema)
-
-
-def _save(
-    figure: Figure,
-    out: Path,
-    kind: str,
-    as_json: bool,
-    *,
-    rows: int | None = None,
-    model: str | None = None,
-) -> None:
-    picture = io.BytesIO()
-    figure.savefig(picture, format=kind, dpi=150)
-    try:
-        out.write_bytes(picture.getvalue())
-    except OSError as error:
-        raise TableError(f"cannot write {out}: {error.strerror}.") from error
-    if as_json:
-        said: dict[str, Any] = {"model": model, "rows": rows, "out": str(out)}
-        put_json({key: value for key, value in said.items() if value is not None})
-    else:
-        put(f"drawn in {out}" if rows is None else f"{rows:,} rows drawn in {out}")

@@ -1,4 +1,4 @@
-"""plugin new: a project for an estimator of one's own, which keeps every law from the start."""
+"""plugin new: create a project for your own estimator, which passes its tests from the start."""
 
 from __future__ import annotations
 
@@ -13,74 +13,76 @@ from typing import Annotated
 import typer
 
 from probclass_core.cli.options import Json
-from probclass_core.cli.output import put, put_json
+from probclass_core.cli.output import show, show_json
 from probclass_core.errors import PluginError, SpecError
 
-plugin = typer.Typer(help="Write an estimator of your own.", no_args_is_help=True)
+plugin = typer.Typer(help="Create your own estimator.", no_args_is_help=True)
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 @plugin.callback()
 def _plugin() -> None:
-    """Keep `new` a command of its own; a lone one would take the group's place."""
+    """Keep the group: Typer would replace a group of one command by that command."""
 
 
 @plugin.command("new")
 def new(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="Of the estimator, as specs call it: log_normal."),
+        typer.Argument(metavar="NAME", help="Name of the estimator in specs, such as log_normal."),
     ],
     directory: Annotated[
-        Path, typer.Option("--directory", metavar="DIR", help="Where the project's folder goes.")
+        Path,
+        typer.Option("--directory", metavar="DIR", help="Directory to create the project in."),
     ] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Write a project for an estimator: module, tests, metadata.
+    """Create a project for your own estimator: module, tests and metadata.
 
-    It begins as exponential waiting times and passes its own tests; make your density of it.
+    The project starts as an exponential density that passes its tests; replace it by yours.
 
     Example: probclass plugin new log_normal --directory ~/src
     """
-    words = _words(name)
-    folder = directory / words["distribution"]
+    names = _names(name)
+    folder = directory / names["distribution"]
     if folder.exists():
-        raise SpecError(f"{folder} is there already; choose another name or --directory.")
-    written = {folder / path: text for path, text in _files(words)}
+        raise SpecError(f"{folder} already exists; choose another name or --directory.")
+    files = {folder / path: text for path, text in _files(names)}
     try:
-        for path, text in written.items():
+        for path, text in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SpecError(f"cannot write {folder}: {error.strerror}.") from error
     if as_json:
-        put_json({"folder": str(folder), "files": [str(path) for path in written], **words})
+        show_json({"folder": str(folder), "files": [str(path) for path in files], **names})
         return
-    files = "\n".join(f"  {path}" for path in written)
-    put(
-        f"A project for the estimator {name}:\n{files}",
+    listing = "\n".join(f"  {path}" for path in files)
+    show(
+        f"Created a project for the estimator {name}:\n{listing}",
         f"Next:\n  cd {folder}\n  pip install -e '.[test]'\n  pytest",
     )
 
 
-def _words(name: str) -> dict[str, str]:
-    """What the template calls things.
+def _names(name: str) -> dict[str, str]:
+    """The names that the template's placeholders stand for.
 
     Raises:
-        SpecError: the name is none for an estimator, or another's.
+        SpecError: if the name cannot name an estimator.
+        PluginError: if an estimator of that name is registered.
     """
     import probclass_core
     from probclass_core.plugins.manager import registry
 
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise SpecError(
-            f"{name!r} is no name for an estimator: lower-case words of letters and digits, joined "
-            "by '_', the first beginning with a letter, such as 'log_normal'."
+            f"{name!r} cannot name an estimator: use lower-case words of letters and digits, "
+            "joined by '_' and starting with a letter, such as 'log_normal'."
         )
-    found = registry()
-    if name in found.estimators or any(name in plugin.offers for plugin in found.plugins):
-        raise PluginError(f"estimator {name!r} is registered already; give yours another name.")
+    known = registry()
+    if name in known.estimators or any(name in plugin.offers for plugin in known.plugins):
+        raise PluginError(f"estimator {name!r} is already registered; choose another name.")
     major, minor = probclass_core.__version__.split(".")[:2]
     class_name = "".join(word.capitalize() for word in name.split("_"))
     return {
@@ -95,17 +97,17 @@ def _words(name: str) -> dict[str, str]:
     }
 
 
-def _files(words: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Path in the project and text of every file."""
-    package = words["package"]
+def _files(names: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The path within the project and the text of each file."""
+    package = names["package"]
     template = resources.files("probclass_core.cli") / "plugin_template"
     for path, source in {
         "pyproject.toml": "pyproject.toml",
         "README.md": "README.md",
         f"{package}/__init__.py": "package.py",
         f"{package}/estimator.py": "estimator.py",
-        f"tests/test_{words['name']}.py": "test.py",
+        f"tests/test_{names['name']}.py": "test.py",
     }.items():
         text = (template / f"{source}.txt").read_text(encoding="utf-8")
-        yield path, string.Template(text).substitute(words)
+        yield path, string.Template(text).substitute(names)
     yield f"{package}/py.typed", ""

@@ -1,91 +1,94 @@
-"""table inspect, table clean, table formats: what lies in a lake."""
+"""table inspect, table clean and table formats: look at tables and remove leftover files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probclass_core.cli.options import Json, Partition, Where
-from probclass_core.cli.output import facts, put, put_json
-from probclass_core.cli.output import table as drawn
-from probclass_core.cli.parsing import parse_partition, parse_where
+from probclass_core.cli.options import DryRunRemoval, Json, RowOptions, with_groups
+from probclass_core.cli.output import key_values, partition_path, show, show_json
+from probclass_core.cli.output import table as table_of
 from probclass_core.io.references import ABANDONED
+from probclass_core.store.display import minute
 
 if TYPE_CHECKING:
     from probclass_core.io.inspection import DataFiles, TableInspection
 
-_MOST_PARTITIONS = 24
-"""More than this are only counted; JSON has them all."""
+_MAX_PARTITIONS = 24
+"""If there are more partitions than this, a report only counts them; JSON lists all."""
 
-table = typer.Typer(help="Look at tables, and clean up after killed writers.", no_args_is_help=True)
+table = typer.Typer(
+    help="Inspect tables, and remove leftovers of killed writers.", no_args_is_help=True
+)
 
-Place = Annotated[
+Uri = Annotated[
     str,
-    typer.Argument(metavar="URI", help="Path or URI of a table, as in delta+s3://bucket/table."),
+    typer.Argument(metavar="URI", help="Path or URI of a table, such as delta+s3://bucket/table."),
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help="Its format, where a look does not tell."),
+    typer.Option(
+        "--format", metavar="NAME", help="Format of the table, if it cannot be recognized."
+    ),
 ]
 
 
 @table.command("inspect")
+@with_groups
 def inspect(
-    uri: Place,
-    partition: Partition = None,
-    where: Where = None,
+    uri: Uri,
+    *,
+    rows: RowOptions,
     version: Annotated[
-        int | None, typer.Option("--version", metavar="N", help="By default the newest.")
+        int | None,
+        typer.Option("--version", metavar="N", help="Version of the table; by default the newest."),
     ] = None,
     format_name: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a table is and holds: columns, partitions, rows, sizes, statistics.
+    """Show the columns, partitions, rows, sizes and statistics of a table.
 
-    Footers and the log are read, and no rows. With --where, files that may hold such rows are
-    counted whole.
+    Only metadata is read: file footers and logs. With --where, each file that may contain matching
+    rows counts with all of its rows.
 
     Example: probclass table inspect scored --partition month=2014-01
     """
     import probclass_core as pc
 
-    one, conditions = parse_partition(partition or ()), parse_where(where or ())
     ref = pc.TableRef(uri, format=format_name, version=version)
-    found = pc.inspect_table(ref, partition=one, where=conditions)
+    inspection = pc.inspect_table(ref, **rows.arguments())
     if as_json:
-        put_json(_document(found))
+        show_json(_document(inspection))
         return
-    shown = [facts(_card(found)), drawn(_columns(found), "Columns")]
-    parts = [] if found.files is None else found.files.by_partition()
-    if 0 < len(parts) <= _MOST_PARTITIONS:
-        shown.append(drawn(_partitions(parts), "Partitions"))
-    put(*shown)
+    parts = [key_values(_card(inspection)), table_of(_columns(inspection), "Columns")]
+    partitions = [] if inspection.files is None else inspection.files.by_partition()
+    if 0 < len(partitions) <= _MAX_PARTITIONS:
+        parts.append(table_of(_partitions(partitions), "Partitions"))
+    show(*parts)
 
 
 @table.command("clean")
 def clean(
-    uri: Place,
+    uri: Uri,
     older_than: Annotated[
         float,
         typer.Option(
             "--older-than",
             metavar="HOURS",
             min=0.0,
-            help="Leave what was touched more recently: it may belong to a living writer.",
+            help="Keep files modified more recently: their writer may still be running.",
         ),
     ] = ABANDONED / timedelta(hours=1),
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")
-    ] = False,
+    dry_run: DryRunRemoval = False,
     format_name: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Remove what killed writers left of a table, and nothing else.
+    """Remove files that killed writers left in a table.
 
-    No reader is shown any of it, so no row changes, at no version.
+    Readers never see these files, so no version of the table changes.
 
     Example: probclass table clean scored --dry-run
     """
@@ -94,119 +97,121 @@ def clean(
     ref = pc.TableRef(uri, format=format_name)
     removed = pc.clean_table(ref, older_than=timedelta(hours=older_than), dry_run=dry_run)
     if as_json:
-        listed = [
-            {"path": each.path, "bytes": each.bytes, "touched": each.touched} for each in removed
-        ]
-        put_json({"uri": ref.uri, "dry_run": dry_run, "removed": listed})
+        fields = ("path", "bytes", "touched")
+        records = [{name: getattr(leftover, name) for name in fields} for leftover in removed]
+        show_json({"uri": ref.uri, "dry_run": dry_run, "removed": records})
     elif not removed:
-        put(f"Nothing older than {older_than:g} hours was left of {ref.uri}.")
+        show(f"Found no leftover files older than {older_than:g} hours in {ref.uri}.")
     else:
         columns = {
-            "path": [each.path for each in removed],
-            "bytes": [each.bytes for each in removed],
-            "last touched": [_minute(each.touched) for each in removed],
+            "path": [leftover.path for leftover in removed],
+            "bytes": [leftover.bytes for leftover in removed],
+            "modified": [minute(leftover.touched) for leftover in removed],
         }
-        put(drawn(columns, "Would be removed" if dry_run else "Removed"))
+        show(table_of(columns, "Would be removed" if dry_run else "Removed"))
 
 
 @table.command("formats")
 def formats(as_json: Json = False) -> None:
-    """List the registered formats of tables.
+    """List the registered table formats, and whether each can be written and cleaned.
 
     Example: probclass table formats
     """
     from probclass_core.plugins.manager import registry
 
-    found = registry().table_formats.values()
-    columns = {
-        "format": [each.name for each in found],
-        "tables": [each.summary for each in found],
-        "can be": [", ".join(_abilities(each.sink, each.leftovers)) for each in found],
-    }
+    records = [
+        {
+            "name": table_format.name,
+            "summary": table_format.summary,
+            "written": table_format.sink is not None,
+            "cleaned": table_format.leftovers is not None,
+        }
+        for table_format in registry().table_formats.values()
+    ]
     if as_json:
-        listed = [
-            {
-                "name": each.name,
-                "summary": each.summary,
-                "written": each.sink is not None,
-                "cleaned": each.leftovers is not None,
-            }
-            for each in found
-        ]
-        put_json({"formats": listed})
-    else:
-        put(drawn(columns, "Formats of tables"))
-
-
-def _abilities(sink: object, leftovers: object) -> list[str]:
-    able = {"read": True, "written": sink is not None, "cleaned": leftovers is not None}
-    return [word for word, holds in able.items() if holds]
-
-
-def _card(found: TableInspection) -> dict[str, Any]:
-    card = {
-        "table": found.uri,
-        "format": found.format,
-        "version": None if found.version is None else str(found.version),  # to be typed back
-        "partitions": _span(found.partitions),
-        "rows": found.rows,
+        show_json({"formats": records})
+        return
+    columns = {
+        "format": [record["name"] for record in records],
+        "tables": [record["summary"] for record in records],
+        "can be": [
+            ", ".join(["read", *(verb for verb in ("written", "cleaned") if record[verb])])
+            for record in records
+        ],
     }
-    if found.files is None:
+    show(table_of(columns, "Table formats"))
+
+
+def _card(inspection: TableInspection) -> dict[str, Any]:
+    version, files = inspection.version, inspection.files
+    card = {
+        "table": inspection.uri,
+        "format": inspection.format,
+        "version": None if version is None else str(version),  # unformatted, for --version
+        "partitions": _span(inspection.partitions),
+        "rows": inspection.rows,
+    }
+    if files is None:
         return card
-    coverage = found.files.statistics_coverage
+    coverage = files.statistics_coverage
     return {
         **card,
-        "files": len(found.files),
-        "row groups": found.files.row_groups,
-        "bytes": found.files.bytes,
-        "written": _minute(found.files.written),
+        "files": len(files),
+        "row groups": files.row_groups,
+        "bytes": files.bytes,
+        "written": minute(files.written),
         "min and max": None if coverage is None else f"in {coverage:.0%} of row groups × columns",
-        "scored by": ", ".join(found.files.models) or None,
+        "scored by": ", ".join(files.models) or None,
     }
 
 
-def _columns(found: TableInspection) -> dict[str, Sequence[Any]]:
-    coverage = {} if found.files is None else found.files.coverage
-    told = {name: f"{share:.0%}" for name, share in coverage.items()}
-    told |= dict.fromkeys(found.partition_columns, "partition")
+def _columns(inspection: TableInspection) -> dict[str, Sequence[Any]]:
+    coverage = {} if inspection.files is None else inspection.files.coverage
+    min_and_max = {name: f"{share:.0%}" for name, share in coverage.items()}
+    min_and_max |= dict.fromkeys(inspection.partition_columns, "partition")
     return {
-        "column": found.schema.names,
-        "type": [str(column.type) for column in found.schema],
-        "min and max": [told.get(name) for name in found.schema.names],
+        "column": inspection.schema.names,
+        "type": [str(column.type) for column in inspection.schema],
+        "min and max": [min_and_max.get(name) for name in inspection.schema.names],
     }
 
 
-def _partitions(parts: Sequence[tuple[Mapping[str, Any], DataFiles]]) -> dict[str, Sequence[Any]]:
+def _partitions(
+    partitions: Sequence[tuple[Mapping[str, Any], DataFiles]],
+) -> dict[str, Sequence[Any]]:
     columns: dict[str, Sequence[Any]] = {
-        "partition": [_name(partition) for partition, _ in parts],
-        "files": [len(files) for _, files in parts],
-        "rows": [files.rows for _, files in parts],
-        "bytes": [files.bytes for _, files in parts],
-        "written": [_minute(files.written) for _, files in parts],
+        "partition": [partition_path(partition) for partition, _ in partitions],
+        "files": [len(files) for _, files in partitions],
+        "rows": [files.rows for _, files in partitions],
+        "bytes": [files.bytes for _, files in partitions],
+        "written": [minute(files.written) for _, files in partitions],
     }
-    models = [", ".join(model[:12] for model in files.models) for _, files in parts]
+    models = [", ".join(model[:12] for model in files.models) for _, files in partitions]
     return {**columns, "scored by": models} if any(models) else columns
 
 
-def _document(found: TableInspection) -> dict[str, Any]:
-    parts = [] if found.files is None else found.files.by_partition()
-    coverage = {} if found.files is None else found.files.coverage
+def _document(inspection: TableInspection) -> dict[str, Any]:
+    files = inspection.files
+    partitions = [] if files is None else files.by_partition()
+    coverage = {} if files is None else files.coverage
     return {
-        "uri": found.uri,
-        "format": found.format,
-        "version": found.version,
-        **(_sums(found.files) if found.files is not None else {"rows": found.rows}),
-        "partition_columns": list(found.partition_columns),
+        "uri": inspection.uri,
+        "format": inspection.format,
+        "version": inspection.version,
+        **({"rows": inspection.rows} if files is None else _totals(files)),
+        "partition_columns": list(inspection.partition_columns),
         "schema": [
             {"name": column.name, "type": str(column.type), "statistics": coverage.get(column.name)}
-            for column in found.schema
+            for column in inspection.schema
         ],
-        "partitions": [{"partition": partition, **_sums(files)} for partition, files in parts]
-        or [{"partition": partition} for partition in found.partitions],
+        "partitions": [
+            {"partition": partition, **_totals(files)} for partition, files in partitions
+        ]
+        or [{"partition": partition} for partition in inspection.partitions],
     }
 
 
-def _sums(files: DataFiles) -> dict[str, Any]:
+def _totals(files: DataFiles) -> dict[str, Any]:
     return {
         "rows": files.rows,
         "files": len(files),
@@ -219,16 +224,8 @@ def _sums(files: DataFiles) -> dict[str, Any]:
 
 
 def _span(partitions: Sequence[Mapping[str, Any]]) -> str | None:
-    """How many, the first and the last."""
+    """The number of partitions, the first and the last; None if there are none."""
     if not partitions:
         return None
-    ends = dict.fromkeys((_name(partitions[0]), _name(partitions[-1])))
+    ends = dict.fromkeys((partition_path(partitions[0]), partition_path(partitions[-1])))
     return f"{len(partitions):,}: {' … '.join(ends)}"
-
-
-def _name(partition: Mapping[str, Any]) -> str:
-    return "/".join(f"{column}={value}" for column, value in partition.items())
-
-
-def _minute(moment: datetime | None) -> str | None:
-    return None if moment is None else f"{moment:%Y-%m-%d %H:%M} UTC"

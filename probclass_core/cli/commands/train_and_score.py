@@ -1,316 +1,360 @@
-"""fit, score, evaluate: the road end to end, from a shell."""
+"""fit, calibrate and score: train a model, calibrate it, and apply it to a table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from probclass_core.cli.decision_options import (
-    By,
-    Costs,
-    MinDensityQuantile,
-    MinProbability,
-    decision_rule,
-)
-from probclass_core.cli.evaluation_output import show_evaluation
 from probclass_core.cli.options import (
-    Engine,
+    Aliases,
+    DecisionOptions,
+    EngineOptions,
     Json,
-    MaybeStore,
-    Partition,
-    Ref,
+    ModelOptions,
+    OptionalStore,
     Source,
-    Store,
-    Where,
-    Workers,
+    WorkerOptions,
 )
-from probclass_core.cli.output import facts, progress, put, put_json, table
-from probclass_core.cli.parsing import parse_names, parse_partition, parse_where
+from probclass_core.cli.output import (
+    MAX_ROWS,
+    key_values,
+    partition_path,
+    progress,
+    show,
+    show_json,
+    table,
+)
+from probclass_core.cli.parsing import parse_names
 from probclass_core.errors import SpecError
 
 if TYPE_CHECKING:
-    from probclass_core import Model, ModelSpec, ModelVersion
+    from probclass_core import Model, ModelSpec, ModelStore, ModelVersion
     from probclass_core.scoring.batch import PosteriorFormat
     from probclass_core.scoring.plan import Overwrite
 
-_MOST_ROWS = 20
+
+@dataclass(frozen=True)
+class SpecOptions:
+    """A model spec: a file, or derived from the columns of the table."""
+
+    spec: Annotated[
+        Path | None, typer.Option("--spec", metavar="FILE", help="Model spec: TOML, YAML or JSON.")
+    ] = None
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Derive the spec from the columns of the table.")
+    ] = False
+    label: Annotated[
+        str | None,
+        typer.Option("--label", metavar="COLUMN", help="With --auto: column of the class."),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="COLUMN,…", help="With --auto: columns to leave out."),
+    ] = None
+    weight: Annotated[
+        str | None,
+        typer.Option("--weight", metavar="COLUMN", help="With --auto: column of row weights."),
+    ] = None
+
+    def read(self, source: str) -> ModelSpec:
+        """The spec for a table."""
+        from probclass_core import ModelSpec
+        from probclass_core.io.open import open_table
+
+        if self.auto == (self.spec is not None):
+            raise SpecError("fit needs either --spec FILE or --auto --label COLUMN.")
+        if self.spec is not None:
+            for option in ("label", "exclude", "weight"):
+                if getattr(self, option):
+                    raise SpecError(f"--{option} needs --auto; with --spec, set it in the file.")
+            return ModelSpec.from_file(self.spec)
+        excluded = parse_names("exclude", self.exclude or ()) or []
+        if self.label is None:
+            raise SpecError("--auto needs --label, the column of the class.")
+        table = open_table(source)
+        used = (self.label, self.weight)
+        excluded += [column for column in table.partition_columns if column not in used]
+        return ModelSpec.auto(table.schema, self.label, weight=self.weight, exclude=excluded)
 
 
 def fit(
     source: Source,
-    spec: Annotated[
-        Path | None, typer.Option("--spec", metavar="FILE", help="Model spec: TOML, YAML or JSON.")
-    ] = None,
-    auto: Annotated[
-        bool, typer.Option("--auto", help="Make the spec from the table's columns.")
-    ] = False,
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="COLUMN", help="With --auto: the class.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option("--exclude", metavar="COLUMN,…", help="With --auto: columns to leave out."),
-    ] = None,
-    weight: Annotated[
-        str | None,
-        typer.Option("--weight", metavar="COLUMN", help="With --auto: the weight of a row."),
-    ] = None,
-    store: MaybeStore = None,
+    *,
+    model: SpecOptions,
+    store: OptionalStore = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Name to save the model under.")
     ] = None,
-    alias: Annotated[
-        list[str] | None,
-        typer.Option("--alias", metavar="ALIAS", help="Promote the version to this alias, too."),
-    ] = None,
-    partition: Partition = None,
-    where: Where = None,
+    alias: Aliases = None,
+    rows: EngineOptions,
     density_quantiles: Annotated[
         bool,
         typer.Option(
             "--density-quantiles",
-            help="Read the rows again, and keep how dense they are; for --min-density-quantile.",
+            help="Read the rows again to measure their density, which --min-density-quantile "
+            "needs.",
         ),
     ] = False,
     cache: Annotated[
-        bool, typer.Option("--cache", help="Keep statistics in the store; reuse those it has.")
+        bool,
+        typer.Option(
+            "--cache", help="Cache statistics in the store, so that only new files are read."
+        ),
     ] = False,
     cache_store: Annotated[
         str | None,
-        typer.Option("--cache-store", metavar="URI", help="The same, in another store."),
+        typer.Option("--cache-store", metavar="URI", help="Cache statistics in this store."),
     ] = None,
-    engine: Engine = None,
-    workers: Workers = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check and show the spec, as TOML; train nothing.")
+        bool,
+        typer.Option("--dry-run", help="Check the spec and print it as TOML; train nothing."),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Train a model on a table and save it.
 
-    With --auto, numbers become gaussian_diagonal and text categorical; partition columns are
-    left out.
+    With --auto, columns of numbers use gaussian_diagonal and columns of text use categorical;
+    partition columns are left out.
 
     Example: probclass fit lake --spec air.toml --store models --name air --alias champion
     """
     import probclass_core as pc
-    from probclass_core.store.references import check_alias, check_model_name
 
-    one, conditions = parse_partition(partition or ()), parse_where(where or ())
-    excluded = parse_names("exclude", exclude or ())
-    chosen = _spec(source, spec, auto, label, excluded, weight)
+    reading = rows.arguments()
+    spec = model.read(source)
     if dry_run:
-        _show_spec(source, chosen, as_json)
+        _show_spec(source, spec, as_json)
         return
     if store is None or name is None:
         raise SpecError(
             "fit needs --store (or PROBCLASS_STORE) and --name to save the model; "
-            "--dry-run does without."
+            "with --dry-run it needs neither."
         )
     aliases = alias or []
-    # What would stop the saving had better stop the training.
-    check_model_name(name)
-    for each in aliases:
-        check_alias(each)
-    shelf = pc.ModelStore(store)
-    with progress("training") as tell:
-        model = pc.fit(
+    _check_names(name, aliases)
+    model_store = pc.ModelStore(store)
+    with progress("training") as report:
+        fitted = pc.fit(
             source,
-            chosen,
-            partition=one,
-            where=conditions,
-            engine=engine,
-            workers=workers,
-            progress=tell,
-            cache=cache_store or (shelf if cache else None),
+            spec,
+            progress=report,
+            cache=cache_store or (model_store if cache else None),
+            **reading,
         )
     if density_quantiles:
-        with progress("measuring") as tell:
-            model = pc.with_density_quantiles(
-                model, source, partition=one, where=conditions, workers=workers, progress=tell
-            )
-    version = shelf.save(model, name)
-    for each in aliases:
-        shelf.promote(name, version, each)
-    _show_fit(model, version, aliases, store, as_json)
+        del reading["engine"]
+        with progress("measuring") as report:
+            fitted = pc.with_density_quantiles(fitted, source, progress=report, **reading)
+    version = _save(model_store, fitted, name, aliases)
+    _show_fit(fitted, version, aliases, store, as_json)
+
+
+def calibrate(
+    model: ModelOptions,
+    source: Source,
+    *,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            metavar="temperature|isotonic",
+            help="Fit one temperature, or an isotonic function for each class.",
+        ),
+    ] = "temperature",
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="Name to save the calibrated model under; by default the same.",
+        ),
+    ] = None,
+    alias: Aliases = None,
+    rows: WorkerOptions,
+    as_json: Json = False,
+) -> None:
+    """Calibrate a model's posteriors on labeled rows that it was not trained on.
+
+    The calibrated model is saved as a new version; the original does not change.
+
+    Example: probclass calibrate air@champion lake --partition month=2014-01 --alias calibrated
+    """
+    import probclass_core as pc
+
+    reading = rows.arguments()
+    store, version = model.resolve()
+    name, aliases = name or version.model, alias or []
+    _check_names(name, aliases)
+    original = store.load(version.ref)
+    with progress("calibrating") as report:
+        calibrated = pc.calibrate(original, source, method, progress=report, **reading)
+    saved = _save(store, calibrated, name, aliases)
+    calibration, count = calibrated.calibration, calibrated.training["calibration"]["rows"]
+    assert calibration is not None
+    if as_json:
+        show_json(
+            {
+                "model": saved.ref,
+                "model_id": saved.id,
+                "aliases": aliases,
+                "of": version.ref,
+                "store": model.store,
+                "method": method,
+                "rows": count,
+                "calibration": calibration.to_pylist(),
+            }
+        )
+        return
+    show(
+        key_values(
+            {
+                **_saved(saved, aliases, model.store),
+                "of": version.ref,
+                "rows": f"{count:,} labeled",
+            }
+        ),
+        table(calibration, "Calibration", limit=MAX_ROWS),
+    )
 
 
 def score(
-    ref: Ref,
+    model: ModelOptions,
     source: Source,
     sink: Annotated[
         str,
         typer.Argument(
             metavar="SINK",
-            help="Scored table: a directory or .parquet file; a new Delta table as "
+            help="Scored table to write: a directory or .parquet file; a new Delta table as "
             "delta+file://PATH; or iceberg://catalog/namespace.table.",
         ),
     ],
-    store: Store,
-    partition: Partition = None,
-    where: Where = None,
+    *,
+    rows: EngineOptions,
     columns: Annotated[
         list[str] | None,
-        typer.Option("--columns", metavar="COLUMN,…", help="Columns to keep; by default all."),
+        typer.Option(
+            "--columns", metavar="COLUMN,…", help="Columns to copy to the sink; by default all."
+        ),
     ] = None,
     posterior: Annotated[
         str,
         typer.Option(
-            "--posterior", metavar="columns|list", help="One column per class, or one list."
+            "--posterior",
+            metavar="columns|list",
+            help="Write one column per class, or one list column.",
         ),
     ] = "columns",
-    decision: By = "map",
-    costs: Costs = None,
-    min_probability: MinProbability = None,
-    min_density_quantile: MinDensityQuantile = None,
+    decision: DecisionOptions,
     overwrite: Annotated[
         str,
         typer.Option(
             "--overwrite",
             metavar="HOW",
-            help="partition: replace what stands there; append: add to it; never: refuse to.",
+            help="partition: replace existing partitions; append: add rows to them; "
+            "never: fail if they exist.",
         ),
     ] = "partition",
     run_id: Annotated[
         str | None,
-        typer.Option("--run-id", metavar="NAME", help="Of the run, for the record of the commit."),
+        typer.Option("--run-id", metavar="ID", help="Run id to record in the commit."),
     ] = None,
-    engine: Engine = None,
-    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Score a table into another, each partition replaced or added to whole, or not at all.
+    """Score a table and write predictions and posteriors to another table.
+
+    Each partition is committed completely or not at all.
 
     Example: probclass score air@champion lake scored --partition month=2014-01 --columns time
     """
     import probclass_core as pc
 
-    one, conditions = parse_partition(partition or ()), parse_where(where or ())
-    kept = parse_names("columns", columns or ())
-    rule = decision_rule(decision, costs, min_probability, min_density_quantile)
-    shelf = pc.ModelStore(store)
-    version = shelf.resolve(ref)
-    with progress("scoring") as tell:
-        report = pc.score(
-            shelf.load(version.ref),
+    reading = rows.arguments()
+    names = parse_names("columns", columns or ())
+    rule = decision.rule()
+    loaded, version = model.load()
+    with progress("scoring") as report:
+        result = pc.score(
+            loaded,
             source,
             sink,
-            partition=one,
-            where=conditions,
-            columns=kept,
+            columns=names,
             posterior=cast("PosteriorFormat", posterior),
             decision=rule,
             overwrite=cast("Overwrite", overwrite),
             run_id=run_id,
-            engine=engine,
-            workers=workers,
-            progress=tell,
+            progress=report,
+            **reading,
         )
     if as_json:
-        put_json({"model": version.ref, **report.to_dict()})
+        show_json({"model": version.ref, **result.to_dict()})
         return
-    commits = max(len(report.partitions), 1)
-    already = f"{report.skipped} of {commits}: there already, from the same inputs"
-    put(
-        facts(
+    commits = max(len(result.partitions), 1)
+    unchanged = f"{result.skipped} of {commits}: already scored from the same inputs"
+    show(
+        key_values(
             {
-                "scored": f"{report.rows:,} rows in {report.seconds:.2f} s",
+                "scored": f"{result.rows:,} rows in {result.seconds:.2f} s",
                 "by": version.ref,
-                "into": report.uri,
-                "partitions": _listed(report.partitions),
-                "unchanged": already if report.skipped else None,
+                "into": result.uri,
+                "partitions": _abbreviated(result.partitions),
+                "unchanged": unchanged if result.skipped else None,
             }
         )
     )
 
 
-def evaluate(
-    ref: Ref,
-    source: Source,
-    store: Store,
-    partition: Partition = None,
-    where: Where = None,
-    decision: By = "map",
-    costs: Costs = None,
-    min_probability: MinProbability = None,
-    min_density_quantile: MinDensityQuantile = None,
-    engine: Engine = None,
-    workers: Workers = None,
-    as_json: Json = False,
-) -> None:
-    """Measure a model on labeled rows, beside what guessing by the prior would do.
+def _check_names(name: str, aliases: Sequence[str]) -> None:
+    """Check the names to save under before the work starts, not after it."""
+    from probclass_core.store.references import check_alias, check_model_name
 
-    Example: probclass evaluate air@champion lake --partition month=2014-01
-    """
-    import probclass_core as pc
-
-    one, conditions = parse_partition(partition or ()), parse_where(where or ())
-    rule = decision_rule(decision, costs, min_probability, min_density_quantile)
-    shelf = pc.ModelStore(store)
-    version = shelf.resolve(ref)
-    model = shelf.load(version.ref)
-    with progress("evaluating") as tell:
-        found = pc.evaluate(
-            model,
-            source,
-            partition=one,
-            where=conditions,
-            decision=rule,
-            engine=engine,
-            workers=workers,
-            progress=tell,
-        )
-    if as_json:
-        put_json({"model": version.ref, **found.to_dict()})
-    else:
-        show_evaluation(version.ref, found)
+    check_model_name(name)
+    for alias in aliases:
+        check_alias(alias)
 
 
-def _spec(
-    source: str,
-    file: Path | None,
-    auto: bool,
-    label: str | None,
-    exclude: list[str] | None,
-    weight: str | None,
-) -> ModelSpec:
-    from probclass_core import ModelSpec
-    from probclass_core.io.open import open_table
-
-    if auto == (file is not None):
-        raise SpecError("fit takes either --spec FILE or --auto --label COLUMN.")
-    if file is not None:
-        for option, value in (("label", label), ("exclude", exclude), ("weight", weight)):
-            if value:
-                raise SpecError(f"--{option} goes with --auto; a spec file says it itself.")
-        return ModelSpec.from_file(file)
-    if label is None:
-        raise SpecError("--auto needs --label, the column that holds the class.")
-    table = open_table(source)
-    left_out = [*(exclude or ()), *table.partition_columns]
-    keys = [column for column in left_out if column not in (label, weight)]
-    return ModelSpec.auto(table.schema, label, weight=weight, exclude=keys)
+def _save(store: ModelStore, model: Model, name: str, aliases: Sequence[str]) -> ModelVersion:
+    version = store.save(model, name)
+    for alias in aliases:
+        store.promote(name, version, alias)
+    return version
 
 
 def _show_spec(source: str, spec: ModelSpec, as_json: bool) -> None:
     from probclass_core import summarize
-    from probclass_core.cli.toml import to_toml
     from probclass_core.io.open import open_table
 
-    summarize(open_table(source).schema.empty_table(), spec)  # refuses what does not fit the table
+    summarize(open_table(source).schema.empty_table(), spec)  # raises if the spec does not fit
     if as_json:
-        put_json({"spec": spec.to_dict(), "spec_digest": spec.digest})
+        show_json({"spec": spec.to_dict(), "spec_digest": spec.digest})
     else:
         typer.echo(to_toml(spec), nl=False)
+
+
+def to_toml(spec: ModelSpec) -> str:
+    """The spec as the text of a TOML file.
+
+    Raises:
+        SpecError: if an option is null.
+    """
+    import tomli_w
+
+    try:
+        return tomli_w.dumps(spec.to_dict())
+    except TypeError as error:
+        raise SpecError(
+            "an option of the spec is null, which TOML cannot express; use --json."
+        ) from error
 
 
 def _show_fit(
     model: Model, version: ModelVersion, aliases: list[str], store: str, as_json: bool
 ) -> None:
     if as_json:
-        put_json(
+        show_json(
             {
                 "model": version.ref,
                 "model_id": version.id,
@@ -322,25 +366,31 @@ def _show_fit(
             }
         )
         return
-    unlabeled, cached = model.training["null_labels"], model.training.get("cache")
+    unlabeled, cache = model.training["null_labels"], model.training.get("cache")
     left_out = f", {unlabeled:,} of them left out: {model.spec.label!r} is null"
-    put(
-        facts(
+    show(
+        key_values(
             {
-                "saved": version.ref,
-                "as": ", ".join(f"{version.model}@{alias}" for alias in aliases) or None,
-                "in": store,
+                **_saved(version, aliases, store),
                 "rows": f"{model.training['rows']:,}{left_out if unlabeled else ''}",
-                "cached": cached and f"{cached['reused']:,} of {cached['fragments']:,} fragments",
+                "cached": cache and f"{cache['reused']:,} of {cache['fragments']:,} fragments",
             }
         ),
-        table(model.priors, "Classes", limit=_MOST_ROWS),
+        table(model.priors, "Classes", limit=MAX_ROWS),
     )
 
 
-def _listed(partitions: Any) -> str | None:
-    """Partitions as their directories read; a few of many."""
-    names = ["/".join(f"{key}={value}" for key, value in each.items()) for each in partitions]
+def _saved(version: ModelVersion, aliases: Sequence[str], store: str) -> dict[str, str | None]:
+    return {
+        "saved": version.ref,
+        "as": ", ".join(f"{version.model}@{alias}" for alias in aliases) or None,
+        "in": store,
+    }
+
+
+def _abbreviated(partitions: Sequence[Mapping[str, Any]]) -> str | None:
+    """The partitions as directory names; of more than three, the first two and the last."""
+    names = [partition_path(partition) for partition in partitions]
     if len(names) <= 3:
         return ", ".join(names) or None
     return f"{len(names)}: {names[0]}, {names[1]}, … {names[-1]}"

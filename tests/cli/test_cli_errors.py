@@ -1,4 +1,4 @@
-"""Bad input: exit code 2, one clear line, and nothing written."""
+"""Invalid input: exit code 2, one line, and no file written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FULL = {"estimator": "gaussian_full", "columns": ["x", "y"]}
 WIND = {"estimator": "categorical", "columns": ["wind"]}
 
 
-def changed(**columns: Any) -> dict[str, Any]:
+def with_columns(**columns: Any) -> dict[str, Any]:
     return {**COLUMNS, **columns}
 
 
@@ -37,48 +37,54 @@ def lake(probclass: Any) -> Path:
 
 @pytest.fixture
 def trained(probclass: Any, lake: Path) -> Path:
-    """The lake, after a model ``air`` was trained on it."""
-    probclass.done("fit", lake, "--spec", probclass.spec(FULL, WIND), "--name", "air")
+    """The lake, and a model ``air`` trained on it."""
+    probclass.ok("fit", lake, "--spec", probclass.spec(FULL, WIND), "--name", "air")
     return lake
 
 
-TABLES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
+INVALID_TABLES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
     "infinite value": (
-        changed(x=[np.inf, -np.inf] + [0.5] * (ROWS - 2)),
+        with_columns(x=[np.inf, -np.inf] + [0.5] * (ROWS - 2)),
         ["'x'", "2 infinite values"],
     ),
     "empty table": ({name: values[:0] for name, values in COLUMNS.items()}, ["no rows"]),
-    "one class": (changed(air=["bad"] * ROWS), ["'air'", "one class only", "'bad'"]),
-    "no label at all": (changed(air=pa.nulls(ROWS, pa.string())), ["'air'", "null", "40 rows"]),
-    "all-null number": (changed(x=pa.nulls(ROWS, pa.float64())), ["'x'", "no value"]),
-    "all-null category": (changed(wind=pa.nulls(ROWS, pa.string())), ["'wind'", "no value"]),
+    "one class": (with_columns(air=["bad"] * ROWS), ["'air'", "one class only", "'bad'"]),
+    "no label at all": (
+        with_columns(air=pa.nulls(ROWS, pa.string())),
+        ["'air'", "null", "40 rows"],
+    ),
+    "all-null number": (with_columns(x=pa.nulls(ROWS, pa.float64())), ["'x'", "no value"]),
+    "all-null category": (with_columns(wind=pa.nulls(ROWS, pa.string())), ["'wind'", "no value"]),
     "class of one row": (
-        changed(air=["bad"] * (ROWS - 1) + ["good"]),
+        with_columns(air=["bad"] * (ROWS - 1) + ["good"]),
         ["class 'good' has 1 row", "covariance of 2 features", "gaussian_diagonal"],
     ),
-    "number as text": (changed(x=["a lot"] * ROWS), ["'x' is string", "numbers"]),
-    "category as number": (changed(wind=np.arange(ROWS) / 3), ["'wind' is double", "categories"]),
+    "number as text": (with_columns(x=["a lot"] * ROWS), ["'x' is string", "numbers"]),
+    "category as number": (
+        with_columns(wind=np.arange(ROWS) / 3),
+        ["'wind' is double", "categories"],
+    ),
     "missing column": (
         {name: values for name, values in COLUMNS.items() if name != "y"},
         ["no column 'y'", "'air', 'wind', 'x'"],
     ),
     "label of thousands of numbers": (
-        {name: np.resize(values, 5_000) for name, values in changed(air=0).items()}
+        {name: np.resize(values, 5_000) for name, values in with_columns(air=0).items()}
         | {"air": np.arange(5_000) / 7},
         ["label 'air' is double", "5000 distinct values", "bin it into classes"],
     ),
 }
 
 
-@pytest.mark.parametrize("what", TABLES)
-def test_fit_refuses_a_table(probclass: Any, what: str) -> None:
-    columns, words = TABLES[what]
+@pytest.mark.parametrize("case", INVALID_TABLES)
+def test_fit_rejects_invalid_tables(probclass: Any, case: str) -> None:
+    columns, parts = INVALID_TABLES[case]
     source = probclass.table("table.parquet", columns)
-    line = probclass.refused("fit", source, "--spec", probclass.spec(FULL, WIND), "--name", "air")
-    assert [word for word in words if word not in line] == []
+    line = probclass.error("fit", source, "--spec", probclass.spec(FULL, WIND), "--name", "air")
+    assert [part for part in parts if part not in line] == []
 
 
-SPECS: dict[str, tuple[dict[str, Any], list[str]]] = {
+INVALID_SPECS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "negative pseudo-count": (
         {**WIND, "pseudo_count": -1},
         ["pseudo_count", "at least 0", "got -1"],
@@ -94,26 +100,28 @@ SPECS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("dry_run", [[], ["--dry-run"]], ids=["fit", "dry run"])
-@pytest.mark.parametrize("what", SPECS)
-def test_fit_refuses_a_spec(probclass: Any, lake: Path, what: str, dry_run: list[str]) -> None:
-    block, words = SPECS[what]
+@pytest.mark.parametrize("case", INVALID_SPECS)
+def test_fit_rejects_invalid_specs(
+    probclass: Any, lake: Path, case: str, dry_run: list[str]
+) -> None:
+    block, parts = INVALID_SPECS[case]
     spec = probclass.spec(block)
-    line = probclass.refused("fit", lake, "--spec", spec, "--name", "air", *dry_run)
-    assert [word for word in words if word not in line] == []
+    line = probclass.error("fit", lake, "--spec", spec, "--name", "air", *dry_run)
+    assert [part for part in parts if part not in line] == []
 
 
 NAMED = ("--name", "air")
 AUTO = ("--auto", "--label", "air")
-USES: dict[str, tuple[tuple[str, ...], list[str]]] = {
+INVALID_COMMANDS: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "no command": (("fitt",), ["'fitt'", "Did you mean 'fit'?"]),
     "no source": (("fit",), ["SOURCE", "See 'probclass fit --help'."]),
     "no spec": (("fit", "lake", *NAMED), ["--spec FILE or --auto"]),
     "two specs": (("fit", "lake", *AUTO, "--spec", "a.toml", *NAMED), ["--spec FILE or --auto"]),
     "no label": (("fit", "lake", "--auto", *NAMED), ["--auto needs --label"]),
     "no name": (("fit", "lake", *AUTO), ["--store", "PROBCLASS_STORE", "--name"]),
-    "label beside a spec": (
+    "label with a spec": (
         ("fit", "lake", "--spec", "spec.json", "--label", "air", *NAMED),
-        ["--label goes with --auto"],
+        ["--label needs --auto"],
     ),
     "bad name": (("fit", "lake", *AUTO, "--name", "../air"), ["'../air' cannot name a model"]),
     "bad alias": (("fit", "lake", *AUTO, *NAMED, "--alias", "a b"), ["'a b' cannot be an alias"]),
@@ -148,7 +156,7 @@ USES: dict[str, tuple[tuple[str, ...], list[str]]] = {
         ["--exclude 'x,,y'", "as in --exclude time,air"],
     ),
     "no workers": (("fit", "lake", *AUTO, *NAMED, "--workers", "0"), ["--workers"]),
-    "no such store": (
+    "unknown scheme of a store": (
         ("models", "--store", "nope://somewhere"),
         ["nope://somewhere"],
     ),
@@ -156,60 +164,65 @@ USES: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "no versions of it": (("models", "air"), ["no model 'air'"]),
     "no model to promote": (("promote", "air@12345678", "champion"), ["no model 'air'"]),
     "unknown estimator": (("estimators", "knn"), ["unknown estimator 'knn'"]),
-    "no picture named": (("plot",), ["See 'probclass plot --help'."]),
-    "a demo in a file": (("demo", "spec.json"), ["spec.json"]),
+    "no plot named": (("plot",), ["See 'probclass plot --help'."]),
+    "file in place of a directory": (("demo", "spec.json"), ["spec.json"]),
 }
 
 
-@pytest.mark.parametrize("what", USES)
-def test_a_command_refuses_what_it_cannot_do(probclass: Any, lake: Path, what: str) -> None:
+@pytest.mark.parametrize("case", INVALID_COMMANDS)
+def test_invalid_commands_are_errors(probclass: Any, lake: Path, case: str) -> None:
     probclass.spec(FULL)
-    arguments, words = USES[what]
-    line = probclass.refused(*arguments)
-    assert [word for word in words if word not in line] == []
+    arguments, parts = INVALID_COMMANDS[case]
+    line = probclass.error(*arguments)
+    assert [part for part in parts if part not in line] == []
 
 
-SCORINGS: dict[str, tuple[tuple[str, ...], list[str]]] = {
+INVALID_SCORES: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "missing path": (("nowhere", "scored"), ["nowhere does not exist"]),
     "missing partition": (
         ("lake", "scored", "--partition", "month=2020-01"),
         ["2020-01", "it has 2"],
     ),
-    "into the source": (("lake", "lake"), ["is the source"]),
+    "sink is the source": (("lake", "lake"), ["is the source"]),
     "unknown column": (("lake", "scored", "--columns", "x,tim"), ["no column 'tim'"]),
-    "no such posterior": (("lake", "scored", "--posterior", "rows"), ["posterior", "'list'"]),
-    "no such overwriting": (("lake", "scored", "--overwrite", "all"), ["overwrite", "'never'"]),
+    "unknown posterior format": (
+        ("lake", "scored", "--posterior", "rows"),
+        ["posterior", "'list'"],
+    ),
+    "unknown overwrite mode": (("lake", "scored", "--overwrite", "all"), ["overwrite", "'never'"]),
     "partitions in a file": (("lake", "scored.parquet"), ["one file", "name a directory"]),
     "infinite value": (("infinite.parquet", "scored"), ["'x'", "1 infinite value"]),
     "wrong type": (("text.parquet", "scored"), ["'x' is string"]),
     "missing column": (("narrow.parquet", "scored"), ["'y'", "'air', 'wind', 'x'"]),
     "empty table": (("empty.parquet", "scored"), ["no rows"]),
-    "no Parquet": (("spec.json", "scored"), ["cannot read spec.json"]),
+    "not a Parquet file": (("spec.json", "scored"), ["cannot read spec.json"]),
 }
 
 
-@pytest.mark.parametrize("what", SCORINGS)
-def test_score_refuses_and_leaves_no_sink(probclass: Any, trained: Path, what: str) -> None:
-    probclass.table("infinite.parquet", changed(x=[-np.inf] + [0.5] * (ROWS - 1)))
-    probclass.table("text.parquet", changed(x=["a lot"] * ROWS))
+@pytest.mark.parametrize("case", INVALID_SCORES)
+def test_score_rejects_invalid_input_and_writes_nothing(
+    probclass: Any, trained: Path, case: str
+) -> None:
+    probclass.table("infinite.parquet", with_columns(x=[-np.inf] + [0.5] * (ROWS - 1)))
+    probclass.table("text.parquet", with_columns(x=["a lot"] * ROWS))
     probclass.table("narrow.parquet", {key: COLUMNS[key] for key in ("x", "wind", "air")})
     probclass.table("empty.parquet", pa.table(dict(COLUMNS)).slice(0, 0))
-    arguments, words = SCORINGS[what]
-    line = probclass.refused("score", "air", *arguments)
-    assert [word for word in words if word not in line] == []
+    arguments, parts = INVALID_SCORES[case]
+    line = probclass.error("score", "air", *arguments)
+    assert [part for part in parts if part not in line] == []
 
 
-def test_what_stands_in_the_sink_survives_a_refusal(probclass: Any, trained: Path) -> None:
-    probclass.done("score", "air", trained, "scored")
+def test_overwrite_never_keeps_the_existing_rows(probclass: Any, trained: Path) -> None:
+    probclass.ok("score", "air", trained, "scored")
     spec = probclass.spec(WIND)
-    probclass.done("fit", trained, "--spec", spec, "--name", "other")
-    line = probclass.refused("score", "other", trained, "scored", "--overwrite", "never")
+    probclass.ok("fit", trained, "--spec", spec, "--name", "other")
+    line = probclass.error("score", "other", trained, "scored", "--overwrite", "never")
     assert "overwrite='partition'" in line
 
 
-def test_evaluate_refuses_labels_the_model_never_saw(probclass: Any, trained: Path) -> None:
-    probclass.table("other.parquet", changed(air=["fair"] * ROWS))
-    assert "40 one that the model never saw" in probclass.refused(
+def test_evaluate_rejects_only_unknown_labels(probclass: Any, trained: Path) -> None:
+    probclass.table("other.parquet", with_columns(air=["fair"] * ROWS))
+    assert "40 have one that the model never saw" in probclass.error(
         "evaluate", "air", "other.parquet"
     )
 
@@ -226,70 +239,70 @@ def truncate(manifest: Path) -> None:
     path.write_bytes(path.read_bytes()[:-8])
 
 
-def from_the_future(manifest: Path) -> None:
+def make_newer(manifest: Path) -> None:
     values = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**values, "format_version": 9, "min_reader_version": 9}))
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    ("damage", "message"),
     [
         (corrupt, "'gaussian_full.arrow' is damaged (SHA-256"),
         (truncate, "'gaussian_full.arrow' has"),
-        (from_the_future, "written by a newer probclass"),
+        (make_newer, "written by a newer probclass"),
     ],
 )
-def test_a_damaged_bundle_is_refused_by_every_command(
-    probclass: Any, trained: Path, damage: Callable[[Path], None], words: str
+def test_every_command_rejects_a_damaged_model(
+    probclass: Any, trained: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     (manifest,) = Path("models").rglob("manifest.json")
     damage(manifest)
-    assert words in probclass.refused("score", "air", trained, "scored")
-    assert words in probclass.refused("evaluate", "air", trained)
-    assert words in probclass.refused("inspect", "air")
+    assert message in probclass.error("score", "air", trained, "scored")
+    assert message in probclass.error("evaluate", "air", trained)
+    assert message in probclass.error("inspect", "air")
 
 
-def test_a_reference_to_nothing_names_what_there_is(probclass: Any, trained: Path) -> None:
-    probclass.done("promote", "air", "champion")
-    line = probclass.refused("score", "air@champio", trained, "scored")
+def test_an_unknown_name_suggests_a_similar_one(probclass: Any, trained: Path) -> None:
+    probclass.ok("promote", "air", "champion")
+    line = probclass.error("score", "air@champio", trained, "scored")
     assert "Did you mean 'champion'?" in line
     assert "it has 'gaussian_full'" not in line
-    line = probclass.refused("inspect", "air", "--block", "gausian_full")
+    line = probclass.error("inspect", "air", "--block", "gausian_full")
     assert "it has 'categorical', 'gaussian_full'. Did you mean 'gaussian_full'?" in line
 
 
-def test_weights_of_a_model_that_is_not_linear(probclass: Any, trained: Path) -> None:
-    line = probclass.refused("inspect", "air", "--linear")
+def test_linear_rejects_models_that_are_not_linear(probclass: Any, trained: Path) -> None:
+    line = probclass.error("inspect", "air", "--linear")
     assert "block 'gaussian_full' (gaussian_full) is not linear in its features" in line
-    line = probclass.refused("inspect", "air", "--linear", "--block", "categorical")
-    assert "--linear tells of the whole model; leave out --block" in line
+    line = probclass.error("inspect", "air", "--linear", "--block", "categorical")
+    assert "--linear shows the whole model and cannot be used with --block" in line
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("--time", "x", "--out", "x.png"), "'x' is double; a plot over time needs dates"),
         (("--time", "tim", "--out", "x.png"), "no column 'tim'"),
-        (("--time", "day", "--out", "x.doc"), "--out 'x.doc': no picture is written as 'doc'"),
+        (("--time", "day", "--out", "x.doc"), "--out 'x.doc': cannot write the format 'doc'"),
         (("--time", "day", "--out", "no/x.png"), "cannot write no/x.png: No such file"),
     ],
 )
-def test_a_picture_that_cannot_be_drawn(
-    probclass: Any, trained: Path, arguments: tuple[str, ...], words: str
+def test_an_invalid_posterior_over_time_is_an_error(
+    probclass: Any, trained: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    dated = probclass.table("dated.parquet", changed(day=[date(2014, 1, 1)] * ROWS))
-    probclass.done("score", "air", dated, "scored")
-    assert words in probclass.refused("plot", "posterior-over-time", "scored", *arguments)
+    dated = probclass.table("dated.parquet", with_columns(day=[date(2014, 1, 1)] * ROWS))
+    probclass.ok("score", "air", dated, "scored")
+    assert message in probclass.error("plot", "posterior-over-time", "scored", *arguments)
 
 
-def test_a_stopped_command_says_so_and_saves_nothing(
+def test_an_interrupted_command_reports_it_and_saves_nothing(
     probclass: Any, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*arguments: Any, **options: Any) -> None:
+    def interrupt(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("probclass_core.fit", interrupted)
-    before = probclass.content()
-    ran = probclass("fit", lake, *AUTO, *NAMED)
-    assert (ran.code, ran.out, ran.err) == (130, "", "error: stopped.\n")
-    assert probclass.content() == before
+    monkeypatch.setattr("probclass_core.fit", interrupt)
+    before = probclass.files()
+    result = probclass("fit", lake, *AUTO, *NAMED)
+    assert (result.code, result.out, result.err) == (130, "", "error: interrupted.\n")
+    assert probclass.files() == before

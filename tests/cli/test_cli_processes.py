@@ -1,4 +1,4 @@
-"""The road from a shell: the real entry point, in processes of its own, on the bundled tables."""
+"""The console script in new processes: the pipeline, terminals, missing packages and plugins."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    own = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    variables = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
     return {
-        **own,
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{own.get('PYTHONPATH', '')}",
+        **variables,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{variables.get('PYTHONPATH', '')}",
         "PROBCLASS_STORE": str(tmp_path / "models"),
     }
 
@@ -34,7 +34,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def shell(environment: dict[str, str], tmp_path: Path) -> Any:
     def run(*arguments: object, code: int = 0) -> tuple[str, str]:
-        done = subprocess.run(
+        ended = subprocess.run(
             [sys.executable, "-m", "probclass_core", *map(str, arguments)],
             capture_output=True,
             text=True,
@@ -42,21 +42,19 @@ def shell(environment: dict[str, str], tmp_path: Path) -> Any:
             cwd=tmp_path,
             env=environment,
         )
-        assert done.returncode == code, done.stderr
-        return done.stdout, done.stderr
+        assert ended.returncode == code, ended.stderr
+        return ended.stdout, ended.stderr
 
     return run
 
 
-def test_the_console_script_is_this_command_line() -> None:
+def test_the_console_script_is_the_command_line() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts == {"probclass": "probclass_core.cli:main"}
     assert callable(EntryPoint("probclass", scripts["probclass"], "console_scripts").load())
 
 
-def test_a_model_is_trained_promoted_applied_measured_and_looked_at(
-    shell: Any, data: Path, tmp_path: Path
-) -> None:
+def test_fit_promote_score_evaluate_and_inspect(shell: Any, data: Path, tmp_path: Path) -> None:
     train, test = data / "adult_train.parquet", data / "adult_test.parquet"
 
     spec, _ = shell("fit", train, "--auto", "--label", "income", "--dry-run")
@@ -73,18 +71,18 @@ def test_a_model_is_trained_promoted_applied_measured_and_looked_at(
     assert fitted["priors"] == model.priors.to_pylist()
 
     assert "adult@champion" in shell("promote", "adult", "champion")[0]
-    (listed,) = json.loads(shell("models", "--json")[0])["models"]
-    assert [version["id"] for version in listed["versions"]] == [model.id]
-    assert listed["aliases"]["champion"]["id"] == model.id
+    (record,) = json.loads(shell("models", "--json")[0])["models"]
+    assert [version["id"] for version in record["versions"]] == [model.id]
+    assert record["aliases"]["champion"]["id"] == model.id
 
     arguments = ("score", "adult@champion", test, "scored.parquet", "--columns", "age,income")
     scored = json.loads(shell(*arguments, "--json")[0])
     assert (scored["rows"], scored["skipped"], scored["model_id"]) == (16_281, 0, model.id)
     assert pq.read_schema(tmp_path / "scored.parquet").names[:3] == ["age", "income", "prediction"]
-    assert "there already" in shell(*arguments)[0]
+    assert "already scored" in shell(*arguments)[0]
 
-    measured = json.loads(shell("evaluate", "adult@champion", test, "--json")[0])
-    assert measured == {"model": f"adult@{model.id}", **pc.evaluate(model, test).to_dict()}
+    evaluation = json.loads(shell("evaluate", "adult@champion", test, "--json")[0])
+    assert evaluation == {"model": f"adult@{model.id}", **pc.evaluate(model, test).to_dict()}
 
     card = json.loads(shell("inspect", "adult@champion", "--json")[0])
     assert card["spec"] == model.spec.to_dict()
@@ -93,7 +91,7 @@ def test_a_model_is_trained_promoted_applied_measured_and_looked_at(
     assert card["blocks"]["categorical"]["parameters"] == parameters
 
 
-def test_tables_are_whole_in_a_pipe(shell: Any, data: Path) -> None:
+def test_tables_are_not_cut_or_colored_in_a_pipe(shell: Any, data: Path) -> None:
     train = data / "adult_train.parquet"
     shell("fit", train, "--auto", "--label", "income", "--name", "adult")
     for arguments in (("models", "adult"), ("inspect", "adult"), ("evaluate", "adult", train)):
@@ -115,7 +113,7 @@ def test_a_terminal_shows_progress_and_then_only_the_result(
     source = str(data / "adult_train.parquet")
     arguments = ["fit", source, "--auto", "--label", "income", "--name", "adult"]
     reader, writer = pty.openpty()
-    done = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "probclass_core", *arguments],
         stdin=writer,
         stdout=writer,
@@ -127,8 +125,8 @@ def test_a_terminal_shows_progress_and_then_only_the_result(
     while chunk := _read(reader):
         shown += chunk
     os.close(reader)
-    assert done.wait() == 0
-    before, _, after = shown.decode().rpartition("\x1b[2K")  # the bar's line is erased
+    assert process.wait() == 0
+    before, _, after = shown.decode().rpartition("\x1b[2K")  # erases the line of the bar
     assert re.search("training.*rows", before)
     assert "saved" in after
     assert "training" not in after
@@ -137,47 +135,56 @@ def test_a_terminal_shows_progress_and_then_only_the_result(
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65_536)
-    except OSError:  # Linux tells so that the other end is closed
+    except OSError:  # Linux reports in this way that the other end is closed
         return b""
 
 
-@pytest.mark.parametrize("absent", ["typer", "rich"])
-def test_what_is_missing_is_said_with_the_command_that_installs_it(
+@pytest.mark.parametrize("absent", ["typer", "rich", "tomli_w"])
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
     environment: dict[str, str], absent: str
 ) -> None:
     script = (
         f"import sys; sys.modules[{absent!r}] = None; from probclass_core.cli import main; main()"
     )
-    done = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False
     )
-    assert done.returncode == 2
-    assert done.stderr == f"error: probclass needs {absent}: pip install 'probclass[cli]'\n"
+    assert ended.returncode == 2
+    assert ended.stderr == f"error: probclass needs {absent}: pip install 'probclass[cli]'\n"
 
 
 def test_importing_the_command_line_is_cheap(environment: dict[str, str]) -> None:
     script = "import sys, probclass_core.cli.app; print(*sys.modules)"
-    loaded = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
     )
-    heavy = {"matplotlib", "pandas", "polars", "pyarrow.dataset", "rich", "scipy", "yaml"}
-    assert not heavy & set(loaded.stdout.split())
+    heavy = {
+        "matplotlib",
+        "pandas",
+        "polars",
+        "pyarrow.dataset",
+        "rich",
+        "scipy",
+        "tomli_w",
+        "yaml",
+    }
+    assert not heavy & set(ended.stdout.split())
 
 
 def test_a_shell_completes_commands(environment: dict[str, str]) -> None:
-    asked = {
+    completion = {
         "_PROBCLASS_COMPLETE": "complete_bash",
         "COMP_WORDS": "probclass ins",
         "COMP_CWORD": "1",
     }
-    done = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-m", "probclass_core"],
         capture_output=True,
         text=True,
-        env={**environment, **asked},
+        env={**environment, **completion},
         check=False,
     )
-    assert done.stdout.split() == ["inspect"]
+    assert ended.stdout.split() == ["inspect"]
 
 
 PLUGIN = """
@@ -195,8 +202,8 @@ def probclass_estimators():
 """
 
 
-def install(folder: Path, version: int) -> Path:
-    """A distribution with a plugin, as pip would leave it."""
+def install_plugin(folder: Path, version: int) -> Path:
+    """Write a distribution with a plugin, as pip installs it."""
     (folder / "narrow-1.0.dist-info").mkdir(parents=True)
     (folder / "narrow_plugin.py").write_text(PLUGIN.format(version=version))
     (folder / "narrow-1.0.dist-info" / "METADATA").write_text("Name: narrow\nVersion: 1.0\n")
@@ -205,14 +212,14 @@ def install(folder: Path, version: int) -> Path:
     return folder
 
 
-def test_a_model_can_be_inspected_without_its_plugin_but_not_used(
+def test_a_model_without_its_plugin_can_be_inspected_but_not_used(
     shell: Any, environment: dict[str, str], data: Path, tmp_path: Path
 ) -> None:
     train = data / "adult_train.parquet"
     blocks = [{"estimator": "narrow", "columns": ["age"]}]
     (tmp_path / "spec.json").write_text(json.dumps({"label": "income", "blocks": blocks}))
     without = environment["PYTHONPATH"]
-    environment["PYTHONPATH"] = f"{install(tmp_path / 'site', 1)}{os.pathsep}{without}"
+    environment["PYTHONPATH"] = f"{install_plugin(tmp_path / 'site', 1)}{os.pathsep}{without}"
     assert "a normal by another name" in shell("estimators")[0]
     shell("fit", train, "--spec", "spec.json", "--name", "adult")
 
@@ -225,29 +232,29 @@ def test_a_model_can_be_inspected_without_its_plugin_but_not_used(
     assert "pip install 'narrow==1.0'" in err
 
 
-def test_a_broken_plugin_fails_the_listing_and_warns_elsewhere(
+def test_a_broken_plugin_fails_estimators_and_warns_in_other_commands(
     shell: Any, environment: dict[str, str], data: Path, tmp_path: Path
 ) -> None:
-    site = install(tmp_path / "site", 99)
+    site = install_plugin(tmp_path / "site", 99)
     environment["PYTHONPATH"] = f"{site}{os.pathsep}{environment['PYTHONPATH']}"
-    refusal = "plugin 'narrow' (narrow_plugin) of narrow 1.0 is built for API version 99"
+    message = "plugin 'narrow' (narrow_plugin) of narrow 1.0 is built for API version 99"
     out, err = shell("estimators", code=2)
     assert out == ""
-    assert err.startswith(f"error: {refusal}")
+    assert err.startswith(f"error: {message}")
     assert err.count("\n") == 1
 
     train = data / "adult_train.parquet"
     out, err = shell("fit", train, "--auto", "--label", "income", "--name", "adult", "--json")
     assert json.loads(out)["rows"] == 32_561
-    assert err.startswith(f"warning: {refusal}")
+    assert err.startswith(f"warning: {message}")
     assert err.count("\n") == 1
 
 
-def test_a_check_lists_every_plugin_with_the_traceback_of_a_broken_one(
+def test_check_lists_every_plugin_with_the_traceback_of_a_broken_one(
     shell: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
     without = environment["PYTHONPATH"]
-    good = install(tmp_path / "good", 1)
+    good = install_plugin(tmp_path / "good", 1)
     environment["PYTHONPATH"] = f"{good}{os.pathsep}{without}"
     out, err = shell("estimators", "--check")
     (line,) = (line for line in out.splitlines() if line.startswith("narrow_plugin"))
@@ -257,13 +264,13 @@ def test_a_check_lists_every_plugin_with_the_traceback_of_a_broken_one(
     (good / "narrow_plugin.py").write_text("def license():\n    return {}['key']\n\nlicense()\n")
     out, err = shell("estimators", "--check", code=2)
     assert "plugin 'narrow' (narrow_plugin) of narrow 1.0 cannot be loaded: KeyError" in out
-    told = out[out.index("Traceback") :].splitlines()
-    assert told[1].endswith(f'{good / "narrow_plugin.py"}", line 4, in <module>')
-    assert told[-1] == "KeyError: 'key'"
+    traceback = out[out.index("Traceback") :].splitlines()
+    assert traceback[1].endswith(f'{good / "narrow_plugin.py"}", line 4, in <module>')
+    assert traceback[-1] == "KeyError: 'key'"
     assert "mend or uninstall it" in out
-    listed = json.loads(shell("estimators", "--check", "--json", code=2)[0])["plugins"]
-    (broken,) = (each for each in listed if each["advice"])
+    records = json.loads(shell("estimators", "--check", "--json", code=2)[0])["plugins"]
+    (broken,) = (record for record in records if record["advice"])
     assert (broken["distribution"], broken["version"], broken["offers"]) == ("narrow", "1.0", [])
-    assert broken["traceback"].splitlines()[1] == told[1]
-    assert {each["distribution"] for each in listed} == {"narrow", "probclass"}
-    assert "leave out NAME" in shell("estimators", "narrow", "--check", code=2)[1]
+    assert broken["traceback"].splitlines()[1] == traceback[1]
+    assert {record["distribution"] for record in records} == {"narrow", "probclass"}
+    assert "cannot be used with NAME" in shell("estimators", "narrow", "--check", code=2)[1]
