@@ -1,23 +1,21 @@
-"""Models at rest: saved once, verified on every load, named by what they are.
+"""Model stores: saved models, aliases, evaluations and cached statistics.
 
-A map of the folder, in reading order:
+references        names, aliases and references such as ``air@champion``
+files             the files of a store, in any file system
+records           small records as JSON
+model_store       `ModelStore` saves, loads, lists and promotes models
+evaluations       recorded evaluations of a version
+packs             the statistics of many fragments in one Arrow IPC file
+statistics_cache  `StatisticsCache` finds, saves, lists and removes the statistics of fragments
 
-- `refs`: names, aliases and references such as ``air@champion``; what they resolve to.
-- `files`: the few things a store asks of a file system, for a local folder and for fsspec.
-- `model_store`: `ModelStore`, which saves, loads, lists and promotes.
-- `evaluations`: how well a version did, kept beside it.
-- `packs`: tables of many fragments in one file.
-- `statistics_cache`: `StatisticsCache`, which keeps those of many models, lists and removes them.
-- `display`: records as short text without credentials, for the command line and the pages.
+`probclass_core.arrow.bundle` defines the files of a model. On disk:
 
-What a model looks like as files is told in `probclass_core.arrow.bundle`. On disk:
-
-    <store>/<model>/<content id>/manifest.json     written last: without it there is no version
+    <store>/<model>/<content id>/manifest.json     written last: a version exists once it does
     <store>/<model>/<content id>/<table>.arrow     priors, parameters of each block, calibration …
-    <store>/<model>/aliases/<alias>.json           which version it names, since when, and before
-    <store>/<model>/evaluations/<content id>/<digest>.json      how well it did, and on which rows
-    <store>/_statistics/…                          statistics of fragments; see `statistics_cache`
+    <store>/<model>/aliases/<alias>.json           the version that it names, since when, and before
+    <store>/<model>/evaluations/<content id>/<digest>.json      result, and on which rows
+    <store>/_statistics/…                          cached statistics; see `statistics_cache`
 
-A content id is 64 hex digits and ``aliases`` is not, so the two never clash; no model's name begins
-with ``_``. Names that begin with a dot are work in progress and belong to nobody else.
+A content id is 64 hex digits and ``aliases`` is not, so the two never clash; the name of a model
+never begins with ``_``. Names that begin with a dot are temporary files of one writer.
 """

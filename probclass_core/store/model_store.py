@@ -1,12 +1,10 @@
-"""Save, load, list and promote models; the road of a version from a fit to a scoring run."""
+"""Save, load, list and promote models."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from types import EllipsisType
 from typing import Any, Protocol
 
@@ -20,6 +18,7 @@ from probclass_core.store.evaluations import (
     record_evaluation,
 )
 from probclass_core.store.files import StoreFiles, open_files
+from probclass_core.store.records import encode_record, read_record, timestamp
 from probclass_core.store.references import (
     Alias,
     ModelVersion,
@@ -38,17 +37,17 @@ class Bundled(Protocol):
     """Anything that can be written as a bundle."""
 
     def to_bundle(self) -> Bundle:
-        """Its content, tables and provenance."""
+        """Content, tables and provenance."""
 
 
 class ModelStore:
-    """A folder of models: versions named by their content, aliases that move between them.
+    """A folder of models: versions named by their content, and aliases that move between them.
 
     Args:
-        uri: local path or ``file://`` URI, URI of S3, Google Cloud Storage, Azure or HDFS, or any
-            URI that fsspec knows (``pip install 'probclass[fsspec]'``). The first save makes it.
-        options: of the file system, as in a `TableRef`: credentials, an endpoint. They are never
-            shown or recorded.
+        uri: a local path or ``file://`` URI, or a URI of any file system that fsspec knows
+            (``pip install 'probclass[fsspec]'``). The folder is made by the first save.
+        options: arguments of the file system, as in a `TableRef`, such as credentials or an
+            endpoint. They are never shown or recorded.
 
     Examples:
         >>> store = ModelStore("models")                                    # doctest: +SKIP
@@ -69,7 +68,7 @@ class ModelStore:
 
     @property
     def files(self) -> StoreFiles:
-        """Its file system, for what else is kept in the store."""
+        """The files of the store."""
         return self._files
 
     # Saving and loading
@@ -77,47 +76,56 @@ class ModelStore:
     def save(
         self, model: Bundled, name: str, *, provenance: Mapping[str, Any] | None = None
     ) -> ModelVersion:
-        """Save a model; where an equal fit is stored already, return that version untouched.
+        """Save a model; if an equal one is stored already, return that version unchanged.
 
         Args:
-            model: what to save.
-            name: of the model; versions of one model share it.
-            provenance: plain JSON values to record beside those of the fit, such as a run id.
+            model: model to save.
+            name: name of the model; its versions share it.
+            provenance: plain JSON values to record in addition to those of the fit, such as a run
+                id.
 
         Raises:
-            StoreError: the name or provenance will not do, the file system refuses, or the
-                version that is stored already is damaged.
+            StoreError: if the name or provenance is not valid, the file system refuses, or the
+                stored version is damaged.
         """
         check_model_name(name)
         bundle = model.to_bundle()
         if bundle.kind != "model":
-            raise StoreError(f"a model store keeps models, not {bundle.kind}; finalize it first.")
+            raise StoreError(f"cannot save {bundle.kind} as a model; finalize it first.")
         recorded = {**bundle.provenance, **plain_json(provenance or {}, "provenance")}
-        manifest = {**bundle.manifest(), "provenance": recorded, "created": _now()}
+        manifest = {**bundle.manifest(), "provenance": recorded, "created": timestamp()}
         folder = f"{name}/{bundle.content_id}"
         if self._files.exists(f"{folder}/{_MANIFEST}"):
             self._bundle(name, bundle.content_id)
         else:
-            files = {**bundle.files(), _MANIFEST: _json(manifest)}
+            files = {**bundle.files(), _MANIFEST: encode_record(manifest)}
             self._files.publish(folder, files)
         return self._version(name, bundle.content_id)
 
     def load(self, ref: str) -> Model:
-        """The model that ``name@alias``, ``name@id``, an id's first 8 digits or ``name`` names.
+        """Load the model that a reference names.
 
-        Every file is verified against its SHA-256 first; local files are memory-mapped.
+        Every file is first checked against its SHA-256; local files are memory-mapped.
+
+        Args:
+            ref: ``name@alias``, ``name@<content id>``, ``name@<at least 8 first digits of it>``,
+                or ``name`` if the model has one version.
 
         Raises:
-            StoreError: there is no such model or version, or it is damaged, or too new.
-            PluginError: an estimator of the model is not installed.
+            StoreError: if there is no such model or version, or it is damaged, or was written by a
+                newer release.
+            PluginError: if an estimator of the model is not installed.
         """
         return Model.from_bundle(self.read_bundle(ref))
 
     def read_bundle(self, ref: str) -> Bundle:
-        """The verified tables and manifest of a version, needing none of its estimators.
+        """Read the verified tables and manifest of a version; its estimators need not be installed.
+
+        Args:
+            ref: reference to the version; see `load`.
 
         Raises:
-            StoreError: as for `load`.
+            StoreError: see `load`.
         """
         version = self.resolve(ref)
         return self._bundle(version.model, version.id)
@@ -125,36 +133,39 @@ class ModelStore:
     # Listing
 
     def models(self) -> list[str]:
-        """The names of all models, sorted; none where nothing was ever saved."""
+        """Return the names of all models, sorted; empty if no model was ever saved."""
         return [name for name in self._files.names("") if self._ids(name)]
 
     def versions(self, name: str) -> list[ModelVersion]:
-        """All versions of a model, oldest first.
+        """Return all versions of a model, oldest first.
 
         Raises:
-            StoreError: there is no such model.
+            StoreError: if there is no such model.
         """
-        versions = [self._version(name, each) for each in self._known_ids(name)]
+        versions = [self._version(name, id_) for id_ in self._known_ids(name)]
         return sorted(versions, key=lambda version: (version.created, version.id))
 
     def aliases(self, name: str) -> dict[str, Alias]:
-        """All aliases of a model by name, sorted.
+        """Return all aliases of a model by name, sorted.
 
         Raises:
-            StoreError: there is no such model, or an alias file is damaged.
+            StoreError: if there is no such model, or the file of an alias is damaged.
         """
         self._known_ids(name)
-        found = ((alias, self._alias(name, alias)) for alias in self._alias_names(name))
-        return {alias: record for alias, record in found if record is not None}
+        records = ((alias, self._alias(name, alias)) for alias in self._alias_names(name))
+        return {alias: record for alias, record in records if record is not None}
 
     def resolve(self, ref: str) -> ModelVersion:
-        """The version that a reference names now; a run resolves once and records the id.
+        """Return the version that a reference names now; a run resolves once and records the id.
+
+        Args:
+            ref: reference to the version; see `load`.
 
         Raises:
-            StoreError: there is no such model or version, or the reference fits several.
+            StoreError: if there is no such model or version, or the reference matches several.
         """
         name, selector = parse_ref(ref)
-        return self._version(name, self._id(name, selector))
+        return self._version(name, self._resolve_id(name, selector))
 
     # Promoting
 
@@ -166,51 +177,52 @@ class ModelStore:
         *,
         expected: ModelVersion | str | EllipsisType | None = ...,
     ) -> Alias:
-        """Let ``alias`` name ``version`` from now on, in one step: a reader meets old or new.
+        """Make an alias name a version, in one step: a reader finds the old or the new version.
 
-        Promoting what the alias names already changes nothing, so a retry does no harm.
+        Promoting the version that the alias names already changes nothing, so a retry is harmless.
 
         Args:
-            name: of the model.
-            version: of that model, or a reference to it, its id, or another of its aliases.
-            alias: such as ``"champion"``.
-            expected: what the alias must name until then, as for `version`, or `None` for nothing
-                yet: compare and swap. Whatever it names will do by default. A local store lets one
-                process at a time compare and swap; on an object store they are two steps.
+            name: name of the model.
+            version: version of that model, or a reference to it, its id, or one of its aliases.
+            alias: alias to move, such as ``"champion"``.
+            expected: version that the alias must name until then (compare and swap), given like
+                `version`, or `None` if it must not exist yet; by default it may name any. In a
+                local store only one process at a time compares and swaps; in an object store these
+                are two separate steps.
 
         Raises:
-            StoreError: the alias will not do, there is no such version of this model, or the
-                alias does not name what was expected.
+            StoreError: if the alias is not valid, there is no such version of this model, or the
+                alias does not name the expected version.
         """
         check_alias(alias)
-        promoted = self._own_version(name, version)
-        wanted = expected
+        promoted = self._version_of(name, version)
+        expected_id = expected
         if isinstance(expected, (ModelVersion, str)):
-            wanted = self._own_version(name, expected).id
+            expected_id = self._version_of(name, expected).id
         path = _alias_path(name, alias)
         with self._files.lock(path):
             try:
-                before = self._alias(name, alias)
+                current = self._alias(name, alias)
             except StoreError:
-                before = None  # Damaged: promoting again is the mend.
-            named = None if before is None else before.id
-            if before is not None and named == promoted.id:
-                return before
-            if wanted not in (..., named):
+                current = None  # It is damaged, and promoting again repairs it.
+            current_id = None if current is None else current.id
+            if current is not None and current_id == promoted.id:
+                return current
+            if expected_id not in (..., current_id):
+                named = "nothing" if current_id is None else f"{current_id[:12]}…"
                 raise StoreError(
-                    f"'{name}@{alias}' was promoted by another meanwhile: it names "
-                    f"{_short(before)} and not what was expected; compare with what stands there "
-                    "now, and try again."
+                    f"'{name}@{alias}' was promoted by another process: it names {named}, not the "
+                    "expected version; compare with the version that it names now, and try again."
                 )
-            record = Alias(name, alias, promoted.id, _now(), named)
-            self._files.write(path, _json(asdict(record)))
+            record = Alias(name, alias, promoted.id, timestamp(), current_id)
+            self._files.write(path, encode_record(asdict(record)))
         return record
 
-    def _own_version(self, name: str, version: ModelVersion | str) -> ModelVersion:
+    def _version_of(self, name: str, version: ModelVersion | str) -> ModelVersion:
         ref = version.ref if isinstance(version, ModelVersion) else version
         ref = ref if "@" in ref else f"{name}@{ref}"
         if parse_ref(ref)[0] != name:
-            raise StoreError(f"{ref!r} is no version of model {name!r}; name a version of its own.")
+            raise StoreError(f"{ref!r} is not a version of model {name!r}; give one of its own.")
         return self.resolve(ref)
 
     # Evaluations
@@ -223,31 +235,31 @@ class ModelStore:
         on: Mapping[str, Any] | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> EvaluationRecord:
-        """Keep how well a version did beside it; measured again on the same rows, it adds nothing.
+        """Record an evaluation of a version; the same result on the same rows is recorded once.
 
         Args:
-            version: what was evaluated, or a reference to it.
-            evaluation: of that version.
-            on: plain JSON values that say on which rows, such as source, partition and where.
+            version: version that was evaluated, or a reference to it.
+            evaluation: evaluation of that version.
+            on: plain JSON values that describe the rows, such as source, partition and where.
             provenance: plain JSON values to record with it, such as a run id.
 
         Raises:
-            StoreError: there is no such version, the evaluation is of another, or the file system
-                refuses.
+            StoreError: if there is no such version, the evaluation is of another one, or the file
+                system refuses.
         """
-        known = version if isinstance(version, ModelVersion) else self.resolve(version)
-        return record_evaluation(self._files, known, evaluation, on or {}, provenance or {})
+        resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
+        return record_evaluation(self._files, resolved, evaluation, on or {}, provenance or {})
 
     def evaluations(self, version: ModelVersion | str) -> list[EvaluationRecord]:
-        """The recorded evaluations of a version, oldest first.
+        """Return the recorded evaluations of a version, oldest first.
 
         Raises:
-            StoreError: there is no such version, or a record is damaged.
+            StoreError: if there is no such version, or a record is damaged.
         """
-        known = version if isinstance(version, ModelVersion) else self.resolve(version)
-        return evaluations(self._files, known)
+        resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
+        return evaluations(self._files, resolved)
 
-    # What stands in the files
+    # Reading records
 
     def _bundle(self, name: str, content_id: str) -> Bundle:
         folder = f"{name}/{content_id}"
@@ -258,7 +270,7 @@ class ModelStore:
         )
         if bundle.content_id != content_id:
             raise StoreError(
-                f"{where} holds version {bundle.content_id[:12]}…; move it to a folder of that "
+                f"{where} contains version {bundle.content_id[:12]}…; rename the folder to that "
                 "whole id, or remove it."
             )
         return bundle
@@ -266,15 +278,15 @@ class ModelStore:
     def _manifest(self, name: str, content_id: str) -> dict[str, Any]:
         path = f"{name}/{content_id}/{_MANIFEST}"
         try:
-            manifest = _parsed(self._files.read(path))
+            manifest = read_record(self._files, path)
         except FileNotFoundError as error:
             raise StoreError(
-                f"model {name!r} has no version {content_id[:12]}… (no {self._files.uri(path)}); "
-                f"it has {self._choices(name)}."
+                f"model {name!r} has no version {content_id[:12]}… ({self._files.uri(path)} does "
+                f"not exist); it has {self._choices(name)}."
             ) from error
         if manifest is None:
             raise StoreError(
-                f"model '{name}@{content_id[:12]}': {self._files.uri(path)} is no JSON object; "
+                f"model '{name}@{content_id[:12]}': {self._files.uri(path)} is not a JSON object; "
                 "restore it from a copy, or remove this version and save it again."
             )
         return manifest
@@ -292,7 +304,7 @@ class ModelStore:
     def _alias(self, name: str, alias: str) -> Alias | None:
         path = _alias_path(name, alias)
         try:
-            record = _parsed(self._files.read(path)) or {}
+            record = read_record(self._files, path) or {}
         except FileNotFoundError:
             return None
         if record.keys() != Alias.__dataclass_fields__.keys() or not is_id(str(record["id"])):
@@ -302,24 +314,24 @@ class ModelStore:
             )
         return Alias(**record)
 
-    # What a reference names
+    # Resolving references
 
-    def _id(self, name: str, selector: str | None) -> str:
+    def _resolve_id(self, name: str, selector: str | None) -> str:
         if selector is None:
             ids = self._known_ids(name)
             if len(ids) == 1:
                 return ids[0]
             raise StoreError(
-                f"model {name!r} has {len(ids)} versions; say which, as in '{name}@champion': "
+                f"model {name!r} has {len(ids)} versions; choose one, as in '{name}@champion': "
                 f"it has {self._choices(name)}."
             )
         if is_id_prefix(selector):
-            found = [each for each in self._known_ids(name) if each.startswith(selector.lower())]
-            if len(found) == 1:
-                return found[0]
-            if found:
+            matches = [id_ for id_ in self._known_ids(name) if id_.startswith(selector.lower())]
+            if len(matches) == 1:
+                return matches[0]
+            if matches:
                 raise StoreError(
-                    f"'{name}@{selector}' fits {len(found)} versions, {one_of(found)}; "
+                    f"'{name}@{selector}' matches {len(matches)} versions, {one_of(matches)}; "
                     "give more digits."
                 )
         elif (record := self._alias(name, selector)) is not None:
@@ -331,18 +343,19 @@ class ModelStore:
         )
 
     def _ids(self, name: str) -> list[str]:
-        folders = (each for each in self._files.names(name) if is_id(each))
-        return [each for each in folders if self._files.exists(f"{name}/{each}/{_MANIFEST}")]
+        ids = (folder for folder in self._files.names(name) if is_id(folder))
+        return [id_ for id_ in ids if self._files.exists(f"{name}/{id_}/{_MANIFEST}")]
 
     def _known_ids(self, name: str) -> list[str]:
+        """Content ids of the versions of a model; an error that lists the models if it has none."""
         check_model_name(name)
         ids = self._ids(name)
         if not ids:
             models = self.models()
             if not models:
                 raise StoreError(
-                    f"no model {name!r}: the store at {self._files.uri('')} holds none; check "
-                    "the path, or save a model first."
+                    f"no model {name!r}: the store at {self._files.uri('')} is empty; check the "
+                    "path, or save a model first."
                 )
             raise StoreError(
                 f"no model {name!r} in the store at {self._files.uri('')}; it has "
@@ -355,30 +368,9 @@ class ModelStore:
         return [file.removesuffix(".json") for file in files if file.endswith(".json")]
 
     def _choices(self, name: str) -> str:
-        versions = one_of(each[:12] for each in self._ids(name))
+        versions = one_of(id_[:12] for id_ in self._ids(name))
         return f"aliases {one_of(self._alias_names(name))}; versions {versions}"
 
 
 def _alias_path(name: str, alias: str) -> str:
     return f"{name}/{_ALIASES}/{alias}.json"
-
-
-def _short(alias: Alias | None) -> str:
-    return "nothing" if alias is None else f"{alias.id[:12]}…"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
-
-
-def _json(values: Mapping[str, Any]) -> bytes:
-    return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode()
-
-
-def _parsed(data: Any) -> dict[str, Any] | None:
-    """A JSON object, or None where the bytes are no such thing."""
-    try:
-        values = json.loads(bytes(data))
-    except ValueError:
-        return None
-    return values if isinstance(values, dict) else None

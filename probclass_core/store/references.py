@@ -1,6 +1,6 @@
-"""Names, aliases and references to a version; what a reference resolves to.
+"""Versions, aliases, and the references that name them.
 
-A reference is ``name@alias``, ``name@<content id>``, ``name@<first 8 or more digits of it>``, or
+A reference is ``name@alias``, ``name@<content id>``, ``name@<at least 8 first digits of it>``, or
 the bare ``name`` of a model that has one version.
 """
 
@@ -16,7 +16,7 @@ from probclass_core.errors import StoreError
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _ID = re.compile(r"[0-9a-f]{64}")
 _ID_PREFIX = re.compile(r"[0-9a-fA-F]{8,64}")
-_RULE = "up to 128 letters, digits, '.', '_' or '-', with a letter or digit first"
+_RULE = "up to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class ModelVersion:
     """One saved version of a model.
 
     Attributes:
-        model: the name it was saved under.
-        id: its content id, 64 hex digits; equal fits have equal ids.
-        created: when it was first saved, ISO 8601 in UTC.
-        provenance: how it came about, as recorded by the fit and by whoever saved it.
+        model: name of the model.
+        id: content id, 64 hex digits; equal fits have equal ids.
+        created: time when it was first saved, ISO 8601 in UTC.
+        provenance: how it was made, as recorded by the fit and by the caller of `save`.
     """
 
     model: str
@@ -37,7 +37,7 @@ class ModelVersion:
 
     @property
     def ref(self) -> str:
-        """``name@id``: names this very version for ever."""
+        """``name@id``, a reference that always names this version."""
         return f"{self.model}@{self.id}"
 
 
@@ -46,11 +46,11 @@ class Alias:
     """A name that moves from version to version, such as ``champion``.
 
     Attributes:
-        model: the model's name.
-        alias: the name itself.
-        id: content id of the version it names now.
-        promoted: since when, ISO 8601 in UTC.
-        previous: content id of the version it named before, if any: promote that to go back.
+        model: name of the model.
+        alias: the alias itself.
+        id: content id of the version that it names.
+        promoted: time of the promotion, ISO 8601 in UTC.
+        previous: content id of the version that it named before, or None; promote it to roll back.
     """
 
     model: str
@@ -61,10 +61,10 @@ class Alias:
 
 
 def check_model_name(name: str) -> str:
-    """The name, if it can name a folder on any file system.
+    """Return the name if it is a valid name of a folder on any file system.
 
     Raises:
-        StoreError: it cannot.
+        StoreError: if it is not.
     """
     if not isinstance(name, str) or not _SAFE_NAME.fullmatch(name):
         raise StoreError(f"{name!r} cannot name a model; use {_RULE}.")
@@ -72,33 +72,33 @@ def check_model_name(name: str) -> str:
 
 
 def check_alias(alias: str) -> str:
-    """The alias, if it can name a file and cannot be taken for a content id.
+    """Return the alias if it is a valid name of a file and cannot be mistaken for a content id.
 
     Raises:
-        StoreError: it cannot, or it can.
+        StoreError: if it is not valid, or looks like a content id.
     """
     if not isinstance(alias, str) or not _SAFE_NAME.fullmatch(alias):
         raise StoreError(f"{alias!r} cannot be an alias; use {_RULE}.")
     if is_id_prefix(alias):
-        raise StoreError(f"alias {alias!r} would be taken for a content id; choose another name.")
+        raise StoreError(f"alias {alias!r} looks like a content id; choose another name.")
     return alias
 
 
 def is_id(text: str) -> bool:
-    """Whether ``text`` is a whole content id."""
+    """Whether the text is a whole content id."""
     return _ID.fullmatch(text) is not None
 
 
 def is_id_prefix(text: str) -> bool:
-    """Whether ``text`` names a version by the first digits of its content id, at least 8."""
+    """Whether the text is the beginning of a content id: 8 to 64 hex digits."""
     return _ID_PREFIX.fullmatch(text) is not None
 
 
 def parse_ref(ref: str) -> tuple[str, str | None]:
-    """The model's name and what follows the ``@``, an alias or the start of a content id, if any.
+    """Split a reference into the name of the model and the part after ``@``, or None.
 
     Raises:
-        StoreError: the reference is none of the forms above.
+        StoreError: if the reference has none of the forms above.
     """
     if not isinstance(ref, str):
         raise StoreError(f"a reference is text such as 'name@alias', got {ref!r}.")

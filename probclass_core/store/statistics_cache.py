@@ -42,6 +42,7 @@ from probclass_core.spec import ModelSpec
 from probclass_core.store.files import StoreFiles
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.packs import Entry, Pack, encode_pack
+from probclass_core.store.records import timestamp
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +179,7 @@ class CachedStatistics:
             {"classes": statistics.classes, **statistics.blocks},
             rows=statistics.rows,
             null_labels=statistics.null_labels,
-            stored=datetime.now(UTC).isoformat(timespec="seconds"),
+            stored=timestamp(),
             footer=footer,
         )
         self._new[fragment] = entry

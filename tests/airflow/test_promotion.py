@@ -221,7 +221,7 @@ def test_a_champion_who_moved_meanwhile_is_not_overrun(
             return super()._verdict(*evaluations)
 
     fit = store.save(pc.fit(fields["source"], GOOD, partition=FEBRUARY), "air")
-    with pytest.raises(pc.StoreError, match="promoted by another meanwhile"):
+    with pytest.raises(pc.StoreError, match="promoted by another process"):
         Overtaken(task_id="task", model=fit.ref, **fields).execute({"run_id": "by hand"})
     assert store.resolve("air@champion") == store.resolve("air@good")
 
@@ -249,7 +249,7 @@ def test_of_two_gates_that_race_one_moves_the_alias(
     with ThreadPoolExecutor(2) as pool:
         ends = list(pool.map(gate, ["air@good", fit.ref]))
     (overtaken,) = set(ends) - {"promoted"}
-    assert "was promoted by another meanwhile" in overtaken
+    assert "was promoted by another process" in overtaken
     winner = (store.resolve("air@good"), fit)[ends.index("promoted")]
     assert store.resolve("air@champion") == winner
 

@@ -160,7 +160,7 @@ INVALID_COMMANDS: dict[str, tuple[tuple[str, ...], list[str]]] = {
         ("models", "--store", "nope://somewhere"),
         ["nope://somewhere"],
     ),
-    "no model": (("inspect", "air"), ["no model 'air'", "holds none"]),
+    "no model": (("inspect", "air"), ["no model 'air'", "is empty"]),
     "no versions of it": (("models", "air"), ["no model 'air'"]),
     "no model to promote": (("promote", "air@12345678", "champion"), ["no model 'air'"]),
     "unknown estimator": (("estimators", "knn"), ["unknown estimator 'knn'"]),

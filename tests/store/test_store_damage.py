@@ -96,7 +96,7 @@ def test_a_truncated_table(store: ModelStore, folder: Path, name: str, left: int
 def test_a_truncated_manifest(store: ModelStore, folder: Path, left: int) -> None:
     path = folder / "manifest.json"
     path.write_bytes(path.read_bytes()[:left])
-    assert f"{path} is no JSON object" in refusal(store)
+    assert f"{path} is not a JSON object" in refusal(store)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -134,7 +134,7 @@ def test_a_newer_format(store: ModelStore, folder: Path) -> None:
 def test_a_version_in_the_folder_of_another(store: ModelStore, folder: Path) -> None:
     other = folder.with_name("0" * 64)
     folder.rename(other)
-    assert f"holds version {folder.name[:12]}" in refusal(store, f"air@{other.name}")
+    assert f"contains version {folder.name[:12]}" in refusal(store, f"air@{other.name}")
 
 
 @pytest.mark.parametrize("text", ["", "null", "{}", '{"id": 1}', '{"model": "air"'])
@@ -168,6 +168,6 @@ def test_a_store_that_is_a_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"cannot write .*models"):
         store.save(SampleModel(), "air")
     for ref in ("air", "air@champion", f"air@{SampleModel().id}"):
-        with pytest.raises(StoreError, match=r"(holds none; check the path|cannot read .*models)"):
+        with pytest.raises(StoreError, match=r"(is empty; check the path|cannot read .*models)"):
             store.load(ref)
     assert path.read_text() == "no folder"

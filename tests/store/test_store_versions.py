@@ -86,7 +86,7 @@ def test_a_bare_name_will_do_while_there_is_one_version(store: ModelStore) -> No
     assert store.resolve("air") == first
     second = store.save(SampleModel(1), "air")
     store.promote("air", first, "champion")
-    with pytest.raises(StoreError, match="2 versions; say which, as in 'air@champion'") as caught:
+    with pytest.raises(StoreError, match="2 versions; choose one, as in 'air@champion'") as caught:
         store.resolve("air")
     for choice in ("'champion'", first.id[:12], second.id[:12]):
         assert choice in str(caught.value)
@@ -115,13 +115,13 @@ def test_promoting_again_what_is_promoted_changes_nothing(store: ModelStore) -> 
 
 def test_a_version_is_promoted_in_place_of_the_one_expected_alone(store: ModelStore) -> None:
     first, second, third = (store.save(SampleModel(seed), "air") for seed in range(3))
-    with pytest.raises(StoreError, match="names nothing and not what was expected"):
+    with pytest.raises(StoreError, match="names nothing, not the expected version"):
         store.promote("air", first, "champion", expected=second)
     assert store.promote("air", first, "champion", expected=None).previous is None
-    with pytest.raises(StoreError, match=f"'air@champion' .* names {first.id[:12]}… and not"):
+    with pytest.raises(StoreError, match=f"'air@champion' .* names {first.id[:12]}…, not"):
         store.promote("air", second, "champion", expected=None)
     assert store.promote("air", second, "champion", expected=first).previous == first.id
-    with pytest.raises(StoreError, match="promoted by another meanwhile"):
+    with pytest.raises(StoreError, match="promoted by another process"):
         store.promote("air", third, "champion", expected=first.ref)
     # What was done already is done: a retry does not know that it is one.
     assert store.promote("air", second, "champion", expected=first).previous == first.id
@@ -146,14 +146,14 @@ def test_a_version_of_another_model_is_not_promoted(store: ModelStore) -> None:
     version = store.save(SampleModel(), "water")
     store.save(SampleModel(), "air")
     for name in (version, version.ref):
-        with pytest.raises(StoreError, match="is no version of model 'air'"):
+        with pytest.raises(StoreError, match="is not a version of model 'air'"):
             store.promote("air", name, "champion")
     assert store.aliases("air") == {}
 
 
 def test_an_empty_store_has_no_models(store: ModelStore) -> None:
     assert store.models() == []
-    with pytest.raises(StoreError, match=r"no model 'air': the store at .*models.* holds none"):
+    with pytest.raises(StoreError, match=r"no model 'air': the store at .*models.* is empty"):
         store.load("air@champion")
 
 
@@ -190,7 +190,7 @@ def test_digits_that_fit_several_versions_are_not_enough(tmp_path: Path) -> None
     twin = version.id[:10] + "0" * 54
     (tmp_path / "air" / twin).mkdir()
     (tmp_path / "air" / twin / "manifest.json").write_text("{}")
-    with pytest.raises(StoreError, match=r"fits 2 versions, .*; give more digits"):
+    with pytest.raises(StoreError, match=r"matches 2 versions, .*; give more digits"):
         store.resolve(f"air@{version.id[:10]}")
     assert store.resolve(version.ref) == version
 
@@ -218,7 +218,7 @@ def test_an_alias_is_safe_on_every_file_system(store: ModelStore, alias: str) ->
 @pytest.mark.parametrize("alias", ["deadbeef", "0123456789", "DEADBEEF", "f" * 64])
 def test_an_alias_cannot_be_taken_for_an_id(store: ModelStore, alias: str) -> None:
     version = store.save(SampleModel(), "air")
-    with pytest.raises(StoreError, match="would be taken for a content id"):
+    with pytest.raises(StoreError, match="looks like a content id"):
         store.promote("air", version, alias)
 
 
@@ -236,7 +236,7 @@ class Statistics:
 
 
 def test_statistics_are_no_model(store: ModelStore) -> None:
-    with pytest.raises(StoreError, match="keeps models, not statistics; finalize it first"):
+    with pytest.raises(StoreError, match="cannot save statistics as a model; finalize it first"):
         store.save(Statistics(), "air")
 
 
