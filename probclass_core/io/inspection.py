@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from probclass_core.io.commit.parquet_writer import COMMIT_KEY
+from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filters import Where
 from probclass_core.io.open import format_of

@@ -125,7 +125,7 @@ def test_other_columns_are_refused_and_nothing_changes(
     texts = named.set_column(0, "x", pa.array(["ten"] * 40))
     by_kind = pc.fit(texts, pc.ModelSpec("y", [pc.Block("categorical", ["kind"])]))
     cases: list[tuple[pc.Model, pa.Table, dict[str, Any], str]] = [
-        (model, named, {"columns": ["x", "id"]}, r"has no column 'id'; it has .*add the column"),
+        (model, named, {"columns": ["x", "id"]}, r"has no column 'id'; it has .*Add the column"),
         (model, named, {"columns": []}, r"also has 'x', which these rows lack"),
         (model, named, {"posterior": "list"}, r"has no column 'posterior'"),
         (by_kind, texts, {}, r"column 'x' is string here and double in .*; cast it"),
@@ -291,7 +291,7 @@ def test_a_partition_value_of_another_type_than_the_table_has(
         asked: dict[str, Any] = {"partition": {"month": 1}, "overwrite": overwrite}
         if home.typed:
             with pytest.raises(
-                pc.TableError, match=r"'month' is string in .* where 1 has no place"
+                pc.TableError, match=r"'month' is string in .* which cannot represent 1"
             ):
                 append(model, tmp_path / "number.parquet", home.ref("scored"), **asked)
         else:

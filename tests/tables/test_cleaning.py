@@ -139,5 +139,5 @@ def test_a_log_whose_old_entries_are_gone_still_tells(delta: Path) -> None:
 def test_what_cannot_be_cleaned(scored: Path) -> None:
     with pytest.raises(pc.TableError, match="at all versions at once"):
         pc.clean_table(pc.TableRef(str(scored), version=3))
-    with pytest.raises(pc.TableError, match="holds no Delta table"):
+    with pytest.raises(pc.TableError, match="is not a Delta table"):
         pc.clean_table(pc.TableRef(str(scored), format="delta"))

@@ -1,8 +1,9 @@
-"""What commits of all formats share.
+"""What the commits of all formats share.
 
+schemas         portable types, and whether rows fit the columns of a table
+records         commit records in the footers of data files
 parquet_writer  write Parquet files
 swap            replace a directory in one step
-log_sink        a partition of a table with a log
-agreement       whether rows fit the columns of a table
-portable_types  types that every format can store
+log_sink        write a partition of a table that has a log (Delta, Iceberg)
+leftovers       report data files that no commit names
 """

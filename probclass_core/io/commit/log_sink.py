@@ -1,9 +1,9 @@
-"""A partition of a table that keeps a log, replaced or added to by one commit.
+"""Write a partition of a table that has a log: replace it or append to it in one commit.
 
-The rows go into new Parquet files, which no reader sees before the log names them. The commit adds
-these files and removes those of the partition, unless they are to stay. Where another writer came
-first, the log refuses; if it left this partition alone, or rows are only added to it, the commit is
-tried again on what stands there now.
+The rows go into new Parquet files, which no reader sees until the log names them. The commit adds
+these files and, for a replacement, removes the previous files of the partition. If another writer
+commits first, the log rejects the commit. It is then tried again on the new version of the table,
+provided that the other writer left this partition alone or that the rows are only appended.
 """
 
 from __future__ import annotations
@@ -12,36 +12,32 @@ import json
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
 from probclass_core.errors import TableError, one_line
-from probclass_core.io.commit.agreement import refuse_other_columns
-from probclass_core.io.commit.parquet_writer import (
-    RowsToParquet,
-    StagedParquet,
-    commit_record,
-    unique_names,
-    whole_commits,
-)
+from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
+from probclass_core.io.commit.records import COMMIT_KEY, complete_commits, read_commit_record
+from probclass_core.io.commit.schemas import check_same_columns
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import partition_schema
 
-Log = TypeVar("Log")
-"""A format's own table, as it was at one moment."""
+LogTable = TypeVar("LogTable")
+"""The table object of a format's own library, at one version."""
 
-_TRIES = 20
-"""Of a commit, where other writers come first."""
+_ATTEMPTS = 20
+"""Attempts at a commit before giving up when other writers commit first."""
 
-_LONGEST_WAIT = 2.0
-"""Seconds between two of them."""
+_LONGEST_PAUSE = 2.0
+"""Seconds between two attempts, at most."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +45,11 @@ class NewFile:
     """A data file that the log does not name yet.
 
     Attributes:
-        name: that the log is to call it by.
-        path: that its file system calls it by.
-        filesystem: where it lies.
-        schema: of its rows, partition columns last where the format keeps them in its files.
+        name: path or URI of the file in the log.
+        path: path of the file in its file system.
+        filesystem: file system of the file.
+        schema: schema of the file; the partition columns come last if the format stores them in
+            its files.
     """
 
     name: str
@@ -61,30 +58,50 @@ class NewFile:
     schema: pa.Schema
 
 
-class LogSink(ABC, Generic[Log]):
-    """Where one partition (or a whole unpartitioned table) is to stand; formats fill in the rest.
+@dataclass(frozen=True)
+class FinishedFile:
+    """A data file that is ready to be committed.
+
+    Attributes:
+        file: name and location of the file.
+        footer: Parquet metadata of the file.
+        nan_columns: names of the float columns that contain a NaN, which Parquet statistics ignore.
+    """
+
+    file: NewFile
+    footer: pq.FileMetaData
+    nan_columns: frozenset[str]
+
+    @property
+    def bytes(self) -> int:
+        (info,) = self.file.filesystem.get_file_info([self.file.path])
+        return int(info.size)
+
+
+class LogSink(ABC, Generic[LogTable]):
+    """A `Sink` for one partition, or a whole unpartitioned table, of a format with a log.
 
     Args:
         ref: the table; it need not exist yet.
-        partition: values of all its partition columns; none replaces the whole table.
+        partition: value of every partition column; empty for the whole table.
 
     Raises:
-        TableError: the table is partitioned by other columns, or cannot be read.
+        TableError: if the table has other partition columns, or cannot be read.
     """
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         self.ref = ref
         self.partition = dict(partition)
-        self._schema_of_partition = partition_schema(partition)
+        self._partition_schema = partition_schema(partition)
         self._records: dict[str, Mapping[str, Any] | None] = {}
-        table = self.table()
+        table = self.load()
         if table is not None:
             columns = self.partition_columns(table)
             if sorted(columns) != sorted(self.partition):
-                given = ", ".join(self.partition) or "none"
                 raise TableError(
-                    f"{ref.uri} is partitioned by {', '.join(columns) or 'nothing'}; a partition "
-                    f"to replace names just these columns, and here it names {given}."
+                    f"{ref.uri} is partitioned by {', '.join(columns) or 'no columns'}; expected a "
+                    "partition with a value for each of these columns, got one of "
+                    f"{', '.join(self.partition) or 'no columns'}."
                 )
 
     @property
@@ -93,185 +110,200 @@ class LogSink(ABC, Generic[Log]):
 
     @property
     def location(self) -> str:
-        named = ", ".join(f"{name}={value}" for name, value in self.partition.items())
-        return f"{self.uri} ({named})" if named else self.uri
+        values = ", ".join(f"{name}={value}" for name, value in self.partition.items())
+        return f"{self.uri} ({values})" if values else self.uri
 
     @property
     def exists(self) -> bool:
-        return bool(self.standing_files(self.table()))
+        return bool(self.current_files(self.load()))
 
     @property
     def commit_record(self) -> dict[str, Any] | None:
-        table = self.table()
-        records = self._whole_commits(table, self.standing_files(table))
+        table = self.load()
+        records = self._complete_commits(table, self.current_files(table))
         return records[0] if len(records) == 1 else None
 
     def commit_records(self) -> list[Mapping[str, Any]]:
-        return self.commit_records_in(self.table())
+        return self.commit_records_in(self.load())
 
-    def commit_records_in(self, table: Log | None) -> list[Mapping[str, Any]]:
-        """The records of what stands in the partition.
+    def commit_records_in(self, table: LogTable | None) -> list[Mapping[str, Any]]:
+        """Return the records of the commits that the partition's rows come from.
 
-        They are in the footers of its files. Where another engine has compacted them, the log still
-        tells what was added since the partition was last replaced.
+        They are read from the footers of its files. If another engine has compacted files, the log
+        still has the records of the commits since the partition was last replaced.
         """
-        files = self.standing_files(table)
-        found = self._whole_commits(table, files)
+        from_files = self._complete_commits(table, self.current_files(table))
         records: dict[str, Mapping[str, Any]] = {
-            one["commit_id"]: one for one in found if one is not None
+            record["commit_id"]: record for record in from_files if record is not None
         }
-        if table is not None and None in found:
-            for one in self._added_since(self.logged(table)):
-                records.setdefault(one["commit_id"], one)
+        if table is not None and None in from_files:
+            for record in self._since_replacement(self.log_records(table)):
+                records.setdefault(record["commit_id"], record)
         return list(records.values())
 
-    def _whole_commits(
-        self, table: Log | None, files: Sequence[str]
+    def _complete_commits(
+        self, table: LogTable | None, files: Sequence[str]
     ) -> list[dict[str, Any] | None]:
-        """See `whole_commits`; parts that had no rows have no files, as the log tells."""
-        records = [self._record(table, name) for name in files]
-        found = whole_commits(records)
-        parted = {one["commit_id"]: one for one in records if one is not None and "parts" in one}
-        if table is None or None not in found or not parted:
-            return found
-        logged = {one["commit_id"]: one for one in self.logged(table) if one is not None}
-        without_rows = [
+        """See `complete_commits`; parts without rows have no file, only an entry in the log."""
+        file_records = [self._file_record(table, name) for name in files]
+        commits = complete_commits(file_records)
+        in_parts = {
+            record["commit_id"]: record
+            for record in file_records
+            if record is not None and "parts" in record
+        }
+        if table is None or None not in commits or not in_parts:
+            return commits
+        logged = {record["commit_id"]: record for record in self.log_records(table) if record}
+        empty_parts = [
             {**record, "part": number, "rows": 0}
-            for commit_id, record in parted.items()
+            for commit_id, record in in_parts.items()
             for number in logged.get(commit_id, {}).get("without_rows", ())
         ]
-        return whole_commits([*records, *without_rows])
+        return complete_commits([*file_records, *empty_parts])
 
-    def _added_since(self, logged: Iterable[Mapping[str, Any] | None]) -> list[Mapping[str, Any]]:
-        """Of the log's records, those of the partition since it was last replaced."""
+    def _since_replacement(
+        self, logged: Iterable[Mapping[str, Any] | None]
+    ) -> list[Mapping[str, Any]]:
+        """Return the log's records of this partition since it was last replaced."""
         partition = json.loads(json.dumps(self.partition, default=str))
-        since: list[Mapping[str, Any]] = []
+        records: list[Mapping[str, Any]] = []
         for record in logged:
             if record is None:
-                since = []  # perhaps from here
+                records = []  # the removed rows may be of this partition
             elif record.get("partition") == partition:
-                since = [*(since if record.get("appended") else []), record]
-        return since
+                records = [*(records if record.get("appended") else []), record]
+        return records
 
-    def _record(self, table: Log | None, name: str) -> Mapping[str, Any] | None:
-        """The commit record in a file's footer; files never change."""
+    def _file_record(self, table: LogTable | None, name: str) -> Mapping[str, Any] | None:
+        """Return the commit record of a file; cached, for files never change."""
         if name not in self._records:
             try:
-                self._records[name] = commit_record(*self.located(table, name))
-            except (OSError, KeyError, ValueError, pa.ArrowException):
+                self._records[name] = read_commit_record(*self.locate(table, name))
+            except (OSError, ValueError):  # the table or its storage does not exist
                 self._records[name] = None
         return self._records[name]
 
     def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
-        self.refuse_other_columns(self.table(), self.lasting(schema))
+        self.check_portable_columns(self.load(), self.portable(schema))
 
-    def refuse_other_columns(self, table: Log | None, schema: pa.Schema) -> None:
-        """Refuse rows of other columns than the table has; the schema is a lasting one."""
+    def check_portable_columns(self, table: LogTable | None, schema: pa.Schema) -> None:
+        """Check that rows of a portable schema have the columns of the table, if it exists."""
         if table is not None:
-            held = self.columns(table)
-            refuse_other_columns(self.uri, schema, held, partition=self.partition, exactly=True)
+            expected = self.columns(table)
+            check_same_columns(
+                self.uri, schema, expected, partition=self.partition, exact_types=True
+            )
 
-    @contextmanager
-    def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedFiles[Log]]:
-        with closing(StagedFiles(self, schema, commit)) as staged:
-            yield staged
+    def stage(
+        self, schema: pa.Schema, commit: Mapping[str, Any]
+    ) -> AbstractContextManager[StagedFiles[LogTable]]:
+        return closing(StagedFiles(self, schema, commit, append=False))
 
-    @contextmanager
     def stage_append(
         self, schema: pa.Schema, commit: Mapping[str, Any]
-    ) -> Iterator[StagedFiles[Log]]:
-        with closing(StagedFiles(self, schema, commit, more=True)) as staged:
-            yield staged
+    ) -> AbstractContextManager[StagedFiles[LogTable]]:
+        return closing(StagedFiles(self, schema, commit, append=True))
 
     @property
     def partition_fields(self) -> list[pa.Field]:
-        """The partition columns of a table that is new."""
-        return list(self.lasting(self._schema_of_partition))
+        """The partition columns of a table that does not exist yet."""
+        return list(self.portable(self._partition_schema))
 
-    def typed(self, name: str, kind: pa.DataType) -> Any:
-        """The value of a partition column as the table has it.
+    def partition_values(self, schema: pa.Schema) -> dict[str, Any]:
+        """Return the partition values in the types of the table's schema.
 
         Raises:
-            TableError: the table's type has no such value.
+            TableError: if a type cannot represent its value.
         """
+        return {name: self._cast(name, schema.field(name).type) for name in self.partition}
+
+    def _cast(self, name: str, kind: pa.DataType) -> Any:
         value = self.partition[name]
         try:
-            typed = pa.scalar(value).cast(kind).as_py()
+            cast = pa.scalar(value).cast(kind).as_py()
         except (pa.ArrowException, TypeError, ValueError):
-            typed = None
-        if typed != value:
+            cast = None
+        if cast != value:
             raise TableError(
-                f"partition column {name!r} is {kind} in {self.uri}, where {value!r} has no place; "
-                "cast it, or write another table."
+                f"partition column {name!r} is {kind} in {self.uri}, which cannot represent "
+                f"{value!r}; cast it, or write another table."
             )
-        return typed
+        return cast
 
     @abstractmethod
-    def table(self) -> Log | None:
-        """The table as it is now; none where there is none yet."""
+    def load(self) -> LogTable | None:
+        """Load the newest version of the table; None if the table does not exist."""
 
     @abstractmethod
-    def partition_columns(self, table: Log) -> Sequence[str]:
-        """That the table is partitioned by, outermost first."""
+    def partition_columns(self, table: LogTable) -> Sequence[str]:
+        """Return the names of the partition columns, outermost first."""
 
     @abstractmethod
-    def standing_files(self, table: Log | None) -> Sequence[str]:
-        """Names of the partition's files, those that delete rows of others included, in order."""
+    def current_files(self, table: LogTable | None) -> Sequence[str]:
+        """Return the names of the partition's data and delete files, sorted."""
 
     @abstractmethod
-    def located(self, table: Log | None, name: str) -> tuple[str, FileSystem]:
-        """Path and file system of a file that the log names."""
-
-    @abstractmethod
-    def lasting(self, schema: pa.Schema) -> pa.Schema:
-        """The schema in types that the format and its readers share; see `lasting_schema`."""
-
-    @abstractmethod
-    def columns(self, table: Log) -> pa.Schema:
-        """Of the table, partition columns included, in such types."""
-
-    @abstractmethod
-    def new_file(self, table: Log | None, schema: pa.Schema, name: str) -> NewFile:
-        """A place for rows of such a schema, in a file of that name."""
-
-    @abstractmethod
-    def logged(self, table: Log) -> Iterable[Mapping[str, Any] | None]:
-        """The commit records that the log keeps, oldest first; none where others took rows out."""
-
-    @abstractmethod
-    def put(
-        self,
-        table: Log | None,
-        files: Sequence[tuple[NewFile, pq.FileMetaData]],
-        commit: Mapping[str, Any],
-        *,
-        more: bool,
-    ) -> bool:
-        """Commit to the table as it was: the files in, what stood in the partition out.
-
-        Args:
-            table: as it was looked at.
-            files: that are written, of one schema, with their footers.
-            commit: the record for the log.
-            more: what stood in the partition stays.
-
-        Returns:
-            Whether it was done; false where the table has changed since, and nothing was done.
+    def locate(self, table: LogTable | None, name: str) -> tuple[str, FileSystem]:
+        """Return the path and the file system of a file that the log names.
 
         Raises:
-            TableError: the log cannot be written.
+            FileNotFoundError: if the table does not exist.
+        """
+
+    @abstractmethod
+    def portable(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema in the types that the format can store; see `portable_schema`."""
+
+    @abstractmethod
+    def columns(self, table: LogTable) -> pa.Schema:
+        """Return the portable schema of the table, partition columns included."""
+
+    @abstractmethod
+    def new_file(self, table: LogTable | None, schema: pa.Schema, name: str) -> NewFile:
+        """Choose the location of a new file for rows of a portable schema."""
+
+    @abstractmethod
+    def log_records(self, table: LogTable) -> Iterable[Mapping[str, Any] | None]:
+        """Return the commit records in the log, oldest first.
+
+        None stands for a commit of another engine that may have removed rows.
+        """
+
+    @abstractmethod
+    def try_commit(
+        self,
+        table: LogTable | None,
+        files: Sequence[FinishedFile],
+        properties: Mapping[str, str],
+        *,
+        append: bool,
+    ) -> bool:
+        """Commit files to a version of the table, once.
+
+        Args:
+            table: the version that the commit was prepared for.
+            files: files to add, all with the same schema.
+            properties: texts to store with the commit in the log.
+            append: whether the previous files of the partition stay.
+
+        Returns:
+            True if committed; False if another commit came first and nothing was changed.
+
+        Raises:
+            TableError: if the log cannot be written.
         """
 
 
-class RowsOfPartition(RowsToParquet):
-    """Rows on their way into one file, as the table has them: in its types, with the partition.
+class PartitionFile(ParquetPart):
+    """One data file of a partition, in the types of the table.
 
     Args:
-        file: that is new.
+        file: location and schema of the file.
         partition: values of the partition columns.
-        commit: a record of plain values for the file's footer.
-        place: of the partition, for messages.
-        part: see `RowsToParquet`.
+        commit: record of plain values for the footer of the file.
+        location: path or URI of the partition, for messages.
+        part: number of the file among the files of the commit, and their count.
     """
 
     def __init__(
@@ -280,55 +312,71 @@ class RowsOfPartition(RowsToParquet):
         partition: Mapping[str, Any],
         commit: Mapping[str, Any],
         *,
-        place: str,
+        location: str,
         part: tuple[int, int],
     ) -> None:
         super().__init__(
-            file.path, file.schema, commit, place=place, filesystem=file.filesystem, part=part
+            file.path, file.schema, commit, location=location, filesystem=file.filesystem, part=part
         )
         self.file = file
         self._partition = dict(partition)
+        self._nan_columns: set[str] = set()
 
     def write(self, batch: pa.RecordBatch) -> None:
         schema = self.file.schema
-        values = [self._partition[name] for name in schema.names[batch.num_columns :]]
+        partition = list(schema)[batch.num_columns :]
         try:
-            held = [
-                pa.repeat(pa.scalar(value, kind), batch.num_rows)
-                for value, kind in zip(values, schema.types[batch.num_columns :], strict=True)
+            constants = [
+                pa.repeat(pa.scalar(self._partition[field.name], field.type), batch.num_rows)
+                for field in partition
             ]
-            rows = pa.record_batch([*batch.columns, *held], names=schema.names).cast(schema)
+            rows = pa.record_batch([*batch.columns, *constants], names=schema.names).cast(schema)
         except ValueError as error:
             raise TableError(
-                f"cannot write {self._place}: a value has no place in the table's types: "
+                f"cannot write {self._location}: a value does not fit the types of the table: "
                 f"{one_line(error)}."
             ) from error
+        for name, column in zip(schema.names, rows.columns, strict=True):
+            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+                self._nan_columns.add(name)
         super().write(rows)
 
+    def finish(self) -> Any:
+        footer = super().finish()
+        return None if footer is None else (footer, self._nan_columns)
 
-class StagedFiles(StagedParquet, Generic[Log]):
-    """A partition in the making: Parquet files that the log does not name yet."""
+    def adopt(self, finished: Any) -> None:
+        if finished is not None:
+            footer, self._nan_columns = finished
+            super().adopt(footer)
 
-    _parts: Sequence[RowsOfPartition] = ()
+    def finished_file(self) -> FinishedFile:
+        return FinishedFile(self.file, self.finish_file(), frozenset(self._nan_columns))
+
+
+class StagedFiles(StagedParquet, Generic[LogTable]):
+    """Staged rows of a partition, in Parquet files that the log does not name yet."""
+
+    _parts: Sequence[PartitionFile] = ()
 
     def __init__(
         self,
-        sink: LogSink[Log],
+        sink: LogSink[LogTable],
         schema: pa.Schema,
         commit: Mapping[str, Any],
         *,
-        more: bool = False,
+        append: bool,
     ) -> None:
         self._sink = sink
         self._commit = dict(commit)
-        self._more = more
-        self._table = sink.table()
-        self._replaced = sink.standing_files(self._table)
-        self._schema = sink.lasting(schema)
-        sink.refuse_other_columns(self._table, self._schema)
-        self._may_be_named = False
+        self._append = append
+        self._table = sink.load()
+        self._files_before = sink.current_files(self._table)
+        self._schema = sink.portable(schema)
+        sink.check_portable_columns(self._table, self._schema)
+        self._may_be_committed = False
 
-    def parts(self, count: int) -> Sequence[RowsOfPartition]:
+    def parts(self, count: int) -> Sequence[PartitionFile]:
         sink = self._sink
         with translate_write_errors(sink.location):
             files = [
@@ -336,8 +384,8 @@ class StagedFiles(StagedParquet, Generic[Log]):
                 for name in unique_names(count)
             ]
         self._parts = [
-            RowsOfPartition(
-                file, sink.partition, self._commit, place=sink.location, part=(number, count)
+            PartitionFile(
+                file, sink.partition, self._commit, location=sink.location, part=(number, count)
             )
             for number, file in enumerate(files)
         ]
@@ -345,40 +393,41 @@ class StagedFiles(StagedParquet, Generic[Log]):
 
     def publish(self) -> None:
         sink = self._sink
-        files = [(part.file, part.finish_file()) for part in self._parts if part.rows]
-        record = {**self._commit, "rows": self.rows, "appended": self._more}
+        files = [part.finished_file() for part in self._parts if part.rows]
+        record = {**self._commit, "rows": self.rows, "appended": self._append}
         if len(files) < len(self._parts):
             record["without_rows"] = [part.number for part in self._parts if not part.rows]
-        for attempt in range(_TRIES):
-            table = sink.table()
-            if self._more:
-                if self._commit["commit_id"] in {
-                    c["commit_id"] for c in sink.commit_records_in(table)
-                }:
-                    return  # an equal attempt came first
-            elif sink.standing_files(table) != self._replaced:
+        properties = {COMMIT_KEY: json.dumps(record, sort_keys=True)}
+        for attempt in range(_ATTEMPTS):
+            table = sink.load()
+            if self._append:
+                committed = [commit["commit_id"] for commit in sink.commit_records_in(table)]
+                if self._commit["commit_id"] in committed:
+                    return  # another attempt at this commit came first
+            elif sink.current_files(table) != self._files_before:
                 raise TableError(
-                    f"{sink.location} was replaced by another writer meanwhile; nothing was "
-                    "changed by this one: run it again."
+                    f"{sink.location} was replaced by another writer during this run, which "
+                    "changed nothing; run it again."
                 )
-            sink.refuse_other_columns(table, self._schema)
-            self._may_be_named = True
-            if sink.put(table, files, record, more=self._more):
+            sink.check_portable_columns(table, self._schema)
+            self._may_be_committed = True
+            if sink.try_commit(table, files, properties, append=self._append):
                 return
-            self._may_be_named = False
-            # Not when the others try again.
-            time.sleep(random.uniform(0.0, min(0.05 * 2**attempt, _LONGEST_WAIT)))
+            self._may_be_committed = False
+            # A random pause, so that competing writers do not try again at the same moment.
+            time.sleep(random.uniform(0.0, min(0.05 * 2**attempt, _LONGEST_PAUSE)))
         raise TableError(
-            f"{sink.location}: other writers came first {_TRIES} times; run it again later."
+            f"{sink.location}: other writers committed first {_ATTEMPTS} times; run it again later."
         )
 
     def close(self) -> None:
-        """Let go of the files, and remove them unless the log may name them.
+        """Close the files, and remove them unless the log may name them.
 
-        A commit may succeed and its answer be lost. Then the files stay: without the log no reader
-        sees them, and without them none could read the table.
+        If a commit failed with an error, it may still have succeeded. The files then stay: a
+        reader ignores files that the log does not name, but cannot read a table without those that
+        it does.
         """
         super().close()
-        for part in () if self._may_be_named else self._parts:
+        for part in () if self._may_be_committed else self._parts:
             with suppress(OSError):
                 part.file.filesystem.delete_file(part.file.path)

@@ -1,8 +1,8 @@
-"""The one atomic step of a commit: a directory takes another's place.
+"""The atomic step of a commit on a local disk: one directory replaces another.
 
-Where the system can exchange two names in one step (Linux ``renameat2``, macOS ``renamex_np``) a
-reader finds the old directory or the new one at every instant. Elsewhere two renames follow each
-other, and a reader may for that moment find none.
+If the system can exchange two names in one step (Linux ``renameat2``, macOS ``renamex_np``), a
+reader finds the old directory or the new one at every instant. Elsewhere the replacement takes two
+renames, and a reader may find no directory between them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _RENAME_SWAP = 2
-_CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)
+_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)
 
 
 def put_in_place(staged: Path, target: Path) -> None:
-    """Move ``staged`` to ``target``; both lie on one file system.
+    """Move ``staged`` to ``target``, replacing it; both must be on the same file system.
 
-    The old content of ``target`` lies in place of ``staged`` afterwards, or at `retired_name`: it
-    goes with the directory that both are in.
+    The old content of ``target`` is at ``staged`` afterwards, or at `retired_path`; it is removed
+    with the directory that contains both.
     """
     while True:
         try:
@@ -36,29 +36,29 @@ def put_in_place(staged: Path, target: Path) -> None:
             _exchange(staged, target)
             return
         except FileNotFoundError:
-            continue  # the target went away in between: rename again
+            continue  # the target was removed in between: rename again
         except OSError as error:
-            if error.errno not in _CANNOT:
+            if error.errno not in _UNSUPPORTED:
                 raise
-        target.rename(retired_name(staged))
+        target.rename(retired_path(staged))
         staged.rename(target)
         return
 
 
-def retired_name(staged: Path) -> Path:
-    """Where the old content goes while no name can be exchanged."""
+def retired_path(staged: Path) -> Path:
+    """Return where the old content goes if the system cannot exchange two names."""
     return staged.with_name(f"{staged.name}.old")
 
 
-def _exchange(one: Path, other: Path) -> None:
+def _exchange(first: Path, second: Path) -> None:
     library = ctypes.CDLL(None, use_errno=True)
-    names = os.fsencode(one), os.fsencode(other)
+    names = os.fsencode(first), os.fsencode(second)
     if sys.platform == "linux" and hasattr(library, "renameat2"):
         code = library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE)
     elif sys.platform == "darwin" and hasattr(library, "renamex_np"):
         code = library.renamex_np(names[0], names[1], _RENAME_SWAP)
     else:
-        raise OSError(errno.ENOSYS, "no system call exchanges two names here")
+        raise OSError(errno.ENOSYS, "this system cannot exchange two names in one step")
     if code:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(one))
+        raise OSError(number, os.strerror(number), str(first))

@@ -1,11 +1,9 @@
-"""What killed writers left of a Delta table: files of our naming that its log never named."""
+"""Files that killed writers left in a Delta table: they have our names, and no version had them."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -21,57 +19,50 @@ from pyarrow.fs import (
     SubTreeFileSystem,
 )
 
-from probclass_core.io.delta.table import opened, said_by_delta
-from probclass_core.io.filesystem import remove_file
+from probclass_core.io.commit.leftovers import DATA_FILE, file_leftovers, list_files
+from probclass_core.io.delta.table import open_delta, translate_delta_errors
 from probclass_core.io.references import Leftover, TableRef
 
 _LOG = "_delta_log"
 
-# On a local disk delta-rs writes to a name that ends in '#' and a number until the file is whole.
-_OURS = re.compile(rf"(?:.*/)?part-[0-9a-f]{{32}}\.parquet(?:#\d+)?|{_LOG}/[^/]+#\d+")
+# On a local disk delta-rs appends '#' and a number to the name until the file is complete.
+_OURS = rf"{DATA_FILE}(?:#\d+)?|{_LOG}/[^/]+#\d+"
 
 
 def delta_leftovers(ref: TableRef) -> list[Leftover]:
-    """Files that writers of ours made and never committed, those still at work included.
+    """List files that writers of ours created and did not commit, running writers included.
 
-    Among them what delta-rs itself was writing into the log, under a name that no reader looks at.
-    What any version that can still be read names is kept, and so is what the log says was removed:
-    that is for ``VACUUM``.
+    This includes unfinished entries of the log, which delta-rs writes under names that no reader
+    looks at. Files of any version that can still be read stay, and so do files that the log lists
+    as removed: ``VACUUM`` deletes those.
 
     Raises:
-        TableError: there is no such table, or it cannot be read.
+        TableError: if the table does not exist or cannot be read.
     """
-    with said_by_delta(ref):
-        table = opened(ref)
+    with translate_delta_errors(ref):
+        table = open_delta(ref)
         filesystem = _filesystem(ref)
         # Files first and the log after them, or a commit in between would look like a leftover.
-        files = [
-            info
-            for info in filesystem.get_file_info(FileSelector("", recursive=True))
-            if info.type is FileType.File and _OURS.fullmatch(info.path)
-        ]
+        files = list_files(filesystem, "", _OURS)
         table.update_incremental()
-        named = {*_standing(table), *_named_by_entries(filesystem)}
-    return [
-        Leftover(
-            path=f"{ref.uri.rstrip('/')}/{info.path}",
-            bytes=info.size,
-            touched=info.mtime,
-            remove=partial(remove_file, filesystem, info.path, f"{info.path} of {ref.uri}"),
-        )
-        for info in sorted(files, key=lambda info: info.path)
-        if info.path not in named
-    ]
+        named = {*_current_files(table), *_files_in_log(filesystem)}
+    root = ref.uri.rstrip("/")
+    return file_leftovers(
+        filesystem,
+        [info for info in files if info.path not in named],
+        uri=ref.uri,
+        path=lambda path: f"{root}/{path}",
+    )
 
 
-def _standing(table: DeltaTable) -> Iterator[str]:
-    """Files of the newest version, which may be older than any entry that is kept."""
+def _current_files(table: DeltaTable) -> Iterator[str]:
+    """Yield the files of the newest version, which may be older than any entry still in the log."""
     for path in pa.table(table.get_add_actions())["path"].to_pylist():
         yield unquote(path)
 
 
-def _named_by_entries(filesystem: FileSystem) -> Iterator[str]:
-    """Files that the kept entries of the log add or remove: all that earlier versions had."""
+def _files_in_log(filesystem: FileSystem) -> Iterator[str]:
+    """Yield the files that the entries of the log add or remove: those of all earlier versions."""
     for info in filesystem.get_file_info(FileSelector(_LOG)):
         if info.type is FileType.File and info.path.endswith(".json"):
             with filesystem.open_input_stream(info.path) as stream:
@@ -84,7 +75,7 @@ def _named_by_entries(filesystem: FileSystem) -> Iterator[str]:
 
 
 def _filesystem(ref: TableRef) -> FileSystem:
-    """The table's storage; a local disk is listed as it is, for delta-rs hides unfinished files."""
+    """Return the table's storage; a local disk as it is, for delta-rs hides unfinished files."""
     if "://" in ref.uri:
         return PyFileSystem(DeltaStorageHandler(ref.uri, dict(ref.options) or None))
     return SubTreeFileSystem(str(Path(ref.uri).resolve()), LocalFileSystem())

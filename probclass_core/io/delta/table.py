@@ -1,4 +1,4 @@
-"""Delta Lake tables, read at one version."""
+"""Read a Delta Lake table at one version."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from probclass_core.io.references import TableRef
 
 
 def delta_table(ref: TableRef) -> DatasetTable:
-    """The table at the version asked for, or at its newest.
+    """Open the table at the version that the reference names, or at its newest.
 
-    Files of a Delta table never change, so their paths tell one state of the input from another.
+    Files of a Delta table never change, so their paths identify the state of the input.
 
     Raises:
-        TableError: no such table or version, or one that uses what cannot be read, such as deletion
-            vectors.
+        TableError: if there is no such table or version, or it uses a feature that cannot be read,
+            such as deletion vectors.
     """
-    with said_by_delta(ref):
-        table = opened(ref)
+    with translate_delta_errors(ref):
+        table = open_delta(ref)
         dataset = _dataset(table)
         return DatasetTable(
             dataset,
@@ -43,93 +43,95 @@ def delta_table(ref: TableRef) -> DatasetTable:
 
 
 def _dataset(table: DeltaTable) -> ds.Dataset:
-    """The library's, whose files are pruned by their bounds in the log, where it has them.
+    """Return deltalake's dataset, whose files are pruned by the statistics in the log.
 
-    A file without bounds of a column, for the column came later or its writer left them out, would
-    be taken for one without rows as soon as a condition names the column.
+    A file may have no minimum of a column: the column was added later, or its writer left the
+    minimum out. The dataset would skip such a file for any condition on the column, so the file
+    is pruned by its partition alone.
     """
     dataset = table.to_pyarrow_dataset()
-    vague = _without_bounds(pa.table(table.get_add_actions(flatten=True)))
-    if not vague:
+    without_minima = _without_minima(pa.table(table.get_add_actions(flatten=True)))
+    if not without_minima:
         return dataset
-    names = table.metadata().partition_columns
-    pieces = []
-    for piece in dataset.get_fragments():
-        if unquote(piece.path) in vague:
-            known = _spelt_out(piece, names, dataset.schema)
-            piece = dataset.format.make_fragment(piece.path, piece.filesystem, known)
-        pieces.append(piece)
-    return ds.FileSystemDataset(pieces, dataset.schema, dataset.format, dataset.filesystem)
+    partition_columns = table.metadata().partition_columns
+    fragments = []
+    for fragment in dataset.get_fragments():
+        if unquote(fragment.path) in without_minima:
+            condition = _partition_condition(fragment, partition_columns, dataset.schema)
+            fragment = dataset.format.make_fragment(fragment.path, fragment.filesystem, condition)
+        fragments.append(fragment)
+    return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
 
 
-def _without_bounds(actions: pa.Table) -> set[str]:
-    """Paths of the files that lack the least value of a column, and do not say it is all nulls."""
-    vague = pa.chunked_array([pa.repeat(pa.scalar(value=False), actions.num_rows)])
+def _without_minima(actions: pa.Table) -> set[str]:
+    """Return the paths of files that lack the minimum of a column that is not all null."""
+    mask = pa.chunked_array([pa.repeat(pa.scalar(value=False), actions.num_rows)])
     for name in actions.column_names:
         if name.startswith("min."):
             nulls = actions.column(f"null_count.{name.removeprefix('min.')}")
-            empty = pc.fill_null(pc.equal(nulls, actions["num_records"]), fill_value=False)
-            vague = pc.or_(vague, pc.and_not(pc.is_null(actions[name]), empty))
-    return {unquote(path) for path in actions["path"].filter(vague).to_pylist()}
+            all_null = pc.fill_null(pc.equal(nulls, actions["num_records"]), fill_value=False)
+            mask = pc.or_(mask, pc.and_not(pc.is_null(actions[name]), all_null))
+    return {unquote(path) for path in actions["path"].filter(mask).to_pylist()}
 
 
-def _spelt_out(piece: ds.Fragment, names: Sequence[str], schema: pa.Schema) -> pc.Expression:
-    """What the partition says of a file's rows."""
-    keys = partition_of(piece)
-    whole = pc.scalar(value=True)
+def _partition_condition(
+    fragment: ds.Fragment, names: Sequence[str], schema: pa.Schema
+) -> pc.Expression:
+    """Return the condition that all rows of a file meet by its partition."""
+    keys = partition_of(fragment)
+    condition = pc.scalar(value=True)
     for name in names:
         value = pa.scalar(keys[name], schema.field(name).type)
-        whole &= pc.field(name) == value if value.is_valid else pc.field(name).is_null()
-    return whole
+        condition &= pc.field(name) == value if value.is_valid else pc.field(name).is_null()
+    return condition
 
 
-def opened(ref: TableRef) -> DeltaTable:
-    """The Delta table itself; to be called within `said_by_delta`.
+def open_delta(ref: TableRef) -> DeltaTable:
+    """Open the table with its own library; call it within `translate_delta_errors`.
 
     Raises:
-        TableError: it uses what cannot be read, and so not be written either.
+        TableError: if it uses a feature that cannot be read, and so not written either.
     """
     table = DeltaTable(ref.uri, version=ref.version, storage_options=dict(ref.options) or None)
     if ref.timestamp is not None:
         table.load_as_version(ref.timestamp)
     protocol = table.protocol()
-    needed = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES
+    unsupported = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES
     if protocol.min_reader_version > MAX_SUPPORTED_READER_VERSION:
-        needed.add(f"reader version {protocol.min_reader_version}")
+        unsupported.add(f"reader version {protocol.min_reader_version}")
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
-        needed.add("columnMapping")
-    if needed:
+        unsupported.add("columnMapping")
+    if unsupported:
         raise TableError(
-            f"{ref.uri} uses {one_of(needed)}, which cannot be read or written here; write the "
-            "table out without it (for deletion vectors: purge it, and drop the feature)."
+            f"{ref.uri} uses {one_of(unsupported)}, which probclass cannot read or write; rewrite "
+            "the table without it (for deletion vectors: purge them, then drop the feature)."
         )
     return table
 
 
 @contextmanager
-def said_by_delta(ref: TableRef) -> Iterator[None]:
-    """Turns what the Delta library says into an error of ours."""
+def translate_delta_errors(ref: TableRef) -> Iterator[None]:
+    """Raise TableError for an error of the Delta library."""
     try:
         yield
     except TableNotFoundError as error:
-        raise TableError(f"{ref.uri} holds no Delta table.") from error
+        raise TableError(f"{ref.uri} is not a Delta table.") from error
     except (DeltaError, OSError, ValueError) as error:
         if isinstance(error, TableError):
             raise
-        if ref.version is not None and (newest := _newest(ref)) < ref.version:
+        if ref.version is not None and (newest := _newest_version(ref)) < ref.version:
             raise TableError(
                 f"{ref.uri} has no version {ref.version}; the newest is {newest}."
             ) from error
-        asked = (
-            "" if ref.newest else f" at {ref.version if ref.timestamp is None else ref.timestamp}"
-        )
+        version = ref.version if ref.timestamp is None else ref.timestamp
         raise TableError(
-            f"cannot read the Delta table {ref.uri}{asked}: {one_line(error)}."
+            f"cannot read the Delta table {ref.uri}{'' if ref.newest else f' at {version}'}: "
+            f"{one_line(error)}."
         ) from error
 
 
-def _newest(ref: TableRef) -> float:
-    """The newest version of a table that lacks the one asked for; infinite where none can tell."""
+def _newest_version(ref: TableRef) -> float:
+    """Return the newest version of the table; infinity if it cannot be read."""
     try:
         return DeltaTable(ref.uri, storage_options=dict(ref.options) or None).version()
     except (DeltaError, OSError, ValueError):

@@ -1,7 +1,7 @@
 """Iceberg tables.
 
-table      a snapshot, read
-files      the data files of a scan
-sink       a partition, replaced or appended to by one snapshot
-leftovers  files that killed writers left
+table      read a snapshot
+files      read the data files of a scan
+sink       replace a partition or append to it by one snapshot
+leftovers  data files that killed writers left
 """

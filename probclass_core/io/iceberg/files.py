@@ -66,9 +66,9 @@ class IcebergFiles(DatasetTable):
         self._table = table
         self._columns = columns
         self._deleted: dict[str, pa.Int64Array] = {}
-        filesystem, root = located(table.io, table.location())
-        self._tasks = {located(table.io, task.file.file_path)[1]: task for task in tasks}
-        schema = plain_schema(columns)
+        filesystem, root = locate(table.io, table.location())
+        self._tasks = {locate(table.io, task.file.file_path)[1]: task for task in tasks}
+        schema = arrow_schema(columns)
         form = ds.ParquetFileFormat()
         fragments = [
             form.make_fragment(path, filesystem, self._spelt_out(task.file, schema))
@@ -150,7 +150,7 @@ class IcebergFiles(DatasetTable):
         """Of the deleted rows of a file, each once."""
         found: list[pa.Array] = []
         for file in task.delete_files:
-            filesystem, path = located(self._table.io, file.file_path)
+            filesystem, path = locate(self._table.io, file.file_path)
             with translate_read_errors(file.file_path):
                 deletes = ds.dataset(path, filesystem=filesystem, format="parquet")
                 ours = pc.field("file_path") == task.file.file_path
@@ -255,14 +255,14 @@ class RestoredRows(RowGroups):
         return values.cast(kind)
 
 
-def located(io: FileIO, location: str) -> tuple[FileSystem, str]:
+def locate(io: FileIO, location: str) -> tuple[FileSystem, str]:
     """The file system of a location, opened with the catalog's properties, and the path in it."""
     files = io if isinstance(io, PyArrowFileIO) else PyArrowFileIO(io.properties)
     scheme, host, path = PyArrowFileIO.parse_location(location)
     return files.fs_by_scheme(scheme, host), path
 
 
-def plain_schema(columns: Schema) -> pa.Schema:
+def arrow_schema(columns: Schema) -> pa.Schema:
     """The Arrow schema of a table, without the large types and the notes of the library."""
     schema = schema_to_pyarrow(columns, include_field_ids=False)
     return pa.schema([(column.name, _plain(column.type)) for column in schema])

@@ -1,56 +1,38 @@
-"""What killed writers left of an Iceberg table: files of our naming that no snapshot names."""
+"""Data files that killed writers left in an Iceberg table: no snapshot names them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import partial
 
-from pyarrow.fs import FileSelector, FileType
 from pyiceberg.table import Table
 from pyiceberg.table.locations import load_location_provider
 
-from probclass_core.io.filesystem import remove_file
-from probclass_core.io.iceberg.files import located
-from probclass_core.io.iceberg.table import opened, said_by_iceberg
+from probclass_core.io.commit.leftovers import DATA_FILE, file_leftovers, list_files
+from probclass_core.io.iceberg.files import locate
+from probclass_core.io.iceberg.table import open_iceberg, translate_iceberg_errors
 from probclass_core.io.references import Leftover, TableRef
-
-_OURS = re.compile(r"(?:.*/)?part-[0-9a-f]{32}\.parquet")
 
 
 def iceberg_leftovers(ref: TableRef) -> list[Leftover]:
-    """Data files that writers of ours made and never committed, those still at work included.
+    """List data files that writers of ours created and did not commit, running writers included.
 
     Raises:
-        TableError: there is no such table, or it cannot be read.
+        TableError: if the table does not exist or cannot be read.
     """
-    with said_by_iceberg(ref):
-        table = opened(ref)
+    with translate_iceberg_errors(ref):
+        table = open_iceberg(ref)
         provider = load_location_provider(table.location(), table.properties)
-        filesystem, folder = located(table.io, provider.data_path)
+        filesystem, folder = locate(table.io, provider.data_path)
         # Files first and the log after them, or a commit in between would look like a leftover.
-        files = [
-            info
-            for info in filesystem.get_file_info(
-                FileSelector(folder, recursive=True, allow_not_found=True)
-            )
-            if info.type is FileType.File and _OURS.fullmatch(info.path)
-        ]
-        named = {located(table.io, location)[1] for location in _named(table.refresh())}
-    return [
-        Leftover(
-            path=info.path,
-            bytes=info.size,
-            touched=info.mtime,
-            remove=partial(remove_file, filesystem, info.path, f"{info.path} of {ref.uri}"),
-        )
-        for info in sorted(files, key=lambda info: str(info.path))
-        if info.path not in named
-    ]
+        files = list_files(filesystem, folder, DATA_FILE)
+        named = {locate(table.io, location)[1] for location in _data_files(table.refresh())}
+    return file_leftovers(
+        filesystem, [info for info in files if info.path not in named], uri=ref.uri, path=str
+    )
 
 
-def _named(table: Table) -> Iterator[str]:
-    """Data files of all snapshots, on whatever branch, and those that they took out."""
+def _data_files(table: Table) -> Iterator[str]:
+    """Yield the data files that snapshots of any branch contain or removed."""
     manifests = {
         manifest.manifest_path: manifest
         for snapshot in table.snapshots()

@@ -1,9 +1,8 @@
-"""A partition of an Iceberg table, replaced or added to by one snapshot.
+"""Write a partition of an Iceberg table: replace it or append to it by one snapshot.
 
-The new files carry the table's column ids, so that no mapping of names is needed to read them, and
-the values of the partition beside the rows, as other writers have it. One snapshot names them and,
-unless rows are only added, no longer names what stood there: none in the table's history shows the
-partition empty.
+The new files have the column ids of the table, so they can be read without a name mapping, and
+contain the partition columns, as the files of other writers do. One snapshot adds them and, for a
+replacement, removes the previous files: no snapshot shows the partition empty.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
@@ -36,24 +34,29 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import IcebergType, ListType, NestedField, StructType
+from pyiceberg.types import ListType, NestedField, StructType
 
 from probclass_core.errors import ProbClassError, TableError, one_line
-from probclass_core.io.commit.log_sink import LogSink, NewFile
-from probclass_core.io.commit.parquet_writer import COMMIT_KEY
-from probclass_core.io.commit.portable_types import lasting_schema
-from probclass_core.io.iceberg.files import FIELD_ID, located, plain_schema
-from probclass_core.io.iceberg.table import all_of, catalog_of, predicate, said_by_iceberg
+from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile
+from probclass_core.io.commit.records import COMMIT_KEY
+from probclass_core.io.commit.schemas import portable_schema
+from probclass_core.io.iceberg.files import FIELD_ID, arrow_schema, locate
+from probclass_core.io.iceberg.table import (
+    all_of,
+    catalog_and_name,
+    predicate,
+    translate_iceberg_errors,
+)
 
-_ONE_TRY = {"commit.retry.num-retries": "0"}
+_NO_RETRIES = {"commit.retry.num-retries": "0"}
 
 
 class IcebergSink(LogSink[Table]):
-    """Where one partition (or a whole unpartitioned Iceberg table) is to stand."""
+    """A sink for one partition, or a whole unpartitioned Iceberg table."""
 
-    def table(self) -> Table | None:
-        with said_by_iceberg(self.ref):
-            catalog, name = catalog_of(self.ref)
+    def load(self) -> Table | None:
+        with translate_iceberg_errors(self.ref):
+            catalog, name = catalog_and_name(self.ref)
             try:
                 return catalog.load_table(name)
             except NoSuchTableError:
@@ -66,169 +69,166 @@ class IcebergSink(LogSink[Table]):
             if not isinstance(field.transform, IdentityTransform):
                 raise TableError(
                     f"{self.uri} is partitioned by {field.transform} of "
-                    f"{names[field.source_id]!r}; only partitions of whole values can be replaced: "
-                    "write another table."
+                    f"{names[field.source_id]!r}; probclass only replaces partitions by column "
+                    "values: write another table."
                 )
         return [str(name) for name in names.values()]
 
-    def standing_files(self, table: Table | None) -> list[str]:
-        tasks = self._standing(table)
+    def current_files(self, table: Table | None) -> list[str]:
+        tasks = self._tasks(table)
         deletes = {file.file_path for task in tasks for file in task.delete_files}
         return sorted({*deletes, *(task.file.file_path for task in tasks)})
 
-    def located(self, table: Table | None, name: str) -> tuple[str, FileSystem]:
+    def locate(self, table: Table | None, name: str) -> tuple[str, FileSystem]:
         if table is None:
             raise FileNotFoundError(name)
-        filesystem, path = located(table.io, name)
+        filesystem, path = locate(table.io, name)
         return path, filesystem
 
-    def lasting(self, schema: pa.Schema) -> pa.Schema:
-        return lasting_schema(schema, narrowest=32)
+    def portable(self, schema: pa.Schema) -> pa.Schema:
+        return portable_schema(schema, narrowest_int=32)
 
     def columns(self, table: Table) -> pa.Schema:
-        return self.lasting(plain_schema(table.schema()))
+        return self.portable(arrow_schema(table.schema()))
 
     def new_file(self, table: Table | None, schema: pa.Schema, name: str) -> NewFile:
-        with said_by_iceberg(self.ref):
+        with translate_iceberg_errors(self.ref):
             if table is None:
-                created = self._creation(schema)
+                created = self._create(schema)
                 metadata = created.table_metadata
-                io = created._table.io  # with credentials that a catalog may give for this table
+                io = created._table.io  # with the credentials that a catalog may give for the table
             else:
                 metadata, io = table.metadata, table.io
             provider = load_location_provider(metadata.location, metadata.properties)
-            key = self._key(metadata) if self.partition else None
-            address = provider.new_data_location(name, key)
-            columns = metadata.schema()
-            fields = [columns.find_field(column) for column in (*schema.names, *self.partition)]
-            types = [*schema.types, *(plain_schema(columns).field(n).type for n in self.partition)]
-            held = pa.schema(
-                [
-                    _with_ids(pa.field("", kind), field)
-                    for kind, field in zip(types, fields, strict=True)
-                ]
-            )
-            filesystem, path = located(io, address)
-        return NewFile(address, path, filesystem, held)
+            key = self._partition_key(metadata) if self.partition else None
+            uri = provider.new_data_location(name, key)
+            columns, table_schema = metadata.schema(), arrow_schema(metadata.schema())
+            fields = [
+                *schema,
+                *(table_schema.field(column) for column in self.partition),
+            ]
+            with_ids = [
+                _field_with_ids(field.type, columns.find_field(field.name)) for field in fields
+            ]
+            filesystem, path = locate(io, uri)
+        return NewFile(uri, path, filesystem, pa.schema(with_ids))
 
-    def logged(self, table: Table) -> list[dict[str, Any] | None]:
-        found: list[dict[str, Any] | None] = []
+    def log_records(self, table: Table) -> list[dict[str, Any] | None]:
+        records: list[dict[str, Any] | None] = []
         snapshot = table.current_snapshot()
         while snapshot is not None:
-            told = snapshot.summary
-            if told is not None and COMMIT_KEY in told.additional_properties:
-                found.append(json.loads(told.additional_properties[COMMIT_KEY]))
-            elif told is None or told.operation not in (Operation.APPEND, Operation.REPLACE):
-                found.append(None)
+            summary = snapshot.summary
+            if summary is not None and COMMIT_KEY in summary.additional_properties:
+                records.append(json.loads(summary.additional_properties[COMMIT_KEY]))
+            elif summary is None or summary.operation not in (Operation.APPEND, Operation.REPLACE):
+                records.append(None)
             parent = snapshot.parent_snapshot_id
             snapshot = None if parent is None else table.snapshot_by_id(parent)
-        return found[::-1]
+        return records[::-1]
 
-    def put(
+    def try_commit(
         self,
         table: Table | None,
-        files: Sequence[tuple[NewFile, pq.FileMetaData]],
-        commit: Mapping[str, Any],
+        files: Sequence[FinishedFile],
+        properties: Mapping[str, str],
         *,
-        more: bool,
+        append: bool,
     ) -> bool:
-        standing = [] if more else self._standing(table)
+        replaced = [] if append else self._tasks(table)
         try:
             if table is None:
-                held = files[0][0].schema
-                rows = held.names[: len(held) - len(self.partition)]
-                changed: Transaction = self._creation(pa.schema([held.field(n) for n in rows]))
+                schema = files[0].file.schema
+                row_columns = list(schema)[: len(schema) - len(self.partition)]
+                transaction = self._create(pa.schema(row_columns))
             else:
-                # Whether to try again is for the caller to say, who looks at the partition first.
-                properties = {**table.metadata.properties, **_ONE_TRY}
-                table.metadata = table.metadata.model_copy(update={"properties": properties})
-                changed = table.transaction()
-            record = {COMMIT_KEY: json.dumps(dict(commit), sort_keys=True)}
-            added = [self._data_file(changed.table_metadata, *each) for each in files]
-            update = changed.update_snapshot(snapshot_properties=record)
-            with update.fast_append() if more else update.overwrite() as snapshot:
-                for task in standing:
+                # Never retried by the library: the caller first looks at the partition again.
+                settings = {**table.metadata.properties, **_NO_RETRIES}
+                table.metadata = table.metadata.model_copy(update={"properties": settings})
+                transaction = table.transaction()
+            data_files = [self._data_file(transaction.table_metadata, file) for file in files]
+            update = transaction.update_snapshot(snapshot_properties=dict(properties))
+            with update.fast_append() if append else update.overwrite() as snapshot:
+                for task in replaced:
                     snapshot.delete_data_file(task.file)
-                for data_file in added:
+                for data_file in data_files:
                     snapshot.append_data_file(data_file)
-            changed.commit_transaction()
+            transaction.commit_transaction()
         except (CommitFailedException, TableAlreadyExistsError, ValidationException):
             return False
         except ProbClassError:
             raise
         except Exception as error:
-            # What catalogs raise has no common base; see `said_by_iceberg`.
+            # The errors of catalogs have no common base; see `translate_iceberg_errors`.
             raise TableError(f"cannot write {self.location}: {one_line(error)}.") from error
         return True
 
-    def _standing(self, table: Table | None) -> list[FileScanTask]:
-        """The partition's files, with those that delete rows of theirs.
+    def _tasks(self, table: Table | None) -> list[FileScanTask]:
+        """Return the partition's data files, each with its delete files.
 
         Raises:
-            TableError: one of them may hold rows of other partitions.
+            TableError: if a file may contain rows of other partitions.
         """
         if table is None:
             return []
-        with said_by_iceberg(self.ref):
-            held = plain_schema(table.schema())
-            terms = [
-                predicate(name, "==", self.typed(name, held.field(name).type))
-                for name in self.partition
-            ]
+        with translate_iceberg_errors(self.ref):
+            values = self.partition_values(arrow_schema(table.schema()))
+            terms = [predicate(name, "==", value) for name, value in values.items()]
             tasks = list(table.scan(row_filter=all_of(terms)).plan_files())
         for task in tasks:
             if task.residual != AlwaysTrue():
                 raise TableError(
-                    f"{self.uri}: {task.file.file_path} is of an earlier partitioning and may hold "
-                    "rows of other partitions; rewrite the data files by the present one."
+                    f"{self.uri}: {task.file.file_path} was written under an earlier partitioning "
+                    "and may contain rows of other partitions; rewrite the data files under the "
+                    "current one."
                 )
         return tasks
 
-    def _creation(self, schema: pa.Schema) -> Transaction:
-        """The making of the table, with rows of such a schema and the partition's columns."""
-        catalog, name = catalog_of(self.ref)
-        _make_namespace(catalog, name.rpartition(".")[0])
-        columns = self.lasting(pa.schema([*schema.remove_metadata(), *self.partition_fields]))
-        made = catalog.create_table_transaction(name, schema=columns)
+    def _create(self, schema: pa.Schema) -> Transaction:
+        """Start to create the table.
+
+        Args:
+            schema: schema of the rows, without the partition columns.
+        """
+        catalog, name = catalog_and_name(self.ref)
+        _create_namespace(catalog, name.rpartition(".")[0])
+        columns = self.portable(pa.schema([*schema.remove_metadata(), *self.partition_fields]))
+        transaction = catalog.create_table_transaction(name, schema=columns)
         if self.partition:
-            with made.update_spec() as spec:
+            with transaction.update_spec() as spec:
                 for column in self.partition:
                     spec.add_identity(column)
-        return made
+        return transaction
 
-    def _key(self, metadata: TableMetadata) -> PartitionKey:
-        """The partition, as manifests and paths have it."""
+    def _partition_key(self, metadata: TableMetadata) -> PartitionKey:
+        """Return the partition as manifests and paths represent it."""
         schema, spec = metadata.schema(), metadata.spec()
-        held = plain_schema(schema)
-        values = []
-        for field in spec.fields:
-            name = str(schema.find_column_name(field.source_id))
-            values.append(PartitionFieldValue(field, self.typed(name, held.field(name).type)))
-        return PartitionKey(values, spec, schema)
+        values = self.partition_values(arrow_schema(schema))
+        fields = [
+            PartitionFieldValue(field, values[str(schema.find_column_name(field.source_id))])
+            for field in spec.fields
+        ]
+        return PartitionKey(fields, spec, schema)
 
-    def _data_file(
-        self, metadata: TableMetadata, file: NewFile, footer: pq.FileMetaData
-    ) -> DataFile:
-        """The entry of the manifest, with sizes, counts and bounds of the columns."""
-        schema = metadata.schema()
-        ids = {name: schema.find_field(name).field_id for name in file.schema.names}
-        if ids != {f.name: int(f.metadata[FIELD_ID]) for f in file.schema}:
+    def _data_file(self, metadata: TableMetadata, file: FinishedFile) -> DataFile:
+        """Return the manifest entry of a file, with sizes, counts and bounds of its columns."""
+        schema, columns = metadata.schema(), file.file.schema
+        ids = {name: schema.find_field(name).field_id for name in columns.names}
+        if ids != {column.name: int(column.metadata[FIELD_ID]) for column in columns}:
             raise TableError(
-                f"{self.uri} was made by another writer meanwhile, with its columns in another "
-                "order; nothing was changed by this one: run it again."
+                f"{self.uri} was created by another writer during this run, with its columns in "
+                "another order; this run changed nothing: run it again."
             )
         statistics = data_file_statistics_from_parquet_metadata(
-            footer,
+            file.footer,
             compute_statistics_plan(schema, metadata.properties),
             parquet_path_to_id_mapping(schema),
         )
-        (info,) = file.filesystem.get_file_info([file.path])
         return DataFile.from_args(
             content=DataFileContent.DATA,
-            file_path=file.name,
+            file_path=file.file.name,
             file_format=FileFormat.PARQUET,
-            partition=self._key(metadata).partition if self.partition else Record(),
-            file_size_in_bytes=info.size,
+            partition=self._partition_key(metadata).partition if self.partition else Record(),
+            file_size_in_bytes=file.bytes,
             sort_order_id=None,
             spec_id=metadata.default_spec_id,
             equality_ids=None,
@@ -237,8 +237,8 @@ class IcebergSink(LogSink[Table]):
         )
 
 
-def _make_namespace(catalog: Catalog, name: str) -> None:
-    """A namespace, where there is none and nobody makes it at the same time."""
+def _create_namespace(catalog: Catalog, name: str) -> None:
+    """Create a namespace, unless it exists or another writer creates it at the same time."""
     if catalog.namespace_exists(name):
         return
     try:
@@ -248,19 +248,13 @@ def _make_namespace(catalog: Catalog, name: str) -> None:
             raise
 
 
-def _with_ids(field: pa.Field, column: NestedField) -> pa.Field:
-    """A field of a data file, by the column's name and id."""
+def _field_with_ids(kind: pa.DataType, column: NestedField) -> pa.Field:
+    """Return the Arrow field of a column, with the id that data files store."""
+    if isinstance(column.field_type, ListType):
+        kind = pa.list_(_field_with_ids(kind.value_type, column.field_type.element_field))
+    elif isinstance(column.field_type, StructType):
+        parts = column.field_type.fields
+        kind = pa.struct([_field_with_ids(kind.field(part.name).type, part) for part in parts])
     return pa.field(
-        column.name,
-        _type_with_ids(field.type, column.field_type),
-        nullable=column.optional,
-        metadata={FIELD_ID: str(column.field_id)},
+        column.name, kind, nullable=column.optional, metadata={FIELD_ID: str(column.field_id)}
     )
-
-
-def _type_with_ids(kind: pa.DataType, column: IcebergType) -> pa.DataType:
-    if isinstance(column, ListType):
-        return pa.list_(_with_ids(kind.value_field, column.element_field))
-    if isinstance(column, StructType):
-        return pa.struct([_with_ids(kind.field(part.name), part) for part in column.fields])
-    return kind

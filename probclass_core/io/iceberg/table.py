@@ -1,4 +1,4 @@
-"""Iceberg tables, read at one snapshot."""
+"""Read an Iceberg table at one snapshot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyiceberg.transforms import IdentityTransform
 from probclass_core.errors import ProbClassError, TableError, one_line, one_of
 from probclass_core.io.filters import Where, expression, typed_conditions
 from probclass_core.io.footers import FooterCache
-from probclass_core.io.iceberg.files import IcebergFiles, plain_schema
+from probclass_core.io.iceberg.files import IcebergFiles, arrow_schema
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Plan
 
@@ -40,31 +40,32 @@ _PREDICATES: Mapping[str, Callable[..., ice.BooleanExpression]] = {
 
 
 class IcebergTable:
-    """An Iceberg table at the snapshot asked for, or at its newest.
+    """An Iceberg table at the snapshot that a reference names, or at its newest.
 
-    Manifests tell which files may hold the rows asked for: by the values of the partition, and by
-    the bounds of columns for conditions given as a list. Columns are found by their ids, so a
-    column that was renamed is found in older files, and one that was added is null there. Rows
-    that position deletes take away are left out.
+    A plan reads only the files that the manifests do not rule out: by partition values, and by the
+    bounds of columns for conditions given as a list. Columns are matched by id, so a renamed column
+    is found in older files, and an added one is null there. Rows removed by position deletes are
+    left out.
 
     Args:
         ref: the table.
 
     Raises:
-        TableError: no such table or snapshot.
+        TableError: if there is no such table or snapshot.
     """
 
     def __init__(self, ref: TableRef) -> None:
         self.uri = ref.uri
         self._ref = ref
-        with said_by_iceberg(ref):
-            self._table = opened(ref)
+        with translate_iceberg_errors(ref):
+            self._table = open_iceberg(ref)
             self._snapshot = _snapshot(ref, self._table)
-            # The newest rows are read by the newest schema, which may be newer than they are.
+            # Without a pinned snapshot, the newest rows are read with the newest schema, which may
+            # be newer than the snapshot.
             pinned = None if ref.newest or self._snapshot is None else self._snapshot.snapshot_id
             self._scan = self._table.scan(snapshot_id=pinned)
             self._columns = self._scan.projection()
-            self._schema = plain_schema(self._columns)
+            self._schema = arrow_schema(self._columns)
         self._footer_cache: FooterCache | None = None
 
     def with_footer_cache(self, cache: FooterCache) -> Self:
@@ -79,20 +80,20 @@ class IcebergTable:
 
     @cached_property
     def partition_columns(self) -> Sequence[str]:
-        """Of the newest partitioning, whole values only, where all files are partitioned by them.
+        """The columns whose values partition every file, in the order of the newest partitioning.
 
-        A file of an earlier partitioning may hold rows of many values, and one by the month or a
-        hash of a column holds rows of many values of that column.
+        A file of an earlier partitioning may contain rows with different values of a column, and
+        so may a file partitioned by the month or a hash of it; such columns are left out.
         """
-        with said_by_iceberg(self._ref):
+        with translate_iceberg_errors(self._ref):
             manifests = [] if self._snapshot is None else self._snapshot.manifests(self._table.io)
             specs = self._table.specs()
             used = [specs[number] for number in {file.partition_spec_id for file in manifests}]
-            common = [
+            by_value = [
                 {f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
                 for spec in (self._table.spec(), *used)
             ]
-            shared = set.intersection(*common)
+            shared = set.intersection(*by_value)
             names = [
                 self._columns.find_column_name(field.source_id) or ""
                 for field in self._table.spec().fields
@@ -101,7 +102,6 @@ class IcebergTable:
         return [name for name in names if name in self._schema.names]
 
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
-        expression(self._schema, None, where)  # refuses what is malformed
         return self._files(None, where).partitions(where)
 
     def plan(
@@ -112,7 +112,6 @@ class IcebergTable:
         where: Where = None,
         allow_dictionaries: bool = False,
     ) -> Plan:
-        expression(self._schema, partition, where)  # refuses what is malformed
         files = self._files(partition, where)
         return files.plan(
             columns, partition=partition, where=where, allow_dictionaries=allow_dictionaries
@@ -121,19 +120,22 @@ class IcebergTable:
     def pieces(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
     ) -> list[ds.Fragment]:
-        """Files that may hold such rows; see `DatasetTable.pieces`."""
-        expression(self._schema, partition, where)  # refuses what is malformed
+        """Return the files that may contain such rows; see `DatasetTable.pieces`."""
         return self._files(partition, where).pieces(partition=partition, where=where)
 
     def name_of(self, piece: ds.Fragment) -> str:
-        """The path or URI of a file; see `DatasetTable.name_of`."""
+        """Return the path or URI of a file; see `DatasetTable.name_of`."""
         scheme, remote, _ = self._table.location().partition("://")
         return f"{scheme}://{piece.path}" if remote and scheme != "file" else str(piece.path)
 
     def _files(self, partition: Mapping[str, Any] | None, where: Where) -> IcebergFiles:
-        """Those that may hold such rows; all, where none may, to tell what there is instead."""
+        """Return the files that may contain such rows.
+
+        If no file may, return all of them, so that an error can list the partitions that exist.
+        """
+        expression(self._schema, partition, where)  # raises if the filter is invalid
         conditions = typed_conditions(self._schema, partition, where)
-        with said_by_iceberg(self._ref):
+        with translate_iceberg_errors(self._ref):
             pruned = self._scan.filter(all_of(map(self._term, conditions)))
             files = IcebergFiles(
                 self._table,
@@ -147,64 +149,66 @@ class IcebergTable:
 
     def _term(self, condition: tuple[str, str, Any]) -> ice.BooleanExpression:
         name, operator, value = condition
-        # Plans are made by the newest names, whatever the snapshot.
-        number = self._columns.find_field(name).field_id
-        current = self._table.schema().find_column_name(number)
-        return ice.AlwaysTrue() if current is None else predicate(current, operator, value)
+        # A scan resolves names by the newest schema, whatever its snapshot.
+        column_id = self._columns.find_field(name).field_id
+        newest_name = self._table.schema().find_column_name(column_id)
+        return ice.AlwaysTrue() if newest_name is None else predicate(newest_name, operator, value)
 
 
 def predicate(name: str, operator: str, value: Any) -> ice.BooleanExpression:
-    """A condition as manifests are searched by it; no condition, where it cannot be said to them.
+    """Translate a condition for the search of manifests; always true if it has no translation.
 
     Args:
-        name: of the column.
-        operator: as in `filters`.
-        value: as the column has it.
+        name: name of the column.
+        operator: operator of the condition; see `filters`.
+        value: value in the type of the column.
     """
     try:
         if operator == "in":
-            given = _PREDICATES["in"](name, [one for one in value if one is not None])
-            return ice.Or(given, _PREDICATES["is null"](name)) if None in value else given
+            not_null = _PREDICATES["in"](name, [member for member in value if member is not None])
+            return ice.Or(not_null, _PREDICATES["is null"](name)) if None in value else not_null
         if operator not in _PREDICATES:
             return ice.AlwaysTrue()
         if value is None:
             return _PREDICATES["is null"](name)
         return _PREDICATES[operator](name, value)
-    except (TypeError, ValueError):  # not a number, or a type that no bounds are kept of
+    except (TypeError, ValueError):  # a NaN, or a type that has no bounds
         return ice.AlwaysTrue()
 
 
 def all_of(terms: Iterable[ice.BooleanExpression]) -> ice.BooleanExpression:
-    """The terms together; no condition, where there are none."""
-    whole: ice.BooleanExpression = ice.AlwaysTrue()
+    """Return the conjunction of the terms; always true if there are none."""
+    conjunction: ice.BooleanExpression = ice.AlwaysTrue()
     for term in terms:
-        whole = ice.And(whole, term)
-    return whole
+        conjunction = ice.And(conjunction, term)
+    return conjunction
 
 
-def catalog_of(ref: TableRef) -> tuple[Catalog, str]:
-    """The catalog that a reference names, and the table's name in it.
+def catalog_and_name(ref: TableRef) -> tuple[Catalog, str]:
+    """Return the catalog that a reference names, and the name of the table in it.
 
-    To be called within `said_by_iceberg`.
+    Call it within `translate_iceberg_errors`.
 
     Raises:
-        TableError: the URI names no table.
+        TableError: if the URI does not name a table.
     """
     catalog, _, name = ref.uri.removeprefix(SCHEME).partition("/")
     if not (ref.uri.startswith(SCHEME) and catalog and "." in name.strip(".")) or "/" in name:
-        raise TableError(f"{ref.uri} names no table; write iceberg://catalog/namespace.table.")
+        raise TableError(
+            f"{ref.uri} does not name a table; expected iceberg://catalog/namespace.table."
+        )
     return load_catalog(catalog, **{key: str(value) for key, value in ref.options.items()}), name
 
 
-def opened(ref: TableRef) -> Table:
-    """The Iceberg table itself; to be called within `said_by_iceberg`."""
-    catalog, name = catalog_of(ref)
+def open_iceberg(ref: TableRef) -> Table:
+    """Open the table with its own library; call it within `translate_iceberg_errors`."""
+    catalog, name = catalog_and_name(ref)
     return catalog.load_table(name)
 
 
 @contextmanager
-def said_by_iceberg(ref: TableRef) -> Iterator[None]:
-    """Turns what the Iceberg library says into an error of ours."""
+def translate_iceberg_errors(ref: TableRef) -> Iterator[None]:
+    """Raise TableError for an error of the Iceberg library or its catalogs."""
     try:
         yield
     except ProbClassError:
@@ -214,34 +218,34 @@ def said_by_iceberg(ref: TableRef) -> Iterator[None]:
     except Exception as error:
         if "equality deletes" in str(error):
             raise TableError(
-                f"{ref.uri} deletes rows by equality, which cannot be read here; rewrite the data "
-                "files so that nothing is left to delete."
+                f"{ref.uri} has equality deletes, which probclass cannot read; rewrite the data "
+                "files so that no deletes are left."
             ) from error
         if str(error).startswith("URI missing"):
             catalog = ref.uri.removeprefix(SCHEME).partition("/")[0]
             raise TableError(
-                f"{ref.uri}: nothing is known of a catalog {catalog!r}; configure it in "
-                f".pyiceberg.yaml or by PYICEBERG_CATALOG__{catalog.upper()}__URI, or give the "
-                "options of a TableRef."
+                f"{ref.uri}: the catalog {catalog!r} is not configured; set its URI in "
+                f".pyiceberg.yaml, in PYICEBERG_CATALOG__{catalog.upper()}__URI, or in the options "
+                "of a TableRef."
             ) from error
-        # Catalogs speak by SQLAlchemy, HTTP, Thrift or boto; what they raise has no common base.
+        # Catalogs use SQLAlchemy, HTTP, Thrift or boto; their errors have no common base.
         raise TableError(f"cannot read the Iceberg table {ref.uri}: {one_line(error)}.") from error
 
 
 def _snapshot(ref: TableRef, table: Table) -> Snapshot | None:
-    """The one asked for; none of a table that nothing was written to yet."""
+    """Return the snapshot that the reference names; None for a table without snapshots."""
     if ref.version is not None:
-        found = table.snapshot_by_id(ref.version)
-        if found is None:
-            present = one_of(snapshot.snapshot_id for snapshot in table.snapshots())
-            raise TableError(f"{ref.uri} has no snapshot {ref.version}; it has {present}.")
-        return found
+        snapshot = table.snapshot_by_id(ref.version)
+        if snapshot is None:
+            ids = one_of(snapshot.snapshot_id for snapshot in table.snapshots())
+            raise TableError(f"{ref.uri} has no snapshot {ref.version}; it has {ids}.")
+        return snapshot
     if ref.timestamp is not None:
         moment = ref.timestamp
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=dt.UTC)
-        found = table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
-        if found is None:
-            raise TableError(f"{ref.uri} was not there at {ref.timestamp}.")
-        return found
+        snapshot = table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
+        if snapshot is None:
+            raise TableError(f"{ref.uri} did not exist at {ref.timestamp}.")
+        return snapshot
     return table.current_snapshot()

@@ -25,14 +25,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from probclass_core.errors import TableError
-from probclass_core.io.commit.agreement import refuse_other_columns
-from probclass_core.io.commit.parquet_writer import (
-    RowsToParquet,
-    StagedParquet,
-    commit_record,
-    whole_commits,
-)
-from probclass_core.io.commit.swap import put_in_place, retired_name
+from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet
+from probclass_core.io.commit.records import complete_commits, read_commit_record
+from probclass_core.io.commit.schemas import check_same_columns
+from probclass_core.io.commit.swap import put_in_place, retired_path
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import folder_leftover, remove_abandoned, sync
 from probclass_core.io.parquet.hive import hive_folder, hive_segment
@@ -102,23 +98,23 @@ class ParquetSink:
 
     @property
     def commit_record(self) -> dict[str, Any] | None:
-        records = whole_commits(self._records())
+        records = complete_commits(self._records())
         return records[0] if len(records) == 1 else None
 
     def commit_records(self) -> list[dict[str, Any]]:
-        return [record for record in whole_commits(self._records()) if record is not None]
+        return [record for record in complete_commits(self._records()) if record is not None]
 
     def _records(self) -> list[dict[str, Any] | None]:
         """Of each file; none where others made it."""
         files = [self.root] if self.is_file else _entries(self.target)
-        return [_record(path) for path in files]
+        return [read_commit_record(path) for path in files]
 
     def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
         left = {self.root / hive_folder(partition) for partition in replaced}
         held = None if self.is_file else _some_schema(self.root, left)
         if held is not None:
-            refuse_other_columns(
-                str(self.root), schema, held, partition=self.partition, exactly=False
+            check_same_columns(
+                str(self.root), schema, held, partition=self.partition, exact_types=False
             )
 
     def stage(
@@ -185,13 +181,13 @@ class StagedDirectory(StagedParquet):
         self._content = directory / CONTENT
         self._content.mkdir()
 
-    def parts(self, count: int) -> Sequence[RowsToParquet]:
+    def parts(self, count: int) -> Sequence[ParquetPart]:
         # What is added is one file, for one rename adds it.
         count = 1 if self._more or self._sink.is_file else count
         paths = [self._content / self._name(number, count) for number in range(count)]
         self._parts = [
-            RowsToParquet(
-                path, self._schema, self._commit, place=self._sink.location, part=(number, count)
+            ParquetPart(
+                path, self._schema, self._commit, location=self._sink.location, part=(number, count)
             )
             for number, path in enumerate(paths)
         ]
@@ -248,14 +244,6 @@ def _entries(directory: Path) -> list[Path]:
     return sorted(entry for entry in directory.iterdir() if not entry.name.startswith(("_", ".")))
 
 
-def _record(path: Path) -> dict[str, Any] | None:
-    """The commit record in a file's footer; none where it has none."""
-    try:
-        return commit_record(path)
-    except (OSError, KeyError, ValueError, pa.ArrowException):
-        return None
-
-
 def _some_schema(directory: Path, left: set[Path]) -> pa.Schema | None:
     """Of a file below a directory, but for those directories; none where there is none."""
     for entry in () if directory in left else _entries(directory):
@@ -289,6 +277,6 @@ def _staging_folders(root: Path) -> Iterator[Path]:
     for parent in (root.parent, root):
         for folder in sorted(parent.glob(f"{STAGING}*")):
             content = folder / CONTENT
-            retired = content.exists() and retired_name(content).exists()
+            retired = content.exists() and retired_path(content).exists()
             if name.fullmatch(folder.name) and folder.is_dir() and not retired:
                 yield folder

@@ -20,12 +20,8 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError
-from probclass_core.io.commit.agreement import refuse_other_columns
-from probclass_core.io.commit.parquet_writer import (
-    RowsToParquet,
-    StagedParquet,
-    unique_names,
-)
+from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
+from probclass_core.io.commit.schemas import check_same_columns
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.filesystem import is_file, open_location, remove_file
 from probclass_core.io.parquet.hive import hive_folder, hive_segment
@@ -96,7 +92,7 @@ class ObjectSink:
         held = self._some_schema({f"{root}/{hive_folder(one)}".rstrip("/") for one in replaced})
         if held is not None:
             uri = self.storage.uri
-            refuse_other_columns(uri, schema, held, partition=self.partition, exactly=False)
+            check_same_columns(uri, schema, held, partition=self.partition, exact_types=False)
 
     def _some_schema(self, left: set[str]) -> pa.Schema | None:
         """Of a file of the table, but for those folders; none where there is none."""
@@ -179,18 +175,18 @@ class StagedObject(StagedParquet):
         self._more = more
         self._published = False
 
-    def parts(self, count: int) -> Sequence[RowsToParquet]:
+    def parts(self, count: int) -> Sequence[ParquetPart]:
         sink, storage = self._sink, self._sink.storage
         short = str(self._commit.get("commit_id", 0))[:12]
         names = [f"part-{short}-{name}.parquet" for name in unique_names(count)]
         with translate_write_errors(sink.location):
             storage.make_parent(f"{sink.target}/{names[0]}")
         self._parts = [
-            RowsToParquet(
+            ParquetPart(
                 f"{sink.target}/{name}",
                 self._schema,
                 self._commit,
-                place=sink.location,
+                location=sink.location,
                 filesystem=storage.filesystem,
                 part=(number, count),
             )

@@ -1,0 +1,122 @@
+"""Schemas of written rows: portable types, and whether rows fit the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from probclass_core.arrow.types import value_type
+from probclass_core.errors import TableError, one_of
+
+_SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+
+
+def check_same_columns(
+    uri: str, rows: pa.Schema, table: pa.Schema, *, partition: Iterable[str], exact_types: bool
+) -> None:
+    """Check that rows have the columns of a table, in any order.
+
+    Args:
+        uri: path or URI of the table, for messages.
+        rows: schema of the rows, without the partition columns.
+        table: schema of the table, with or without the partition columns.
+        partition: names of the partition columns.
+        exact_types: whether types must be equal, as in a table with one schema, or only have a
+            common type, as in a directory of files with a schema each.
+
+    Raises:
+        TableError: if the table lacks a column of the rows, the rows lack one of the table, or
+            their types differ.
+    """
+    for column in rows:
+        if column.name not in table.names:
+            raise TableError(
+                f"{uri} has no column {column.name!r}; it has {one_of(table.names)}. Add the "
+                "column, or write another table."
+            )
+        expected = table.field(column.name).type
+        if expected != column.type and (
+            exact_types or common_type([expected, column.type]) is None
+        ):
+            raise TableError(
+                f"column {column.name!r} is {column.type} here and {expected} in {uri}; cast it, "
+                "or write another table."
+            )
+    written = {*rows.names, *partition}
+    missing = [name for name in table.names if name not in written]
+    if missing:
+        raise TableError(
+            f"{uri} also has {one_of(missing)}, which these rows lack; write another table."
+        )
+
+
+def common_type(types: Iterable[pa.DataType]) -> pa.DataType | None:
+    """Return a type that columns of all these types can be cast to, or None if there is none."""
+    types = [value_type(kind) for kind in types]
+    schemas = [pa.schema([("column", kind)]) for kind in types]
+    try:
+        kind = pa.unify_schemas(schemas, promote_options="permissive").field("column").type
+        if pa.types.is_decimal(kind) and any(map(pa.types.is_integer, types)):
+            # For integers, unify_schemas returns one digit less than their cast needs.
+            digits = kind.precision + 1
+            kind = (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, kind.scale)
+    except (pa.ArrowException, ValueError):  # ValueError: more digits than decimal256 has
+        return None
+    return kind
+
+
+def portable_schema(schema: pa.Schema, *, narrowest_int: int = 8) -> pa.Schema:
+    """Return the schema in types that Delta, Iceberg and their readers share.
+
+    Dictionaries become their values, unsigned integers the next wider signed ones, timestamps
+    have microseconds, and timestamps with a time zone are stored as UTC.
+
+    Args:
+        schema: schema of the rows.
+        narrowest_int: bits of the narrowest integer type of the format.
+
+    Raises:
+        TableError: if a column has a type without a portable counterpart.
+    """
+    return pa.schema(
+        [column.with_type(_portable(column.name, column.type, narrowest_int)) for column in schema]
+    )
+
+
+def _portable(name: str, kind: pa.DataType, narrowest_int: int) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _portable(name, kind.value_type, narrowest_int)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    kind = _SIGNED.get(kind, kind)
+    if pa.types.is_signed_integer(kind) and kind.bit_width < narrowest_int:
+        return pa.int32()
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if pa.types.is_date64(kind):
+        return pa.date32()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_portable(name, kind.value_type, narrowest_int))
+    if pa.types.is_struct(kind):
+        fields = [f.with_type(_portable(name, f.type, narrowest_int)) for f in kind]
+        return pa.struct(fields)
+    is_portable = (
+        pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_signed_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_date32(kind)
+        or pa.types.is_decimal128(kind)
+    )
+    if not is_portable:
+        raise TableError(
+            f"column {name!r} is {kind}, which this format cannot store; cast it, or leave it out "
+            "of the columns to keep."
+        )
+    return kind
