@@ -109,7 +109,9 @@ def test_what_cannot_be_read_is_refused_and_not_written_either(
         lambda: pc.score(model, source, lake.ref("odd"), overwrite="append"),
         lambda: pc.score(model, source, lake.ref("odd")),
     ):
-        with pytest.raises(pc.TableError, match=f"uses {named}, which probclass cannot read or write"):
+        with pytest.raises(
+            pc.TableError, match=f"uses {named}, which probclass cannot read or write"
+        ):
             attempt()
     assert len(lake.files("odd")) == 1
 
@@ -121,7 +123,9 @@ def test_rules_for_rows_are_kept_by_not_writing(lake: DeltaLake) -> None:
     pc.score(model, source, sink, partition=january)
     other = pc.fit(rows("2014-01", 30), spec())
     DeltaTable(sink.uri).alter.set_table_properties({"delta.appendOnly": "true"})
-    with pytest.raises(pc.TableError, match=r"only accepts appended rows .*score with overwrite='append'"):
+    with pytest.raises(
+        pc.TableError, match=r"only accepts appended rows .*score with overwrite='append'"
+    ):
         pc.score(other, source, sink, partition=january)
     assert pc.score(other, source, sink, partition=january, overwrite="append").rows == 40
     assert pc.score(model, source, sink, partition=february).rows == 40

@@ -79,7 +79,7 @@ def test_deleted_rows_of_many_row_groups_are_found_by_their_place(lake: IcebergL
 @pytest.mark.parametrize(
     ("content", "form", "message"),
     [
-        (DataFileContent.EQUALITY_DELETES, FileFormat.PARQUET, "by equality.* rewrite"),
+        (DataFileContent.EQUALITY_DELETES, FileFormat.PARQUET, "equality deletes.* rewrite"),
         (DataFileContent.POSITION_DELETES, FileFormat.PUFFIN, "deletion vectors.* rewrite"),
     ],
 )
@@ -254,7 +254,9 @@ def test_values_that_the_table_has_no_place_for_are_refused(lake: IcebergLake) -
     pc.score(model, source, lake.ref("scored"), partition={"month": "2014-01"}, columns=["x"])
     numbered = rows("").set_column(3, "month", pa.array([1] * 40))
     lake.write("numbered", numbered, ["month"])
-    with pytest.raises(pc.TableError, match=r"'month' is string in .*scored, which cannot represent 1"):
+    with pytest.raises(
+        pc.TableError, match=r"'month' is string in .*scored, which cannot represent 1"
+    ):
         pc.score(model, lake.ref("numbered"), lake.ref("scored"), columns=["x"])
     with lake.table("scored").update_schema(allow_incompatible_changes=True) as change:
         change.update_column("x", required=True)
@@ -272,7 +274,9 @@ def test_a_name_must_be_a_whole_one(lake: IcebergLake, uri: str) -> None:
 
 
 def test_a_catalog_must_be_told_of(lake: IcebergLake) -> None:
-    with pytest.raises(pc.TableError, match=r"catalog 'nowhere'; .*PYICEBERG_CATALOG__NOWHERE__"):
+    with pytest.raises(
+        pc.TableError, match=r"catalog 'nowhere' is not configured; .*PYICEBERG_CATALOG__NOWHERE__"
+    ):
         pc.open_table("iceberg://nowhere/air.lake")
     with pytest.raises(pc.TableError, match="did not exist at"):
         pc.open_table(lake.ref("lake", timestamp=dt.datetime(2014, 1, 1)))

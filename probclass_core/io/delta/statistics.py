@@ -1,8 +1,9 @@
 """Statistics of a data file in the log, by which readers skip files that no filtered row is in.
 
-A minimum and a maximum are stored only if they bound every value of the file; a file without them
-is never skipped. So a column has none if its values are not ordered the same way by all readers
-(NaN), have no JSON number (infinity), or have no statistics in the Parquet footer (long text).
+The bounds of a column enclose every value of the file, in every reader's order. Some readers sort
+NaN after infinity and others never match it, so the maximum of a column with a NaN is infinity.
+A file has bounds for all of its columns or for none: deltalake's own dataset would skip a file
+that has bounds for some columns only, for any condition on the others.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -28,8 +29,8 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 def file_statistics(file: FinishedFile, configuration: Mapping[str, str]) -> str:
     """Return the ``stats`` of an add action, as JSON.
 
-    Only columns of plain types have minima, maxima and null counts, and by default only the first
-    32 columns of the table.
+    Null counts and bounds are of columns of plain types (bounds not of binary ones), and by default
+    of the first 32 columns of the table.
 
     Args:
         file: the file to add.
@@ -37,29 +38,29 @@ def file_statistics(file: FinishedFile, configuration: Mapping[str, str]) -> str
             of columns with statistics, or -1 for all.
     """
     limit = int(configuration.get("delta.dataSkippingNumIndexedCols", _DEFAULT_COLUMNS))
-    minima: dict[str, Any] = {}
-    maxima: dict[str, Any] = {}
     null_counts: dict[str, int] = {}
+    bounds: dict[str, tuple[Any, Any]] = {}
+    complete = True
     leaf = 0
     for number, column in enumerate(file.file.schema):
         if not pa.types.is_nested(column.type) and (limit < 0 or number < limit):
-            chunks = _statistics(file.footer, leaf)
+            chunks = _column_chunks(file.footer, leaf)
             if all(chunk is not None and chunk.has_null_count for chunk in chunks):
                 null_counts[column.name] = sum(chunk.null_count for chunk in chunks)
-            bounds = None if column.name in file.nan_columns else _bounds(chunks)
-            if bounds is not None:
-                minima[column.name], maxima[column.name] = bounds
+            found = _bounds(chunks, has_nan=column.name in file.nan_columns)
+            if found is not None:
+                bounds[column.name] = found
+            elif null_counts.get(column.name) != file.footer.num_rows:
+                complete = complete and pa.types.is_binary(column.type)
         leaf += _leaves(column.type)
-    statistics = {
-        "numRecords": file.footer.num_rows,
-        "minValues": minima,
-        "maxValues": maxima,
-        "nullCount": null_counts,
-    }
-    return json.dumps(statistics, allow_nan=False)
+    statistics: dict[str, Any] = {"numRecords": file.footer.num_rows}
+    if complete:
+        statistics["minValues"] = {name: least for name, (least, _) in bounds.items()}
+        statistics["maxValues"] = {name: greatest for name, (_, greatest) in bounds.items()}
+    return json.dumps({**statistics, "nullCount": null_counts}, allow_nan=False)
 
 
-def _statistics(footer: pq.FileMetaData, leaf: int) -> list[pq.Statistics]:
+def _column_chunks(footer: pq.FileMetaData, leaf: int) -> list[pq.Statistics]:
     """Return the statistics of a Parquet column in each row group; None if it has none."""
     groups = range(footer.num_row_groups)
     return [footer.row_group(group).column(leaf).statistics for group in groups]
@@ -72,41 +73,48 @@ def _leaves(kind: pa.DataType) -> int:
     return 1
 
 
-def _bounds(chunks: list[pq.Statistics]) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value in JSON types; None if unknown or without values."""
+def _bounds(chunks: Sequence[pq.Statistics], *, has_nan: bool) -> tuple[Any, Any] | None:
+    """Return bounds of all values, in types of JSON; None if unknown or if there are no values."""
+    try:
+        extremes = _extremes(chunks)
+        if has_nan:
+            extremes = (extremes[0] if extremes else -math.inf), math.inf
+        bounds = extremes and (_lower_bound(extremes[0]), _upper_bound(extremes[1]))
+    except OverflowError:  # dates and times that Python cannot represent
+        return None
+    return None if bounds is None or None in bounds else bounds
+
+
+def _extremes(chunks: Sequence[pq.Statistics]) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value, NaN ignored; None if unknown."""
     if any(chunk is None for chunk in chunks):
         return None
     filled = [chunk for chunk in chunks if chunk.num_values]
     if not filled or not all(chunk.has_min_max for chunk in filled):
         return None
-    try:
-        least, greatest = min(chunk.min for chunk in filled), max(chunk.max for chunk in filled)
-        bounds = _lower_bound(least), _upper_bound(greatest)
-    except OverflowError:  # dates and times that Python cannot represent
-        return None
-    return None if None in bounds else bounds
+    return min(chunk.min for chunk in filled), max(chunk.max for chunk in filled)
 
 
 def _lower_bound(value: Any) -> Any:
     if isinstance(value, str):
-        return value[:_LONGEST_TEXT]  # a prefix sorts first
+        return value[:_LONGEST_TEXT]  # a prefix sorts before the text
     return _exact(value)
 
 
 def _upper_bound(value: Any) -> Any:
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
-        # A prefix sorts before the text, unless it continues with a greater character.
-        greater = value[_LONGEST_TEXT] < _LAST_CHARACTER
-        return value[:_LONGEST_TEXT] + _LAST_CHARACTER if greater else None
+        sorts_after = value[_LONGEST_TEXT] < _LAST_CHARACTER
+        return value[:_LONGEST_TEXT] + _LAST_CHARACTER if sorts_after else None
     if isinstance(value, dt.datetime) and value.microsecond % 1000:
         value += _MILLISECOND  # rounded up, for the log has milliseconds
     return _exact(value)
 
 
 def _exact(value: Any) -> Any:
-    """Return the value in a JSON type; None if that would change it."""
+    """Return the value in a type of JSON; None if that would change it."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        # JSON has no infinities; Spark stores them as these texts.
+        return value if math.isfinite(value) else f"{'-' if value < 0 else ''}Infinity"
     if isinstance(value, Decimal):
         return float(value) if Decimal(repr(float(value))) == value else None
     if isinstance(value, dt.datetime):

@@ -50,7 +50,7 @@ def _dataset(table: DeltaTable) -> ds.Dataset:
     is pruned by its partition alone.
     """
     dataset = table.to_pyarrow_dataset()
-    without_minima = _without_minima(pa.table(table.get_add_actions(flatten=True)))
+    without_minima = _without_minima(pa.table(table.get_add_actions(flatten=True)), dataset.schema)
     if not without_minima:
         return dataset
     partition_columns = table.metadata().partition_columns
@@ -63,14 +63,17 @@ def _dataset(table: DeltaTable) -> ds.Dataset:
     return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
 
 
-def _without_minima(actions: pa.Table) -> set[str]:
-    """Return the paths of files that lack the minimum of a column that is not all null."""
+def _without_minima(actions: pa.Table, schema: pa.Schema) -> set[str]:
+    """Return the paths of files that lack the minimum of a column that is not all null.
+
+    The dataset has no conditions on nested and binary columns, so their minima do not matter.
+    """
     mask = pa.chunked_array([pa.repeat(pa.scalar(value=False), actions.num_rows)])
-    for name in actions.column_names:
-        if name.startswith("min."):
-            nulls = actions.column(f"null_count.{name.removeprefix('min.')}")
+    for column in schema:
+        if f"min.{column.name}" in actions.column_names and not pa.types.is_binary(column.type):
+            minima, nulls = (actions[f"{kind}.{column.name}"] for kind in ("min", "null_count"))
             all_null = pc.fill_null(pc.equal(nulls, actions["num_records"]), fill_value=False)
-            mask = pc.or_(mask, pc.and_not(pc.is_null(actions[name]), all_null))
+            mask = pc.or_(mask, pc.and_not(pc.is_null(minima), all_null))
     return {unquote(path) for path in actions["path"].filter(mask).to_pylist()}
 
 

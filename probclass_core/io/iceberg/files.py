@@ -1,7 +1,7 @@
-"""The data files of an Iceberg table that a scan has planned, read as the table has them.
+"""Read the data files of an Iceberg scan with the columns and rows of the table.
 
-Most files are read as any Parquet file. Those that name a column otherwise than the table does, or
-have lost rows to position deletes, are restored batch by batch.
+Most files are read like any Parquet file. A file whose column names differ from the table's, or
+that has position deletes, is adapted batch by batch.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ from probclass_core.io.parquet.row_groups import RowGroups
 from probclass_core.io.table import Plan
 
 FIELD_ID = b"PARQUET:field_id"
+"""Key of a column id in the metadata of an Arrow field."""
 
 
 class IcebergFiles(DatasetTable):
-    """The files of a scan.
+    """The files of a scan, as a table.
 
     Args:
-        table: whose files they are.
-        columns: its schema at the snapshot that is read.
-        tasks: the files, with the files that delete rows of theirs.
-        uri: of the table.
-        partition_columns: outermost first.
-        version: the snapshot.
+        table: the table that the files belong to.
+        columns: schema of the table at the snapshot that is read.
+        tasks: data files, each with its delete files.
+        uri: URI of the table.
+        partition_columns: names of the partition columns, outermost first.
+        version: id of the snapshot, or None for a table without snapshots.
 
     Raises:
-        TableError: a file is not Parquet, or rows were deleted in a way that cannot be read.
+        TableError: if a data file is not Parquet, or a delete file cannot be read.
     """
 
     def __init__(
@@ -62,21 +63,21 @@ class IcebergFiles(DatasetTable):
         version: int | None,
     ) -> None:
         for task in tasks:
-            _refuse_unreadable(uri, task)
+            _check_readable(uri, task)
         self._table = table
         self._columns = columns
         self._deleted: dict[str, pa.Int64Array] = {}
         filesystem, root = locate(table.io, table.location())
         self._tasks = {locate(table.io, task.file.file_path)[1]: task for task in tasks}
         schema = arrow_schema(columns)
-        form = ds.ParquetFileFormat()
+        parquet = ds.ParquetFileFormat()
         fragments = [
-            form.make_fragment(path, filesystem, self._spelt_out(task.file, schema))
+            parquet.make_fragment(path, filesystem, self._partition_condition(task.file, schema))
             for path, task in self._tasks.items()
         ]
         local = table.location().startswith(("file:", "/"))
         super().__init__(
-            ds.FileSystemDataset(fragments, schema, form, filesystem),
+            ds.FileSystemDataset(fragments, schema, parquet, filesystem),
             uri=uri,
             storage=None if local else Location(filesystem, root, table.location(), remote=True),
             partition_columns=partition_columns,
@@ -95,36 +96,46 @@ class IcebergFiles(DatasetTable):
         plan = super().plan(
             columns, partition=partition, where=where, allow_dictionaries=allow_dictionaries
         )
-        lost = sum(len(part.lost) for part in plan.fragments if isinstance(part, RestoredRows))
-        return replace(plan, rows=(plan.rows or 0) - lost)
+        adapted = [rows for rows in plan.fragments if isinstance(rows, AdaptedRowGroups)]
+        return replace(plan, rows=(plan.rows or 0) - sum(len(rows.deleted) for rows in adapted))
 
     def _types(self, files: Sequence[PlannedFile]) -> pa.Schema:
-        """Those of the table: what its files have is as wide or narrower."""
+        """Return the schema of the table; the types of its files are the same or narrower."""
         return self.schema
 
     def _fragment(self, rows: RowGroups, file: PlannedFile) -> RowGroups:
-        lost = self._lost(rows, file)
-        if not len(lost) and not self._named_otherwise(file.schema):
+        deleted = self._deleted_rows(rows, file)
+        if not len(deleted) and not self._renamed_columns(file.schema):
             return rows
-        return RestoredRows(**vars(rows), names=self._names_in(file.schema), lost=lost)
+        names = self._file_names(file.schema)
+        return AdaptedRowGroups(**vars(rows), file_names=names, deleted=deleted)
 
-    def _named_otherwise(self, held: pa.Schema) -> list[str]:
-        """Columns that a file does not call as the table does, or calls another one so."""
-        names = self._names_in(held).items()
-        return [name for name, theirs in names if theirs != (name if name in held.names else None)]
+    def _renamed_columns(self, file_schema: pa.Schema) -> list[str]:
+        """Return the columns that have another name in a file, or whose name is another column."""
+        return [
+            name
+            for name, file_name in self._file_names(file_schema).items()
+            if file_name != (name if name in file_schema.names else None)
+        ]
 
-    def _names_in(self, held: pa.Schema) -> dict[str, str | None]:
-        """The table's columns, and what a file calls them; none where it does not have them."""
-        named = {int(field.metadata[FIELD_ID]): field.name for field in held if _has_id(field)}
-        if not named:
-            named = {
-                self._ids_by_name[name]: name for name in held.names if name in self._ids_by_name
+    def _file_names(self, file_schema: pa.Schema) -> dict[str, str | None]:
+        """Map the table's columns to their names in a file; None for a column that it lacks."""
+        names_by_id = {
+            int(field.metadata[FIELD_ID]): field.name
+            for field in file_schema
+            if FIELD_ID in (field.metadata or {})
+        }
+        if not names_by_id:
+            names_by_id = {
+                self._ids_by_name[name]: name
+                for name in file_schema.names
+                if name in self._ids_by_name
             }
-        return {column.name: named.get(column.field_id) for column in self._columns.fields}
+        return {column.name: names_by_id.get(column.field_id) for column in self._columns.fields}
 
     @cached_property
     def _ids_by_name(self) -> dict[str, int]:
-        """For files without ids: by the table's mapping, or else by its names as they are."""
+        """Ids for files without ids: by the table's name mapping, or else by its own names."""
         mapping = self._table.name_mapping()
         if mapping is None:
             return {column.name: column.field_id for column in self._columns.fields}
@@ -135,100 +146,102 @@ class IcebergFiles(DatasetTable):
             for name in entry.names
         }
 
-    def _lost(self, part: RowGroups, file: PlannedFile) -> pa.Int64Array:
-        """Positions in the file of the rows of these row groups that were deleted."""
-        path = part.piece.path
+    def _deleted_rows(self, rows: RowGroups, file: PlannedFile) -> pa.Int64Array:
+        """Return the positions in the file of the deleted rows of these row groups."""
+        path = rows.piece.path
         if path not in self._deleted:
-            self._deleted[path] = self._positions(self._tasks[path])
-        everywhere = self._deleted[path]
-        first = sum(rows for number, rows in file.groups if number < min(part.numbers))
-        after = pc.greater_equal(everywhere, first)
-        here = pc.and_(after, pc.less(everywhere, first + part.rows))
-        return everywhere.filter(here)
+            self._deleted[path] = self._deleted_positions(self._tasks[path])
+        positions = self._deleted[path]
+        first = sum(count for number, count in file.groups if number < min(rows.numbers))
+        in_groups = pc.and_(
+            pc.greater_equal(positions, first), pc.less(positions, first + rows.rows)
+        )
+        return positions.filter(in_groups)
 
-    def _positions(self, task: FileScanTask) -> pa.Int64Array:
-        """Of the deleted rows of a file, each once."""
-        found: list[pa.Array] = []
+    def _deleted_positions(self, task: FileScanTask) -> pa.Int64Array:
+        """Return the positions of all deleted rows of a file, without duplicates."""
+        chunks: list[pa.Array] = []
         for file in task.delete_files:
             filesystem, path = locate(self._table.io, file.file_path)
             with translate_read_errors(file.file_path):
                 deletes = ds.dataset(path, filesystem=filesystem, format="parquet")
-                ours = pc.field("file_path") == task.file.file_path
-                found.extend(deletes.to_table(["pos"], filter=ours)["pos"].chunks)
-        return pc.unique(pa.chunked_array(found, pa.int64()))
+                of_file = pc.field("file_path") == task.file.file_path
+                chunks.extend(deletes.to_table(["pos"], filter=of_file)["pos"].chunks)
+        return pc.unique(pa.chunked_array(chunks, pa.int64()))
 
-    def _spelt_out(self, file: DataFile, schema: pa.Schema) -> pc.Expression | None:
-        """What the file's partition says of its rows."""
-        whole = None
+    def _partition_condition(self, file: DataFile, schema: pa.Schema) -> pc.Expression | None:
+        """Return the condition that all rows of a file meet by its partition, if any."""
+        condition = None
         for number, field in enumerate(self._table.specs()[file.spec_id].fields):
             name = self._columns.find_column_name(field.source_id)
             if name not in schema.names or not isinstance(field.transform, IdentityTransform):
                 continue
             value = _partition_scalar(file.partition[number], schema.field(name).type)
             term = pc.field(name) == value if value.is_valid else pc.field(name).is_null()
-            whole = term if whole is None else whole & term
-        return whole
+            condition = term if condition is None else condition & term
+        return condition
 
     def _identity(self, file: PlannedFile) -> str:
-        """Files never change, but rows of theirs are deleted, and columns get other names."""
-        deletes = sorted(one.file_path for one in self._tasks[file.piece.path].delete_files)
-        names = self._names_in(file.schema)
-        renamed = [f"{name}={names[name]}" for name in self._named_otherwise(file.schema)]
+        """Identify a file's rows: files never change, but rows are deleted and columns renamed."""
+        deletes = sorted(delete.file_path for delete in self._tasks[file.piece.path].delete_files)
+        names = self._file_names(file.schema)
+        renamed = [f"{name}={names[name]}" for name in self._renamed_columns(file.schema)]
         return "\0".join([file.state, *deletes, *renamed])
 
 
 @dataclass(frozen=True)
-class RestoredRows(RowGroups):
-    """Row groups of a file, as the table has them.
+class AdaptedRowGroups(RowGroups):
+    """Row groups that are renamed, cast and filtered to the columns and rows of the table.
 
     Attributes:
-        names: of the table's columns, those of the file; none for what it does not have.
-        lost: positions in the file of rows that were deleted.
+        file_names: name in the file by name in the table; None for a column that the file lacks.
+        deleted: positions in the file of the deleted rows.
     """
 
-    names: Mapping[str, str | None]
-    lost: pa.Int64Array
+    file_names: Mapping[str, str | None]
+    deleted: pa.Int64Array
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        needed = self._needed()
-        held = {theirs for name in needed if (theirs := self.names[name]) is not None}
-        for piece in self._promising():
-            yield from self._restored(piece, needed, sorted(held))
+        needed = self._needed_columns()
+        in_file = {file_name for name in needed if (file_name := self.file_names[name]) is not None}
+        for piece in self._matching_groups():
+            yield from self._adapted(piece, needed, sorted(in_file))
 
-    def _promising(self) -> Sequence[ds.Fragment]:
-        """Row groups that may hold rows of the filter, by their own statistics."""
-        if self.kept is None or any(theirs != name for name, theirs in self.names.items()):
+    def _matching_groups(self) -> Sequence[ds.Fragment]:
+        """Return the row groups that may contain rows of the filter, by their statistics."""
+        renamed = any(file_name != name for name, file_name in self.file_names.items())
+        if self.kept is None or renamed:
             return [self.piece]
         return list(self.piece.split_by_row_group(self.kept, self.schema))
 
-    def _restored(
-        self, piece: ds.Fragment, needed: Sequence[str], held: Sequence[str]
+    def _adapted(
+        self, piece: ds.Fragment, needed: Sequence[str], in_file: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        at = _first_row(piece)
-        wanted = pa.schema([self.schema.field(name) for name in needed])
+        position = _first_row(piece)
+        schema = pa.schema([self.schema.field(name) for name in needed])
         for batch in piece.to_batches(
-            columns=list(held),
-            batch_size=read_rows(wanted),
+            columns=list(in_file),
+            batch_size=read_rows(schema),
             batch_readahead=2,
             fragment_scan_options=self.scan,
             use_threads=False,
         ):
-            rows = pa.table([self._column(batch, name) for name in needed], schema=wanted)
-            if len(self.lost):
-                positions = pa.array(range(at, at + batch.num_rows), pa.int64())
-                rows = rows.filter(pc.invert(pc.is_in(positions, self.lost)))
-            at += batch.num_rows
+            rows = pa.table([self._column(batch, name) for name in needed], schema=schema)
+            if len(self.deleted):
+                positions = pa.array(range(position, position + batch.num_rows), pa.int64())
+                rows = rows.filter(pc.invert(pc.is_in(positions, self.deleted)))
+            position += batch.num_rows
             if self.kept is not None:
                 rows = rows.filter(self.kept)
             yield from rows.select(list(self.columns)).to_batches()
 
-    def _needed(self) -> list[str]:
-        """Columns asked for, and those of the filter."""
-        asked = [*self.columns, *self._spelt_out]
-        return [name for name in self.schema.names if name in asked or self._filters_by(name)]
+    def _needed_columns(self) -> list[str]:
+        """Return the requested columns and those of the filter."""
+        requested = [*self.columns, *self._partition]
+        return [name for name in self.schema.names if name in requested or self._filter_uses(name)]
 
-    def _filters_by(self, name: str) -> bool:
-        """Whether the filter has such a column; it does not tell, so it is tried without."""
+    def _filter_uses(self, name: str) -> bool:
+        """Whether the filter has a column; an expression cannot be inspected, so try without."""
         if self.kept is None:
             return False
         try:
@@ -238,76 +251,72 @@ class RestoredRows(RowGroups):
         return False
 
     @property
-    def _spelt_out(self) -> dict[str, Any]:
-        """The partition columns that have one value in the file, which may leave them out."""
+    def _partition(self) -> dict[str, Any]:
+        """The partition columns with one value in the file, which the file need not contain."""
         return partition_of(self.piece)
 
     def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         kind = self.schema.field(name).type
-        if self.names[name] is None:
-            # The spec lets a file leave out what its partition spells out.
-            return pa.repeat(pa.scalar(self._spelt_out.get(name), kind), batch.num_rows)
-        values = batch.column(self.names[name])
-        if values.type == kind:
-            return values
+        file_name = self.file_names[name]
+        if file_name is None:
+            return pa.repeat(pa.scalar(self._partition.get(name), kind), batch.num_rows)
+        column = batch.column(file_name)
+        if column.type == kind:
+            return column
         if pa.types.is_dictionary(kind):
-            return values.cast(kind.value_type).dictionary_encode()
-        return values.cast(kind)
+            return column.cast(kind.value_type).dictionary_encode()
+        return column.cast(kind)
 
 
 def locate(io: FileIO, location: str) -> tuple[FileSystem, str]:
-    """The file system of a location, opened with the catalog's properties, and the path in it."""
+    """Return the file system of a location, with the catalog's properties, and the path in it."""
     files = io if isinstance(io, PyArrowFileIO) else PyArrowFileIO(io.properties)
     scheme, host, path = PyArrowFileIO.parse_location(location)
     return files.fs_by_scheme(scheme, host), path
 
 
 def arrow_schema(columns: Schema) -> pa.Schema:
-    """The Arrow schema of a table, without the large types and the notes of the library."""
+    """Return the Arrow schema of a table, without large types and field metadata."""
     schema = schema_to_pyarrow(columns, include_field_ids=False)
-    return pa.schema([(column.name, _plain(column.type)) for column in schema])
+    return pa.schema([(column.name, _without_large_types(column.type)) for column in schema])
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def _without_large_types(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_large_binary(kind):
         return pa.binary()
     if pa.types.is_large_list(kind):
-        return pa.list_(pa.field("element", _plain(kind.value_type)))
+        return pa.list_(pa.field("element", _without_large_types(kind.value_type)))
     if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+        return pa.map_(_without_large_types(kind.key_type), _without_large_types(kind.item_type))
     if pa.types.is_struct(kind):
-        return pa.struct([(field.name, _plain(field.type)) for field in kind])
+        return pa.struct([(field.name, _without_large_types(field.type)) for field in kind])
     return kind
 
 
-def _has_id(field: pa.Field) -> bool:
-    return FIELD_ID in (field.metadata or {})
-
-
 def _first_row(piece: ds.Fragment) -> int:
-    """The position in its file of the first row of consecutive row groups."""
-    before = range(piece.row_groups[0].id)
-    return sum(piece.metadata.row_group(number).num_rows for number in before)
+    """Return the position in its file of the first row of consecutive row groups."""
+    groups_before = range(piece.row_groups[0].id)
+    return sum(piece.metadata.row_group(number).num_rows for number in groups_before)
 
 
 def _partition_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
-    """Manifests have dates and times as counts since 1970."""
+    """Return a partition value of a manifest, which stores dates and times as counts since 1970."""
     if isinstance(value, int) and pa.types.is_temporal(kind):
         return pa.scalar(value, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
     return pa.scalar(value).cast(kind)
 
 
-def _refuse_unreadable(uri: str, task: FileScanTask) -> None:
+def _check_readable(uri: str, task: FileScanTask) -> None:
     if task.file.file_format != FileFormat.PARQUET:
         raise TableError(
-            f"{uri}: {task.file.file_path} is {task.file.file_format}; only Parquet is read: "
-            "rewrite the data files."
+            f"{uri}: {task.file.file_path} is {task.file.file_format}; probclass only reads "
+            "Parquet: rewrite the data files."
         )
     for file in task.delete_files:
         if file.file_format != FileFormat.PARQUET:
             raise TableError(
-                f"{uri} deletes rows by {file.file_format} files (deletion vectors), which cannot "
-                "be read here; rewrite the data files so that nothing is left to delete."
+                f"{uri} has deletes in {file.file_format} files (deletion vectors), which "
+                "probclass cannot read; rewrite the data files so that no deletes are left."
             )
