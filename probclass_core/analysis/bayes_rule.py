@@ -1,4 +1,4 @@
-"""Bayes' rule on plain tables: a handful of hypotheses, their prior, and what was observed.
+"""Bayes' rule on plain tables: a few hypotheses, their prior, and observations.
 
 P(h | D) = p(D | h) P(h) / p(D), with p(D) = Σ_h p(D | h) P(h). Observations are independent given
 the hypothesis, so their likelihoods multiply, and the posterior of one batch is the prior of the
@@ -8,7 +8,7 @@ next.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,12 @@ from probclass_core.spec import category_text
 
 @dataclass(frozen=True)
 class BayesTable:
-    """What Bayes' rule makes of a prior and some observations.
+    """The result of Bayes' rule.
 
     Attributes:
         table: one row per hypothesis, in the order of the prior: hypothesis, prior, likelihood
             p(D | h), joint p(D | h) P(h), posterior P(h | D).
-        log_likelihood: log p(D | h) in nats, ``(k,)``; it tells apart what underflows in the table.
+        log_likelihood: log p(D | h) in nats, ``(k,)``; it remains exact where the table underflows.
         log_evidence: log p(D) in nats.
     """
 
@@ -38,40 +38,41 @@ class BayesTable:
 
     @property
     def posterior(self) -> dict[str, float]:
-        """P(h | D) by hypothesis: the prior of the next observation."""
+        """P(h | D) by hypothesis; it can be the prior of the next observation."""
         names, values = (self.table[name].to_pylist() for name in ("hypothesis", "posterior"))
         return dict(zip(names, values, strict=True))
 
     @property
     def maximum_a_posteriori(self) -> str:
-        """The hypothesis of the largest posterior, the first of equals."""
-        return self._first_of(self._log_joint)
+        """The hypothesis with the largest posterior; ties go to the first."""
+        return self._largest(self._log_joint)
 
     @property
     def maximum_likelihood(self) -> str:
-        """The hypothesis of the largest likelihood, the first of equals: the prior set aside."""
-        return self._first_of(self.log_likelihood)
+        """The hypothesis with the largest likelihood, ignoring the prior; ties go to the first."""
+        return self._largest(self.log_likelihood)
 
     def odds(self, hypothesis: object, against: object) -> float:
         """P(h | D) / P(against | D): the prior odds times the Bayes factor.
 
         Raises:
-            SpecError: no such hypothesis, or both are impossible.
+            SpecError: if a hypothesis is unknown, or both are impossible.
         """
-        one, other = (self._log_joint[self._place(name)] for name in (hypothesis, against))
-        if np.isneginf(one) and np.isneginf(other):
+        joint = self._log_joint
+        log_joint, log_against = joint[self._position(hypothesis)], joint[self._position(against)]
+        if np.isneginf(log_joint) and np.isneginf(log_against):
             raise SpecError(f"{hypothesis!r} and {against!r} are both impossible: no odds.")
         with np.errstate(over="ignore"):
-            return float(np.exp(one - other))
+            return float(np.exp(log_joint - log_against))
 
     @property
     def _log_joint(self) -> FloatArray:
         return self.log_likelihood + _log(self.table["prior"].to_numpy())
 
-    def _first_of(self, values: FloatArray) -> str:
+    def _largest(self, values: FloatArray) -> str:
         return str(self.table["hypothesis"][int(np.argmax(values))].as_py())
 
-    def _place(self, hypothesis: object) -> int:
+    def _position(self, hypothesis: object) -> int:
         names = self.table["hypothesis"].to_pylist()
         name = category_text(hypothesis)
         if name not in names:
@@ -85,13 +86,13 @@ def bayes_rule(
     *,
     observed: object = None,
 ) -> BayesTable:
-    """The posterior of each hypothesis, given what was observed.
+    """Compute the posterior of each hypothesis, given observations.
 
     Args:
         prior: P(h) by hypothesis; sums to 1.
-        likelihood: p(D | h) by hypothesis; a list of such mappings is several observations. With
-            ``observed``: per hypothesis, the probability of each outcome, which sum to 1.
-        observed: the outcome that came, or a list of the outcomes of repeated trials.
+        likelihood: p(D | h) by hypothesis, or a list of such mappings for several observations.
+            With ``observed``: for each hypothesis, the probabilities of all outcomes; sum to 1.
+        observed: the observed outcome, or a list of outcomes of repeated trials.
 
     Examples:
         >>> test = {"sick": {"+": 0.98, "-": 0.02}, "healthy": {"+": 0.03, "-": 0.97}}
@@ -102,13 +103,16 @@ def bayes_rule(
         0.2085
 
     Raises:
-        SpecError: what is no probability, a distribution that does not sum to 1, other hypotheses
-            in prior and likelihood, an unknown outcome, or observations that no hypothesis allows.
+        SpecError: if a value is not a probability, a distribution does not sum to 1, prior and
+            likelihood have different hypotheses, an outcome is unknown, or the observations are
+            impossible under every hypothesis.
     """
-    believed = _distribution(prior, "the prior", "hypothesis")
-    names = list(believed)
+    checked_prior = _distribution(prior, "the prior", "hypothesis")
+    names = list(checked_prior)
     if isinstance(likelihood, Mapping):
-        observations = [likelihood] if observed is None else _of_outcomes(likelihood, observed)
+        observations = (
+            [likelihood] if observed is None else _outcome_likelihoods(likelihood, observed)
+        )
     elif observed is None and isinstance(likelihood, Sequence) and not isinstance(likelihood, str):
         observations = list(likelihood)
     else:
@@ -118,21 +122,22 @@ def bayes_rule(
         )
     log_likelihood = np.zeros(len(names))
     for number, observation in enumerate(observations, start=1):
-        where = "the likelihood" + (f" of observation {number}" if len(observations) > 1 else "")
-        given = _probabilities(observation, where, "hypothesis")
-        _same_names(given, names, where, "the prior")
-        log_likelihood += _log([given[name] for name in names])
-    return _updated(believed, log_likelihood)
+        what = "the likelihood" + (f" of observation {number}" if len(observations) > 1 else "")
+        probabilities = _probabilities(observation, what, "hypothesis")
+        _check_same_names(probabilities, names, what, "the prior")
+        log_likelihood += _log([probabilities[name] for name in names])
+    return _update(checked_prior, log_likelihood)
 
 
-def _updated(prior: Mapping[str, float], log_likelihood: FloatArray) -> BayesTable:
+def _update(prior: Mapping[str, float], log_likelihood: FloatArray) -> BayesTable:
     values = np.array(list(prior.values()))
     log_prior = _log(values)
     log_joint = log_likelihood + log_prior
     if np.isneginf(log_joint).all():
         raise SpecError(
             "the observations are impossible under every hypothesis that the prior allows: "
-            "a probability of 0 rules out for good; give what can happen a little."
+            "no evidence changes a probability of 0; "
+            "give everything that can happen a small probability."
         )
     posterior = normalize(log_joint[None, :], log_prior)
     table = pa.table(
@@ -147,54 +152,59 @@ def _updated(prior: Mapping[str, float], log_likelihood: FloatArray) -> BayesTab
     return BayesTable(table, log_likelihood, float(posterior.log_density[0]))
 
 
-def _of_outcomes(tables: Mapping[Any, Any], observed: object) -> list[dict[str, float]]:
-    """Each outcome that came, as its probability under each hypothesis."""
+def _outcome_likelihoods(tables: Mapping[Any, Any], observed: object) -> list[dict[str, float]]:
+    """The probability of each observed outcome under each hypothesis."""
     outcomes = observed if isinstance(observed, (list, tuple)) else [observed]
-    read = {
+    distributions = {
         category_text(name): _distribution(table, f"the likelihood of {name!r}", "outcome")
         for name, table in tables.items()
     }
-    known = next(iter(read.values()), {})
-    for name, table in read.items():
-        _same_names(table, known, f"the likelihood of {name!r}", f"that of {next(iter(read))!r}")
-    found = []
+    known = next(iter(distributions.values()), {})
+    first = next(iter(distributions), None)
+    for name, table in distributions.items():
+        _check_same_names(table, known, f"the likelihood of {name!r}", f"that of {first!r}")
+    likelihoods = []
     for outcome in map(category_text, outcomes):
         if outcome not in known:
             hint = nearest(outcome, known)
             raise SpecError(f"no outcome {outcome!r}; the likelihood has {one_of(known)}.{hint}")
-        found.append({name: table[outcome] for name, table in read.items()})
-    return found
+        likelihoods.append({name: table[outcome] for name, table in distributions.items()})
+    return likelihoods
 
 
-def _distribution(values: object, what: str, of: str) -> dict[str, float]:
-    given = _probabilities(values, what, of)
-    total = math.fsum(given.values())
+def _distribution(values: object, what: str, kind: str) -> dict[str, float]:
+    probabilities = _probabilities(values, what, kind)
+    total = math.fsum(probabilities.values())
     if not math.isclose(total, 1.0, abs_tol=1e-9):
-        raise SpecError(f"{what} sums to {total:.12g}, not 1: {given}.")
-    return given
+        raise SpecError(f"{what} sums to {total:.12g}, not 1: {probabilities}.")
+    return probabilities
 
 
-def _probabilities(values: object, what: str, of: str) -> dict[str, float]:
+def _probabilities(values: object, what: str, kind: str) -> dict[str, float]:
     if not isinstance(values, Mapping) or not values:
-        raise SpecError(f"{what} must give a probability for each {of}, got {values!r}.")
+        raise SpecError(f"{what} must give a probability for each {kind}, got {values!r}.")
     for name, value in values.items():
         number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
         if not (number and 0.0 <= value <= 1.0):
             raise SpecError(
-                f"{what}: {of} {name!r} must have a probability from 0 to 1, got {value!r}."
+                f"{what}: {kind} {name!r} must have a probability from 0 to 1, got {value!r}."
             )
     return {category_text(name): float(value) for name, value in values.items()}
 
 
-def _same_names(given: Iterable[str], needed: Iterable[str], what: str, of: str) -> None:
-    lacking = [name for name in needed if name not in given]
-    beyond = [name for name in given if name not in needed]
-    if lacking or beyond:
-        verb, other = ("leaves out", "has") if lacking else ("names", "has not")
-        raise SpecError(
-            f"{what} {verb} {(lacking or beyond)[0]!r}, which {of} {other}; "
-            "give both the same names."
-        )
+def _check_same_names(
+    names: Collection[str], expected: Collection[str], what: str, reference: str
+) -> None:
+    for name in expected:
+        if name not in names:
+            raise SpecError(
+                f"{what} leaves out {name!r}, which {reference} has; give both the same names."
+            )
+    for name in names:
+        if name not in expected:
+            raise SpecError(
+                f"{what} names {name!r}, which {reference} does not have; give both the same names."
+            )
 
 
 def _log(values: Any) -> FloatArray:

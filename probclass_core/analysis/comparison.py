@@ -1,4 +1,4 @@
-"""Which of several models the data support: evidence, Bayes factors and odds.
+"""Which of several models the data support: log evidence, Bayes factors and odds.
 
 The evidence of a model is the probability of the data with its parameters integrated out,
 E(M) = p(D | M) = ∫ p(D | M, θ) p(θ | M) dθ. The ratio of two is the Bayes factor, and with the
@@ -25,22 +25,22 @@ from probclass_core.model.posterior import normalize
 from probclass_core.spec import category_text
 
 STRONG, DECISIVE = 10.0, 100.0
-"""Odds above which evidence is strong, and decisive."""
+"""Odds above which evidence is strong or decisive."""
 
-_WIDEST = 600.0
-"""Log prior odds beyond this would be 0 in float64."""
+_MAX_LOG_PRIOR_ODDS = 600.0
+"""Larger log prior odds would give a prior of 0 in float64."""
 
 
 @dataclass(frozen=True)
 class ModelOdds:
-    """One model against another.
+    """The odds of one model against another.
 
     Attributes:
         log_bayes_factor: log E(model) − log E(against) in nats.
-        bayes_factor: its exponential; infinite or 0 beyond float64.
+        bayes_factor: E(model) / E(against); infinite or 0 beyond float64.
         prior_odds: P(model) / P(against).
-        log_odds: the sum of the logs of both, in nats.
-        odds: the Bayes factor times the prior odds.
+        log_odds: log Bayes factor plus log prior odds, in nats.
+        odds: Bayes factor times prior odds.
         reading: ``decisive``, ``strong``, ``not strong``, ``strong against``, ``decisive against``.
     """
 
@@ -54,30 +54,30 @@ class ModelOdds:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models of the same rows and columns, weighed by what the data say of them.
+    """Models of the same rows and columns, compared by their evidence.
 
     Attributes:
         table: one row per model, the most probable first: model, log_evidence (nats),
             log_bayes_factor and bayes_factor against the best, prior, posterior, odds against the
-            best, reading (``best``; then as `ModelOdds`, of this model against the best).
+            best, reading (``best``; for others as `ModelOdds`, of this model against the best).
     """
 
     table: pa.Table
 
     @property
     def best(self) -> str:
-        """The most probable model, the first of equals."""
+        """The most probable model; ties go to the first."""
         return str(self.table["model"][0].as_py())
 
     def odds(self, model: object, against: object) -> ModelOdds:
-        """One model against another.
+        """The odds of one model against another.
 
         Raises:
-            SpecError: no such model.
-            DataError: both models are impossible, so that no odds are defined.
+            SpecError: if a model is unknown.
+            DataError: if both models are impossible, so that no odds are defined.
         """
-        one, other = self._row(model), self._row(against)
-        return _odds(one["log_evidence"], other["log_evidence"], one["prior"], other["prior"])
+        row, rival = self._row(model), self._row(against)
+        return _odds(row["log_evidence"], rival["log_evidence"], row["prior"], rival["prior"])
 
     def _row(self, model: object) -> dict[str, Any]:
         rows = {row["model"]: row for row in self.table.to_pylist()}
@@ -92,31 +92,34 @@ def compare(
     names: Sequence[str] | None = None,
     prior: Mapping[str, float] | None = None,
 ) -> Comparison:
-    """Weigh models of the same rows and columns by their evidence.
+    """Compare models of the same rows and columns by their evidence.
 
-    The evidence of a model is that of its labels times that of each block. Of labels: a Dirichlet
-    prior with a pseudo-count of 1 per class where the model's prior is ``"empirical"``, else Π P(c)
-    over the rows, which no data can change.
+    The evidence of a model is that of its labels times that of each block. The evidence of the
+    labels is that of a Dirichlet prior with a pseudo-count of 1 per class if the model's prior is
+    ``"empirical"``, else Π P(c) over the rows.
 
     Args:
-        statistics: of two models or more, by `pipeline.summarize` or `statistics.merge`.
-        names: of the models of a list; by default M1, M2, …; a mapping has names already.
-        prior: how probable each model is beforehand, in any unit; by default all alike.
+        statistics: statistics of at least two models, from `pipeline.summarize` or
+            `statistics.merge`; a list, or a mapping by model name.
+        names: names for a list of models, by default M1, M2, …
+        prior: prior probability of each model, up to a common factor; equal by default.
 
     Raises:
-        SpecError: fewer than two, names or a prior that do not fit, or models of other columns.
-        DataError: statistics of other rows or of none, or an evidence without closed form.
-        NotSupportedError: an estimator offers no evidence.
+        SpecError: if there are fewer than two models, names or prior do not fit, or the models have
+            different columns.
+        DataError: if the statistics are of different rows or of none, or an evidence has no closed
+            form.
+        NotSupportedError: if an estimator has no evidence.
     """
     named = _named(statistics, names)
     log_prior = _log_prior(list(named), prior)
-    _check_alike(named)
-    evidence = np.array([_log_evidence(name, each) for name, each in named.items()])
+    _check_same_data(named)
+    evidence = np.array([_log_evidence(*model) for model in named.items()])
     log_joint = evidence + log_prior
     if np.isneginf(log_joint).all():
         raise DataError(
-            "every model gives the rows evidence 0: its prior rules out a class that they have; "
-            "give every class that can occur a prior above 0."
+            "every model gives the rows evidence 0: its prior rules out a class that "
+            "occurs in them; give every class that can occur a prior above 0."
         )
     posterior = normalize(log_joint[None, :], log_prior)
     order = np.argsort(-log_joint, kind="stable")
@@ -128,12 +131,12 @@ def compare(
             {
                 "model": [list(named)[i] for i in order],
                 "log_evidence": evidence[order],
-                "log_bayes_factor": [each.log_bayes_factor for each in odds],
-                "bayes_factor": [each.bayes_factor for each in odds],
+                "log_bayes_factor": [model.log_bayes_factor for model in odds],
+                "bayes_factor": [model.bayes_factor for model in odds],
                 "prior": priors[order],
                 "posterior": posterior.probability[0][order],
-                "odds": [each.odds for each in odds],
-                "reading": ["best", *(each.reading for each in odds[1:])],
+                "odds": [model.odds for model in odds],
+                "reading": ["best", *(model.reading for model in odds[1:])],
             }
         )
     )
@@ -150,7 +153,7 @@ def _log_evidence(name: str, statistics: Statistics) -> float:
 
 
 def _label_evidence(statistics: Statistics) -> float:
-    """log p(labels in their order | prior)."""
+    """log p(labels, in their order | prior)."""
     counts = statistics.classes["count"].to_numpy()
     prior = statistics.spec.prior
     if prior == "empirical":
@@ -169,23 +172,25 @@ def _label_evidence(statistics: Statistics) -> float:
 def _named(
     statistics: Sequence[Statistics] | Mapping[str, Statistics], names: Sequence[str] | None
 ) -> dict[str, Statistics]:
+    """Statistics by model name, checked."""
     if isinstance(statistics, Mapping):
         if names is not None:
             raise SpecError("the mapping names its models; leave names= out.")
-        named = {str(name): each for name, each in statistics.items()}
+        named = {str(name): value for name, value in statistics.items()}
     elif not isinstance(statistics, Sequence):
         raise SpecError(
             f"compare takes a list or mapping of Statistics, got {type(statistics).__name__}."
         )
     else:
-        given = list(statistics)
-        listed = [f"M{number}" for number in range(1, len(given) + 1)] if names is None else names
-        named = dict(zip(map(str, listed), given, strict=False))
-        if len(named) < len(given) or len(listed) != len(given):
-            raise SpecError(f"{len(given)} models need as many different names, got {listed!r}.")
-    odd = [type(each).__name__ for each in named.values() if not isinstance(each, Statistics)]
-    if odd:
-        raise SpecError(f"compare takes statistics, as summarize makes them, got {odd[0]}.")
+        size = len(statistics)
+        chosen = [f"M{number}" for number in range(1, size + 1)] if names is None else names
+        named = dict(zip(map(str, chosen), statistics, strict=False))
+        if len(named) < size or len(chosen) != size:
+            raise SpecError(f"{size} models need as many different names, got {chosen!r}.")
+    for value in named.values():
+        if not isinstance(value, Statistics):
+            kind = type(value).__name__
+            raise SpecError(f"compare takes statistics, as summarize returns them, got {kind}.")
     if len(named) < 2:
         raise SpecError(f"a comparison needs two models or more, got {len(named)}.")
     return named
@@ -203,41 +208,45 @@ def _log_prior(names: Sequence[str], prior: Mapping[str, float] | None) -> Float
         if not (number and 0.0 < value < math.inf):
             raise SpecError(f"prior of model {name!r} must be a number above 0, got {value!r}.")
     log_odds: FloatArray = np.log([float(odds[name]) for name in names])
-    if np.ptp(log_odds) > _WIDEST:
-        raise SpecError(f"prior odds of more than e^{_WIDEST:.0f} leave no choice, got {prior!r}.")
+    if np.ptp(log_odds) > _MAX_LOG_PRIOR_ODDS:
+        raise SpecError(
+            f"prior odds of more than e^{_MAX_LOG_PRIOR_ODDS:.0f} decide the comparison by "
+            f"themselves, got {prior!r}."
+        )
     log_prior: FloatArray = normalize(log_odds[None, :], log_odds).log_probability[0]
     return log_prior
 
 
-def _check_alike(named: Mapping[str, Statistics]) -> None:
-    """Refuse what does not model the same columns of the same rows."""
+def _check_same_data(named: Mapping[str, Statistics]) -> None:
+    """Check that all models are of the same columns of the same rows."""
     first_name, first = next(iter(named.items()))
     if not first.classes.num_rows:
-        raise DataError("there is nothing to compare: the statistics hold no labeled rows.")
-    for name, each in named.items():
-        for what, here, there in (
-            ("label", each.spec.label, first.spec.label),
-            ("weight", each.spec.weight, first.spec.weight),
+        raise DataError("there is nothing to compare: the statistics have no labeled rows.")
+    for name, other in named.items():
+        for what, value, expected in (
+            ("label", other.spec.label, first.spec.label),
+            ("weight", other.spec.weight, first.spec.weight),
         ):
-            if here != there:
+            if value != expected:
                 raise SpecError(
-                    f"model {name!r} has {what} {here!r} and {first_name!r} has {there!r}; "
-                    "only models of the same rows compare."
+                    f"model {name!r} has {what} {value!r} and {first_name!r} has {expected!r}; "
+                    "only models of the same rows can be compared."
                 )
-        apart = sorted(set(each.spec.features) ^ set(first.spec.features))
-        if apart:
+        different = set(other.spec.features) ^ set(first.spec.features)
+        if different:
             raise SpecError(
                 f"models {first_name!r} and {name!r} do not model the same columns: only one has "
-                f"{one_of(apart)}; the evidence of other columns compares nothing."
+                f"{one_of(different)}; evidence is comparable for the same columns only."
             )
-        if each.classes.to_pylist() != first.classes.to_pylist():
+        if other.classes.to_pylist() != first.classes.to_pylist():
             raise DataError(
-                f"models {first_name!r} and {name!r} are of other rows: their counts by class are "
-                f"{_counts(first)} and {_counts(each)}; summarize the same rows for both."
+                f"models {first_name!r} and {name!r} are of different rows: their counts by class "
+                f"are {_counts(first)} and {_counts(other)}; summarize the same rows for both."
             )
 
 
 def _counts(statistics: Statistics) -> str:
+    """The counts of the first classes, for messages."""
     classes = statistics.classes.slice(0, 5)
     names = [category_text(label) for label in classes["class"].to_pylist()]
     counts = [f"{count:g}" for count in classes["count"].to_pylist()]
@@ -245,20 +254,21 @@ def _counts(statistics: Statistics) -> str:
     return f"({pairs}{', …' if statistics.classes.num_rows > 5 else ''})"
 
 
-def _odds(one: float, other: float, prior: float, other_prior: float) -> ModelOdds:
-    if math.isinf(one) and math.isinf(other):
+def _odds(
+    log_evidence: float, rival_log_evidence: float, prior: float, rival_prior: float
+) -> ModelOdds:
+    if math.isinf(log_evidence) and math.isinf(rival_log_evidence):
         raise DataError("both models give the rows evidence 0: no odds are defined.")
-    factor = float(one - other)
-    prior_odds = float(prior / other_prior)
-    log_odds = factor + math.log(prior_odds)
+    log_factor = float(log_evidence - rival_log_evidence)
+    prior_odds = float(prior / rival_prior)
+    log_odds = log_factor + math.log(prior_odds)
     with np.errstate(over="ignore"):
-        bayes_factor, odds = (float(np.exp(value)) for value in (factor, log_odds))
-    return ModelOdds(factor, bayes_factor, prior_odds, log_odds, odds, _reading(log_odds))
+        factor, odds = (float(np.exp(value)) for value in (log_factor, log_odds))
+    return ModelOdds(log_factor, factor, prior_odds, log_odds, odds, _reading(log_odds))
 
 
 def _reading(log_odds: float) -> str:
-    size = abs(log_odds)
-    if size <= math.log(STRONG):
+    if abs(log_odds) <= math.log(STRONG):
         return "not strong"
-    word = "decisive" if size > math.log(DECISIVE) else "strong"
+    word = "decisive" if abs(log_odds) > math.log(DECISIVE) else "strong"
     return word if log_odds > 0.0 else f"{word} against"

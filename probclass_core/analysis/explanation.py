@@ -11,16 +11,18 @@ Weighing of Evidence*, 1950). It is exact: nothing is sampled or approximated.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.analysis.ledger import ledger_text
+from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import FloatArray, IntArray, select
 from probclass_core.errors import DataError, SpecError, expect, nearest, one_of
 from probclass_core.estimation.contract import ItemizedLikelihood, Likelihood
@@ -31,14 +33,14 @@ from probclass_core.model.model import LOAD_HINT, Model
 from probclass_core.plugins.manager import find_estimator
 from probclass_core.spec import Block, category_text
 
-MOST_ROWS = 1_000
-"""An explanation is for reading; more rows than this are refused."""
+MAX_ROWS = 1_000
+"""Explanations are for reading; more rows than this are refused."""
 
 UNITS = {"nats": 1.0, "bits": 1.0 / math.log(2.0), "decibans": 10.0 / math.log(10.0)}
-"""How many of each there are in a nat. Ten decibans are a factor of ten in the odds."""
+"""The number of each unit in one nat. Ten decibans are a factor of ten in the odds."""
 
-_CELLS = 1 << 21
-"""Values in a batch of features taken one at a time: a bound on memory, for wide blocks."""
+_MAX_CELLS = 1 << 21
+"""Maximum number of values in a batch of single features: bounds the memory for wide blocks."""
 
 _SCHEMA = pa.schema(
     [
@@ -53,28 +55,30 @@ _SCHEMA = pa.schema(
         ("total", pa.float64()),
     ]
 )
+_IN_UNITS = ("log_for", "log_against", "weight", "total")
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The ledgers of some rows: what speaks for the prediction, against its rival.
+    """The ledgers of some rows: the evidence for the prediction and against its rival.
 
     Attributes:
         rows: one line per row: row, prediction, against (the rival), probability and
-            probability_against (their posteriors), log_odds (of the first to the second).
-        table: the entries of each row, from the prior on, the largest weights first:
+            probability_against (their posteriors), log_odds (of prediction against rival).
+        table: the entries of each row: the prior first, then by decreasing size of weight:
 
-            - row: its number in the source, from 0.
-            - entry: ``prior``; ``feature``, where a block factorizes or has one column; ``item``,
-              such as a word of a text; ``block``, a block as a whole; ``rest``, the entries beyond
-              the limit, lumped; ``calibration``, what a calibrated model adds to the sum.
-            - block, item, value: where it comes from; item is the feature or term, value its text.
-            - log_for, log_against: log p(x_j | c) of prediction and rival; of the prior, log P(c).
-            - weight: their difference; ±inf where one of them is −inf, null where both are. Of a
-              calibration, what leads to the total; null where the odds were infinite before it.
-            - total: the sum of the weights so far; null once both classes are impossible.
-        units: of all logs: a key of `UNITS`.
-        model_id: what is explained.
+            - row: number of the row in the source, from 0.
+            - entry: ``prior``; ``feature``, one feature of a block that factorizes or has a single
+              column; ``item``, such as a word of a text; ``block``, a block that cannot be divided;
+              ``rest``, the sum of the entries beyond the limit; ``calibration``, the difference
+              that a calibrated model adds.
+            - block, item, value: origin of the entry; item is the feature or term, value its text.
+            - log_for, log_against: log p(x_j | c) of prediction and rival; for the prior, log P(c).
+            - weight: their difference; ±inf if one of them is −inf, null if both are. For a
+              calibration, the change of the log odds; null if they were infinite before it.
+            - total: running sum of the weights; null once both classes are impossible.
+        units: unit of all logs: a key of `UNITS`.
+        model_id: content id of the model.
     """
 
     rows: pa.Table
@@ -85,15 +89,15 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: the rows, each with its ledger; an infinite number is null."""
         ledgers: dict[int, list[dict[str, Any]]] = {}
-        for entry in self.table.to_pylist():
-            ledgers.setdefault(entry.pop("row"), []).append(_finite(entry))
-        rows = [{**_finite(row), "ledger": ledgers[row["row"]]} for row in self.rows.to_pylist()]
+        for entry in json_values(self.table):
+            ledgers.setdefault(entry.pop("row"), []).append(entry)
+        rows = [{**row, "ledger": ledgers[row["row"]]} for row in json_values(self.rows)]
         return {"model_id": self.model_id, "units": self.units, "rows": rows}
 
     def __str__(self) -> str:
         """The ledgers as text of at most 80 columns."""
         return "\n\n".join(
-            ledger_text(
+            _ledger_text(
                 row, self.table.filter(pc.field("row") == row["row"]).to_pylist(), self.units
             )
             for row in self.rows.to_pylist()
@@ -111,48 +115,51 @@ def explain(
     units: str = "nats",
     limit: int | None = 20,
 ) -> Explanation:
-    """Say, row by row, what speaks for the most probable class and against its rival.
+    """Explain predictions: the evidence for the most probable class of each row against its rival.
 
     Args:
-        model: what decides.
-        source: as for `fit`; up to 1,000 rows of it.
-        rows: which rows, counted from 0 among those that partition and where leave; all by default.
-        partition: as for `fit`.
-        where: as for `fit`.
-        against: the rival class; by default, and where it is the prediction itself, the runner-up.
+        model: fitted model.
+        source: as for `fit`; at most 1,000 of its rows can be explained.
+        rows: numbers of the rows to explain, from 0, after partition and filter; None for all.
+        partition: partition to read, or None for all.
+        where: row filter, or None for all rows.
+        against: the rival class; by default, and if it is the prediction itself, the class with the
+            second largest posterior.
         units: ``"nats"``, ``"bits"`` or ``"decibans"``.
-        limit: of the features, items and blocks of a row, keep as many, the largest, and lump the
-            rest; none keeps all.
+        limit: number of features, items and blocks to list per row, the largest ones; the others
+            are added up in one entry. None lists all.
 
     Raises:
-        SpecError: an unknown class or unit, or a limit or row that is no such number.
-        DataError: too many rows, a row that is not there, or features that the model cannot take.
-        TableError: the table or partition is not there or cannot be read.
+        SpecError: if a class or unit is unknown, or a limit or row number is invalid.
+        DataError: if there are too many rows, a row does not exist, or the features do not fit the
+            model.
+        TableError: if the table or partition does not exist or cannot be read.
     """
     expect(model, Model, LOAD_HINT)
     scale = _scale(units)
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise SpecError(f"limit must be a whole number of at least 1, or None, got {limit!r}.")
-    rival = None if against is None else _class_of(model, against)
+    rival = None if against is None else _class_position(model, against)
     plan = open_table(source).plan(tuple(model.spec.features), partition=partition, where=where)
-    batch, numbers = _chosen(plan, None if rows is None else _checked_rows(rows))
-    question = _Question.ask(model, batch, rival)
-    entries: list[dict[str, Any]] = []
-    shares = [list(_shares(model, block, batch, question.pair)) for block in model.spec.blocks]
-    for place, number in enumerate(numbers):
-        pushes = [push for block in shares for push in block[place]]
-        ledger = _ledger(question, place, pushes, limit)
-        entries += ({"row": number, **entry} for entry in ledger)
-    table = pa.Table.from_pylist(entries, schema=_SCHEMA)
-    for name in ("log_for", "log_against", "weight", "total"):
+    batch, numbers = _read_rows(plan, None if rows is None else _checked_rows(rows))
+    pairs = _ClassPairs.of(model, batch, rival)
+    blocks = [
+        list(_block_entries(model, block, batch, pairs.classes)) for block in model.spec.blocks
+    ]
+    ledgers: list[dict[str, Any]] = []
+    for index, number in enumerate(numbers):
+        entries = [entry for block in blocks for entry in block[index]]
+        ledgers += ({"row": number, **line} for line in _ledger(pairs, index, entries, limit))
+    table = pa.Table.from_pylist(ledgers, schema=_SCHEMA)
+    for name in _IN_UNITS:
         column = table.column_names.index(name)
         table = table.set_column(column, name, pc.multiply(table[name], scale))
-    return Explanation(question.summary(numbers, scale), table, units, model.id)
+    return Explanation(pairs.summary(numbers, scale), table, units, model.id)
 
 
 @dataclass(frozen=True)
-class _Push:
-    """What one piece of a row adds: log p(x_j | c) of prediction and rival, in nats."""
+class _Entry:
+    """One part of a row and its log p(x_j | c) for prediction and rival, in nats."""
 
     entry: str
     block: str | None
@@ -171,42 +178,52 @@ class _Push:
 
 
 @dataclass(frozen=True)
-class _Question:
-    """Of ``n`` rows: which two classes are weighed, ``(n, 2)``, and what the model says of them."""
+class _ClassPairs:
+    """Prediction and rival of ``n`` rows.
+
+    Attributes:
+        model: the model.
+        classes: positions of prediction and rival, ``(n, 2)``.
+        log_posterior: log P(c | x) of both, ``(n, 2)``.
+        log_joint: log p(x, c) of both, ``(n, 2)``.
+    """
 
     model: Model
-    pair: IntArray
+    classes: IntArray
     log_posterior: FloatArray
     log_joint: FloatArray
 
     @classmethod
-    def ask(cls, model: Model, batch: pa.RecordBatch, rival: int | None) -> _Question:
+    def of(cls, model: Model, batch: pa.RecordBatch, rival: int | None) -> _ClassPairs:
         log_posterior = model.posterior(batch).log_probability
-        pair = np.argsort(-log_posterior, axis=1, kind="stable")[:, :2]  # the first of equals first
+        # A stable sort: ties go to the first class.
+        classes = np.argsort(-log_posterior, axis=1, kind="stable")[:, :2]
         if rival is not None:
-            pair[pair[:, 0] != rival, 1] = rival
-        taken = (np.take_along_axis(each, pair, 1) for each in (log_posterior, model.joint(batch)))
-        return cls(model, pair, *taken)
+            classes[classes[:, 0] != rival, 1] = rival
+        logs = (log_posterior, model.joint(batch))
+        return cls(model, classes, *(np.take_along_axis(log, classes, 1) for log in logs))
 
-    def log_odds(self, place: int) -> float | None:
-        return _difference(*self.log_posterior[place].tolist())
+    def log_odds(self, index: int) -> float | None:
+        """Log posterior odds of one row; None if both classes are impossible."""
+        return _difference(*self.log_posterior[index].tolist())
 
-    def calibration(self, place: int) -> float | None:
-        """What calibration adds to the log odds; none where no number could."""
-        told, found = self.log_odds(place), _difference(*self.log_joint[place].tolist())
-        if told is None or found is None or math.isinf(found):
+    def calibration(self, index: int) -> float | None:
+        """The change of the log odds by calibration; None if one of them is not finite before."""
+        after, before = self.log_odds(index), _difference(*self.log_joint[index].tolist())
+        if after is None or before is None or math.isinf(before):
             return None
-        return told - found
+        return after - before
 
     def summary(self, numbers: Sequence[int], scale: float) -> pa.Table:
-        classes = [self.model.classes.take(pa.array(side)) for side in self.pair.T]
+        """The table `Explanation.rows`."""
+        predictions, rivals = (self.model.classes.take(pa.array(side)) for side in self.classes.T)
         probability = np.exp(self.log_posterior)
-        log_odds = [self.log_odds(place) for place in range(len(numbers))]
+        log_odds = [self.log_odds(index) for index in range(len(numbers))]
         return pa.table(
             {
                 "row": pa.array(numbers, pa.int64()),
-                "prediction": classes[0],
-                "against": classes[1],
+                "prediction": predictions,
+                "against": rivals,
                 "probability": probability[:, 0],
                 "probability_against": probability[:, 1],
                 "log_odds": pc.multiply(pa.array(log_odds, pa.float64()), scale),
@@ -215,111 +232,122 @@ class _Question:
 
 
 def _ledger(
-    question: _Question, place: int, pushes: list[_Push], limit: int | None
+    pairs: _ClassPairs, index: int, entries: list[_Entry], limit: int | None
 ) -> Iterator[dict[str, Any]]:
-    pushes = sorted(pushes, key=lambda push: -push.size)
-    if limit is not None and len(pushes) > limit:
-        pushes, rest = pushes[:limit], pushes[limit:]
-        logs = sum(push.log_for for push in rest), sum(push.log_against for push in rest)
-        pushes.append(_Push("rest", None, None, f"{len(rest)} smaller", *logs))
-    log_prior = question.model.log_prior[question.pair[place]].tolist()
+    """The ledger of one row: prior, entries by decreasing size, calibration."""
+    entries = sorted(entries, key=lambda entry: -entry.size)
+    if limit is not None and len(entries) > limit:
+        entries, rest = entries[:limit], entries[limit:]
+        logs = sum(entry.log_for for entry in rest), sum(entry.log_against for entry in rest)
+        entries.append(_Entry("rest", None, None, f"{len(rest)} smaller", *logs))
+    log_prior = pairs.model.log_prior[pairs.classes[index]].tolist()
     total: float | None = 0.0
-    for push in [_Push("prior", None, None, None, *log_prior), *pushes]:
-        total = _sum(total, push.weight)
-        yield {**vars(push), "weight": push.weight, "total": total}
-    if question.model.calibration is not None:
-        weight, told = question.calibration(place), question.log_odds(place)
-        yield {"entry": "calibration", "weight": weight, "total": told}
+    for entry in [_Entry("prior", None, None, None, *log_prior), *entries]:
+        total = _sum(total, entry.weight)
+        yield {**vars(entry), "weight": entry.weight, "total": total}
+    if pairs.model.calibration is not None:
+        weight, log_odds = pairs.calibration(index), pairs.log_odds(index)
+        yield {"entry": "calibration", "weight": weight, "total": log_odds}
 
 
-def _shares(
-    model: Model, block: Block, batch: pa.RecordBatch, pair: IntArray
-) -> Iterator[list[_Push]]:
-    """What the block adds to each row, in pieces as small as its estimator knows."""
+def _block_entries(
+    model: Model, block: Block, batch: pa.RecordBatch, classes: IntArray
+) -> Iterator[list[_Entry]]:
+    """The entries of a block for each row: by item or feature if its estimator allows, else one."""
     name = str(block.name)
     likelihood, batch = model.likelihoods[name], select(batch, block.columns)
-    values = [[_text(value) for value in column.to_pylist()] for column in batch.columns]
+    values = [[_value_text(value) for value in column.to_pylist()] for column in batch.columns]
+    texts = [dict(zip(block.columns, row, strict=True)) for row in zip(*values, strict=True)]
     if isinstance(likelihood, ItemizedLikelihood):
         terms = any(pa.types.is_nested(column.type) for column in batch.columns)
-        for row, two in enumerate(pair):
-            cells = {column: values[j][row] for j, column in enumerate(block.columns)}
-            if all(value is None for value in cells.values()):
-                yield [_Push("block", name, None, None, 0.0, 0.0)]
+        for row, pair in enumerate(classes):
+            if all(value is None for value in texts[row].values()):
+                yield [_Entry("block", name, None, None, 0.0, 0.0)]
                 continue
+            items = likelihood.itemize(batch.slice(row, 1)).items()
             yield [
-                _Push("item", name, item, None if terms else cells.get(item), *share[two].tolist())
-                for item, share in likelihood.itemize(batch.slice(row, 1)).items()
+                _Entry(
+                    "item",
+                    name,
+                    item,
+                    None if terms else texts[row].get(item),
+                    *logs[pair].tolist(),
+                )
+                for item, logs in items
             ]
     elif find_estimator(block.estimator).traits.factorizes or len(block.columns) == 1:
-        shares = _by_feature(likelihood, batch, pair)
-        for row in range(batch.num_rows):
+        by_feature = _feature_log_likelihoods(likelihood, batch, classes)
+        for cells, pairs in zip(texts, by_feature.tolist(), strict=True):
             yield [
-                _Push("feature", name, column, values[j][row], *shares[row, j].tolist())
-                for j, column in enumerate(block.columns)
+                _Entry("feature", name, column, value, *logs)
+                for (column, value), logs in zip(cells.items(), pairs, strict=True)
             ]
     else:
-        shares = np.take_along_axis(likelihood.log_likelihood(batch), pair, axis=1)
-        for row in range(batch.num_rows):
-            cells = {column: values[j][row] for j, column in enumerate(block.columns)}
+        of_block = np.take_along_axis(likelihood.log_likelihood(batch), classes, axis=1)
+        for cells, logs in zip(texts, of_block.tolist(), strict=True):
             known = [f"{column}={value}" for column, value in cells.items() if value is not None]
-            yield [_Push("block", name, None, ", ".join(known) or None, *shares[row].tolist())]
+            yield [_Entry("block", name, None, ", ".join(known) or None, *logs)]
 
 
-def _by_feature(likelihood: Likelihood, batch: pa.RecordBatch, pair: IntArray) -> FloatArray:
-    """The share of each feature, ``(n, d, 2)``: of rows in which all others are null.
+def _feature_log_likelihoods(
+    likelihood: Likelihood, batch: pa.RecordBatch, classes: IntArray
+) -> FloatArray:
+    """log p(x_j | c) of each feature for prediction and rival, ``(n, d, 2)``.
 
-    A null is marginalized (law 5 of `estimator`), so that what is left is the feature's own factor.
+    A null is marginalized (law 5 of `contract`), so a row in which all other features are null has
+    the feature's own factor as its likelihood.
     """
     size = batch.num_columns
-    shares = np.empty((batch.num_rows * size, 2))
-    step = max(1, _CELLS // size)
-    for start in range(0, len(shares), step):
-        row, feature = np.divmod(np.arange(start, min(start + step, len(shares))), size)
-        alone = [
-            column.take(pa.array(row, mask=feature != place))
-            for place, column in enumerate(batch.columns)
+    logs = np.empty((batch.num_rows * size, 2))
+    step = max(1, _MAX_CELLS // size)
+    for start in range(0, len(logs), step):
+        row, feature = np.divmod(np.arange(start, min(start + step, len(logs))), size)
+        columns = [
+            column.take(pa.array(row, mask=feature != position))
+            for position, column in enumerate(batch.columns)
         ]
-        found = likelihood.log_likelihood(pa.RecordBatch.from_arrays(alone, batch.schema.names))
-        shares[start : start + step] = np.take_along_axis(found, pair[row], axis=1)
-    return shares.reshape(batch.num_rows, size, 2)
+        single = likelihood.log_likelihood(pa.RecordBatch.from_arrays(columns, batch.schema.names))
+        logs[start : start + step] = np.take_along_axis(single, classes[row], axis=1)
+    return logs.reshape(batch.num_rows, size, 2)
 
 
-def _chosen(plan: Plan, rows: Sequence[int] | None) -> tuple[pa.RecordBatch, Sequence[int]]:
-    """The rows to explain, as one batch, and their numbers; no more is read than needed."""
-    taken, seen = [], 0
+def _read_rows(plan: Plan, rows: Sequence[int] | None) -> tuple[pa.RecordBatch, Sequence[int]]:
+    """The rows to explain as one batch, and their numbers; reading stops after the last one."""
+    batches, seen = [], 0
     for batch in plan.batches():
         if rows is None:
-            taken.append(batch)
+            batches.append(batch)
         else:
-            here = [row - seen for row in rows if seen <= row < seen + batch.num_rows]
-            taken.append(batch.take(pa.array(here, pa.int64())))
+            indices = [row - seen for row in rows if seen <= row < seen + batch.num_rows]
+            batches.append(batch.take(pa.array(indices, pa.int64())))
         seen += batch.num_rows
-        if seen > (MOST_ROWS if rows is None else rows[-1]):
+        if seen > (MAX_ROWS if rows is None else rows[-1]):
             break
-    if rows is None and seen > MOST_ROWS:
+    if rows is None and seen > MAX_ROWS:
         raise DataError(
-            f"an explanation is of at most {MOST_ROWS:,} rows, and there are more; "
+            f"an explanation covers at most {MAX_ROWS:,} rows, and there are more; "
             "choose some with rows (--row) or where."
         )
     if rows is not None and rows[-1] >= seen:
         raise DataError(f"there is no row {rows[-1]}: there are {seen:,}, counted from 0.")
-    table = pa.Table.from_batches(taken, plan.schema).combine_chunks()
-    batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=plan.schema)]
-    return batches[0], range(seen) if rows is None else rows
+    table = pa.Table.from_batches(batches, plan.schema).combine_chunks()
+    combined = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=plan.schema)]
+    return combined[0], range(seen) if rows is None else rows
 
 
 def _checked_rows(rows: Sequence[int]) -> list[int]:
+    """Row numbers, ascending."""
     listed = list(rows) if isinstance(rows, Iterable) else []
     checked = sorted({row for row in listed if isinstance(row, (int, np.integer)) and row >= 0})
     if len(checked) < len(listed) or not checked:
         raise SpecError(f"rows must be different numbers, counted from 0, got {rows!r}.")
-    if len(checked) > MOST_ROWS:
-        raise SpecError(f"an explanation is of at most {MOST_ROWS:,} rows, got {len(checked):,}.")
+    if len(checked) > MAX_ROWS:
+        raise SpecError(f"an explanation covers at most {MAX_ROWS:,} rows, got {len(checked):,}.")
     return [int(row) for row in checked]
 
 
-def _class_of(model: Model, against: object) -> int:
-    name = category_text(against)
+def _class_position(model: Model, label: object) -> int:
+    name = category_text(label)
     if name not in model.class_names:
         raise SpecError(
             f"the model has no class {name!r}; it has {one_of(model.class_names)}."
@@ -335,28 +363,98 @@ def _scale(units: object) -> float:
     return UNITS[units]
 
 
-def _difference(one: float, other: float) -> float | None:
-    """Of two logs; none where both are −inf."""
-    return None if math.isinf(one) and math.isinf(other) else one - other
+def _difference(first: float, second: float) -> float | None:
+    """The difference of two logs; None if both are −inf."""
+    return None if math.isinf(first) and math.isinf(second) else first - second
 
 
 def _sum(total: float | None, weight: float | None) -> float | None:
-    """None once both classes are impossible: by one entry, or by one after the other."""
+    """The running sum; None once both classes are impossible, by one entry or by two."""
     if total is None or weight is None or (math.isinf(total) and total == -weight):
         return None
     return total + weight
 
 
-def _text(value: Any) -> str | None:
-    """A cell to be read: floats lose the digits that no one reads; none where it is missing."""
+def _value_text(value: Any) -> str | None:
+    """A cell as text, floats rounded for reading; None if it is missing."""
     if isinstance(value, float):
         digits = ".7g" if abs(value) < 1e5 else ".12g"
         return None if math.isnan(value) else format(value, digits)
     return None if value is None else category_text(value)
 
 
-def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in values.items()
-    }
+# A ledger as text: aligned columns and a bar for each entry, at most 80 characters wide.
+
+_LABEL_WIDTH, _VALUE_WIDTH, _NUMBER_WIDTH, _BAR_WIDTH = 18, 24, 9, 7
+_PLACEHOLDERS = {"feature": "missing", "block": "missing", "item": "in {block}"}
+_MAX_VALUE_LENGTH = 120
+"""Maximum number of characters shown of a value, which can be a long text."""
+
+
+def _ledger_text(row: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], units: str) -> str:
+    """One row of `Explanation.rows` and its entries as text."""
+    prediction, against = row["prediction"], row["against"]
+    sizes = [abs(entry["weight"]) for entry in entries if entry["weight"] is not None]
+    largest = max((size for size in sizes if math.isfinite(size)), default=0.0)
+    left = f"{units:>{_LABEL_WIDTH + _VALUE_WIDTH + _NUMBER_WIDTH + 2}} {'total':>{_NUMBER_WIDTH}}"
+    lines = [line for entry in entries for line in _entry_lines(entry, largest)]
+    posterior = f"{prediction} {_probability_text(row['probability'])}"
+    rival = f"{against} {_probability_text(row['probability_against'])}"
+    return "\n".join(
+        [
+            f"row {row['row']}: {prediction} rather than {against}",
+            f"{left}  {'against':>{_BAR_WIDTH}} for",
+            *lines,
+            f"posterior: {posterior}, {rival}; log odds {_number_text(row['log_odds'])}",
+        ]
+    )
+
+
+def _entry_lines(entry: Mapping[str, Any], largest: float) -> Iterator[str]:
+    label = entry["item"] or entry["block"] or entry["entry"]
+    value = entry["value"]
+    if value is None:
+        value = _PLACEHOLDERS.get(entry["entry"], "").format(**entry)
+    if len(value) > _MAX_VALUE_LENGTH:
+        value = value[: _MAX_VALUE_LENGTH - 2] + " …"
+    # Each feature of a block starts on a new line.
+    features = value.split(", ") if entry["entry"] == "block" else [value]
+    labels = _wrap(label, _LABEL_WIDTH)
+    values = [line for feature in features for line in _wrap(feature, _VALUE_WIDTH)]
+    weight, total = _number_text(entry["weight"]), _number_text(entry["total"])
+    numbers = f"{weight:>{_NUMBER_WIDTH}} {total:>{_NUMBER_WIDTH}}"
+    for number, (left, right) in enumerate(zip_longest(labels, values, fillvalue="")):
+        line = f"{left:{_LABEL_WIDTH}} {right:{_VALUE_WIDTH}}"
+        if number == 0:
+            line = f"{line} {numbers}  {_bar(entry['weight'], largest)}"
+        yield line.rstrip()
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+
+
+def _bar(weight: float | None, largest: float) -> str:
+    """Half blocks from the middle: to the left against the prediction, to the right for it."""
+    if weight is None or not weight:
+        return f"{'':{_BAR_WIDTH}}│"
+    share = min(abs(weight) / largest, 1.0) if math.isfinite(weight) else 1.0
+    full, half = divmod(round(2 * _BAR_WIDTH * share), 2)
+    if weight > 0.0:
+        return f"{'':{_BAR_WIDTH}}│{'█' * full}{'▌' * half}"
+    return f"{'▐' * half + '█' * full:>{_BAR_WIDTH}}│"
+
+
+def _number_text(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "+∞" if value > 0.0 else "-∞"
+    if abs(value) < 0.005:
+        return "0.00"
+    return f"{value:+.2f}" if abs(value) < 99_999.0 else f"{value:+.2e}"
+
+
+def _probability_text(value: float) -> str:
+    """A probability with enough digits to distinguish a small one from 0."""
+    return f"{value:.4f}" if value >= 1e-4 or value == 0.0 else f"{value:.1e}"

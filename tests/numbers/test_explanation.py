@@ -305,7 +305,7 @@ def test_a_wide_block_is_taken_in_parts(
 ) -> None:
     model = fitted(penguins, pc.Block("gaussian_diagonal", NUMBERS))
     whole = pc.explain(model, penguins)
-    monkeypatch.setattr("probclass_core.analysis.explanation._CELLS", 12)
+    monkeypatch.setattr("probclass_core.analysis.explanation._MAX_CELLS", 12)
     assert pc.explain(model, penguins).table.equals(whole.table)
 
 

@@ -28,7 +28,7 @@ COIN = {"a": {"heads": 0.5, "tails": 0.5}, "b": {"heads": 0.9, "tails": 0.1}}
         ({}, {}, None, "the prior must give a probability for each hypothesis, got {}"),
         (None, EVEN, None, "the prior must give a probability for each hypothesis, got None"),
         (EVEN, {"a": 1}, None, "the likelihood leaves out 'b', which the prior has"),
-        (EVEN, {**EVEN, "c": 1}, None, "the likelihood names 'c', which the prior has not"),
+        (EVEN, {**EVEN, "c": 1}, None, "the likelihood names 'c', which the prior does not have"),
         (EVEN, [EVEN, {"a": 1}], None, "likelihood of observation 2 leaves out 'b'"),
         (EVEN, {"a": 1, "b": 2}, None, "likelihood: hypothesis 'b' must have .*got 2"),
         (EVEN, [{"a": 1, "b": 0}, {"a": 0, "b": 1}], None, "impossible under every hypothesis"),
@@ -82,7 +82,7 @@ def model() -> pc.Model:
         ({"rows": [1, 1]}, r"rows must be different numbers.*got \[1, 1\]"),
         ({"rows": ["0"]}, "rows must be .*got "),
         ({"rows": 3}, "rows must be .*got 3"),
-        ({"rows": range(1001)}, "an explanation is of at most 1,000 rows, got 1,001"),
+        ({"rows": range(1001)}, "an explanation covers at most 1,000 rows, got 1,001"),
     ],
 )
 def test_an_explanation_of_nothing_that_there_is(
@@ -98,7 +98,7 @@ def test_rows_that_cannot_be_explained(model: pc.Model) -> None:
         pc.explain(model, ROWS, rows=[0, 4])
     many = pa.concat_tables([ROWS] * 251)
     with pytest.raises(
-        pc.DataError, match=r"of at most 1,000 rows, .* with rows \(--row\) or where"
+        pc.DataError, match=r"covers at most 1,000 rows, .* with rows \(--row\) or where"
     ):
         pc.explain(model, many)
     assert pc.explain(model, many, rows=[1003]).rows["row"].to_pylist() == [1003]
@@ -137,8 +137,8 @@ EMPTY = summarized(ROWS[:0], pc.Block("gaussian_diagonal", "x"))
         ([NAIVE] * 2, {"prior": 2}, pc.SpecError, "prior must give a number for each of"),
         ([NAIVE] * 2, {"prior": {"M1": 1, "M2": 0}}, pc.SpecError, "'M2' must be .*above 0, got 0"),
         ([NAIVE] * 2, {"prior": {"M1": 1, "M2": "2"}}, pc.SpecError, "'M2' must be .*got '2'"),
-        ([NAIVE] * 2, {"prior": {"M1": 1e300, "M2": 1}}, pc.SpecError, "more than e.600 leave no"),
-        ([EMPTY] * 2, {}, pc.DataError, "nothing to compare: the statistics hold no labeled rows"),
+        ([NAIVE] * 2, {"prior": {"M1": 1e300, "M2": 1}}, pc.SpecError, "more than e.600 decide"),
+        ([EMPTY] * 2, {}, pc.DataError, "nothing to compare: the statistics have no labeled rows"),
     ],
 )
 def test_what_cannot_be_compared(
@@ -152,7 +152,7 @@ def test_what_cannot_be_compared(
 def test_models_of_other_rows() -> None:
     naive = pc.Block("gaussian_diagonal", "x")
     fewer = summarized(ROWS[:3], naive)
-    with pytest.raises(pc.DataError, match=r"of other rows.*\(a 2, b 2\) and \(a 2, b 1\)"):
+    with pytest.raises(pc.DataError, match=r"of different rows.*\(a 2, b 2\) and \(a 2, b 1\)"):
         pc.compare([HALF, fewer])
     other_label = pc.summarize(ROWS, pc.ModelSpec("u", [naive]))
     with pytest.raises(pc.SpecError, match="'M2' has label 'u' and 'M1' has 'c'"):

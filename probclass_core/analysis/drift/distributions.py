@@ -1,7 +1,7 @@
-"""The law of every column within every class, read off a model's parameters.
+"""The distribution of every column in every class, read from a model's parameters.
 
-What a parameters table says is told by its columns, as any reader of it would: a mean and a
-variance, a rate, the probabilities of categories, bins or terms, or the training points.
+The columns of a parameters table say what kind of distribution it describes: a mean and a variance,
+a rate, the probabilities of categories, bins or terms, or the training points.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import FloatArray, category_values, label_codes
+from probclass_core.arrow.arrays import FloatArray, IntArray, category_values, label_codes
 from probclass_core.estimation.tidy import by_feature, masses_by_class
 from probclass_core.model.model import Model
 from probclass_core.spec import Block
 
 Key: TypeAlias = tuple[str, str | None]
-"""A column, or a column and one of its terms."""
+"""A column and one of its terms, or a column and None."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean and variance in each class, ``(k,)``, and what law they stand for.
+    """Mean and variance in each class, ``(k,)``, of one family of distributions.
 
     Attributes:
-        kind: ``"normal"``, ``"poisson"``, or ``"points"``, whose law is not known.
-        correlations: with each other column of the block, ``(k,)``.
+        kind: ``"normal"``, ``"poisson"``, or ``"points"``, whose distribution is unknown.
+        correlations: correlation with each other column of the block, ``(k,)``, by its name.
     """
 
     kind: str
@@ -39,11 +39,11 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Masses:
+class Pmf:
     """Probabilities of ``m`` values in each class, ``(m, k)``."""
 
     values: tuple[str, ...]
-    masses: FloatArray
+    probability: FloatArray
 
 
 @dataclass(frozen=True)
@@ -51,130 +51,142 @@ class Bins:
     """Probabilities of ``m`` bins in each class, ``(m, k)``, and the ``m − 1`` cuts between."""
 
     cuts: tuple[float, ...]
-    masses: FloatArray
+    probability: FloatArray
 
 
-Law: TypeAlias = Moments | Masses | Bins
+Distribution: TypeAlias = Moments | Pmf | Bins
 
 
-def laws(model: Model) -> tuple[dict[Key, tuple[str, Law]], list[str]]:
-    """The block and the law of each column, and the blocks whose parameters tell of none."""
-    found: dict[Key, tuple[str, Law]] = {}
-    untold: list[str] = []
+def distributions(model: Model) -> tuple[dict[Key, tuple[str, Distribution]], list[str]]:
+    """The distributions of a model's columns.
+
+    Returns:
+        The block's name and the distribution of each column or term; and the names of the blocks
+        whose parameters describe no known distribution.
+    """
+    known: dict[Key, tuple[str, Distribution]] = {}
+    unknown: list[str] = []
     for block in model.spec.blocks:
-        own = _of_block(model, block, model.parameters[str(block.name)])
-        found |= {key: (str(block.name), law) for key, law in own.items()}
-        if not own:
-            untold.append(str(block.name))
-    return found, untold
+        name = str(block.name)
+        of_block = _block_distributions(model, block, model.parameters[name])
+        known |= {key: (name, distribution) for key, distribution in of_block.items()}
+        if not of_block:
+            unknown.append(name)
+    return known, unknown
 
 
-def _of_block(model: Model, block: Block, table: pa.Table) -> dict[Key, Law]:
-    held = set(table.column_names)
-    if {"feature", "mean", "variance"} <= held:
+def _block_distributions(model: Model, block: Block, table: pa.Table) -> dict[Key, Distribution]:
+    columns = set(table.column_names)
+    if {"feature", "mean", "variance"} <= columns:
         return {
             (name, None): Moments(
-                "normal", _by_class(model, own, "mean"), _by_class(model, own, "variance")
+                "normal", _by_class(model, rows, "mean"), _by_class(model, rows, "variance")
             )
-            for name, own in _features(table)
+            for name, rows in _features(table)
         }
-    if {"mean", "covariance"} <= held:
-        return _of_covariances(model, block, table)
-    if {"feature", "rate"} <= held:
-        rates = {name: _by_class(model, own, "rate") for name, own in _features(table)}
+    if {"mean", "covariance"} <= columns:
+        return _multivariate_normal(model, block, table)
+    if {"feature", "rate"} <= columns:
+        rates = {name: _by_class(model, rows, "rate") for name, rows in _features(table)}
         return {(name, None): Moments("poisson", rate, rate) for name, rate in rates.items()}
-    if {"point", "count"} <= held:
-        return _of_points(model, block, table)
-    if "log_probability" not in held:
+    if {"feature", "point", "count"} <= columns:
+        return {
+            (name, None): _point_moments(model, rows, rows["point"].to_numpy())
+            for name, rows in _features(table)
+        }
+    if {"point", "count"} <= columns:
+        points = np.array(table["point"].to_pylist(), np.float64).reshape(-1, len(block.columns))
+        return {
+            (name, None): _point_moments(model, table, values)
+            for name, values in zip(block.columns, points.T, strict=True)
+        }
+    if "log_probability" not in columns:
         return {}
-    if {"lower", "upper"} <= held:
-        return {(name, None): _bins(model, own) for name, own in _features(table)}
-    if {"feature", "value"} <= held:
-        return {(name, None): _masses(model, own, "value") for name, own in _features(table)}
-    if held.issuperset(block.columns):
-        return {(name, None): _masses(model, table, name) for name in block.columns}
-    if "feature" not in held:
+    if {"lower", "upper"} <= columns:
+        return {(name, None): _bins(model, rows) for name, rows in _features(table)}
+    if {"feature", "value"} <= columns:
+        return {(name, None): _pmf(model, rows, "value") for name, rows in _features(table)}
+    if columns.issuperset(block.columns):
+        return {(name, None): _pmf(model, table, name) for name in block.columns}
+    if "feature" not in columns:
         return {}
     if block.estimator == "multinomial":
-        whole = block.columns[0] if len(block.columns) == 1 else str(block.name)
-        return {(whole, None): _masses(model, table, "feature")}
-    return _of_presences(model, block, table)
+        name = block.columns[0] if len(block.columns) == 1 else str(block.name)
+        return {(name, None): _pmf(model, table, "feature")}
+    return _presence(model, block, table)
 
 
-def _of_covariances(model: Model, block: Block, table: pa.Table) -> dict[Key, Law]:
+def _multivariate_normal(model: Model, block: Block, table: pa.Table) -> dict[Key, Distribution]:
     order = label_codes(model.classes, table["class"].combine_chunks())
     means = np.array(table["mean"].to_pylist(), np.float64)[order]
     covariance = table["covariance"].combine_chunks().to_numpy_ndarray()[order]
     variance = np.diagonal(covariance, axis1=1, axis2=2)
     scale = np.sqrt(variance[:, :, None] * variance[:, None, :])
     correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0.0)
+    columns = list(enumerate(block.columns))
     return {
         (name, None): Moments(
             "normal",
-            means[:, place],
-            variance[:, place],
-            {
-                other: correlation[:, place, at]
-                for at, other in enumerate(block.columns)
-                if at != place
-            },
+            means[:, i],
+            variance[:, i],
+            {other: correlation[:, i, j] for j, other in columns if j != i},
         )
-        for place, name in enumerate(block.columns)
+        for i, name in columns
     }
 
 
-def _of_points(model: Model, block: Block, table: pa.Table) -> dict[Key, Law]:
-    """The moments of the points; a NaN is no value."""
+def _point_moments(model: Model, table: pa.Table, values: FloatArray) -> Moments:
+    """Mean and variance of weighted training points; NaN values are ignored."""
     size = len(model.classes)
-    place = label_codes(table["class"].combine_chunks(), model.classes)
-    points = np.array(table["point"].to_pylist(), np.float64).reshape(-1, len(block.columns))
-    found: dict[Key, Law] = {}
-    for at, name in enumerate(block.columns):
-        known = ~np.isnan(points[:, at])
-        values, of, weights = points[known, at], place[known], table["count"].to_numpy()[known]
-        total = np.bincount(of, weights, size)
-        with np.errstate(invalid="ignore"):
-            mean = np.bincount(of, weights * values, size) / total
-            variance = np.bincount(of, weights * (values - mean[of]) ** 2, size) / total
-        found[name, None] = Moments("points", mean, variance)
-    return found
+    known = ~np.isnan(values)
+    codes, weights = _codes(model, table)[known], table["count"].to_numpy()[known]
+    values = values[known]
+    total = np.bincount(codes, weights, size)
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(codes, weights * values, size) / total
+        variance = np.bincount(codes, weights * (values - mean[codes]) ** 2, size) / total
+    return Moments("points", mean, variance)
 
 
-def _of_presences(model: Model, block: Block, table: pa.Table) -> dict[Key, Law]:
+def _presence(model: Model, block: Block, table: pa.Table) -> dict[Key, Distribution]:
+    """The probability that a feature, or a term of the block's column, is present."""
     terms = pa.types.is_nested(model.features.field(block.columns[0]).type)
-    found: dict[Key, Law] = {}
-    for name, own in _features(table):
-        present = np.exp(_by_class(model, own, "log_probability"))
+    pmfs: dict[Key, Distribution] = {}
+    for name, rows in _features(table):
+        present = np.exp(_by_class(model, rows, "log_probability"))
         key = (block.columns[0], name) if terms else (name, None)
-        found[key] = Masses(("present", "absent"), np.stack([present, 1.0 - present]))
-    return found
+        pmfs[key] = Pmf(("present", "absent"), np.stack([present, 1.0 - present]))
+    return pmfs
+
+
+def _pmf(model: Model, table: pa.Table, column: str) -> Pmf:
+    """Probabilities of the values of a column, summed over the other columns of a joint table."""
+    values, probability = masses_by_class(table, _texts(table[column]), model.classes)
+    return Pmf(tuple(values), probability)
+
+
+def _bins(model: Model, table: pa.Table) -> Bins:
+    bins = table["bin"].to_numpy()
+    probability = np.zeros((bins.max() + 1, len(model.classes)))
+    probability[bins, _codes(model, table)] = np.exp(table["log_probability"].to_numpy())
+    lower = dict(zip(bins.tolist(), table["lower"].to_pylist(), strict=True))
+    return Bins(tuple(lower[number] for number in range(1, len(probability))), probability)
 
 
 def _features(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each feature, features in order of appearance."""
+    """The rows of each feature, in order of first appearance."""
     return by_feature(table, pc.unique(table["feature"]).to_pylist())
 
 
 def _by_class(model: Model, table: pa.Table, column: str) -> FloatArray:
     """One value per class, in class order."""
     values = np.full(len(model.classes), np.nan)
-    values[label_codes(table["class"].combine_chunks(), model.classes)] = table[column].to_numpy()
+    values[_codes(model, table)] = table[column].to_numpy()
     return values
 
 
-def _masses(model: Model, table: pa.Table, column: str) -> Masses:
-    """Of the cells that a column names; others, where cells are joint, are summed out."""
-    names, found = masses_by_class(table, _texts(table[column]), model.classes)
-    return Masses(tuple(names), found)
-
-
-def _bins(model: Model, table: pa.Table) -> Bins:
-    bins = pc.max(table["bin"]).as_py() + 1
-    masses = np.zeros((bins, len(model.classes)))
-    place = label_codes(table["class"].combine_chunks(), model.classes)
-    masses[table["bin"].to_numpy(), place] = np.exp(table["log_probability"].to_numpy())
-    lower = dict(zip(table["bin"].to_pylist(), table["lower"].to_pylist(), strict=True))
-    return Bins(tuple(lower[number] for number in range(1, bins)), masses)
+def _codes(model: Model, table: pa.Table) -> IntArray:
+    return label_codes(table["class"].combine_chunks(), model.classes)
 
 
 def _texts(values: pa.ChunkedArray) -> list[str]:

@@ -1,13 +1,12 @@
-"""`drift`: two models compared class by class and feature by feature.
+"""Drift: two models compared class by class and feature by feature.
 
-Every column is ranked by the Jensen–Shannon divergence of its laws, which means the same for
-numbers, counts and categories; what people ask next is told beside it: the shift of a mean in
-standard deviations, the ratio of variances, the category that grew or shrank most.
+Columns are ranked by the Jensen–Shannon divergence of their distributions, which is comparable for
+numbers, counts and categories. Further figures say what changed: the shift of the mean in standard
+deviations, the ratio of variances, the category whose probability changed most.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.analysis.drift import divergence
-from probclass_core.analysis.drift.distributions import Bins, Law, Masses, Moments, laws
+from probclass_core.analysis.drift.distributions import (
+    Bins,
+    Distribution,
+    Moments,
+    Pmf,
+    distributions,
+)
+from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import DataError, SpecError, one_of
 from probclass_core.estimation.families.discretized.cuts import bin_name
@@ -49,26 +55,26 @@ _SHARES = ("share_before", "share_after")
 
 @dataclass(frozen=True)
 class Drift:
-    """How one model differs from another.
+    """The differences between two models.
 
     Attributes:
-        before: content id of the first.
-        after: content id of the second.
-        class_divergence: Jensen–Shannon divergence of the shares of the classes, in bits.
-        classes: class, share_before, share_after: of the rows (their weights) in training; 0 where
-            one of the two never saw the class.
-        features: one row per feature and class that both know: block (of the second), feature, term
+        before: content id of the first model.
+        after: content id of the second model.
+        class_divergence: Jensen–Shannon divergence of the class shares, in bits.
+        classes: class, share_before, share_after: shares of the (weighted) training rows; 0 if a
+            model never saw the class.
+        features: one row per common feature and class: block (of the second model), feature, term
             (of a column of terms, else null), class, divergence (bits, 0 to 1); for numbers and
             counts mean_before, mean_after, sd_before, sd_after, mean_shift =
             (m₂ − m₁) / √((v₁ + v₂) / 2) and variance_ratio = v₂ / v₁; with covariances
             correlation_change, the largest change of a correlation with another feature of the
             block; for categories, terms and bins the value whose probability changed most, with
-            probability_before and probability_after. What does not apply is null; so is the
-            divergence of points, whose law is not known.
-        by_feature: for each feature the row of `features` of the class that changed most, but
-            `divergence` is the mean over the classes, weighted by the mean of their shares; what
-            changed most stands first.
-        uncompared: what was not compared and why, one line each.
+            probability_before and probability_after. Fields that do not apply are null, as is the
+            divergence of training points, whose distribution is unknown.
+        by_feature: for each feature the row of `features` of the class that changed most, except
+            that `divergence` is the mean over the classes, weighted by their mean shares; sorted by
+            decreasing divergence.
+        uncompared: features and blocks that were not compared, each with the reason.
     """
 
     before: str
@@ -81,28 +87,26 @@ class Drift:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an infinite number is null."""
-        plain = {
-            key: _finite(value.to_pylist()) if isinstance(value, pa.Table) else value
-            for key, value in vars(self).items()
-        }
-        return dict(json.loads(json.dumps(plain, allow_nan=False)))
+        return dict(json_values(vars(self)))
 
 
 def drift(before: Model | Statistics, after: Model | Statistics) -> Drift:
-    """What changed from one model to another, from their parameters alone.
+    """Compare two models by their parameters alone; no rows are read.
 
     Args:
-        before: the earlier model; statistics are finalized first.
-        after: the later one.
+        before: earlier model, or its statistics.
+        after: later model, or its statistics.
 
     Raises:
-        SpecError: the two have different labels.
-        DataError: they have no class in common, or statistics make no model.
+        SpecError: if the models have different labels.
+        DataError: if they have no class in common, or statistics cannot be finalized.
     """
-    old, new = (each if isinstance(each, Model) else finalize(each) for each in (before, after))
+    old = before if isinstance(before, Model) else finalize(before)
+    new = after if isinstance(after, Model) else finalize(after)
     if old.spec.label != new.spec.label:
         raise SpecError(
-            f"models of different labels do not compare: {old.spec.label!r} and {new.spec.label!r}."
+            f"models of different labels cannot be compared: {old.spec.label!r} and "
+            f"{new.spec.label!r}."
         )
     common = [name for name in new.class_names if name in set(old.class_names)]
     if not common:
@@ -111,30 +115,35 @@ def drift(before: Model | Statistics, after: Model | Statistics) -> Drift:
             f"{one_of(new.class_names)} in the second."
         )
     classes = _shares(old, new)
-    (was, untold), (now, untold_now) = laws(old), laws(new)
+    (old_distributions, old_unknown), (new_distributions, new_unknown) = map(
+        distributions, (old, new)
+    )
     uncompared = [
-        f"block {name!r}: its parameters tell no law of a column"
-        for name in sorted({*untold, *untold_now})
+        f"block {name!r}: its parameters describe no known distribution"
+        for name in sorted({*old_unknown, *new_unknown})
     ]
-    places = [(name, old.class_names.index(name), new.class_names.index(name)) for name in common]
+    positions = [
+        (name, old.class_names.index(name), new.class_names.index(name)) for name in common
+    ]
     rows: list[dict[str, Any]] = []
-    for key in dict.fromkeys([*now, *was]):
-        told = key[0] if key[1] is None else f"{key[0]} {key[1]!r}"
-        if key not in now or key not in was:
-            uncompared.append(f"{told}: only in the {'first' if key in was else 'second'} model")
+    for key in dict.fromkeys([*new_distributions, *old_distributions]):
+        feature, term = key
+        shown = feature if term is None else f"{feature} {term!r}"
+        if key not in new_distributions or key not in old_distributions:
+            only = "first" if key in old_distributions else "second"
+            uncompared.append(f"{shown}: only in the {only} model")
             continue
-        block, law = now[key]
-        former = was[key][1]
-        if (reason := _unlike(former, law)) is not None:
-            uncompared.append(f"{told}: {reason}")
+        p, (block, q) = old_distributions[key][1], new_distributions[key]
+        if (reason := _incomparable(p, q)) is not None:
+            uncompared.append(f"{shown}: {reason}")
             continue
-        cells = {"block": block, "feature": key[0], "term": key[1]}
-        rows += [{**cells, "class": c, **_change(former, law, i, j)} for c, i, j in places]
+        names = {"block": block, "feature": feature, "term": term}
+        rows += [{**names, "class": c, **_change(p, q, i, j)} for c, i, j in positions]
     shares = {row["class"]: row for row in classes.to_pylist()}
     return Drift(
         before=old.id,
         after=new.id,
-        class_divergence=divergence.of_masses(
+        class_divergence=divergence.of_pmfs(
             classes["share_before"].to_numpy(), classes["share_after"].to_numpy()
         ),
         classes=classes,
@@ -149,118 +158,112 @@ def _shares(old: Model, new: Model) -> pa.Table:
     columns = {}
     for title, model in zip(_SHARES, (old, new), strict=True):
         counts = dict(zip(model.class_names, model.priors["count"].to_pylist(), strict=True))
-        held = np.array([counts.get(name, 0.0) for name in names], np.float64)
-        columns[title] = held / held.sum()
+        ordered = np.array([counts.get(name, 0.0) for name in names], np.float64)
+        columns[title] = ordered / ordered.sum()
     return pa.table({"class": names, **columns})
 
 
-def _unlike(former: Law, law: Law) -> str | None:
-    """Why two laws of a column cannot be compared, or none."""
-    if type(former) is not type(law):
-        return "modeled in another way by each"
-    if isinstance(former, Bins) and isinstance(law, Bins) and former.cuts != law.cuts:
-        shared = set(former.cuts) & set(law.cuts)
-        return None if shared else "cut into other bins by each, without a cut in common"
+def _incomparable(p: Distribution, q: Distribution) -> str | None:
+    """Why two distributions of a column cannot be compared, or None if they can."""
+    if type(p) is not type(q):
+        return "the models use different kinds of distribution"
+    if isinstance(p, Bins) and isinstance(q, Bins) and p.cuts != q.cuts:
+        return None if set(p.cuts) & set(q.cuts) else "the models' bins have no cut in common"
     return None
 
 
-def _change(former: Law, law: Law, i: int, j: int) -> dict[str, Any]:
-    """One column in one class, which is the i-th of the first model and the j-th of the second."""
-    if isinstance(former, Moments) and isinstance(law, Moments):
-        return _change_of_moments(former, law, i, j)
-    if isinstance(former, Bins) and isinstance(law, Bins):
-        former, law = _on_common_cuts(former, law)
-    assert isinstance(former, Masses)
-    assert isinstance(law, Masses)
-    values = list(dict.fromkeys([*former.values, *law.values]))
-    p, q = _on(values, former, i), _on(values, law, j)
-    most = int(np.argmax(np.abs(q - p)[:-1].round(12)))  # of equals the first
+def _change(p: Distribution, q: Distribution, i: int, j: int) -> dict[str, Any]:
+    """The change of a column from class i of the first model to class j of the second."""
+    if isinstance(p, Moments) and isinstance(q, Moments):
+        return _change_of_moments(p, q, i, j)
+    if isinstance(p, Bins) and isinstance(q, Bins):
+        p, q = _with_common_cuts(p, q)
+    assert isinstance(p, Pmf)
+    assert isinstance(q, Pmf)
+    values = list(dict.fromkeys([*p.values, *q.values]))
+    before, after = _probabilities(values, p, i), _probabilities(values, q, j)
+    most = int(np.argmax(np.abs(after - before)[:-1].round(12)))  # ties go to the first
     return {
-        "divergence": divergence.of_masses(p, q),
+        "divergence": divergence.of_pmfs(before, after),
         "value": values[most],
-        "probability_before": float(p[most]),
-        "probability_after": float(q[most]),
+        "probability_before": float(before[most]),
+        "probability_after": float(after[most]),
     }
 
 
-def _change_of_moments(former: Moments, law: Moments, i: int, j: int) -> dict[str, Any]:
-    m, v = float(former.mean[i]), float(former.variance[i])
-    n, w = float(law.mean[j]), float(law.variance[j])
-    if not all(map(math.isfinite, (m, v, n, w))):
+def _change_of_moments(p: Moments, q: Moments, i: int, j: int) -> dict[str, Any]:
+    mean_p, variance_p = float(p.mean[i]), float(p.variance[i])
+    mean_q, variance_q = float(q.mean[j]), float(q.variance[j])
+    if not all(map(math.isfinite, (mean_p, variance_p, mean_q, variance_q))):
         return {}  # a class without a value of the column
-    spread = math.sqrt((v + w) / 2.0)
+    sd = math.sqrt((variance_p + variance_q) / 2.0)
     bits = None
-    if former.kind == law.kind == "normal":
-        bits = divergence.of_normals(m, v, n, w)
-    elif former.kind == law.kind == "poisson":
-        bits = divergence.of_poissons(m, n)
-    turned = [
-        abs(float(law.correlations[other][j] - former.correlations[other][i]))
-        for other in law.correlations
-        if other in former.correlations
+    if p.kind == q.kind == "normal":
+        bits = divergence.of_normals(mean_p, variance_p, mean_q, variance_q)
+    elif p.kind == q.kind == "poisson":
+        bits = divergence.of_poissons(mean_p, mean_q)
+    changes = [
+        abs(float(q.correlations[other][j] - p.correlations[other][i]))
+        for other in q.correlations
+        if other in p.correlations
     ]
+    shift = None
+    if sd > 0.0:
+        shift = (mean_q - mean_p) / sd
+    elif mean_q == mean_p:
+        shift = 0.0
     return {
         "divergence": bits,
-        "mean_before": m,
-        "mean_after": n,
-        "sd_before": math.sqrt(v),
-        "sd_after": math.sqrt(w),
-        "mean_shift": (n - m) / spread if spread > 0.0 else 0.0 if n == m else None,
-        "variance_ratio": w / v if v > 0.0 else None,
-        "correlation_change": max(turned, default=None),
+        "mean_before": mean_p,
+        "mean_after": mean_q,
+        "sd_before": math.sqrt(variance_p),
+        "sd_after": math.sqrt(variance_q),
+        "mean_shift": shift,
+        "variance_ratio": variance_q / variance_p if variance_p > 0.0 else None,
+        "correlation_change": max(changes, default=None),
     }
 
 
-def _on(values: list[str], law: Masses, place: int) -> FloatArray:
-    """Probabilities of these values and, last, of all others, such as cells that none showed."""
-    known = dict(zip(law.values, law.masses[:, place].tolist(), strict=True))
-    masses = np.array([known.get(value, 0.0) for value in values])
-    return np.append(masses, max(0.0, 1.0 - masses.sum()))
+def _probabilities(values: list[str], pmf: Pmf, position: int) -> FloatArray:
+    """Probabilities of these values in one class and, last, of all other values."""
+    known = dict(zip(pmf.values, pmf.probability[:, position].tolist(), strict=True))
+    probability = np.array([known.get(value, 0.0) for value in values])
+    return np.append(probability, max(0.0, 1.0 - probability.sum()))
 
 
-def _on_common_cuts(former: Bins, law: Bins) -> tuple[Masses, Masses]:
-    """Bins joined until both are cut alike, which can only lessen a divergence."""
-    cuts = [cut for cut in law.cuts if cut in set(former.cuts)]
+def _with_common_cuts(p: Bins, q: Bins) -> tuple[Pmf, Pmf]:
+    """Join bins until both have the same cuts, which can only reduce a divergence."""
+    cuts = [cut for cut in q.cuts if cut in set(p.cuts)]
     edges = [-math.inf, *cuts, math.inf]
     names = [bin_name(*bounds) for bounds in pairwise(edges)]
 
-    def joined(bins: Bins) -> Masses:
+    def join(bins: Bins) -> Pmf:
         starts = [0, *(bins.cuts.index(cut) + 1 for cut in cuts)]
-        return Masses(tuple(names), np.add.reduceat(bins.masses, starts, axis=0))
+        return Pmf(tuple(names), np.add.reduceat(bins.probability, starts, axis=0))
 
-    return joined(former), joined(law)
+    return join(p), join(q)
 
 
 def _by_feature(
     rows: list[dict[str, Any]], shares: Mapping[str, Mapping[str, float]]
 ) -> list[dict[str, Any]]:
-    found: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
+    """One row per feature: the class that changed most, with the mean divergence."""
+    grouped: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault((row["feature"], row["term"]), []).append(row)
+        grouped.setdefault((row["feature"], row["term"]), []).append(row)
     merged = []
-    for of_one in found.values():
-        told = [row for row in of_one if row.get("divergence") is not None]
-        weights = [sum(shares[row["class"]][key] for key in _SHARES) for row in told]
-        most = max(of_one, key=_largeness)
-        mean = (
-            sum(w * row["divergence"] for w, row in zip(weights, told, strict=True)) / sum(weights)
-            if told
-            else None
-        )
-        merged.append({**most, "divergence": mean})
-    return sorted(merged, key=_largeness, reverse=True)
+    for group in grouped.values():
+        known = [row for row in group if row.get("divergence") is not None]
+        weights = [sum(shares[row["class"]][key] for key in _SHARES) for row in known]
+        mean = None
+        if known:
+            pairs = zip(weights, known, strict=True)
+            mean = sum(weight * row["divergence"] for weight, row in pairs) / sum(weights)
+        merged.append({**max(group, key=_size), "divergence": mean})
+    return sorted(merged, key=_size, reverse=True)
 
 
-def _largeness(row: Mapping[str, Any]) -> tuple[float, float]:
+def _size(row: dict[str, Any]) -> tuple[float, float]:
+    """The size of a change, to sort by."""
     bits, shift = row.get("divergence"), row.get("mean_shift")
     return (-1.0 if bits is None else bits, abs(shift or 0.0))
-
-
-def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in row.items()
-        }
-        for row in rows
-    ]
