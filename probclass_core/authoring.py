@@ -1,22 +1,24 @@
-"""What the author of an estimator needs beside the contract, in one place.
+"""Helpers for authors of estimators, in addition to the contract.
 
-Options and types, so that refusals read alike:
-    `read_options`, `number_option`, `choice_option`, `require_types`, `is_numeric_type`,
-    `is_category_type`.
-From Arrow to NumPy, nulls, dictionaries and every accepted type dealt with:
+Options, declared once with type, default, bounds and description:
+    `EstimatorOptions`, `number`, `whole`, `choice`, `flag`, `option`, `OptionPath`, `parse_number`,
+    `parse_table`; unchecked, from a dict of defaults: `read_options`, `number_option`.
+Types of columns:
+    `require_types`, `is_numeric_type`, `is_category_type`.
+From Arrow to NumPy, for nulls, dictionaries and every accepted type:
     `numeric_column`, `numeric_matrix`, `missing_patterns`, `category_codes`, `MISSING`, and the
     array types `FloatArray`, `IntArray`, `BoolArray`.
 Classes:
     `ByClass`, `label_codes`, `sorted_classes`.
-Moments, so that none are merged by E[x²] − E[x]²:
+Tables with one row per class and cell, as arrays and back, and notes in their schema metadata:
+    `tidy_table`, `dense_arrays`, `sum_counts`, `with_notes`, `notes_of`.
+Moments, which are never merged as E[x²] − E[x]²:
     `Moments`, `column_moments`, `merge_moments`.
-Counts on a grid that merge to the same bits in any order, in bounded memory:
+Counts on a grid, which merge to the same bits in any order and in bounded memory:
     `Histogram`, `histogram`.
-Notes in a table's schema metadata:
-    `with_notes`, `notes_of`.
 
-These names are as public as those of `probclass_core` and change with `PROBCLASS_API` only; the
-modules they come from are not.
+These names are as public as those of `probclass_core` and change only with `PROBCLASS_API`; the
+modules that define them are private.
 """
 
 from probclass_core.arrow.arrays import (
@@ -34,28 +36,45 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.arrow.types import is_category_type
-from probclass_core.estimation.contract import (
-    choice_option,
-    notes_of,
-    number_option,
-    read_options,
-    require_types,
-    with_notes,
-)
 from probclass_core.estimation.histogram import Histogram, histogram
 from probclass_core.estimation.moments import Moments, column_moments, merge_moments
+from probclass_core.estimation.options import (
+    EstimatorOptions,
+    OptionPath,
+    choice,
+    flag,
+    number,
+    number_option,
+    option,
+    parse_number,
+    parse_table,
+    read_options,
+    require_types,
+    whole,
+)
+from probclass_core.estimation.tidy import (
+    dense_arrays,
+    notes_of,
+    sum_counts,
+    tidy_table,
+    with_notes,
+)
 
 __all__ = [
     "MISSING",
     "BoolArray",
     "ByClass",
+    "EstimatorOptions",
     "FloatArray",
     "Histogram",
     "IntArray",
     "Moments",
+    "OptionPath",
     "category_codes",
-    "choice_option",
+    "choice",
     "column_moments",
+    "dense_arrays",
+    "flag",
     "histogram",
     "is_category_type",
     "is_numeric_type",
@@ -63,11 +82,18 @@ __all__ = [
     "merge_moments",
     "missing_patterns",
     "notes_of",
+    "number",
     "number_option",
     "numeric_column",
     "numeric_matrix",
+    "option",
+    "parse_number",
+    "parse_table",
     "read_options",
     "require_types",
     "sorted_classes",
+    "sum_counts",
+    "tidy_table",
+    "whole",
     "with_notes",
 ]

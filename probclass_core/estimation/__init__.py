@@ -1,10 +1,11 @@
 """The estimator contract, sufficient statistics, and the families of densities.
 
 contract    the contract of a likelihood estimator and its laws: read this first
+options     typed options of estimators: declared, checked, described
+tidy        tables with one row per class and cell: arrays, merges, notes
 moments     count, mean and scatter by class, and the only merge of moments
 histogram   counts of a numeric column on a grid, and their merge
 evidence    closed-form marginal likelihoods
-tidy        tables with one row per class, feature and cell
 statistics  sufficient statistics of a whole model: summarize, merge, further passes
 families/   the built-in estimators
 """

@@ -1,58 +1,63 @@
-"""The contract of a likelihood estimator. Read this first when you write one.
+"""The contract of a likelihood estimator. Read this first if you write one.
 
-An estimator models p(x | class) for one block of columns. Four verbs carry it::
+An estimator models p(x | class) for one block of columns. It has four methods, and training and
+scoring are nothing else than calling them::
 
     summarize   rows of one batch        -> sufficient statistics   (an Arrow table)
-    merge       statistics of many parts -> statistics of the whole
+    merge       statistics of many parts -> statistics of all parts
     finalize    statistics               -> parameters              (an Arrow table)
     likelihood  parameters               -> log p(x | class), row by row
 
-The laws, which training relies on:
+``fit`` is ``finalize(merge([summarize(batch) for batch in rows]))``. Threads, processes, mapped
+Airflow tasks and Spark differ only in where ``summarize`` runs. They all give the same model
+because every estimator obeys these laws, which the test kit checks:
 
-1. ``merge`` is associative and commutative up to floating-point rounding, and the merge of one
-   table says the same as that table.
-2. ``summarize(a ++ b)`` equals ``merge([summarize(a), summarize(b)])``; row order and batch size do
-   not matter. Statistics stay raw: pseudo-counts, floors, ridges and ``ddof`` belong in
-   ``finalize``, so any split of the rows gives the same model.
-3. A weight of 2 equals the row standing twice; a weight of 0 equals its absence.
-4. Statistics and parameters are keyed by a ``class`` column: a class unseen in one part is no
-   special case.
-5. A null (or NaN) feature is marginalized: it adds nothing in training, and the likelihood of the
-   row is that of its other features. A row without any feature has log-likelihood 0.
-6. A log-likelihood is finite or −inf, never NaN and never +inf. A point mass, whose density is
-   infinite, is written with the width `POINT_MASS_WIDTH`.
-7. Parameters survive an Arrow IPC round trip, schema metadata included.
+1. **Merge in any order.** ``merge`` is associative and commutative up to floating-point rounding.
+   The merge of a single table is equivalent to that table.
+2. **Split anywhere.** ``summarize(a ++ b)`` equals ``merge([summarize(a), summarize(b)])``. Row
+   order and batch size do not matter. Statistics are raw: pseudo-counts, floors, ridges and
+   ``ddof`` are applied in ``finalize``, once, so they do not depend on the split.
+3. **Weights count rows.** A row with weight 2 is equivalent to two such rows; a row with weight 0
+   to no row.
+4. **Classes are labels.** Statistics and parameters have a ``class`` column, so that parts are
+   aligned by label. A class that is missing from one part needs no special case.
+5. **Nulls are marginalized.** A null or NaN feature adds nothing in training. In scoring, the
+   likelihood of a row is that of its other features; a row without any feature has log-likelihood
+   0 in every class.
+6. **Log-likelihoods are numbers.** They are finite or −inf, never NaN and never +inf. A point mass,
+   whose density is infinite, is treated as a density of width `POINT_MASS_WIDTH`.
+7. **Parameters are tables.** They survive an Arrow IPC round trip, schema metadata included, and
+   ``likelihood`` needs nothing else.
 
-One pass over the rows makes most models. An estimator that needs several says so twice: the trait
-``passes`` bounds their number, and ``refine`` gives the options of the next one. A pass is then an
-ordinary summary under other options, so every law holds of it, and whatever keeps, cuts up or sends
-about statistics needs to know nothing of passes.
+Most estimators read the rows once. One that needs several passes declares the largest number in the
+trait ``passes``, and its method ``refine`` returns the options for the next pass. Each pass is an
+ordinary summary with other options, so every law applies to it, and caches, shards and engines need
+not know about passes.
 """
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import NotSupportedError, SpecError, nearest, one_of
+from probclass_core.errors import NotSupportedError
+from probclass_core.estimation.options import EstimatorOptions
+from probclass_core.estimation.tidy import with_notes
 
 POINT_MASS_WIDTH = float(np.finfo(np.float64).tiny)
-"""Width (σ, or radius) that stands for zero: the smallest normal double, so logs stay finite."""
-
-_METADATA_KEY = b"probclass"
+"""Width (σ, or radius) used in place of 0: the smallest normal double, so that logs are finite."""
 
 
 class Likelihood(Protocol):
     """Parameters compiled for use on many batches."""
 
     normalized: bool
-    """False where the values are log densities only up to a term that all classes share."""
+    """Whether the values are log densities; if not, a term common to all classes is missing."""
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x | class) of every row: ``(n, k)`` float64 in nats, columns in class order."""
@@ -61,22 +66,27 @@ class Likelihood(Protocol):
 
 @runtime_checkable
 class ItemizedLikelihood(Likelihood, Protocol):
-    """A likelihood that can say what each item of a row, such as a word of a text, adds.
+    """A likelihood that can report what each item of a row, such as a word of a text, contributes.
 
-    Blocks that factorize over their columns need not: nulling the other columns tells the same.
+    Blocks that factorize over their columns do not need it: the contribution of a column is found
+    by setting the other columns to null.
     """
 
     def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
-        """Of a batch of one row: item name to its ``(k,)`` share of the log-likelihood.
+        """Contribution of each item to the log-likelihood of one row.
 
-        The shares sum to ``log_likelihood(row)``.
+        Args:
+            row: a batch of one row.
+
+        Returns:
+            Item name to its ``(k,)`` contribution; they sum to ``log_likelihood(row)``.
         """
         ...
 
 
 @runtime_checkable
 class LinearLikelihood(Likelihood, Protocol):
-    """A likelihood whose log is linear in the features, up to a term that all classes share."""
+    """A likelihood whose log is linear in the features, up to a term common to all classes."""
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         """Feature names ``d``, weights ``(k, d)`` and intercepts ``(k,)`` without the prior.
@@ -93,15 +103,28 @@ class LikelihoodEstimator(ABC):
         features: the block's columns and their types, in order.
         options: the block's options, plain JSON values.
 
+    Attributes:
+        name: name of the estimator in model specs.
+        Options: declarations of its options (see `EstimatorOptions`). If None, options are not
+            checked, and ``self.options`` is a dict of those given.
+        features: as above.
+        options: the checked options.
+
     Raises:
-        SpecError: a column's type or an option is not to its liking.
+        SpecError: if the estimator cannot model the type of a column, or an option is unknown or
+            out of bounds.
     """
 
     name: ClassVar[str]
+    Options: ClassVar[type[EstimatorOptions] | None] = None
+    options: Any
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         self.features = features
-        self.options = dict(options)
+        if self.Options is None:
+            self.options = dict(options)
+        else:
+            self.options = self.Options(self.name, options, features.names)
 
     @abstractmethod
     def summarize(
@@ -112,38 +135,42 @@ class LikelihoodEstimator(ABC):
         Args:
             batch: the block's columns, ``n`` rows, of any accepted type.
             classes: the label of each row, without nulls.
-            weights: ``(n,)``, positive; none means 1 for every row.
+            weights: ``(n,)``, positive; None means 1 for every row.
         """
 
     @abstractmethod
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Statistics of the union of the parts: at least one, and each stays as it is."""
+        """Statistics of all parts together.
+
+        Args:
+            tables: statistics of at least one part; they are not modified.
+        """
 
     @abstractmethod
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        """Parameters for every class of ``classes``, the only place of regularization.
+        """Parameters for every class of ``classes``. Regularization happens here and only here.
 
         Raises:
-            DataError: the rows cannot carry the model, naming class, column and count.
+            DataError: if the rows are too few for the model, naming class, column and count.
         """
 
     @abstractmethod
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Likelihood:
-        """Compile parameters; the columns of the result follow ``classes``."""
+        """Compile parameters; the columns of the result are in the order of ``classes``."""
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
-        """Options under which the rows should be summarized again, or None where this pass will do.
+        """Options for another pass over the rows, or None if no further pass is needed.
 
-        They take the place of those options of the block until the fit is done; the model keeps the
-        options that it was asked for. What this pass found out goes into them: a center, a grid,
-        the parameters of an iteration. ``finalize`` takes the statistics of any pass.
+        The returned options replace those of the block until the fit is done; the model records
+        the options that the user gave. They carry what this pass found out: a center, a grid, the
+        parameters of an iteration. ``finalize`` accepts the statistics of any pass.
 
         Args:
             statistics: of all rows.
             classes: every class that has rows.
 
         Returns:
-            plain JSON values, of options that the estimator knows.
+            Plain JSON values of options that the estimator declares.
         """
         return None
 
@@ -151,115 +178,30 @@ class LikelihoodEstimator(ABC):
         """log p(data | classes, estimator), parameters integrated out, in nats.
 
         The marginal likelihood of the rows given their classes, under the estimator's conjugate
-        prior and with all constants: differences between estimators that model the same columns are
-        log Bayes factors. It is a sum over classes where they share no parameter. A class without
+        prior and with all constants, so that differences between estimators of the same columns are
+        log Bayes factors. It is a sum over classes unless they share a parameter. A class without
         rows adds 0; a weight is a number of rows.
 
         Raises:
-            NotSupportedError: unless the estimator overrides this.
-            DataError: the statistics have no closed form, such as pairs of features with nulls.
+            NotSupportedError: unless the estimator overrides this method.
+            DataError: if the statistics have no closed form, for example because of nulls.
         """
         raise NotSupportedError(
             f"{self.name} offers no log evidence; model its columns by an estimator that does."
         )
 
+    def annotate(self, parameters: pa.Table, **notes: Any) -> pa.Table:
+        """Parameters with the estimator's name, features and options in the schema metadata.
 
-def read_options(
-    estimator: str, options: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Options over their defaults.
-
-    Raises:
-        SpecError: an option that ``defaults`` does not know.
-    """
-    for key in options:
-        if key not in defaults:
-            raise SpecError(
-                f"{estimator} has no option {key!r}; it has {one_of(defaults)}."
-                + nearest(key, defaults)
-            )
-    return {**defaults, **options}
-
-
-def number_option(
-    estimator: str, key: str, value: Any, *, at_least: float = 0.0, whole: bool = False
-) -> float:
-    """A numeric option within bounds.
-
-    Raises:
-        SpecError: not a number, below ``at_least``, or not whole where it must be.
-    """
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= at_least
-    if not good or (whole and int(value) != value):
-        kind = "whole number" if whole else "number"
-        raise SpecError(
-            f"{estimator}: {key} must be a {kind} of at least {at_least:g}, got {value!r}."
+        Args:
+            parameters: a parameters table.
+            **notes: further plain JSON values; see `tidy.notes_of`.
+        """
+        options = self.options if self.Options is None else self.options.plain()
+        return with_notes(
+            parameters,
+            estimator=self.name,
+            features=self.features.names,
+            options=options,
+            **notes,
         )
-    return value  # type: ignore[no-any-return]  # checked to be a number above
-
-
-def choice_option(estimator: str, key: str, value: Any, choices: Sequence[str]) -> str:
-    """An option that is one of a few words.
-
-    Raises:
-        SpecError: it is none of them.
-    """
-    if value not in choices:
-        raise SpecError(f"{estimator}: {key} must be one of {one_of(choices)}, got {value!r}.")
-    return str(value)
-
-
-def flag_option(estimator: str, key: str, value: Any) -> bool:
-    """An option that is true or false.
-
-    Raises:
-        SpecError: it is neither.
-    """
-    if not isinstance(value, bool):
-        raise SpecError(f"{estimator}: {key} must be true or false, got {value!r}.")
-    return value
-
-
-def table_option(estimator: str, key: str, value: Any, columns: Sequence[str]) -> Mapping[str, Any]:
-    """An option that is a table keyed by columns of the block.
-
-    Raises:
-        SpecError: it is no table, or names another column.
-    """
-    if not isinstance(value, Mapping):
-        raise SpecError(f"{estimator}: {key} must be a table keyed by column, got {value!r}.")
-    for column in value:
-        if column not in columns:
-            raise SpecError(
-                f"{estimator}: {key} names column {column!r}, which is not in the block; "
-                f"it has {one_of(columns)}."
-            )
-    return value
-
-
-def require_types(
-    estimator: str, features: pa.Schema, accepts: Callable[[pa.DataType], bool], wanted: str
-) -> None:
-    """Refuse columns of a type the estimator cannot model.
-
-    Raises:
-        SpecError: naming the column and its type.
-    """
-    for column in features:
-        if not accepts(column.type):
-            raise SpecError(
-                f"{estimator}: column {column.name!r} is {column.type}, but it models {wanted}; "
-                "choose another estimator for it, or cast it."
-            )
-
-
-def with_notes(table: pa.Table, **notes: Any) -> pa.Table:
-    """A table that carries notes (plain values) in its schema metadata."""
-    text = json.dumps(notes, sort_keys=True)
-    return table.replace_schema_metadata({_METADATA_KEY: text.encode()})
-
-
-def notes_of(table: pa.Table) -> dict[str, Any]:
-    """The notes that `with_notes` wrote; empty where there are none."""
-    text = (table.schema.metadata or {}).get(_METADATA_KEY)
-    return dict(json.loads(text)) if text else {}

@@ -1,22 +1,82 @@
-"""Tidy tables, one row per class, feature and cell: how they are merged and taken apart."""
+"""Tidy tables of statistics and parameters: one row per class and cell.
+
+A cell is what is counted or estimated for each class: a feature, a value of a feature, a bin, a
+combination of values. `tidy_table` and `dense_arrays` convert between such tables and arrays with
+one row per class and one column per cell.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray, label_codes
+from probclass_core.arrow.arrays import MISSING, BoolArray, FloatArray, label_codes
+
+_METADATA_KEY = b"probclass"
 
 
-def summed(tables: Sequence[pa.Table], keys: Sequence[str], sums: Sequence[str]) -> pa.Table:
-    """The merge of counts: one row for each combination of keys, ascending, its sums over all.
+def tidy_table(
+    classes: pa.Array,
+    cells: Mapping[str, pa.Array | np.ndarray | str],
+    fields: Mapping[str, FloatArray],
+    mask: BoolArray | None = None,
+) -> pa.Table:
+    """One row per class and cell, cells of the first class first.
+
+    Args:
+        classes: ``k`` labels.
+        cells: columns that describe the ``m`` cells, ``(m,)`` or a text common to all.
+        fields: columns of numbers, ``(k, m)``.
+        mask: ``(k, m)``, the rows to include; None includes all.
+    """
+    size = next(iter(fields.values())).shape[1]
+    if mask is None:
+        row, cell = np.repeat(np.arange(len(classes)), size), np.tile(np.arange(size), len(classes))
+    else:
+        row, cell = np.nonzero(mask)
+        fields = {name: values[row, cell] for name, values in fields.items()}
+    columns = {"class": classes.take(pa.array(row))}
+    for name, values in cells.items():
+        if isinstance(values, str):
+            columns[name] = pa.array([values] * len(cell), pa.string())
+        elif isinstance(values, np.ndarray):
+            columns[name] = pa.array(values[cell])
+        else:
+            columns[name] = values.take(pa.array(cell))
+    return pa.table({**columns, **{name: np.ravel(values) for name, values in fields.items()}})
+
+
+def dense_arrays(
+    table: pa.Table, classes: pa.Array, column: str, cells: pa.Array, fields: Sequence[str]
+) -> list[FloatArray]:
+    """Columns of a tidy table as arrays ``(k, m)``, 0 for a class and cell without a row.
+
+    Args:
+        table: rows with unique class and cell.
+        classes: ``k`` labels.
+        column: the column that names the cell.
+        cells: its values for the ``m`` cells; rows of other cells are left out.
+        fields: names of the columns to return.
+    """
+    row, cell = label_codes(table["class"], classes), label_codes(table[column], cells)
+    known = cell != MISSING
+    arrays = [np.zeros((len(classes), len(cells))) for _ in fields]
+    for array, field in zip(arrays, fields, strict=True):
+        array[row[known], cell[known]] = table[field].to_numpy()[known]
+    return arrays
+
+
+def sum_counts(tables: Sequence[pa.Table], keys: Sequence[str], sums: Sequence[str]) -> pa.Table:
+    """Merge counts: one row per combination of keys, ascending, with sums over all tables.
 
     Args:
         tables: at least one.
-        keys: columns that tell a cell from another.
-        sums: columns of numbers.
+        keys: columns that identify a cell.
+        sums: columns of numbers to add up.
     """
     grouped = pa.concat_tables(tables).group_by(list(keys), use_threads=False)
     merged = grouped.aggregate([(name, "sum") for name in sums])
@@ -24,31 +84,43 @@ def summed(tables: Sequence[pa.Table], keys: Sequence[str], sums: Sequence[str])
 
 
 def by_feature(table: pa.Table, features: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each feature, in one pass over the table."""
+    """Each feature and its rows, in one pass over the table."""
     codes = label_codes(table["feature"], pa.array(features, pa.string()))
-    gathered = table.take(pa.array(np.argsort(codes, kind="stable"))).combine_chunks()
+    ordered = table.take(pa.array(np.argsort(codes, kind="stable"))).combine_chunks()
     counts = np.bincount(codes, minlength=len(features))
     starts = np.cumsum(counts) - counts
     for feature, start, count in zip(features, starts, counts, strict=True):
-        yield feature, gathered.slice(start, count)
+        yield feature, ordered.slice(start, count)
 
 
 def masses_by_class(
     table: pa.Table, cells: Sequence[str], classes: pa.Array
 ) -> tuple[list[str], FloatArray]:
-    """Probabilities by cell and class, of rows with a log_probability.
+    """Probabilities by cell and class, from rows with a log_probability.
 
     Args:
-        table: of parameters.
-        cells: what the cell of each row is called; the rows of one cell and class add up.
+        table: a parameters table.
+        cells: name of the cell of each row; rows with the same cell and class are added up.
         classes: ``k`` labels.
 
     Returns:
         ``m`` names in order of appearance, and ``(m, k)`` probabilities.
     """
     names = list(dict.fromkeys(cells))
-    found = np.zeros((len(names), len(classes)))
+    masses = np.zeros((len(names), len(classes)))
     row = label_codes(pa.array(cells, pa.string()), pa.array(names, pa.string()))
-    place = label_codes(table["class"], classes)
-    np.add.at(found, (row, place), np.exp(table["log_probability"].to_numpy()))
-    return names, found
+    column = label_codes(table["class"], classes)
+    np.add.at(masses, (row, column), np.exp(table["log_probability"].to_numpy()))
+    return names, masses
+
+
+def with_notes(table: pa.Table, **notes: Any) -> pa.Table:
+    """A table with notes (plain JSON values) in its schema metadata, in place of earlier ones."""
+    text = json.dumps(notes, sort_keys=True)
+    return table.replace_schema_metadata({_METADATA_KEY: text.encode()})
+
+
+def notes_of(table: pa.Table) -> dict[str, Any]:
+    """The notes that `with_notes` stored in a table; empty if there are none."""
+    text = (table.schema.metadata or {}).get(_METADATA_KEY)
+    return dict(json.loads(text)) if text else {}

@@ -35,16 +35,7 @@ _Offer = TypeVar("_Offer", EstimatorPlugin, TableFormat, EnginePlugin)
 
 ENTRY_POINT_GROUP = "probclass"
 BUILT_IN = (
-    "probclass_core.estimation.families.gaussian.diagonal",
-    "probclass_core.estimation.families.gaussian.full",
-    "probclass_core.estimation.families.gaussian.shared",
-    "probclass_core.estimation.families.categorical.independent",
-    "probclass_core.estimation.families.categorical.joint",
-    "probclass_core.estimation.families.discretized.bins",
-    "probclass_core.estimation.families.counts.bernoulli",
-    "probclass_core.estimation.families.counts.multinomial",
-    "probclass_core.estimation.families.counts.poisson",
-    "probclass_core.estimation.families.knn.density",
+    "probclass_core.estimation.families.built_in",
     "probclass_core.io.built_in",
     "probclass_core.execution.built_in",
 )

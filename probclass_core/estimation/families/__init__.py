@@ -5,4 +5,5 @@ categorical/  independent categories and their joint distribution
 counts/       bernoulli, multinomial, poisson
 discretized/  numbers cut into bins
 knn/          k-nearest-neighbor density
+built_in      their registration as a plugin
 """

@@ -1,7 +1,7 @@
 """Categories with pseudo-counts.
 
-independent  categorical: each column on its own, given the class
+independent  categorical: each column independent of the others, given the class
 joint        categorical_joint: all columns of the block together
-domains      domains of columns and their pseudo-counts
-cells        combinations of category codes that occur
+domains      options: domains of columns, pseudo-counts, unseen values
+cells        the combinations of category codes that occur
 """

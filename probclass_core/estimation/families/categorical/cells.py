@@ -1,4 +1,4 @@
-"""Cells of a block of categories: combinations of codes, numbered by what occurs."""
+"""Cells of a block of categories: the combinations of codes that occur, numbered."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ _NO_KEY = np.iinfo(np.intp).min
 
 
 class CellIndex:
-    """Distinct columns of a ``(d, n)`` matrix of codes, and where other columns stand among them.
+    """The distinct columns of a ``(d, n)`` matrix of codes, and a search for columns among them.
 
-    A column is one number in mixed radix. Where the radices multiply beyond 62 bits, what has been
-    read so far is renumbered by what occurs, so no two columns are ever taken for one another.
+    A column is encoded as one number in mixed radix. If the radices multiply to more than 62 bits,
+    the columns encoded so far are renumbered by the combinations that occur, so that two columns
+    never get the same number.
 
     Args:
-        codes: ``(d, n)``, each row from 0 to below its size.
-        sizes: ``d`` of them.
+        codes: ``(d, n)``, in each row from 0 to below its size.
+        sizes: ``d`` numbers of codes.
 
     Attributes:
         group: ``(n,)``, number of the distinct column; the order is that of the codes.
-        first: where each of the distinct columns stands first, ``(g,)``.
+        first: ``(g,)``, position of the first occurrence of each distinct column.
     """
 
     def __init__(self, codes: IntArray, sizes: Sequence[int]) -> None:
@@ -33,30 +34,33 @@ class CellIndex:
         self.first = np.zeros(0, dtype=np.intp)
         for run in runs(sizes, codes.shape[1], 2**62):
             keys, self.first, self.group = np.unique(
-                self._numbers(self.group, codes, run), return_index=True, return_inverse=True
+                self._encode(self.group, codes, run), return_index=True, return_inverse=True
             )
             self._steps.append((run, keys))
 
     def find(self, codes: IntArray) -> IntArray:
-        """Numbers of the columns of ``codes``, `MISSING` for one that is not there: ``(n,)``."""
-        found = np.zeros(codes.shape[1], dtype=np.intp)
+        """Numbers of the columns of ``codes``, `MISSING` for one that does not occur: ``(n,)``."""
+        group = np.zeros(codes.shape[1], dtype=np.intp)
         for run, keys in self._steps:
-            # A column that is already lost gives a negative number, which is no key.
-            wanted = self._numbers(found, codes, run)
-            place = np.searchsorted(keys, wanted)
-            found = np.where(np.append(keys, _NO_KEY)[place] == wanted, place, MISSING)
-        return found
+            # A column that is already missing gives a negative number, which is never a key.
+            numbers = self._encode(group, codes, run)
+            position = np.searchsorted(keys, numbers)
+            group = np.where(np.append(keys, _NO_KEY)[position] == numbers, position, MISSING)
+        return group
 
-    def _numbers(self, numbers: IntArray, codes: IntArray, run: slice) -> IntArray:
+    def _encode(self, numbers: IntArray, codes: IntArray, run: slice) -> IntArray:
         for code, size in zip(codes[run], self._sizes[run], strict=True):
             numbers = numbers * size + code
         return numbers
 
 
 def runs(sizes: Sequence[int], numbers: int, limit: int) -> Iterator[slice]:
-    """Columns in runs whose combinations, with so many numbers before them, are within a limit.
+    """Split columns into runs, each with at most ``limit`` combinations of codes.
 
-    A column that is beyond it by itself is a run of its own.
+    Args:
+        sizes: number of codes of each column.
+        numbers: number of codes that every run is combined with.
+        limit: largest number of combinations; a column that exceeds it alone is its own run.
     """
     start, room = 0, limit // max(numbers, 1)
     for column, size in enumerate(sizes):

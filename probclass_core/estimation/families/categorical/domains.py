@@ -1,97 +1,125 @@
-"""Domains of categorical columns and their pseudo-counts: what the categorical estimators share.
+"""Options of the categorical estimators: domains of columns and their pseudo-counts.
 
-Their four options mean the same everywhere, and so do the refusals: of options that make no sense,
-of training values outside a declared domain, of values that scoring has never heard of.
+The options have the same meaning for both estimators, and so do the errors: for options that
+contradict each other, for training values outside a declared domain, for unknown values in scoring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
-from probclass_core.estimation.contract import choice_option, number_option, table_option
+from probclass_core.estimation.options import (
+    EstimatorOptions,
+    OptionPath,
+    choice,
+    option,
+    parse_number,
+    parse_table,
+)
 from probclass_core.spec import category_text
 
-CATEGORICAL_DEFAULTS = {
-    "pseudo_count": 1.0,
-    "domain": {},
-    "unseen": "pseudo_count",
-    "smooth": "all",
-}
-_UNSEEN = ("pseudo_count", "ignore", "error")
+PseudoCount = float | dict[str, float]
+"""α of every value of a column, or an α per value."""
+
+_PSEUDO_COUNT = 1.0
 
 
-@dataclass(frozen=True)
-class Domains:
-    """What the options of a categorical estimator say.
+def _parse_domain(path: OptionPath, given: Any) -> dict[str, list[str]]:
+    """Declared values by column."""
+    domain = {}
+    for column, values in parse_table(path, given).items():
+        part = path.part(f"domain of {column!r}")
+        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+            raise part.error("a list of values", values)
+        domain[column] = [category_text(value) for value in values]
+        if len(set(domain[column])) < len(values):
+            raise SpecError(f"{part.estimator}: {part.option} lists a value twice.")
+    return domain
 
-    Attributes:
-        estimator: its name, for messages.
-        declared: per column, the values that it was said to take.
-        pseudo_count: per column, one α for every value, or an α for each.
-        unseen: policy for a value outside the domain, one of three words.
-        smooth: which cells get the pseudo-count: ``"all"`` or ``"zeros"``.
+
+def _parse_pseudo_count(path: OptionPath, given: Any) -> dict[str, PseudoCount]:
+    """Pseudo-counts by column."""
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(path.columns, float(parse_number(path, given)))
+    parse_table(path, given)
+    counts: dict[str, PseudoCount] = {}
+    for column in path.columns:
+        count = given.get(column, _PSEUDO_COUNT)
+        part = path.part(f"pseudo_count of {column!r}")
+        if isinstance(count, Mapping) and count:
+            counts[column] = {
+                category_text(value): parse_number(part.part(f"{part.option} ({value!r})"), alpha)
+                for value, alpha in count.items()
+            }
+        else:
+            counts[column] = parse_number(part, count)
+    return counts
+
+
+class CategoricalOptions(EstimatorOptions):
+    """Options of `Categorical` and `CategoricalJoint`.
+
+    A cell is what has a probability: a value of a column, or one value of every column.
     """
 
-    estimator: str
-    declared: Mapping[str, list[str]]
-    pseudo_count: Mapping[str, float | dict[str, float]]
-    unseen: str
-    smooth: str
+    pseudo_count: dict[str, PseudoCount] = option(
+        _PSEUDO_COUNT,
+        _parse_pseudo_count,
+        expected="a number of at least 0, or a table of one number or a number per value by column",
+        doc="α, added to the count of every cell. categorical_joint multiplies the α of a cell's "
+        "values if they are given by column (1 for a column not in the table).",
+    )
+    domain: dict[str, list[str]] = option(
+        {},
+        _parse_domain,
+        expected="a table of lists of values, by column",
+        doc="The values that a column can take; by default those that pseudo_count names, or else "
+        "those that training saw in any class.",
+    )
+    unseen: str = choice(
+        "pseudo_count",
+        ("pseudo_count", "ignore", "error"),
+        doc="A value outside the domain: 'pseudo_count' scores it as a cell that the class never "
+        "showed, with the column's α or the least of its values', 'ignore' as missing, 'error' "
+        "refuses. In training, a value outside a declared domain is an error unless 'ignore'.",
+    )
+    smooth: str = choice(
+        "all",
+        ("all", "zeros"),
+        doc="The cells that get the pseudo-count: 'all', or only 'zeros', those that the class "
+        "never showed, as in the textbook's example 18.4. With 'zeros' the probabilities of a "
+        "class do not sum to 1.",
+    )
 
-    @classmethod
-    def read(cls, estimator: str, features: pa.Schema, options: Mapping[str, Any]) -> Domains:
-        """From options that are complete (see `CATEGORICAL_DEFAULTS`).
-
-        Raises:
-            SpecError: an option is out of range, names a column that is not there, or declares
-                other values than the pseudo-counts name.
-        """
-        domains = cls(
-            estimator,
-            _read_domain(estimator, features.names, options["domain"]),
-            _read_pseudo_count(estimator, features.names, options["pseudo_count"]),
-            choice_option(estimator, "unseen", options["unseen"], _UNSEEN),
-            choice_option(estimator, "smooth", options["smooth"], ("all", "zeros")),
-        )
-        for column, values in domains.declared.items():
-            domains._check_alpha(column, values)
-        return domains
-
-    def _check_alpha(self, column: str, domain: Sequence[str]) -> None:
-        """Where each value has an α of its own, the values are those of the domain."""
-        alpha = self.pseudo_count[column]
-        odd = sorted(alpha.keys() ^ set(domain)) if isinstance(alpha, dict) else []
-        if odd:
-            has, lacks = ("domain", "pseudo_count")[:: 1 if odd[0] in domain else -1]
-            raise SpecError(
-                f"{self.estimator}: {has} of {column!r} has value {odd[0]!r}, {lacks} has not; "
-                "give both the same values."
-            )
-
-    def named(self, column: str) -> list[str]:
-        """The values that the options name: declared, or with an α each; else none."""
-        alpha = self.pseudo_count[column]
-        return self.declared.get(column) or (list(alpha) if isinstance(alpha, dict) else [])
+    def validate(self) -> None:
+        for column, values in self.domain.items():
+            alpha = self.pseudo_count[column]
+            odd = sorted(alpha.keys() ^ set(values)) if isinstance(alpha, dict) else []
+            if odd:
+                has, lacks = ("domain", "pseudo_count")[:: 1 if odd[0] in values else -1]
+                raise SpecError(
+                    f"{self._estimator}: {has} of {column!r} has value {odd[0]!r}, {lacks} has "
+                    "not; give both the same values."
+                )
 
     def domain_of(self, column: str, seen: Mapping[str, float]) -> list[str]:
         """The values of a column: those that the options name, else those seen, ascending.
 
         Args:
-            column: its name.
+            column: name of the column.
             seen: value to its weighted count in training, all classes together.
 
         Raises:
-            DataError: a value was seen outside the named ones and is not to be ignored, or there
-                is no value at all.
+            DataError: if a value was seen outside the named ones and is not to be ignored, or
+                there is no value at all.
         """
-        named = self.named(column)
+        alpha = self.pseudo_count[column]
+        named = self.domain.get(column) or (list(alpha) if isinstance(alpha, dict) else [])
         outside = sorted(seen.keys() - set(named)) if named else []
         if outside and self.unseen != "ignore":
             raise DataError(
@@ -115,14 +143,14 @@ class Domains:
         return np.array([alpha[value] for value in domain], dtype=np.float64)
 
     def check_prior(self) -> None:
-        """Refuse options under which the pseudo-counts are no Dirichlet prior.
+        """Refuse pseudo-counts that are not a Dirichlet prior.
 
         Raises:
             NotSupportedError: naming the option.
         """
         if self.smooth != "all":
             raise NotSupportedError(
-                f"{self.estimator} offers no log evidence with smooth={self.smooth!r}, whose "
+                f"{self._estimator} offers no log evidence with smooth={self.smooth!r}, whose "
                 "probabilities do not sum to 1; set smooth='all'."
             )
         for column, alpha in self.pseudo_count.items():
@@ -131,7 +159,7 @@ class Domains:
                 if not count > 0.0:
                     where = f"{column!r}" if value is None else f"{column!r} ({value!r})"
                     raise NotSupportedError(
-                        f"{self.estimator} offers no log evidence with a pseudo_count of 0 for "
+                        f"{self._estimator} offers no log evidence with a pseudo_count of 0 for "
                         f"{where}: a Dirichlet prior is positive; set pseudo_count above 0."
                     )
 
@@ -142,11 +170,11 @@ def refuse_unseen(
     """Refuse rows with a value outside the domain.
 
     Args:
-        column: its name.
+        column: name of the column.
         codes: ``(n,)`` codes into ``values``, `MISSING` for null.
-        known: place of each of the values in the domain, `MISSING` for one that is not there.
-        values: the distinct values of the batch.
-        domain: what the model knows.
+        known: position of each of the values in the domain, `MISSING` if it is not in it.
+        values: distinct values of the batch.
+        domain: values that the model knows.
 
     Raises:
         DataError: naming the column, the number of rows and one value.
@@ -159,39 +187,3 @@ def refuse_unseen(
             f"{value!r}; it knows {one_of(domain)}. Set unseen to 'pseudo_count' "
             "or 'ignore' to score them."
         )
-
-
-def _read_domain(estimator: str, columns: Sequence[str], given: Any) -> dict[str, list[str]]:
-    table_option(estimator, "domain", given, columns)
-    domain = {}
-    for column, values in given.items():
-        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-            raise SpecError(
-                f"{estimator}: domain of {column!r} must be a list of values, got {values!r}."
-            )
-        domain[column] = [category_text(value) for value in values]
-        if len(set(domain[column])) < len(values):
-            raise SpecError(f"{estimator}: domain of {column!r} lists a value twice.")
-    return domain
-
-
-def _read_pseudo_count(
-    estimator: str, columns: Sequence[str], given: Any
-) -> dict[str, float | dict[str, float]]:
-    """Per column: one α for every value, or an α for each."""
-    if not isinstance(given, Mapping):
-        number_option(estimator, "pseudo_count", given)
-        return dict.fromkeys(columns, float(given))
-    table_option(estimator, "pseudo_count", given, columns)
-    counts: dict[str, float | dict[str, float]] = {}
-    for column in columns:
-        count = given.get(column, CATEGORICAL_DEFAULTS["pseudo_count"])
-        key = f"pseudo_count of {column!r}"
-        if isinstance(count, Mapping) and count:
-            counts[column] = {
-                category_text(value): number_option(estimator, f"{key} ({value!r})", alpha)
-                for value, alpha in count.items()
-            }
-        else:
-            counts[column] = number_option(estimator, key, count)
-    return counts

@@ -8,7 +8,7 @@ Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.2: f(v | c) = (n_c(v)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,110 +27,84 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.arrow.types import is_category_type
 from probclass_core.errors import DataError
-from probclass_core.estimation.contract import (
-    LikelihoodEstimator,
-    notes_of,
-    read_options,
-    require_types,
-    with_notes,
-)
+from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.categorical.cells import runs
 from probclass_core.estimation.families.categorical.domains import (
-    CATEGORICAL_DEFAULTS,
-    Domains,
+    CategoricalOptions,
     refuse_unseen,
 )
-from probclass_core.estimation.tidy import by_feature, summed
-from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin, Traits
-from probclass_core.plugins.hookspecs import hookimpl
-
-__all__ = ["PROBCLASS_API", "Categorical", "probclass_estimators"]
+from probclass_core.estimation.options import require_types
+from probclass_core.estimation.tidy import (
+    by_feature,
+    dense_arrays,
+    notes_of,
+    sum_counts,
+    tidy_table,
+)
 
 
 class Categorical(LikelihoodEstimator):
     """Independent categorical features given the class.
 
-    A feature's domain is what was declared, what the pseudo-counts name, and (where nothing was
-    declared) what training saw in any class.
-
-    Options:
-        pseudo_count: α: a number, or per column a number or a number per value.
-        domain: per column, the values it can take.
-        unseen: a value outside the domain. ``"pseudo_count"`` gives it the probability of a value
-            of the domain that the class never showed (α the column's, or the least of its values'),
-            ``"ignore"`` takes it as missing, ``"error"`` refuses. In training a value outside a
-            declared domain is an error unless ``"ignore"``.
-        smooth: ``"all"`` cells, or only ``"zeros"``: the textbook's example 18.4, where the
-            probabilities of a class no longer sum to 1.
-
     Statistics: class, feature, value (text), count (Σ w).
     Parameters: class, feature, value, count, log_probability.
 
     Raises:
-        SpecError: a column is not categorical, or an option is out of range.
+        SpecError: if a column is not categorical, or an option is unknown or out of bounds.
     """
 
     name: ClassVar[str] = "categorical"
+    Options = CategoricalOptions
+    options: CategoricalOptions
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        chosen = read_options(self.name, options, CATEGORICAL_DEFAULTS)
-        super().__init__(features, chosen)
+        super().__init__(features, options)
         require_types(self.name, features, is_category_type, "categories (text, bool, integers)")
-        self.domains = Domains.read(self.name, features, chosen)
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         labels = classes.dictionary
         rows = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        coded = [short_codes(batch.column(feature)) for feature in self.features.names]
-        spelled: list[str] = []
+        encoded = [short_codes(batch.column(feature)) for feature in self.features.names]
+        values: list[str] = []
         cells = []
-        tables = _counts(rows, len(labels), coded, weights)
-        for number, ((_, values), counts) in enumerate(zip(coded, tables, strict=True)):
+        tables = _counts(rows, len(labels), encoded, weights)
+        for number, ((_, domain), counts) in enumerate(zip(encoded, tables, strict=True)):
             row, value = np.nonzero(counts)
             column = np.full(len(row), number)
-            cells.append((row, column, value + len(spelled), counts[row, value].astype(np.float64)))
-            spelled += values
+            cells.append((row, column, value + len(values), counts[row, value].astype(np.float64)))
+            values += domain
+        # One take for all features: tables of single features would take longer to put together.
         row, column, value, count = (np.concatenate(part) for part in zip(*cells, strict=True))
         return pa.table(
             {
                 "class": labels.take(pa.array(row)),
                 "feature": pa.array(self.features.names, pa.string()).take(pa.array(column)),
-                "value": pa.array(spelled, pa.string()).take(pa.array(value)),
+                "value": pa.array(values, pa.string()).take(pa.array(value)),
                 "count": count,
             }
         )
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return summed(tables, ["class", "feature", "value"], ["count"])
+        return sum_counts(tables, ["class", "feature", "value"], ["count"])
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, unseen, totals = [], {}, {}
         for feature, domain, counts, alpha in self._counted(statistics, classes):
+            log_probability = self._log_probability(feature, classes, counts, alpha)
             parts.append(
-                pa.table(
-                    {
-                        "class": classes.take(
-                            pa.array(np.repeat(np.arange(len(classes)), len(domain)))
-                        ),
-                        "feature": pa.array([feature] * counts.size, pa.string()),
-                        "value": pa.array(domain * len(classes), pa.string()),
-                        "count": counts.ravel(),
-                        "log_probability": self._log_probability(
-                            feature, classes, counts, alpha
-                        ).ravel(),
-                    }
+                tidy_table(
+                    classes,
+                    {"feature": feature, "value": pa.array(domain, pa.string())},
+                    {"count": counts, "log_probability": log_probability},
                 )
             )
             unseen[feature] = float(alpha.min())
             totals[feature] = float(alpha.sum())
-        return with_notes(
+        return self.annotate(
             pa.concat_tables(parts).combine_chunks(),
-            estimator=self.name,
-            features=self.features.names,
-            options=self.options,
             unseen_pseudo_count=unseen,
             total_pseudo_count=totals,
         )
@@ -138,10 +112,10 @@ class Categorical(LikelihoodEstimator):
     def log_evidence(self, statistics: pa.Table) -> float:
         """Dirichlet–categorical: the pseudo-counts are the prior, each column a factor.
 
-        The domain is that of `finalize`. Declare it to compare evidences of different rows: what
-        each of them saw may differ.
+        The domain is that of `finalize`. Declare it to compare evidences of different rows, which
+        may contain different values.
         """
-        self.domains.check_prior()
+        self.options.check_prior()
         counted = self._counted(statistics, sorted_classes(statistics["class"]))
         return sum(
             float(dirichlet_categorical(counts, alpha).sum()) for _, _, counts, alpha in counted
@@ -150,25 +124,25 @@ class Categorical(LikelihoodEstimator):
     def _counted(
         self, statistics: pa.Table, classes: pa.Array
     ) -> Iterator[tuple[str, list[str], FloatArray, FloatArray]]:
-        """Of each feature: its name, domain, counts ``(k, m)`` and pseudo-counts ``(m,)``."""
+        """Name, domain, counts ``(k, m)`` and pseudo-counts ``(m,)`` of each feature."""
         for feature, cells in by_feature(statistics, self.features.names):
-            values, counts = cells["value"].to_pylist(), cells["count"].to_numpy()
             seen: dict[str, float] = {}
-            for value, count in zip(values, counts, strict=True):
-                seen[value] = seen.get(value, 0.0) + float(count)
-            domain = self.domains.domain_of(feature, seen)
-            column = label_codes(cells["value"], pa.array(domain, pa.string()))
-            known = column != MISSING
-            table = np.zeros((len(classes), len(domain)))
-            table[label_codes(cells["class"], classes)[known], column[known]] = counts[known]
-            yield feature, domain, table, self.domains.alpha_of(feature, domain)
+            for value, count in zip(
+                cells["value"].to_pylist(), cells["count"].to_pylist(), strict=True
+            ):
+                seen[value] = seen.get(value, 0.0) + count
+            domain = self.options.domain_of(feature, seen)
+            (counts,) = dense_arrays(
+                cells, classes, "value", pa.array(domain, pa.string()), ["count"]
+            )
+            yield feature, domain, counts, self.options.alpha_of(feature, domain)
 
     def _log_probability(
         self, feature: str, classes: pa.Array, counts: FloatArray, alpha: FloatArray
     ) -> FloatArray:
-        """``(k, m)``; −inf where a count and its pseudo-count are both 0."""
-        held = counts.sum(axis=1, keepdims=True)
-        total = held + alpha.sum()
+        """``(k, m)``; −inf if a count and its pseudo-count are both 0."""
+        rows = counts.sum(axis=1, keepdims=True)
+        total = rows + alpha.sum()
         for row in np.flatnonzero(total == 0.0):
             raise DataError(
                 f"class {classes[int(row)].as_py()!r} has no value of column {feature!r} and its "
@@ -176,12 +150,12 @@ class Categorical(LikelihoodEstimator):
             )
         with np.errstate(divide="ignore", invalid="ignore"):
             smoothed: FloatArray = np.log(counts + alpha) - np.log(total)
-            if self.domains.smooth == "zeros":
-                smoothed = np.where(counts > 0.0, np.log(counts) - np.log(held), smoothed)
+            if self.options.smooth == "zeros":
+                smoothed = np.where(counts > 0.0, np.log(counts) - np.log(rows), smoothed)
         return smoothed
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CategoricalLikelihood:
-        return CategoricalLikelihood(parameters, classes, self.domains.unseen)
+        return CategoricalLikelihood(parameters, classes, self.options.unseen)
 
 
 class CategoricalLikelihood:
@@ -202,16 +176,15 @@ class CategoricalLikelihood:
         notes = notes_of(parameters)
         for feature, cells in by_feature(parameters, notes["features"]):
             domain = pc.unique(cells["value"])
-            place = label_codes(cells["class"], classes), label_codes(cells["value"], domain)
-            # Two cells beyond the domain: an unseen value, then a missing one (code −1).
-            table = np.zeros((len(classes), len(domain) + 2))
-            table[place] = cells["log_probability"].to_numpy()
+            (log_probability,) = dense_arrays(cells, classes, "value", domain, ["log_probability"])
+            # Two columns after the domain: an unseen value, then a missing one (code −1).
+            table = np.pad(log_probability, [(0, 0), (0, 2)])
             if unseen == "pseudo_count":
-                held = np.zeros(len(classes))
-                np.add.at(held, place[0], cells["count"].to_numpy())
+                codes, counts = label_codes(cells["class"], classes), cells["count"].to_numpy()
+                rows = np.bincount(codes, counts, len(classes))
                 with np.errstate(divide="ignore"):
                     table[:, -2] = np.log(notes["unseen_pseudo_count"][feature]) - np.log(
-                        held + notes["total_pseudo_count"][feature]
+                        rows + notes["total_pseudo_count"][feature]
                     )
             self.lookup[feature] = domain, table
 
@@ -233,21 +206,21 @@ def _counts(
     columns: Sequence[tuple[NDArray[Any], Sequence[str]]],
     weights: FloatArray | None,
 ) -> Iterator[NDArray[Any]]:
-    """Of each column, rows or weights by class and value, nulls left out: ``(k, m)``.
+    """Rows or weights by class and value of each column, without nulls: ``(k, m)``.
 
-    Columns of few values are counted together, by the cells of their product, in one pass over
-    the rows; the counts of each are a margin of that.
+    Columns with few values are counted together, by the cells of their product, in one pass over
+    the rows; the counts of each column are a margin of the joint counts.
     """
     sizes = [len(values) + 1 for _, values in columns]
     room = max(len(rows) // 4, 1)
-    # One memory for all columns: that of fresh pages would take longer than the counting.
+    # One buffer for all columns: touching fresh memory would take longer than counting.
     memory = np.empty(len(rows), np.int32)
     cell, offset = np.empty((2, len(rows)), np.intp)
     before: tuple[int, ...] = ()
     for run in runs(sizes, classes, room):
         shape = tuple(sizes[run])
         if shape != before:
-            # A null, code −1, is the first of its column's cells.
+            # A null, code −1, is the first cell of its column.
             first = sum(math.prod(shape[place:]) for place in range(1, len(shape) + 1))
             np.multiply(rows, math.prod(shape), out=offset)
             np.add(offset, first, out=offset)
@@ -261,14 +234,3 @@ def _counts(
         for axis in range(1, joint.ndim):
             others = tuple(other for other in range(1, joint.ndim) if other != axis)
             yield joint.sum(axis=others)[:, 1:]
-
-
-@hookimpl
-def probclass_estimators() -> Iterable[EstimatorPlugin]:
-    """Registers `Categorical`."""
-    yield EstimatorPlugin(
-        name=Categorical.name,
-        factory=Categorical,
-        summary="independent categories with pseudo-counts, domains and a policy for unseen values",
-        traits=Traits(factorizes=True, has_evidence=True),
-    )

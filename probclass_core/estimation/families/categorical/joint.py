@@ -2,13 +2,13 @@
 
 Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.1.2, eq. 18.5 and 18.6: f(v | c) =
 (n_c(v) + α) / (n_c + α M), where v is a cell, one value of every column, and M = ∏ m_j the number
-of cells. M may be astronomically large, so only the cells that training saw are kept; the mass of
+of cells. M may be astronomically large, so only the cells that training saw are stored; the mass of
 all others is known without them, in logs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,62 +26,43 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.arrow.types import is_category_type
 from probclass_core.errors import DataError, SpecError
-from probclass_core.estimation.contract import (
-    LikelihoodEstimator,
-    notes_of,
-    read_options,
-    require_types,
-    with_notes,
-)
+from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import (
-    CATEGORICAL_DEFAULTS,
-    Domains,
+    CategoricalOptions,
     refuse_unseen,
 )
-from probclass_core.estimation.tidy import summed
-from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin, Traits
-from probclass_core.plugins.hookspecs import hookimpl
-
-__all__ = ["PROBCLASS_API", "CategoricalJoint", "probclass_estimators"]
+from probclass_core.estimation.options import require_types
+from probclass_core.estimation.tidy import notes_of, sum_counts, tidy_table
 
 _OWN_COLUMNS = ("class", "count", "log_probability")
-_REMEMBERED_PATTERNS = 64
-"""Patterns of missing columns whose marginal counts are kept; each is as long as the cells."""
+
+_CACHED_PATTERNS = 64
+"""Patterns of missing columns whose marginal counts are cached; each is as long as the cells."""
 
 
 class CategoricalJoint(LikelihoodEstimator):
     """The joint distribution of categorical features given the class.
 
-    A row that lacks a feature is in no cell: training leaves it out, but for the domains of the
-    others. In scoring, nulls are summed over exactly, seen cells and unseen.
+    A row that lacks a feature is in no cell: training uses it only for the domains of its other
+    features. In scoring, nulls are summed out exactly, over seen and unseen cells; with
+    ``smooth="zeros"`` the rule applies to the marginal cell.
 
-    Options, as of `categorical` but for a cell in place of a value:
-        pseudo_count: a number: α of every cell. A table, per column a number or a number per
-            value: a cell's α is the product of its values' (1 for a column not in the table).
-        domain: per column, the values it can take; else what the pseudo-counts name, else what
-            training saw in any class.
-        unseen: a value outside the domain. ``"pseudo_count"`` takes the row for a cell the class
-            never showed, the value's α the column's, or the least of its values'; ``"ignore"``
-            takes the value as missing, ``"error"`` refuses. In training a value outside a declared
-            domain is an error unless ``"ignore"``.
-        smooth: ``"all"`` cells, or only ``"zeros"``: a cell that was seen keeps its share of the
-            rows. With nulls the same rule holds of the marginal cell.
-
-    Statistics: class, one column per feature (text, null where it is missing), count (Σ w).
-    Parameters: class, one column per feature, count, log_probability, for every class each cell
-    that any class showed; the probability of a cell that no class did is in the notes.
+    Statistics: class, one column per feature (text, null if missing), count (Σ w).
+    Parameters: class, one column per feature, count, log_probability; for every class each cell
+    that any class showed. The probability of a cell that no class showed is in the notes.
 
     Raises:
-        SpecError: a column is not categorical or named as a column of the parameters, or an option
-            is out of range.
+        SpecError: if a column is not categorical or has the name of a column of the parameters, or
+            an option is unknown or out of bounds.
     """
 
     name: ClassVar[str] = "categorical_joint"
+    Options = CategoricalOptions
+    options: CategoricalOptions
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        chosen = read_options(self.name, options, CATEGORICAL_DEFAULTS)
-        super().__init__(features, chosen)
+        super().__init__(features, options)
         require_types(self.name, features, is_category_type, "categories (text, bool, integers)")
         for column in features.names:
             if column in _OWN_COLUMNS:
@@ -89,9 +70,9 @@ class CategoricalJoint(LikelihoodEstimator):
                     f"{self.name}: column {column!r} has the name of a column of the parameters "
                     f"table; rename it, to {column + '_'!r} for example."
                 )
-        self.domains = Domains.read(self.name, features, chosen)
-        by_column = isinstance(chosen["pseudo_count"], Mapping)
-        self.cell_pseudo_count = None if by_column else float(chosen["pseudo_count"])
+        pseudo_count = self.options.plain()["pseudo_count"]
+        by_column = isinstance(pseudo_count, Mapping)
+        self.cell_pseudo_count = None if by_column else float(pseudo_count)
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -115,40 +96,30 @@ class CategoricalJoint(LikelihoodEstimator):
         return self.merge([pa.table({**columns, "count": counts.astype(np.float64)})])
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return summed(tables, ["class", *self.features.names], ["count"])
+        return sum_counts(tables, ["class", *self.features.names], ["count"])
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         cells = self._cells(statistics, classes)
-        held = cells.counts.sum(axis=1)
-        if np.isneginf(cells.prior.log_total) and not held.all():
-            label = classes[int(np.argmin(held))].as_py()
+        rows = cells.counts.sum(axis=1)
+        if np.isneginf(cells.prior.log_total) and not rows.all():
+            label = classes[int(np.argmin(rows))].as_py()
             raise DataError(
                 f"class {label!r} has no row with all of {', '.join(self.features.names)} and its "
                 "pseudo-counts are 0; give it a pseudo_count, or leave columns out."
             )
-        rule = _Rule(held, cells.prior.log_total, self.domains.smooth)
+        rule = _Rule(rows, cells.prior.log_total, self.options.smooth)
         log_alpha = cells.prior.log_alpha(cells.codes)
-        size = cells.codes.shape[1]
-        columns = {
-            name: pa.array(domain, pa.string()).take(pa.array(np.tile(code, len(classes))))
+        log_probability = rule.log_probability(_log(cells.counts), log_alpha)
+        values = {
+            name: pa.array(domain, pa.string()).take(pa.array(code))
             for (name, domain), code in zip(cells.domain.items(), cells.codes, strict=True)
         }
-        parameters = pa.table(
-            {
-                "class": classes.take(pa.array(np.repeat(np.arange(len(classes)), size))),
-                **columns,
-                "count": cells.counts.ravel(),
-                "log_probability": rule.log_probability(_log(cells.counts), log_alpha).ravel(),
-            }
-        )
+        fields = {"count": cells.counts, "log_probability": log_probability}
         unseen = rule.log_probability(
             np.full((len(classes), 1), -np.inf), np.array([cells.prior.log_least])
         )
-        return with_notes(
-            parameters,
-            estimator=self.name,
-            features=self.features.names,
-            options=self.options,
+        return self.annotate(
+            tidy_table(classes, values, fields),
             domain=cells.domain,
             pseudo_count=[alpha.tolist() for alpha in cells.prior.alpha],
             cell_pseudo_count=cells.prior.scale,
@@ -157,20 +128,20 @@ class CategoricalJoint(LikelihoodEstimator):
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CategoricalJointLikelihood:
         return CategoricalJointLikelihood(
-            parameters, classes, self.domains.unseen, self.domains.smooth
+            parameters, classes, self.options.unseen, self.options.smooth
         )
 
     def log_evidence(self, statistics: pa.Table) -> float:
         """Dirichlet–categorical over the cells: the pseudo-counts are the prior.
 
-        The domain is that of `finalize`. Declare it to compare evidences of different rows: what
-        each of them saw may differ.
+        The domain is that of `finalize`. Declare it to compare evidences of different rows, which
+        may contain different values.
 
         Raises:
-            NotSupportedError: a pseudo-count is 0, or not every cell gets it.
-            DataError: there are rows that lack some of the features and not all.
+            NotSupportedError: if a pseudo-count is 0, or not every cell gets it.
+            DataError: if rows lack some of the features and not all.
         """
-        self.domains.check_prior()
+        self.options.check_prior()
         cells = self._cells(statistics, sorted_classes(statistics["class"]))
         if cells.partial:
             raise DataError(
@@ -179,60 +150,60 @@ class CategoricalJoint(LikelihoodEstimator):
                 "give columns with nulls a block of their own."
             )
         log_alpha = np.broadcast_to(cells.prior.log_alpha(cells.codes), cells.counts.shape)
-        held = cells.counts.sum(axis=1)
-        log_total = np.full(len(held), cells.prior.log_total)
+        rows = cells.counts.sum(axis=1)
+        log_total = np.full(len(rows), cells.prior.log_total)
         return float(
-            _log_rising(log_alpha, cells.counts).sum() - _log_rising(log_total, held).sum()
+            _log_rising(log_alpha, cells.counts).sum() - _log_rising(log_total, rows).sum()
         )
 
     def _cells(self, statistics: pa.Table, classes: pa.Array) -> _Cells:
         counts = statistics["count"].to_numpy()
         domain, codes = {}, np.empty((len(self.features), len(counts)), dtype=np.intp)
         for name, code in zip(self.features.names, codes, strict=True):
-            place, values = category_codes(statistics[name])
-            seen = np.bincount(place - MISSING, counts, minlength=len(values) + 1)[1:].tolist()
-            domain[name] = self.domains.domain_of(name, dict(zip(values, seen, strict=True)))
+            own, values = category_codes(statistics[name])
+            seen = np.bincount(own - MISSING, counts, minlength=len(values) + 1)[1:].tolist()
+            domain[name] = self.options.domain_of(name, dict(zip(values, seen, strict=True)))
             known = label_codes(pa.array(values, pa.string()), pa.array(domain[name], pa.string()))
-            code[:] = np.append(known, MISSING)[place]
-        known = (codes != MISSING).all(axis=0)
-        if not known.any():
+            code[:] = np.append(known, MISSING)[own]
+        complete = (codes != MISSING).all(axis=0)
+        if not complete.any():
             raise DataError(
                 f"no training row has all of {', '.join(self.features.names)}; leave out the "
                 "columns that are often null."
             )
-        cells = CellIndex(codes[:, known], [len(values) for values in domain.values()])
+        cells = CellIndex(codes[:, complete], [len(values) for values in domain.values()])
         table = np.zeros((len(classes), len(cells.first)))
-        table[label_codes(statistics["class"], classes)[known], cells.group] = counts[known]
+        table[label_codes(statistics["class"], classes)[complete], cells.group] = counts[complete]
         if self.cell_pseudo_count is None:
-            alpha = [self.domains.alpha_of(name, values) for name, values in domain.items()]
+            alpha = [self.options.alpha_of(name, values) for name, values in domain.items()]
             prior = _Prior(1.0, alpha)
         else:
             ones = [np.ones(len(values)) for values in domain.values()]
             prior = _Prior(self.cell_pseudo_count, ones)
-        partial = float(counts[(codes != MISSING).any(axis=0) & ~known].sum())
-        return _Cells(domain, codes[:, known][:, cells.first], table, prior, partial)
+        partial = float(counts[(codes != MISSING).any(axis=0) & ~complete].sum())
+        return _Cells(domain, codes[:, complete][:, cells.first], table, prior, partial)
 
 
 class _Prior:
-    """Pseudo-counts of all cells, in logs: a cell's is a scale times a product over its values.
+    """Pseudo-counts of all cells, in logs: for a cell, a scale times a product over its values.
 
     Args:
-        scale: common to all cells.
-        alpha: per column ``(m,)``, of each of its values.
+        scale: factor common to all cells.
+        alpha: for each column the factors of its values, ``(m,)``.
     """
 
     def __init__(self, scale: float, alpha: Sequence[FloatArray]) -> None:
         self.scale = scale
         self.alpha = alpha
         self.log_scale = _log(scale)
-        # Beyond the domain of a column: the least of its pseudo-counts, for an unseen value; then
+        # After the values of a column: the least of its pseudo-counts, for an unseen value; then
         # their sum, which sums a missing value (code −1) out.
-        self.columns = [_log(np.append(each, [each.min(), each.sum()])) for each in alpha]
-        self.log_least = float(self.log_scale + sum(each[-2] for each in self.columns))
-        self.log_total = float(self.log_scale + sum(each[-1] for each in self.columns))
+        self.columns = [_log(np.append(factor, [factor.min(), factor.sum()])) for factor in alpha]
+        self.log_least = float(self.log_scale + sum(column[-2] for column in self.columns))
+        self.log_total = float(self.log_scale + sum(column[-1] for column in self.columns))
 
     def log_alpha(self, codes: IntArray) -> FloatArray:
-        """Of cells ``(d, n)``, or of sets of cells where a code is `MISSING`: ``(n,)``."""
+        """Log pseudo-counts ``(n,)`` of cells ``(d, n)``; `MISSING` sums over a column's values."""
         result = np.full(codes.shape[1], self.log_scale)
         for column, code in zip(self.columns, codes, strict=True):
             result += column[code]
@@ -241,10 +212,10 @@ class _Prior:
 
 @dataclass(frozen=True)
 class _Cells:
-    """What training saw.
+    """The cells that training saw.
 
     Attributes:
-        domain: per column, its values.
+        domain: values by column.
         codes: cells of any class, ``(d, g)``.
         counts: Σ w, ``(k, g)``.
         prior: the pseudo-counts.
@@ -262,28 +233,28 @@ class _Rule:
     """From counts to probabilities: log (n_c(v) + α(v)) / (n_c + Σα), or the textbook's zeros.
 
     Args:
-        held: ``(k,)`` rows of each class.
+        rows: ``(k,)`` rows of each class.
         log_total: log Σα over all cells.
         smooth: ``"all"`` or ``"zeros"``.
     """
 
-    def __init__(self, held: FloatArray, log_total: float, smooth: str) -> None:
-        self.log_held = _log(held)[:, None]
-        self.log_whole = np.logaddexp(self.log_held, log_total)
+    def __init__(self, rows: FloatArray, log_total: float, smooth: str) -> None:
+        self.log_rows = _log(rows)[:, None]
+        self.log_divisor = np.logaddexp(self.log_rows, log_total)
         self.smooth = smooth
 
     def log_probability(self, log_count: FloatArray, log_alpha: FloatArray) -> FloatArray:
-        """From ``(k, n)`` and ``(n,)`` to ``(k, n)``; −inf where both are."""
-        smoothed: FloatArray = np.logaddexp(log_count, log_alpha) - self.log_whole
+        """From ``(k, n)`` and ``(n,)`` to ``(k, n)``; −inf if both are."""
+        smoothed: FloatArray = np.logaddexp(log_count, log_alpha) - self.log_divisor
         if self.smooth == "zeros":
             with np.errstate(invalid="ignore"):  # a class without rows
-                shares = log_count - self.log_held
+                shares = log_count - self.log_rows
             smoothed = np.where(np.isneginf(log_count), smoothed, shares)
         return smoothed
 
 
 class CategoricalJointLikelihood:
-    """log p(x | c) of the observed features, those that are null summed over.
+    """log p(x | c) of the observed features, with null features summed out.
 
     Args:
         parameters: of `CategoricalJoint`.
@@ -301,7 +272,7 @@ class CategoricalJointLikelihood:
         self.prior = _Prior(
             notes["cell_pseudo_count"], [np.array(alpha) for alpha in notes["pseudo_count"]]
         )
-        self.sizes = [len(domain) + 1 for domain in self.domains.values()]  # one more: unseen
+        self.sizes = [len(domain) + 1 for domain in self.domains.values()]  # + 1: an unseen value
         codes = np.stack(
             [label_codes(parameters[name], self.domains[name]) for name in self.domains]
         )
@@ -319,14 +290,14 @@ class CategoricalJointLikelihood:
         result = np.zeros((len(self.counts), batch.num_rows))
         for observed, rows in missing_patterns(np.where(codes == MISSING, np.nan, codes)):
             if observed.any():
-                kept = np.flatnonzero(observed)
-                index, log_count = self._marginal(kept)
-                found = index.find(codes[kept][:, rows])
-                result[:, rows] = self.rule.log_probability(log_count[:, found], log_alpha[rows])
+                columns = np.flatnonzero(observed)
+                index, log_count = self._marginal(columns)
+                cell = index.find(codes[columns][:, rows])
+                result[:, rows] = self.rule.log_probability(log_count[:, cell], log_alpha[rows])
         return result.T
 
     def _codes(self, batch: pa.RecordBatch) -> IntArray:
-        """``(d, n)``: places in the domains, the place after the last for an unseen value."""
+        """Positions in the domains ``(d, n)``, the position after the last for an unseen value."""
         result = np.empty((len(self.domains), batch.num_rows), dtype=np.intp)
         for row, (name, domain) in zip(result, self.domains.items(), strict=True):
             codes, values = category_codes(batch.column(name))
@@ -338,16 +309,16 @@ class CategoricalJointLikelihood:
             row[:] = np.append(known, MISSING)[codes]
         return result
 
-    def _marginal(self, kept: IntArray) -> tuple[CellIndex, FloatArray]:
+    def _marginal(self, columns: IntArray) -> tuple[CellIndex, FloatArray]:
         """The seen cells of some columns, and their log counts ``(k, g + 1)``, the last −inf."""
-        key = kept.tobytes()
+        key = columns.tobytes()
         marginal = self._marginals.get(key)
         if marginal is None:
-            index = CellIndex(self.codes[kept], [self.sizes[column] for column in kept])
+            index = CellIndex(self.codes[columns], [self.sizes[column] for column in columns])
             size = len(index.first) + 1
             counts = [np.bincount(index.group, row, minlength=size) for row in self.counts]
             marginal = index, _log(np.stack(counts))
-            if len(self._marginals) >= _REMEMBERED_PATTERNS:
+            if len(self._marginals) >= _CACHED_PATTERNS:
                 self._marginals.clear()
             self._marginals[key] = marginal
         return marginal
@@ -359,10 +330,10 @@ def _log(values: FloatArray | float) -> Any:
 
 
 def _log_rising(log_start: FloatArray, by: FloatArray) -> FloatArray:
-    """log Γ(s + by) / Γ(s), elementwise, of an s > 0 that may be beyond float64 either way."""
+    """log Γ(s + by) / Γ(s), elementwise, for any s > 0, even too small or large for float64."""
     from scipy.special import gammaln
 
-    # A small s: Γ(s) is 1/s. A large one: s(s + 1)(s + 2)… is s^by (1 + by (by − 1) / 2s).
+    # For a small s, Γ(s) is 1/s; for a large one, s(s + 1)(s + 2)… is s^by (1 + by (by − 1) / 2s).
     small, large = log_start < -40.0, log_start > np.log(1e8) + np.log1p(by)
     start = np.exp(np.clip(log_start, -40.0, np.log(1e8) + np.log1p(by)))
     plain = gammaln(start + by) - gammaln(start)
@@ -370,14 +341,3 @@ def _log_rising(log_start: FloatArray, by: FloatArray) -> FloatArray:
     far = by * log_start + 0.5 * by * (by - 1.0) * np.exp(-np.maximum(log_start, 0.0))
     rising: FloatArray = np.where(small, at_zero, np.where(large, far, plain))
     return rising
-
-
-@hookimpl
-def probclass_estimators() -> Iterable[EstimatorPlugin]:
-    """Registers `CategoricalJoint`."""
-    yield EstimatorPlugin(
-        name=CategoricalJoint.name,
-        factory=CategoricalJoint,
-        summary="the joint distribution of categories with pseudo-counts, cells unseen and all",
-        traits=Traits(has_evidence=True),
-    )

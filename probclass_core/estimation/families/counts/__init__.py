@@ -2,6 +2,6 @@
 
 bernoulli    presence or absence of each item
 multinomial  counts that share a total, such as the words of a text
-poisson      independent counts
-term_counts  columns, statistics and dense tables that the three share
+poisson      independent counts of events
+base         what the three share: options, columns, statistics and dense tables
 """

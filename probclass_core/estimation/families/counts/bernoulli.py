@@ -1,13 +1,13 @@
-"""Features that are there or not, such as the words of a text, each on its own given the class.
+"""Features that are present or absent, such as words in a text, independent given the class.
 
 Bernoulli naive Bayes: McCallum and Nigam, "A comparison of event models for naive Bayes text
-classification" (1998), with p_cj = (n_cj + α) / (n_c + 2α), of which α = 1 is Laplace's rule. That
-a word is absent counts as much as that it is there.
+classification" (1998), with p_cj = (n_cj + α) / (n_c + 2α), of which α = 1 is Laplace's rule. The
+absence of a word is evidence as well as its presence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,55 +17,52 @@ from probclass_core.arrow.arrays import FloatArray, sorted_classes
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import DataError
 from probclass_core.estimation.evidence import beta_bernoulli
-from probclass_core.estimation.families.counts.term_counts import (
+from probclass_core.estimation.families.counts.base import (
     ClassCounts,
     CountEstimator,
     CountLikelihood,
+    TermOptions,
     refuse_infinite_weights,
 )
-from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin, Traits
-from probclass_core.plugins.hookspecs import hookimpl
-
-__all__ = ["PROBCLASS_API", "Bernoulli", "probclass_estimators"]
+from probclass_core.estimation.options import number
 
 
 class Bernoulli(CountEstimator):
-    """Independent presences given the class: a feature is there where its count is above 0.
-
-    Options:
-        pseudo_count: α, added to the rows that have a feature and to those that lack it.
-        vocabulary: the terms of a column of lists or maps; by default, all that training saw.
-        unseen: a term outside the vocabulary is passed over (``"ignore"``) or an ``"error"``.
+    """Independent presences given the class: a feature is present if its count is above 0.
 
     Statistics: class, feature, count (Σ w of presences), rows; see `CountEstimator`.
     Parameters: class, feature, count, log_probability (log p); the rows of each class are in the
     notes.
 
     Raises:
-        SpecError: columns are neither numbers nor one of terms, or an option is out of range.
+        SpecError: if the columns are neither numbers nor one column of terms, or an option is
+            unknown or out of bounds.
     """
 
     name: ClassVar[str] = "bernoulli"
-    defaults: ClassVar[Mapping[str, Any]] = {
-        "pseudo_count": 1.0,
-        "vocabulary": [],
-        "unseen": "ignore",
-    }
     sums: ClassVar[Sequence[str]] = ("count", "rows")
+
+    class Options(TermOptions):
+        """Options of `Bernoulli`."""
+
+        pseudo_count: float = number(
+            1.0, doc="α, added to the rows that have a feature and to those that lack it."
+        )
+
+    options: Options
 
     def count_of(self, counts: Counts) -> Any:
         return counts.presence
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         sums = self.by_class(statistics, classes)
-        rows = self._rows(sums)
-        for group, column in np.argwhere(rows + self.pseudo_count == 0.0)[:1]:
-            what = self.features.names[column]
+        rows, alpha = self._rows(sums), self.options.pseudo_count
+        for group, column in np.argwhere(rows + alpha == 0.0)[:1]:
+            name = self.features.names[column]
             raise DataError(
-                f"class {classes[int(group)].as_py()!r} has no value of column {what!r} and its "
+                f"class {classes[int(group)].as_py()!r} has no value of column {name!r} and its "
                 "pseudo-counts are 0; give it a pseudo_count, or leave the column out."
             )
-        alpha = self.pseudo_count
         with np.errstate(divide="ignore"):
             log_probability = np.log(sums.cells["count"] + alpha) - np.log(rows + 2.0 * alpha)
         return self.parameters(
@@ -73,18 +70,18 @@ class Bernoulli(CountEstimator):
         )
 
     def _rows(self, sums: ClassCounts) -> FloatArray:
-        """Rows that could show a feature: ``(k, 1)`` of terms, ``(k, m)`` of columns."""
+        """Rows that could show a feature: ``(k, 1)`` for terms, ``(k, m)`` for columns."""
         return sums.totals["rows"][:, None] if self.of_terms else sums.cells["rows"]
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> BernoulliLikelihood:
         reader, features, count, log_present = self.read_parameters(
             parameters, classes, "log_probability"
         )
-        rows = self.rows_of(parameters, classes)
-        # From the counts: 1 − p would lose the digits of an absence that is rare.
-        absent = np.maximum(rows - count, 0.0) + self.pseudo_count
+        rows, alpha = self.rows_of(parameters, classes), self.options.pseudo_count
+        # From the counts, because 1 − p would lose digits if absence is rare.
+        absent = np.maximum(rows - count, 0.0) + alpha
         with np.errstate(divide="ignore"):
-            log_absent = np.log(absent) - np.log(rows + 2.0 * self.pseudo_count)
+            log_absent = np.log(absent) - np.log(rows + 2.0 * alpha)
         kind = ItemizedBernoulli if self.of_terms else BernoulliLikelihood
         return kind(reader, features, log_present, log_absent)
 
@@ -93,7 +90,7 @@ class Bernoulli(CountEstimator):
         sums = self.by_class(statistics, sorted_classes(statistics["class"]))
         present = sums.cells["count"]
         absent = np.maximum(self._rows(sums) - present, 0.0)
-        alpha = self.pseudo_count
+        alpha = self.options.pseudo_count
         return float(beta_bernoulli(present, absent, alpha, alpha).sum())
 
 
@@ -101,7 +98,7 @@ class BernoulliLikelihood(CountLikelihood):
     """log p(x | c) = Σ_j log(1 − p_cj) + Σ_present [log p_cj − log(1 − p_cj)].
 
     Args:
-        reader: gives the counts of a batch, of these features.
+        reader: reads the counts of these features in a batch.
         features: ``m`` names.
         log_present: log p, ``(k, m)``.
         log_absent: log (1 − p), ``(k, m)``.
@@ -117,8 +114,8 @@ class BernoulliLikelihood(CountLikelihood):
         super().__init__(reader, features)
         self.log_present = log_present
         self.log_absent = log_absent
-        # A feature that every row of a class has would make −∞ + ∞ of its presence: it stands in
-        # the sums with 0, and rows that lack it are found by counting.
+        # A feature that every row of a class has would give −∞ + ∞ for its presence. It adds 0 to
+        # the sums instead, and rows that lack it are found by counting.
         certain = np.isneginf(log_absent)
         absent = np.where(certain, 0.0, log_absent)
         self.absent = np.ascontiguousarray(absent.T)
@@ -134,7 +131,7 @@ class BernoulliLikelihood(CountLikelihood):
         return result
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
-        """The logits of p, for features that are 1 where present and 0 where not."""
+        """The logits of p, for features that are 1 if present and 0 if absent."""
         with np.errstate(invalid="ignore"):
             weights = self.log_present - self.log_absent
         refuse_infinite_weights(weights)
@@ -142,22 +139,11 @@ class BernoulliLikelihood(CountLikelihood):
 
 
 class ItemizedBernoulli(BernoulliLikelihood):
-    """The same of terms, which can say what each of them adds."""
+    """A Bernoulli likelihood of terms, which reports the contribution of each term."""
 
     def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         shares = {name: self.log_present[:, code] for name, code, _ in self.stored(counts)}
         rest = np.delete(self.log_absent, counts.matrix.indices, axis=1).sum(axis=1)
-        # Of a null nothing is absent; −∞ · 0 would not say so.
+        # In a null row no term is absent; −∞ · 0 would be NaN.
         return {**shares, "(absent terms)": np.where(counts.known_rows[0] > 0.0, rest, 0.0)}
-
-
-@hookimpl
-def probclass_estimators() -> Iterable[EstimatorPlugin]:
-    """Registers `Bernoulli`."""
-    yield EstimatorPlugin(
-        name=Bernoulli.name,
-        factory=Bernoulli,
-        summary="features present or absent, such as the words of a text",
-        traits=Traits(factorizes=True, has_evidence=True),
-    )

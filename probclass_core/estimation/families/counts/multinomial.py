@@ -1,4 +1,4 @@
-"""Counts that share out a total, such as the words of a text of given length.
+"""Counts that share a total, such as the words of a text of given length.
 
 Multinomial naive Bayes: McCallum and Nigam (1998), with p_ct = (N_ct + α) / (N_c + αV) over a
 vocabulary of V terms, of which α = 1 is Laplace's rule and α < 1 Lidstone's.
@@ -6,8 +6,8 @@ vocabulary of V terms, of which α = 1 is Laplace's rule and α < 1 Lidstone's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,18 +15,15 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray, sorted_classes
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import DataError
-from probclass_core.estimation.contract import flag_option
 from probclass_core.estimation.evidence import dirichlet_categorical, log_rising
-from probclass_core.estimation.families.counts.term_counts import (
+from probclass_core.estimation.families.counts.base import (
     CountEstimator,
     CountLikelihood,
+    TermOptions,
     log_factorials,
     refuse_infinite_weights,
 )
-from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin, Traits
-from probclass_core.plugins.hookspecs import hookimpl
-
-__all__ = ["PROBCLASS_API", "Multinomial", "probclass_estimators"]
+from probclass_core.estimation.options import flag
 
 _COEFFICIENT = "(coefficient)"
 
@@ -37,35 +34,30 @@ class Multinomial(CountEstimator):
     log p(x | c) = log N! − Σ log x_t! + Σ x_t log p_ct, the probability of the counts of a row of
     total N: over all rows of one length it sums to 1. Counts need not be whole: x! is Γ(x + 1).
 
-    Options:
-        pseudo_count: α, added to the count of every feature.
-        vocabulary: the terms of a column of lists or maps; by default, all that training saw.
-        unseen: a term outside the vocabulary is passed over (``"ignore"``) or an ``"error"``.
-        predictive: score by the Dirichlet–multinomial, in which p is integrated over its posterior,
-            instead of its mean.
-
     Statistics: class, feature, count, rows, log_factorials; see `CountEstimator`.
     Parameters: class, feature, count, log_probability.
 
     Raises:
-        SpecError: columns are neither numbers nor one of terms, or an option is out of range.
+        SpecError: if the columns are neither numbers nor one column of terms, or an option is
+            unknown or out of bounds.
     """
 
     name: ClassVar[str] = "multinomial"
-    defaults: ClassVar[Mapping[str, Any]] = {
-        "pseudo_count": 1.0,
-        "vocabulary": [],
-        "unseen": "ignore",
-        "predictive": False,
-    }
 
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        super().__init__(features, options)
-        self.predictive = flag_option(self.name, "predictive", self.options["predictive"])
+    class Options(TermOptions):
+        """Options of `Multinomial`."""
+
+        predictive: bool = flag(
+            False,
+            doc="Score by the Dirichlet–multinomial: p is integrated over its posterior, in place "
+            "of its mean.",
+        )
+
+    options: Options
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         sums = self.by_class(statistics, classes)
-        smoothed = sums.cells["count"] + self.pseudo_count
+        smoothed = sums.cells["count"] + self.options.pseudo_count
         total = smoothed.sum(axis=1, keepdims=True)
         for group in np.flatnonzero(total == 0.0)[:1]:
             raise DataError(
@@ -81,8 +73,9 @@ class Multinomial(CountEstimator):
         self, parameters: pa.Table, classes: pa.Array
     ) -> MultinomialLikelihood | DirichletMultinomialLikelihood:
         reader, features, count, logs = self.read_parameters(parameters, classes, "log_probability")
-        if self.predictive:
-            return DirichletMultinomialLikelihood(reader, features, count + self.pseudo_count)
+        if self.options.predictive:
+            alpha = count + self.options.pseudo_count
+            return DirichletMultinomialLikelihood(reader, features, alpha)
         return MultinomialLikelihood(reader, features, logs)
 
     def log_evidence(self, statistics: pa.Table) -> float:
@@ -91,11 +84,16 @@ class Multinomial(CountEstimator):
         if not self.of_terms:
             self._refuse_gaps(sums.cells["rows"], sums.totals["rows"])
         coefficients = sums.totals["log_factorials"] - sums.cells["log_factorials"].sum(axis=1)
-        in_order = dirichlet_categorical(sums.cells["count"], self.pseudo_count)
+        in_order = dirichlet_categorical(sums.cells["count"], self.options.pseudo_count)
         return float((in_order + coefficients).sum())
 
     def _refuse_gaps(self, rows: FloatArray, any_value: FloatArray) -> None:
-        """A row that lacks a column is of the others' conditional, and the integral not closed."""
+        """Refuse rows that lack a column: their integral has no closed form.
+
+        Args:
+            rows: rows with a value, by class and column, ``(k, m)``.
+            any_value: rows with any value, by class, ``(k,)``.
+        """
         gap = any_value[:, None] - rows
         for _, column in np.argwhere(gap > 1e-9 * any_value[:, None])[:1]:
             raise DataError(
@@ -107,10 +105,11 @@ class Multinomial(CountEstimator):
 class MultinomialLikelihood(CountLikelihood):
     """The probability of counts given their total.
 
-    A null column leaves the counts of the others, given their total: p over its sum over these.
+    If a column is null, it is the probability of the other counts given their total: each p is
+    divided by the sum of p over the known columns.
 
     Args:
-        reader: gives the counts of a batch, of these features.
+        reader: reads the counts of these features in a batch.
         features: ``m`` names.
         log_probability: log p, ``(k, m)``.
     """
@@ -129,7 +128,7 @@ class MultinomialLikelihood(CountLikelihood):
         return result
 
     def _log_mass(self, counts: Counts) -> FloatArray:
-        """log Σ p over the known columns, ``(n, k)``; 0 where all are known, or p is 0 in all."""
+        """log Σ p over the known columns, ``(n, k)``; 0 if all are known, or p is 0 in all."""
         if self.reader.of_terms or counts.known is None:
             return np.zeros((1, 1))
         mass = counts.over_known(np.exp(self.weights))
@@ -147,20 +146,17 @@ class MultinomialLikelihood(CountLikelihood):
         return {**shares, _COEFFICIENT: np.broadcast_to(rest, len(self.log_probability)).copy()}
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
-        """log p; the coefficient is common to the classes."""
-        refuse_infinite_weights(self.log_probability)
-        return (
-            self.features.to_pylist(),
-            self.log_probability,
-            np.zeros(len(self.log_probability)),
-        )
+        """log p; the coefficient is common to all classes."""
+        weights = self.log_probability
+        refuse_infinite_weights(weights)
+        return self.features.to_pylist(), weights, np.zeros(len(weights))
 
 
 class DirichletMultinomialLikelihood(CountLikelihood):
     """The probability of counts given their total, with p ~ Dirichlet(α) integrated out.
 
     Args:
-        reader: gives the counts of a batch, of these features.
+        reader: reads the counts of these features in a batch.
         features: ``m`` names.
         alpha: training counts plus pseudo-count, ``(k, m)``.
     """
@@ -178,10 +174,10 @@ class DirichletMultinomialLikelihood(CountLikelihood):
         return result
 
     def _rest(self, counts: Counts) -> FloatArray:
-        """The coefficient, less the rise of the total: ``(n, k)``."""
+        """Log of the coefficient, minus the rising factorial of the total: ``(n, k)``."""
         total = counts.over_known(np.ascontiguousarray(self.alpha.T))
         lengths = np.broadcast_to(counts.lengths[:, None], total.shape)
-        # Where no α is left every count is impossible already, and the total must not make it NaN.
+        # If all α are 0, every count is impossible already, and the total must not make it NaN.
         rise = log_rising(total, np.where(total > 0.0, lengths, 0.0))
         rest: FloatArray = log_coefficient(counts) - rise
         return rest
@@ -201,14 +197,3 @@ def log_coefficient(counts: Counts) -> FloatArray:
 
     coefficient: FloatArray = gammaln(counts.lengths + 1.0) - log_factorials(counts)
     return coefficient[:, None]
-
-
-@hookimpl
-def probclass_estimators() -> Iterable[EstimatorPlugin]:
-    """Registers `Multinomial`."""
-    yield EstimatorPlugin(
-        name=Multinomial.name,
-        factory=Multinomial,
-        summary="counts that share out a total, such as the words of a text",
-        traits=Traits(has_evidence=True),
-    )

@@ -1,13 +1,14 @@
 """Numbers cut into bins, and the bins counted as categories.
 
 Zaki and Meira, *Data Mining and Machine Learning*, Table 18.1, cut numeric attributes by hand. Here
-the cuts follow from the data, by default by the method of Fayyad and Irani (1993); a bin's mass is
-that of a category with a pseudo-count, eq. 18.6 of the book: (n_c(b) + α) / (n_c + α · bins).
+the cuts are computed from the data, by default by the method of Fayyad and Irani (1993); a bin's
+probability is that of a category with a pseudo-count, eq. 18.6 of the book:
+(n_c(b) + α) / (n_c + α · bins).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,60 +22,61 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.errors import DataError
-from probclass_core.estimation.contract import (
-    LikelihoodEstimator,
-    choice_option,
-    notes_of,
-    number_option,
-    read_options,
-    require_types,
-    with_notes,
-)
+from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.discretized.cuts import frequency_cuts, mdl_cuts, width_cuts
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
-from probclass_core.estimation.tidy import by_feature
-from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin, Traits
-from probclass_core.plugins.hookspecs import hookimpl
-
-__all__ = ["PROBCLASS_API", "Discretized", "probclass_estimators"]
-
-_METHODS = ("mdl", "width", "frequency")
-_DEFAULTS = {"method": "mdl", "bins": 10, "pseudo_count": 1.0, "cells": 4096}
+from probclass_core.estimation.options import (
+    EstimatorOptions,
+    choice,
+    number,
+    require_types,
+    whole,
+)
+from probclass_core.estimation.tidy import by_feature, dense_arrays, notes_of, tidy_table
 
 
 class Discretized(LikelihoodEstimator):
     """Independent binned numbers given the class.
 
-    Options:
-        method: ``"mdl"`` cuts where the classes part, as often as their entropy repays; ``"width"``
-            cuts the range, ``"frequency"`` the rows into equal parts.
-        bins: how many, at most, for ``"width"`` and ``"frequency"``; ``"mdl"`` finds its own
-            number, which may be one.
-        pseudo_count: α of every bin.
-        cells: up to so many distinct values of a feature are counted as they are, more on the
-            finest grid of a power of two that has no more occupied cells.
-
     Statistics: class, feature, value (or a cell's lower edge), width (of the cell, 0 for a value),
     count (Σ w).
     Parameters: class, feature, bin (from 0), lower, upper (lower ≤ x < upper; the outermost are
-    infinite), count, log_probability (of the bin: a mass, no density).
+    infinite), count, log_probability (of the bin: a mass, not a density).
 
     Raises:
-        SpecError: a column is not numeric, or an option is out of range.
+        SpecError: if a column is not numeric, or an option is unknown or out of bounds.
     """
 
     name: ClassVar[str] = "discretized"
 
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        chosen = read_options(self.name, options, _DEFAULTS)
-        super().__init__(features, chosen)
-        require_types(self.name, features, is_numeric_type, "numbers")
-        self.method = choice_option(self.name, "method", chosen["method"], _METHODS)
-        self.bins = int(number_option(self.name, "bins", chosen["bins"], at_least=2, whole=True))
-        self.pseudo_count = number_option(self.name, "pseudo_count", chosen["pseudo_count"])
-        self.cells = int(
-            number_option(self.name, "cells", chosen["cells"], at_least=FEWEST_CELLS, whole=True)
+    class Options(EstimatorOptions):
+        """Options of `Discretized`."""
+
+        method: str = choice(
+            "mdl",
+            ("mdl", "width", "frequency"),
+            doc="'mdl' cuts where the classes differ, as long as a cut gains more information than "
+            "it costs to describe; 'width' cuts the range, 'frequency' the rows into equal parts.",
         )
+        bins: int = whole(
+            10,
+            at_least=2,
+            doc="Largest number of bins for 'width' and 'frequency'; 'mdl' finds its own number, "
+            "which may be one.",
+        )
+        pseudo_count: float = number(1.0, doc="α of every bin.")
+        cells: int = whole(
+            4096,
+            at_least=FEWEST_CELLS,
+            doc="Largest number of distinct values of a feature that are counted as they are; more "
+            "are counted on the finest grid of a power of two with at most as many occupied cells.",
+        )
+
+    options: Options
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        super().__init__(features, options)
+        require_types(self.name, features, is_numeric_type, "numbers")
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -84,9 +86,11 @@ class Discretized(LikelihoodEstimator):
         parts = []
         for name in self.features.names:
             values = numeric_column(batch, name)
-            seen = ~np.isnan(values)
-            weight = None if weights is None else weights[seen]
-            cells = histogram(values[seen], 0.0, group[seen], weight, len(labels), self.cells)
+            observed = ~np.isnan(values)
+            weight = None if weights is None else weights[observed]
+            cells = histogram(
+                values[observed], 0.0, group[observed], weight, len(labels), self.options.cells
+            )
             parts.append(_table(name, labels, cells))
         return pa.concat_tables(parts).combine_chunks()
 
@@ -109,32 +113,20 @@ class Discretized(LikelihoodEstimator):
             bin_of = np.searchsorted(cuts, cells.values, side="right")
             counts = np.zeros((len(classes), bins))
             np.add.at(counts.T, bin_of, cells.counts.T)
-            repeat = pa.array(np.repeat(np.arange(len(classes)), bins))
-            parts.append(
-                pa.table(
-                    {
-                        "class": classes.take(repeat),
-                        "feature": pa.array([feature] * counts.size, pa.string()),
-                        "bin": np.tile(np.arange(bins), len(classes)),
-                        "lower": np.tile(np.append(-np.inf, cuts), len(classes)),
-                        "upper": np.tile(np.append(cuts, np.inf), len(classes)),
-                        "count": counts.ravel(),
-                        "log_probability": self._log_probability(feature, classes, counts).ravel(),
-                    }
-                )
-            )
-        return with_notes(
-            pa.concat_tables(parts).combine_chunks(),
-            estimator=self.name,
-            features=self.features.names,
-            options=self.options,
-        )
+            edges = {"lower": np.append(-np.inf, cuts), "upper": np.append(cuts, np.inf)}
+            fields = {
+                "count": counts,
+                "log_probability": self._log_probability(feature, classes, counts),
+            }
+            bin_columns = {"feature": feature, "bin": np.arange(bins), **edges}
+            parts.append(tidy_table(classes, bin_columns, fields))
+        return self.annotate(pa.concat_tables(parts).combine_chunks())
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DiscretizedLikelihood:
         return DiscretizedLikelihood(parameters, classes)
 
     def _cells(self, table: pa.Table, classes: pa.Array) -> Iterator[tuple[str, Histogram]]:
-        """Of each feature, the cells of all classes, on one grid."""
+        """Each feature and the cells of all classes, on one grid."""
         for feature, cells in by_feature(table, self.features.names):
             yield (
                 feature,
@@ -144,27 +136,28 @@ class Discretized(LikelihoodEstimator):
                     label_codes(cells["class"], classes),
                     cells["count"].to_numpy(),
                     len(classes),
-                    self.cells,
+                    self.options.cells,
                 ),
             )
 
     def _cuts(self, cells: Histogram) -> FloatArray:
-        if self.method == "width":
-            return width_cuts(cells, self.bins)
-        if self.method == "frequency":
-            return frequency_cuts(cells, self.bins)
+        if self.options.method == "width":
+            return width_cuts(cells, self.options.bins)
+        if self.options.method == "frequency":
+            return frequency_cuts(cells, self.options.bins)
         return mdl_cuts(cells)
 
     def _log_probability(self, feature: str, classes: pa.Array, counts: FloatArray) -> FloatArray:
-        """``(k, bins)``; −inf where a count and the pseudo-count are both 0, 0 for a single bin."""
-        total = counts.sum(axis=1, keepdims=True) + self.pseudo_count * counts.shape[1]
+        """``(k, bins)``; −inf if a count and the pseudo-count are both 0, 0 for a single bin."""
+        pseudo_count = self.options.pseudo_count
+        total = counts.sum(axis=1, keepdims=True) + pseudo_count * counts.shape[1]
         for row in np.flatnonzero(total == 0.0):
             raise DataError(
                 f"class {classes[int(row)].as_py()!r} has no value of column {feature!r} and the "
                 "pseudo_count is 0; give it a pseudo_count, or leave the column out."
             )
         with np.errstate(divide="ignore"):
-            result: FloatArray = np.log(counts + self.pseudo_count) - np.log(total)
+            result: FloatArray = np.log(counts + pseudo_count) - np.log(total)
         return result
 
 
@@ -183,13 +176,12 @@ class DiscretizedLikelihood:
         self.lookup: dict[str, tuple[FloatArray, FloatArray]] = {}
         for feature, cells in by_feature(parameters, notes_of(parameters)["features"]):
             number = cells["bin"].to_numpy()
-            bins = int(number.max()) + 1
-            edges, table = np.empty(bins), np.zeros((len(classes), bins + 1))
+            edges = np.empty(int(number.max()) + 1)
             edges[number] = cells["lower"].to_numpy()
-            # One more than the bins: a missing value adds nothing.
-            table[label_codes(cells["class"], classes), number] = cells[
-                "log_probability"
-            ].to_numpy()
+            (masses,) = dense_arrays(
+                cells, classes, "bin", pa.array(np.arange(len(edges))), ["log_probability"]
+            )
+            table = np.pad(masses, [(0, 0), (0, 1)])  # a missing value adds 0
             self.lookup[feature] = edges[1:], table
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
@@ -203,25 +195,10 @@ class DiscretizedLikelihood:
 
 
 def _table(feature: str, classes: pa.Array, cells: Histogram) -> pa.Table:
-    """One row per class and cell that has a count."""
-    group, place = np.nonzero(cells.counts)
-    return pa.table(
-        {
-            "class": classes.take(pa.array(group)),
-            "feature": pa.array([feature] * len(group), pa.string()),
-            "value": cells.values[place],
-            "width": np.full(len(group), cells.width),
-            "count": cells.counts[group, place],
-        }
-    )
-
-
-@hookimpl
-def probclass_estimators() -> Iterable[EstimatorPlugin]:
-    """Registers `Discretized`."""
-    yield EstimatorPlugin(
-        name=Discretized.name,
-        factory=Discretized,
-        summary="numbers cut into bins, by the classes or evenly, with pseudo-counts",
-        traits=Traits(factorizes=True),
-    )
+    """One row per class and cell with a count above 0."""
+    columns = {
+        "feature": feature,
+        "value": cells.values,
+        "width": np.full(len(cells.values), cells.width),
+    }
+    return tidy_table(classes, columns, {"count": cells.counts}, cells.counts > 0.0)

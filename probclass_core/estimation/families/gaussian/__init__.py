@@ -1,9 +1,8 @@
 """Normal densities: one variance per feature, a full covariance, or one covariance for all classes.
 
 diagonal   gaussian_diagonal
-full       gaussian_full
-shared     gaussian_shared
+full       gaussian_full, gaussian_shared
+options    the options that all share: ddof, conjugate_prior, predictive
+checks     errors for statistics that do not suffice for a normal density
 densities  the compiled densities: normal and Student's t
-prior      the options conjugate_prior and predictive
-checks     refusals of statistics that cannot carry a normal density
 """

@@ -1,4 +1,4 @@
-"""Refusals of statistics that cannot carry a normal model, by column, class and count."""
+"""Errors for statistics that do not suffice for a normal model, by column, class and count."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from probclass_core.errors import DataError
 from probclass_core.estimation.moments import Moments, own_scale
 
 _ROUNDING = 1e-9
-"""Relative difference of sums of the same weights in different orders, and far more."""
+"""More than the relative difference of sums of the same weights in different orders."""
 
 
 def check_values(features: Sequence[str], count: FloatArray) -> None:
-    """Refuse a column without any value: ``(k, d)`` counts.
+    """Refuse a column without any value.
+
+    Args:
+        features: ``d`` names.
+        count: ``(k, d)`` weighted counts of observed values.
 
     Raises:
         DataError: naming the column.
@@ -31,13 +35,13 @@ def check_values(features: Sequence[str], count: FloatArray) -> None:
 def check_counts(
     features: Sequence[str], classes: pa.Array, count: FloatArray, ddof: float
 ) -> None:
-    """Refuse statistics that cannot give a mean and a variance.
+    """Refuse statistics with too few values for a mean and a variance.
 
     Args:
         features: ``d`` names.
         classes: ``k`` labels.
         count: ``(k, d)`` weighted counts of observed values.
-        ddof: taken off the count in the divisor of the variance.
+        ddof: subtracted from the count in the divisor of the variance.
 
     Raises:
         DataError: naming the column, the class and the count.
@@ -45,10 +49,10 @@ def check_counts(
     check_values(features, count)
     for column, feature in enumerate(features):
         for row in np.flatnonzero(count[:, column] <= ddof):
-            held = count[row, column]
-            needs = "a value" if not held else f"more than {ddof:g} values with ddof={ddof:g}"
+            values = count[row, column]
+            needs = "a value" if not values else f"more than {ddof:g} values with ddof={ddof:g}"
             raise DataError(
-                f"class {classes[int(row)].as_py()!r} has {held:g} values of column {feature!r} "
+                f"class {classes[int(row)].as_py()!r} has {values:g} values of column {feature!r} "
                 f"and needs {needs}; add rows, drop the class, or leave the column out."
             )
 
@@ -57,7 +61,7 @@ def feature_scale(features: Sequence[str], moments: Moments) -> FloatArray:
     """The scale of each feature (see `moments.own_scale`): ``(d,)``, positive and finite.
 
     Raises:
-        DataError: a feature's squares are beyond float64, at either end.
+        DataError: if a feature's squares are too large or too small for float64.
     """
     scale = own_scale(moments)
     for feature, value in zip(features, scale, strict=True):
@@ -77,10 +81,10 @@ def feature_scale(features: Sequence[str], moments: Moments) -> FloatArray:
 def check_complete(
     estimator: str, features: Sequence[str], classes: pa.Array, count: FloatArray
 ) -> None:
-    """Refuse rows with a part of their features: their integrals have no closed form.
+    """Refuse rows with only some of their features: their integrals have no closed form.
 
     Args:
-        estimator: who refuses.
+        estimator: name of the estimator, for messages.
         features: ``d`` names.
         classes: ``k`` labels.
         count: ``(k, d, d)`` weighted counts of rows that have both features.

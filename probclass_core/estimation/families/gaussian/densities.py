@@ -1,9 +1,9 @@
 """The densities of the normal families, compiled for many batches: normal, and Student's t.
 
 A normal density with estimated parameters is the plug-in rule of the textbook; with the parameters
-integrated out under a conjugate prior it becomes Student's t, whose tails know how few rows there
-were (Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007, sections 5 and 9).
-Both are evaluated from the same standardized distances.
+integrated out under a conjugate prior it becomes Student's t, whose tails are the heavier the fewer
+rows there were (Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007, sections
+5 and 9). Both are evaluated from the same standardized distances.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import BoolArray, FloatArray, missing_patterns
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, missing_patterns
 from probclass_core.arrow.row_blocks import block_arithmetic, numeric_blocks
 from probclass_core.estimation.contract import POINT_MASS_WIDTH
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
 _FAR = 1e8
-"""Beyond it 1 + r² is r² to the last digit."""
+"""For larger r, 1 + r² equals r² in float64."""
 
 
 class GaussianDiagonalLikelihood:
@@ -39,12 +39,12 @@ class GaussianDiagonalLikelihood:
         self.features = list(features)
         self.mean = mean
         point_mass: BoolArray = variance == 0.0
-        self.point_masses = [np.flatnonzero(of_class) for of_class in point_mass]
+        self.point_masses = [np.flatnonzero(row) for row in point_mass]
         width = np.sqrt(np.where(point_mass, 1.0, variance))
         self.precision = np.where(point_mass, 0.0, 1.0 / width)
         self.log_peak = -0.5 * _LOG_2PI - np.log(np.where(point_mass, POINT_MASS_WIDTH, width))
 
-    # A square beyond float64 is a likelihood of 0, and so is ∞ · 0, off a point mass.
+    # A square beyond float64 means a likelihood of 0, and so does ∞ · 0 away from a point mass.
     @block_arithmetic()
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.empty((len(self.mean), batch.num_rows))
@@ -53,10 +53,10 @@ class GaussianDiagonalLikelihood:
         return result.T
 
     def _fill(self, block: FloatArray, result: FloatArray) -> None:
-        """From features ``(d, m)`` to ``(k, m)``."""
+        """Write the log-likelihoods ``(k, m)`` of features ``(d, m)`` into ``result``."""
         missing = np.isnan(block)
-        some_missing = bool(missing.any())
-        if some_missing:
+        any_missing = bool(missing.any())
+        if any_missing:
             result[:] = self.log_peak @ (~missing).astype(np.float64)
         else:
             result[:] = self.log_peak.sum(axis=1)[:, None]
@@ -64,18 +64,18 @@ class GaussianDiagonalLikelihood:
         for number, (mean, precision) in enumerate(zip(self.mean, self.precision, strict=True)):
             np.subtract(block, mean[:, None], out=deviation)
             deviation *= precision[:, None]
-            if some_missing:
+            if any_missing:
                 deviation[missing] = 0.0
-            result[number] -= self._fall(number, deviation)
+            result[number] -= self._drop(number, deviation)
             masses = self.point_masses[number]
             if len(masses):
                 off = (block[masses] != mean[masses, None]) & ~missing[masses]
                 result[number, off.any(axis=0)] = -np.inf
 
-    def _fall(self, number: int, deviation: FloatArray) -> FloatArray:
-        """How far a class's log density is below its peak: standardized ``(d, m)`` to ``(m,)``."""
-        fall: FloatArray = 0.5 * np.einsum("dn,dn->n", deviation, deviation)
-        return fall
+    def _drop(self, number: int, deviation: FloatArray) -> FloatArray:
+        """Drop of a class's log density below its peak: standardized ``(d, m)`` to ``(m,)``."""
+        drop: FloatArray = 0.5 * np.einsum("dn,dn->n", deviation, deviation)
+        return drop
 
 
 class StudentDiagonalLikelihood(GaussianDiagonalLikelihood):
@@ -99,18 +99,15 @@ class StudentDiagonalLikelihood(GaussianDiagonalLikelihood):
         self.degrees_of_freedom = degrees_of_freedom
         self.log_peak += 0.5 * _LOG_2PI + _log_student_peak(degrees_of_freedom, 1)
 
-    def _fall(self, number: int, deviation: FloatArray) -> FloatArray:
+    def _drop(self, number: int, deviation: FloatArray) -> FloatArray:
         freedom = self.degrees_of_freedom[number]
-        fall: FloatArray = (
-            0.5
-            * (freedom + 1.0)
-            @ _log_one_plus_square(np.abs(deviation) / np.sqrt(freedom)[:, None])
-        )
-        return fall
+        kernel = _log_one_plus_square(np.abs(deviation) / np.sqrt(freedom)[:, None])
+        drop: FloatArray = 0.5 * (freedom + 1.0) @ kernel
+        return drop
 
 
 class GaussianFullLikelihood:
-    """log N(x; μ_c, Σ_c); where features are null, of the marginal over the others.
+    """log N(x; μ_c, Σ_c); if features are null, the marginal density of the others.
 
     Args:
         features: names of the columns, ``d`` of them.
@@ -130,46 +127,58 @@ class GaussianFullLikelihood:
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.empty((len(self.mean), batch.num_rows))
         for rows, block in numeric_blocks(batch, self.features):
-            for observed, among in missing_patterns(block):
-                kept = np.flatnonzero(observed)
-                part = block if isinstance(among, slice) else block[np.ix_(kept, among)]
-                result[:, rows][:, among] = self._marginal(part, kept)
+            for mask, columns in missing_patterns(block):
+                observed = np.flatnonzero(mask)
+                values = block if isinstance(columns, slice) else block[np.ix_(observed, columns)]
+                result[:, rows][:, columns] = self._marginal(values, observed)
         return result.T
 
-    def _marginal(self, part: FloatArray, kept: np.ndarray) -> FloatArray:
-        """Of the kept features alone: ``(d', m')`` to ``(k, m')``."""
-        whiten, log_peak = self._whitened(kept)
-        fall = np.empty((len(self.mean), part.shape[1]))
-        deviation, distance = np.empty((2, *part.shape))
-        for number, mean in enumerate(self.mean[:, kept]):
-            np.subtract(part, mean[:, None], out=deviation)
+    def _marginal(self, values: FloatArray, observed: IntArray) -> FloatArray:
+        """Log densities ``(k, m')`` of the observed features ``(d', m')`` alone."""
+        whiten, log_peak = self._whitened(observed)
+        drop = np.empty((len(self.mean), values.shape[1]))
+        deviation, distance = np.empty((2, *values.shape))
+        for number, mean in enumerate(self.mean[:, observed]):
+            np.subtract(values, mean[:, None], out=deviation)
             np.matmul(whiten[number], deviation, out=distance)
-            fall[number] = self._fall(number, distance)
-        # A distance beyond float64, be it ∞ or ∞ − ∞, is a likelihood of 0.
-        fall[np.isnan(fall)] = np.inf
-        return log_peak[:, None] - fall
+            drop[number] = self._drop(number, distance)
+        # A distance beyond float64, either ∞ or ∞ − ∞, means a likelihood of 0.
+        drop[np.isnan(drop)] = np.inf
+        return log_peak[:, None] - drop
 
-    def _fall(self, number: int, distance: FloatArray) -> FloatArray:
-        """How far a class's log density is below its peak: whitened ``(d', m')`` to ``(m',)``."""
-        fall: FloatArray = 0.5 * np.einsum("dn,dn->n", distance, distance)
-        return fall
+    def _drop(self, number: int, distance: FloatArray) -> FloatArray:
+        """Drop of a class's log density below its peak: whitened ``(d', m')`` to ``(m',)``."""
+        drop: FloatArray = 0.5 * np.einsum("dn,dn->n", distance, distance)
+        return drop
 
     def _standard_peak(self, size: int) -> FloatArray:
         """Log density at the center of ``size`` features of unit scale, ``(k,)``."""
         return np.full(len(self.mean), -0.5 * size * _LOG_2PI)
 
-    def _whitened(self, kept: np.ndarray) -> tuple[FloatArray, FloatArray]:
-        """L⁻¹ ``(k, d', d')`` and log density at the mean ``(k,)`` of the kept features."""
-        key = kept.tobytes()
+    def _whitened(self, observed: IntArray) -> tuple[FloatArray, FloatArray]:
+        """L⁻¹ ``(k, d', d')`` and log density at the mean ``(k,)`` of the observed features."""
+        key = observed.tobytes()
         if key not in self._whitening:
             # Scaling to unit variance first keeps the factor accurate for unlike units.
-            part = self.covariance[:, kept[:, None], kept]
-            width = np.sqrt(np.diagonal(part, axis1=1, axis2=2))
-            factor = np.linalg.cholesky(part / (width[:, :, None] * width[:, None, :]))
+            covariance = self.covariance[:, observed[:, None], observed]
+            width = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+            factor = np.linalg.cholesky(covariance / (width[:, :, None] * width[:, None, :]))
             whiten = np.linalg.inv(factor) / width[:, None, :]
             log_width = np.log(np.diagonal(factor, axis1=1, axis2=2)) + np.log(width)
-            self._whitening[key] = whiten, self._standard_peak(len(kept)) - log_width.sum(axis=1)
+            log_peak = self._standard_peak(len(observed)) - log_width.sum(axis=1)
+            self._whitening[key] = whiten, log_peak
         return self._whitening[key]
+
+
+class GaussianSharedLikelihood(GaussianFullLikelihood):
+    """log N(x; μ_c, Σ): a quadratic form common to all classes, and a linear form for each."""
+
+    def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
+        """w_c = Σ⁻¹ μ_c and b_c = −½ μ_cᵀ Σ⁻¹ μ_c, through Σ = L Lᵀ."""
+        whiten, _ = self._whitened(np.arange(len(self.features)))
+        centers = np.einsum("kij,kj->ki", whiten, self.mean)
+        weights = np.einsum("kij,ki->kj", whiten, centers)
+        return self.features, weights, -0.5 * np.einsum("ki,ki->k", centers, centers)
 
 
 class StudentFullLikelihood(GaussianFullLikelihood):
@@ -192,14 +201,14 @@ class StudentFullLikelihood(GaussianFullLikelihood):
         super().__init__(features, mean, covariance)
         self.degrees_of_freedom = degrees_of_freedom
 
-    def _fall(self, number: int, distance: FloatArray) -> FloatArray:
+    def _drop(self, number: int, distance: FloatArray) -> FloatArray:
         freedom = self.degrees_of_freedom[number]
-        # By the largest entry, so that the squares of a far row stay within float64.
+        # Divide by the largest entry, so that the squares of a far row are within float64.
         largest = np.abs(distance).max(axis=0, initial=0.0)
         shares = distance / np.where(largest > 0.0, largest, 1.0)
         radius = largest * np.sqrt(np.einsum("dn,dn->n", shares, shares))
-        fall: FloatArray = _log_one_plus_square(radius / np.sqrt(freedom))
-        return 0.5 * float(freedom + len(distance)) * fall
+        kernel = _log_one_plus_square(radius / np.sqrt(freedom))
+        return 0.5 * float(freedom + len(distance)) * kernel
 
     def _standard_peak(self, size: int) -> FloatArray:
         return _log_student_peak(self.degrees_of_freedom, size)
@@ -209,7 +218,7 @@ def _log_student_peak(degrees_of_freedom: FloatArray, size: int) -> FloatArray:
     """Log density at the center of Student's t of ``size`` features of unit scale.
 
     log Γ((ν + d) / 2) − log Γ(ν / 2) − d/2 log νπ, with the ratio of Γ as a beta function, which
-    keeps its digits where ν is large.
+    is accurate for large ν as well.
     """
     from scipy.special import betaln, gammaln
 

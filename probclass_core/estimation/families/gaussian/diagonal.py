@@ -6,7 +6,7 @@ product over features of N(x_j; μ_cj, σ²_cj), with 2d parameters per class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,14 +20,7 @@ from probclass_core.arrow.arrays import (
     numeric_column,
     sorted_classes,
 )
-from probclass_core.estimation.contract import (
-    LikelihoodEstimator,
-    notes_of,
-    number_option,
-    read_options,
-    require_types,
-    with_notes,
-)
+from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
 from probclass_core.estimation.families.gaussian.checks import (
     check_counts,
@@ -38,10 +31,11 @@ from probclass_core.estimation.families.gaussian.densities import (
     GaussianDiagonalLikelihood,
     StudentDiagonalLikelihood,
 )
-from probclass_core.estimation.families.gaussian.prior import (
+from probclass_core.estimation.families.gaussian.options import (
     ConjugatePrior,
+    NormalOptions,
+    conjugate_prior,
     prior_notes,
-    read_predictive,
 )
 from probclass_core.estimation.moments import (
     Moments,
@@ -49,27 +43,12 @@ from probclass_core.estimation.moments import (
     merge_moments,
     without_rounding,
 )
-from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin, Traits
-from probclass_core.plugins.hookspecs import hookimpl
-
-__all__ = ["PROBCLASS_API", "GaussianDiagonal", "probclass_estimators"]
-
-_DEFAULTS = {"ddof": 0, "variance_floor": 1e-9, "conjugate_prior": {}, "predictive": False}
+from probclass_core.estimation.options import number, require_types
+from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
 
 
 class GaussianDiagonal(LikelihoodEstimator):
     """Independent normal features given the class.
-
-    Options:
-        ddof: 0 divides the scatter by the count (maximum likelihood), 1 by the count less one.
-        variance_floor: smallest variance, as a fraction of the feature's own pooled variance;
-            0 keeps a zero variance as a point mass.
-        conjugate_prior: normal–inverse-χ² of each feature, for the evidence and the predictive
-            density: ``count`` κ₀ (1), ``degrees_of_freedom`` ν₀ (3), ``mean`` and ``variance``,
-            a number or one per column; what is missing of them is that of the rows, classes
-            pooled. The prior mean of σ² is ``variance``.
-        predictive: score by Student's t, means and variances integrated out under that prior;
-            neither floor nor ``ddof`` applies.
 
     Statistics: class, feature, count (Σ w), mean, scatter (Σ w (x − x̄)²).
     Parameters: class, feature, count, mean, variance; the floor of each feature is in the notes.
@@ -77,23 +56,34 @@ class GaussianDiagonal(LikelihoodEstimator):
     degrees_of_freedom follows, and the prior is in the notes.
 
     Raises:
-        SpecError: a column is not numeric, or an option is out of range.
+        SpecError: if a column is not numeric, or an option is unknown or out of bounds.
     """
 
     name: ClassVar[str] = "gaussian_diagonal"
 
+    class Options(NormalOptions):
+        """Options of `GaussianDiagonal`."""
+
+        replaced_by_prior = ("ddof", "variance_floor")
+
+        variance_floor: float = number(
+            1e-9,
+            doc="Smallest variance, as a fraction of the feature's pooled variance; 0 keeps a zero "
+            "variance as a point mass.",
+        )
+        conjugate_prior: ConjugatePrior = conjugate_prior(
+            joint=False,
+            doc="Normal–inverse-χ² prior of each feature, for the evidence and the predictive "
+            "density: count κ₀ (default 1), degrees_of_freedom ν₀ (3), mean and variance, each a "
+            "number or one per column. Missing values are those of the rows, classes pooled. The "
+            "prior mean of σ² is variance.",
+        )
+
+    options: Options
+
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        chosen = read_options(self.name, options, _DEFAULTS)
-        super().__init__(features, chosen)
+        super().__init__(features, options)
         require_types(self.name, features, is_numeric_type, "numbers")
-        self.ddof = number_option(self.name, "ddof", chosen["ddof"])
-        self.variance_floor = number_option(self.name, "variance_floor", chosen["variance_floor"])
-        self.prior = ConjugatePrior.read(
-            self.name, self.features.names, chosen["conjugate_prior"], size=1
-        )
-        self.predictive = read_predictive(
-            self.name, chosen, _DEFAULTS, idle=("ddof", "variance_floor")
-        )
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -103,83 +93,65 @@ class GaussianDiagonal(LikelihoodEstimator):
             column_moments(numeric_column(batch, name), groups, weights)
             for name in self.features.names
         ]
-        return self._table(groups.labels, _stacked(columns))
+        return self._statistics(groups.labels, _stack(columns))
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         parts = pa.concat_tables(tables)
         classes = sorted_classes(parts["class"])
-        return self._table(classes, self._moments(parts, classes))
+        return self._statistics(classes, self._moments(parts, classes))
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments = self._moments(statistics, classes)
-        if self.predictive:
+        if self.options.predictive:
             return self._finalize_predictive(classes, moments)
-        check_counts(self.features.names, classes, moments.count, self.ddof)
-        floor = self.variance_floor * feature_scale(self.features.names, moments)
-        variance = without_rounding(moments.scatter / (moments.count - self.ddof), moments.mean)
+        names, ddof = self.features.names, self.options.ddof
+        check_counts(names, classes, moments.count, ddof)
+        floor = self.options.variance_floor * feature_scale(names, moments)
+        variance = without_rounding(moments.scatter / (moments.count - ddof), moments.mean)
         parameters = self._tidy(
             classes,
             count=moments.count,
             mean=moments.mean,
             variance=np.maximum(variance, floor),
         )
-        return with_notes(
-            parameters,
-            estimator=self.name,
-            features=self.features.names,
-            options=self.options,
-            variance_floor=dict(zip(self.features.names, floor.tolist(), strict=True)),
-        )
+        floors = dict(zip(names, floor.tolist(), strict=True))
+        return self.annotate(parameters, variance_floor=floors)
 
     def _finalize_predictive(self, classes: pa.Array, moments: Moments) -> pa.Table:
         """Student's t of the next row: Murphy 2007, section 5."""
         names = self.features.names
         check_values(names, moments.count)
-        prior = self.prior.beside(moments)
-        after = normal_posterior(prior, moments.count, moments.mean, moments.scatter)
-        widening = (after.count + 1.0) / after.count
+        prior = self.options.conjugate_prior.complete(moments)
+        posterior = normal_posterior(prior, moments.count, moments.mean, moments.scatter)
+        widening = (posterior.count + 1.0) / posterior.count
         parameters = self._tidy(
             classes,
             count=moments.count,
-            mean=after.mean,
-            variance=after.scatter / after.degrees_of_freedom * widening,
-            degrees_of_freedom=after.degrees_of_freedom,
+            mean=posterior.mean,
+            variance=posterior.scatter / posterior.degrees_of_freedom * widening,
+            degrees_of_freedom=posterior.degrees_of_freedom,
         )
-        return with_notes(
-            parameters,
-            estimator=self.name,
-            features=names,
-            options=self.options,
-            prior=prior_notes(names, prior),
-        )
+        return self.annotate(parameters, prior=prior_notes(names, prior))
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> GaussianDiagonalLikelihood:
         features = notes_of(parameters)["features"]
-        place = (
-            label_codes(parameters["class"], classes),
-            label_codes(parameters["feature"], pa.array(features, pa.string())),
+        fields = ["mean", "variance", "degrees_of_freedom"][: 3 if self.options.predictive else 2]
+        arrays = dense_arrays(
+            parameters, classes, "feature", pa.array(features, pa.string()), fields
         )
-
-        def cells(name: str) -> FloatArray:
-            values = np.empty((len(classes), len(features)))
-            values[place] = parameters[name].to_numpy()
-            return values
-
-        mean, variance = cells("mean"), cells("variance")
-        if self.predictive:
-            freedom = cells("degrees_of_freedom")
-            return StudentDiagonalLikelihood(features, mean, variance, freedom)
-        return GaussianDiagonalLikelihood(features, mean, variance)
+        if self.options.predictive:
+            return StudentDiagonalLikelihood(features, *arrays)
+        return GaussianDiagonalLikelihood(features, *arrays)
 
     def log_evidence(self, statistics: pa.Table) -> float:
         if not statistics.num_rows:
             return 0.0
         moments = self._moments(statistics, sorted_classes(statistics["class"]))
-        prior = self.prior.beside(moments)
+        prior = self.options.conjugate_prior.complete(moments)
         return float(normal_evidence(prior, moments.count, moments.mean, moments.scatter).sum())
 
     def _moments(self, table: pa.Table, classes: pa.Array) -> Moments:
-        """A statistics table as moments ``(k, d)``; absent cells have count 0."""
+        """Statistics, merged by class and feature, as moments ``(k, d)``; 0 for absent cells."""
         features = self.features.names
         feature = label_codes(table["feature"], pa.array(features, pa.string()))
         group = label_codes(table["class"], classes) * len(features) + feature
@@ -188,33 +160,19 @@ class GaussianDiagonal(LikelihoodEstimator):
         shape = (len(classes), len(features))
         return Moments(*(x.reshape(shape) for x in (merged.count, merged.mean, merged.scatter)))
 
-    def _table(self, classes: pa.Array, moments: Moments) -> pa.Table:
-        table = self._tidy(classes, count=moments.count, mean=moments.mean, scatter=moments.scatter)
-        return table.filter(pa.array(moments.count.ravel() > 0.0))
+    def _statistics(self, classes: pa.Array, moments: Moments) -> pa.Table:
+        observed = moments.count > 0.0
+        return self._tidy(classes, observed, **vars(moments))
 
-    def _tidy(self, classes: pa.Array, **fields: FloatArray) -> pa.Table:
-        """One row per class and feature from ``(k, d)`` arrays."""
-        rows = pa.array(np.repeat(np.arange(len(classes)), len(self.features)))
-        names = pa.array(self.features.names * len(classes), pa.string())
-        columns = {key: pa.array(np.ravel(values)) for key, values in fields.items()}
-        return pa.table({"class": classes.take(rows), "feature": names, **columns})
+    def _tidy(self, classes: pa.Array, mask: Any = None, **fields: FloatArray) -> pa.Table:
+        features = pa.array(self.features.names, pa.string())
+        return tidy_table(classes, {"feature": features}, fields, mask)
 
 
-def _stacked(columns: Sequence[Moments]) -> Moments:
+def _stack(columns: Sequence[Moments]) -> Moments:
     """Moments of single columns, each ``(g,)``, side by side as ``(g, d)``."""
     return Moments(
         np.stack([column.count for column in columns], axis=1),
         np.stack([column.mean for column in columns], axis=1),
         np.stack([column.scatter for column in columns], axis=1),
-    )
-
-
-@hookimpl
-def probclass_estimators() -> Iterable[EstimatorPlugin]:
-    """Registers `GaussianDiagonal`."""
-    yield EstimatorPlugin(
-        name=GaussianDiagonal.name,
-        factory=GaussianDiagonal,
-        summary="independent normal features: a mean and a variance per class and feature",
-        traits=Traits(factorizes=True, has_evidence=True),
     )

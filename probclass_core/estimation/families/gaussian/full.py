@@ -1,13 +1,17 @@
-"""A multivariate normal per class, with its full covariance matrix.
+"""Multivariate normals: a covariance matrix per class, or one covariance for all classes.
 
 Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.1.2, Algorithm 18.1 and eq. 18.3. The
 density is evaluated through the Cholesky factor of the covariance, Σ = L Lᵀ: the Mahalanobis
 distance is |L⁻¹(x − μ)|² and ½ log |Σ| is the sum of log L_jj.
+
+With one covariance it is linear discriminant analysis: Hastie, Tibshirani and Friedman, *The
+Elements of Statistical Learning*, section 4.3. The log-likelihoods of two classes differ by a
+linear function of the features, because the quadratic term is common to all classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,15 +27,7 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.errors import DataError
-from probclass_core.estimation.contract import (
-    LikelihoodEstimator,
-    choice_option,
-    notes_of,
-    number_option,
-    read_options,
-    require_types,
-    with_notes,
-)
+from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import (
     NormalPrior,
     log_determinant,
@@ -46,12 +42,14 @@ from probclass_core.estimation.families.gaussian.checks import (
 )
 from probclass_core.estimation.families.gaussian.densities import (
     GaussianFullLikelihood,
+    GaussianSharedLikelihood,
     StudentFullLikelihood,
 )
-from probclass_core.estimation.families.gaussian.prior import (
+from probclass_core.estimation.families.gaussian.options import (
     ConjugatePrior,
+    NormalOptions,
+    conjugate_prior,
     prior_notes,
-    read_predictive,
 )
 from probclass_core.estimation.moments import (
     Moments,
@@ -59,21 +57,11 @@ from probclass_core.estimation.moments import (
     merge_moments,
     without_rounding,
 )
-from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin, Traits
-from probclass_core.plugins.hookspecs import hookimpl
-
-__all__ = ["PROBCLASS_API", "GaussianFull", "probclass_estimators"]
+from probclass_core.estimation.options import choice, number, require_types
+from probclass_core.estimation.tidy import notes_of
 
 _REPAIRED_EIGENVALUE = 1e-9
-"""Smallest eigenvalue that a repaired covariance is given, features scaled to unit variance."""
-
-_DEFAULTS = {
-    "ddof": 0,
-    "ridge": 0.0,
-    "on_singular": "ridge",
-    "conjugate_prior": {},
-    "predictive": False,
-}
+"""Smallest eigenvalue of a repaired covariance, with features scaled to unit variance."""
 
 
 class GaussianFull(LikelihoodEstimator):
@@ -82,20 +70,6 @@ class GaussianFull(LikelihoodEstimator):
     With nulls, each mean uses the rows that have the feature, each covariance the rows that have
     both features; without nulls this is the textbook's estimate.
 
-    Options:
-        ddof: 0 divides the scatter by the count (maximum likelihood), 1 by the count less one.
-        ridge: added to every covariance, as a fraction of each feature's own pooled variance.
-        on_singular: what to do where a covariance is not positive definite to working precision:
-            ``"ridge"`` adds the smallest ridge that lifts its least eigenvalue (features scaled to
-            unit pooled variance) to 1e-9, ``"error"`` refuses.
-        conjugate_prior: normal–inverse-Wishart, for the evidence and the predictive density:
-            ``count`` κ₀ (1), ``degrees_of_freedom`` ν₀ (d + 2), ``mean`` and ``variance``, a number
-            or one per column; what is missing of them is that of the rows, classes pooled. The
-            prior mean of Σ is the diagonal matrix of ``variance``.
-        predictive: score by the multivariate Student's t, means and covariances integrated out
-            under that prior; neither ridge nor ``ddof`` applies, and rows with nulls are refused
-            in training.
-
     Statistics: class, count, mean, scatter, each a ``(d, d)`` tensor over pairs of features.
     Parameters: class, count, mean (list), covariance (``(d, d)`` tensor); the features and the
     ridge of each class are in the notes. With ``predictive``, mean and covariance are location
@@ -103,25 +77,41 @@ class GaussianFull(LikelihoodEstimator):
     notes.
 
     Raises:
-        SpecError: a column is not numeric, or an option is out of range.
+        SpecError: if a column is not numeric, or an option is unknown or out of bounds.
     """
 
     name: ClassVar[str] = "gaussian_full"
     density: ClassVar[type[GaussianFullLikelihood]] = GaussianFullLikelihood
 
+    class Options(NormalOptions):
+        """Options of `GaussianFull` and `GaussianShared`."""
+
+        replaced_by_prior = ("ddof", "ridge")
+
+        ridge: float = number(
+            0.0,
+            doc="Added to every covariance, as a fraction of each feature's pooled variance.",
+        )
+        on_singular: str = choice(
+            "ridge",
+            ("ridge", "error"),
+            doc="If a covariance is not positive definite to working precision, 'ridge' adds the "
+            "smallest ridge that raises its least eigenvalue (features scaled to unit pooled "
+            "variance) to 1e-9, 'error' refuses.",
+        )
+        conjugate_prior: ConjugatePrior = conjugate_prior(
+            joint=True,
+            doc="Normal–inverse-Wishart prior, for the evidence and the predictive density, which "
+            "need rows without nulls: count κ₀ (default 1), degrees_of_freedom ν₀ (d + 2), mean "
+            "and variance, each a number or one per column. Missing values are those of the rows, "
+            "classes pooled. The prior mean of Σ is the diagonal matrix of variance.",
+        )
+
+    options: Options
+
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        chosen = read_options(self.name, options, _DEFAULTS)
-        super().__init__(features, chosen)
+        super().__init__(features, options)
         require_types(self.name, features, is_numeric_type, "numbers")
-        self.ddof = number_option(self.name, "ddof", chosen["ddof"])
-        self.ridge = number_option(self.name, "ridge", chosen["ridge"])
-        self.on_singular = choice_option(
-            self.name, "on_singular", chosen["on_singular"], ("ridge", "error")
-        )
-        self.prior = ConjugatePrior.read(
-            self.name, features.names, chosen["conjugate_prior"], size=len(features)
-        )
-        self.predictive = read_predictive(self.name, chosen, _DEFAULTS, idle=("ddof", "ridge"))
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -137,42 +127,49 @@ class GaussianFull(LikelihoodEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments = _moments(statistics, classes)
-        own = _diagonal(moments)
-        if self.predictive:
-            return self._finalize_predictive(classes, moments, own)
-        check_counts(self.features.names, classes, own.count, ddof=0)
-        scale = feature_scale(self.features.names, own)
-        count = self._sharing(moments.count).sum(axis=1)
-        scatter = self._sharing(moments.scatter).sum(axis=1)
-        largest = np.abs(self._sharing(own.mean)).max(axis=1)
+        single = _single_moments(moments)
+        if self.options.predictive:
+            return self._finalize_predictive(classes, moments, single)
+        check_counts(self.features.names, classes, single.count, ddof=0)
+        scale = feature_scale(self.features.names, single)
+        count = self._by_covariance(moments.count).sum(axis=1)
+        scatter = self._by_covariance(moments.scatter).sum(axis=1)
+        largest = np.abs(self._by_covariance(single.mean)).max(axis=1)
         means = len(classes) // len(count)
         covariances, ridges = [], []
-        for number, owner in enumerate(self._owners(classes)):
-            self._check(owner, count[number], scatter[number], means)
-            covariance = scatter[number] / (count[number] - self.ddof * means)
-            ridge = self.ridge + self._repair(covariance, largest[number], scale, owner)
+        for index, owner in enumerate(self._owners(classes)):
+            self._check(owner, count[index], scatter[index], means)
+            covariance = scatter[index] / (count[index] - self.options.ddof * means)
+            ridge = self.options.ridge + self._repair(covariance, largest[index], scale, owner)
             covariances.append(covariance + np.diag(ridge * scale))
             ridges.append(ridge)
         parameters = _parameters(
-            classes, own.count, own.mean, np.repeat(covariances, means, axis=0)
+            classes, single.count, single.mean, np.repeat(covariances, means, axis=0)
         )
-        return self._noted(parameters, ridge=np.repeat(ridges, means).tolist())
+        return self.annotate(parameters, ridge=np.repeat(ridges, means).tolist())
 
-    def _finalize_predictive(self, classes: pa.Array, moments: Moments, own: Moments) -> pa.Table:
+    def _finalize_predictive(
+        self, classes: pa.Array, moments: Moments, single: Moments
+    ) -> pa.Table:
         """Student's t of the next row: Murphy 2007, section 9."""
         names, size = self.features.names, len(self.features)
-        check_values(names, own.count)
+        check_values(names, single.count)
         check_complete(self.name, names, classes, moments.count)
-        prior = self.prior.beside(own)
-        after = multivariate_normal_posterior(_inverse_wishart(prior), *self._groups(moments, own))
-        log_determinant(after.scatter)  # refuses what is singular
-        freedom = np.broadcast_to(after.degrees_of_freedom[:, None] - size + 1.0, after.count.shape)
-        widening = (after.count + 1.0) / after.count / freedom
-        covariance = after.scatter[:, None] * widening[..., None, None]
+        prior = self.options.conjugate_prior.complete(single)
+        groups = self._groups(moments, single)
+        posterior = multivariate_normal_posterior(_inverse_wishart(prior), *groups)
+        log_determinant(posterior.scatter)  # raises an error if it is singular
+        freedom = posterior.degrees_of_freedom[:, None] - size + 1.0
+        freedom = np.broadcast_to(freedom, posterior.count.shape)
+        widening = (posterior.count + 1.0) / posterior.count / freedom
+        covariance = posterior.scatter[:, None] * widening[..., None, None]
         parameters = _parameters(
-            classes, own.count, after.mean.reshape(-1, size), covariance.reshape(-1, size, size)
+            classes,
+            single.count,
+            posterior.mean.reshape(-1, size),
+            covariance.reshape(-1, size, size),
         ).append_column("degrees_of_freedom", pa.array(freedom.ravel()))
-        return self._noted(parameters, prior=prior_notes(names, prior))
+        return self.annotate(parameters, prior=prior_notes(names, prior))
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> GaussianFullLikelihood:
         rows = pa.array(label_codes(classes, parameters["class"].combine_chunks()))
@@ -180,7 +177,7 @@ class GaussianFull(LikelihoodEstimator):
         features = notes_of(parameters)["features"]
         mean = np.array(ordered["mean"].to_pylist(), dtype=np.float64)
         covariance = _tensor(ordered, "covariance")
-        if self.predictive:
+        if self.options.predictive:
             freedom = ordered["degrees_of_freedom"].to_numpy()
             return StudentFullLikelihood(features, mean, covariance, freedom)
         return self.density(features, mean, covariance)
@@ -190,61 +187,70 @@ class GaussianFull(LikelihoodEstimator):
             return 0.0
         classes = sorted_classes(statistics["class"])
         moments = _moments(statistics, classes)
-        own = _diagonal(moments)
+        single = _single_moments(moments)
         check_complete(self.name, self.features.names, classes, moments.count)
-        prior = _inverse_wishart(self.prior.beside(own))
-        return float(multivariate_normal_evidence(prior, *self._groups(moments, own)).sum())
+        prior = _inverse_wishart(self.options.conjugate_prior.complete(single))
+        return float(multivariate_normal_evidence(prior, *self._groups(moments, single)).sum())
 
-    def _sharing(self, values: FloatArray) -> FloatArray:
-        """Values by class as ``(s, g, …)``: of s covariances, each is shared by g classes."""
+    def _by_covariance(self, values: FloatArray) -> FloatArray:
+        """Values by class as ``(s, g, …)``: s covariance matrices, each shared by g classes."""
         return values[:, None]
 
     def _owners(self, classes: pa.Array) -> list[str]:
-        """Whose the s covariances are, as messages say it."""
+        """What each of the s covariance matrices belongs to, for messages."""
         return [f"class {label!r}" for label in classes.to_pylist()]
 
-    def _groups(self, moments: Moments, own: Moments) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Complete rows as `evidence` takes them: count ``(s, g)``, mean and scatter."""
-        parts = own.count.max(axis=1), own.mean, moments.scatter
-        count, mean, scatter = (self._sharing(values) for values in parts)
+    def _groups(
+        self, moments: Moments, single: Moments
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Complete rows as `evidence` expects them: count ``(s, g)``, mean and scatter."""
+        values = single.count.max(axis=1), single.mean, moments.scatter
+        count, mean, scatter = map(self._by_covariance, values)
         return count, mean, scatter
 
     def _check(self, owner: str, count: FloatArray, scatter: FloatArray, means: int) -> None:
-        """Refuse what gives no covariance: ``(d, d)`` counts and scatter about so many means."""
+        """Refuse too few rows for a covariance.
+
+        Args:
+            owner: what the covariance belongs to.
+            count: ``(d, d)``.
+            scatter: ``(d, d)``, about the means.
+            means: number of means that the scatter is about.
+        """
         names, rows = self.features.names, float(np.diagonal(count).max())
         if rows <= means and not np.diagonal(scatter).any():
-            held = f"{rows:g} row{'s' * (rows != 1)}"
-            size = f"{len(names)} feature{'s' * (len(names) != 1)}"
             raise DataError(
-                f"{owner} has {held}, which gives no covariance of {size}; "
-                "add rows, or use gaussian_diagonal."
+                f"{owner} has {rows:g} row{'s' * (rows != 1)}, which gives no covariance of "
+                f"{len(names)} feature{'s' * (len(names) != 1)}; add rows, or use "
+                "gaussian_diagonal."
             )
-        scarce = np.argwhere(count <= self.ddof * means)
+        least = self.options.ddof * means
+        scarce = np.argwhere(count <= least)
         if len(scarce):
             first, second = (names[place] for place in scarce[0])
-            held = f"{count[tuple(scarce[0])]:g}"
-            what = (
-                f"{held} values of column {first!r}"
-                if first == second
-                else f"{held} rows with both {first!r} and {second!r}"
-            )
+            values = f"{count[tuple(scarce[0])]:g}"
+            if first == second:
+                values += f" values of column {first!r}"
+            else:
+                values += f" rows with both {first!r} and {second!r}"
             raise DataError(
-                f"{owner} has {what} and needs more than {self.ddof * means:g} with "
-                f"ddof={self.ddof:g}; add rows, or put the columns in different blocks."
+                f"{owner} has {values} and needs more than {least:g} with "
+                f"ddof={self.options.ddof:g}; add rows, or put the columns in different blocks."
             )
 
     def _repair(
         self, covariance: FloatArray, mean: FloatArray, scale: FloatArray, owner: str
     ) -> float:
-        """The ridge that makes a covariance positive definite: 0 where it is already."""
-        covariance = covariance + np.diag(self.ridge * scale)
+        """The ridge that makes a covariance positive definite; 0 if it is already."""
+        covariance = covariance + np.diag(self.options.ridge * scale)
         variance = without_rounding(np.diagonal(covariance), mean)
-        # Rank is a matter of correlations: a class may be narrow beside the distance to the others.
+        # Rank is a matter of correlations: a class may be narrow compared with the distance to
+        # the others.
         eigenvalues = _scaled_eigenvalues(covariance, np.where(variance > 0.0, variance, scale))
         precision = len(scale) * np.finfo(np.float64).eps * max(eigenvalues[-1], 1e-300)
         if eigenvalues[0] > precision:
             return 0.0
-        if self.on_singular == "error":
+        if self.options.on_singular == "error":
             raise DataError(
                 f"{owner}: the covariance of {', '.join(self.features.names)} is singular "
                 f"(rank {int((eigenvalues > precision).sum())} of {len(scale)}); drop a feature "
@@ -252,14 +258,30 @@ class GaussianFull(LikelihoodEstimator):
             )
         return float(_REPAIRED_EIGENVALUE - _scaled_eigenvalues(covariance, scale)[0])
 
-    def _noted(self, parameters: pa.Table, **notes: Any) -> pa.Table:
-        return with_notes(
-            parameters,
-            estimator=self.name,
-            features=self.features.names,
-            options=self.options,
-            **notes,
-        )
+
+class GaussianShared(GaussianFull):
+    """A multivariate normal per class, with one covariance pooled within the classes.
+
+    Σ = Σ_c scatter_c / (Σ_c count_c − ddof · k), over the rows that have both features. A class of
+    one row is fine, because it needs no covariance of its own. Unless ``predictive``, the
+    likelihood has a linear form. The conjugate prior is an inverse Wishart for the one Σ, and given
+    Σ a normal mean for each class; the degrees of freedom count the rows of all classes.
+
+    Options, statistics and parameters are those of `GaussianFull`, with the covariance repeated for
+    every class.
+
+    Raises:
+        SpecError: if a column is not numeric, or an option is unknown or out of bounds.
+    """
+
+    name: ClassVar[str] = "gaussian_shared"
+    density: ClassVar[type[GaussianFullLikelihood]] = GaussianSharedLikelihood
+
+    def _by_covariance(self, values: FloatArray) -> FloatArray:
+        return values[None]
+
+    def _owners(self, classes: pa.Array) -> list[str]:
+        return ["the pooled sample"]
 
 
 def _inverse_wishart(prior: NormalPrior) -> NormalPrior:
@@ -270,7 +292,7 @@ def _inverse_wishart(prior: NormalPrior) -> NormalPrior:
 def _parameters(
     classes: pa.Array, count: FloatArray, mean: FloatArray, covariance: FloatArray
 ) -> pa.Table:
-    """The table, from counts and means ``(k, d)`` and covariances ``(k, d, d)``."""
+    """The parameters table, from counts and means ``(k, d)`` and covariances ``(k, d, d)``."""
     return pa.table(
         {
             "class": classes,
@@ -288,16 +310,15 @@ def _scaled_eigenvalues(covariance: FloatArray, scale: FloatArray) -> FloatArray
 
 
 def _statistics(classes: pa.Array, moments: Moments) -> pa.Table:
-    fields = {"count": moments.count, "mean": moments.mean, "scatter": moments.scatter}
     tensors = {
-        key: pa.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(values))
-        for key, values in fields.items()
+        field: pa.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(values))
+        for field, values in vars(moments).items()
     }
     return pa.table({"class": classes, **tensors})
 
 
 def _moments(table: pa.Table, classes: pa.Array) -> Moments:
-    """A statistics table as cross moments ``(k, d, d)``, merged by class."""
+    """Statistics, merged by class, as cross moments ``(k, d, d)``."""
     parts = Moments(*(_tensor(table, field) for field in ("count", "mean", "scatter")))
     return merge_moments(label_codes(table["class"], classes), len(classes), parts, crossed=True)
 
@@ -310,22 +331,6 @@ def _tensor(table: pa.Table, name: str) -> FloatArray:
     return tensor
 
 
-def _diagonal(moments: Moments) -> Moments:
-    """Each feature's own moments, ``(k, d)``, out of cross moments ``(k, d, d)``."""
-    return Moments(
-        *(
-            np.diagonal(values, axis1=1, axis2=2)
-            for values in (moments.count, moments.mean, moments.scatter)
-        )
-    )
-
-
-@hookimpl
-def probclass_estimators() -> Iterable[EstimatorPlugin]:
-    """Registers `GaussianFull`."""
-    yield EstimatorPlugin(
-        name=GaussianFull.name,
-        factory=GaussianFull,
-        summary="a multivariate normal per class, with its full covariance",
-        traits=Traits(has_evidence=True),
-    )
+def _single_moments(moments: Moments) -> Moments:
+    """Moments of single features, ``(k, d)``, out of cross moments ``(k, d, d)``."""
+    return Moments(*(np.diagonal(values, axis1=1, axis2=2) for values in vars(moments).values()))

@@ -1,8 +1,8 @@
-"""Nearest neighbors among very many points, nearly all of them found: by cells around centers.
+"""Approximate search for nearest neighbors among very many points: cells around centroids.
 
 An inverted file (Jégou, Douze and Schmid, "Product quantization for nearest neighbor search", 2011,
-section IV), without the compression: points are kept in the cell of the nearest of some centers,
-and a row looks into the cells of the centers nearest to it alone. The library is faiss.
+section IV), without compression: each point is in the cell of its nearest centroid, and the search
+for a row visits only the cells of the centroids nearest to it. The library is faiss.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.errors import NotSupportedError
 
 FEWEST_POINTS = 10_000
-"""Below this, looking at every point is as fast."""
+"""Below this number, searching every point is as fast."""
 
 _LARGEST = 1e15
-"""Coordinates whose squares float32 can hold, in units of the spread of the points."""
+"""Largest coordinate whose square float32 can represent, in units of the spread of the points."""
 
 
 def require_faiss() -> None:
-    """Refuse what could not be searched later.
+    """Refuse the option ``probes`` early if the search could not run later.
 
     Raises:
-        NotSupportedError: faiss is not installed.
+        NotSupportedError: if faiss is not installed.
     """
     try:
         import faiss  # noqa: F401
@@ -35,11 +35,11 @@ def require_faiss() -> None:
 
 
 class NearestByCells:
-    """Points made ready to be searched in the Euclidean norm; the same points give the same cells.
+    """An index of points for the Euclidean norm; the same points give the same cells.
 
     Args:
         points: ``(m, d)``, finite, in units of their spread.
-        probes: cells that a row looks into, of 4 √m.
+        probes: number of cells, of 4 √m, to search for each row.
     """
 
     def __init__(self, points: FloatArray, probes: int) -> None:
@@ -55,13 +55,13 @@ class NearestByCells:
         self._index.add(single)
 
     def query(self, rows: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
-        """The nearest points that were found, nearest first; see `NearestByProducts.query`."""
+        """The nearest points found, nearest first; see `NearestByProducts.query`."""
         single = np.clip(rows, -_LARGEST, _LARGEST).astype(np.float32)
-        found = self._index.search(single, k)[1].astype(np.intp)
-        apart = self._points[found] - rows[:, None, :]
+        point = self._index.search(single, k)[1].astype(np.intp)
+        difference = self._points[point] - rows[:, None, :]
         with np.errstate(over="ignore"):
-            distance = np.sqrt(np.einsum("rkd,rkd->rk", apart, apart))
-        distance[found < 0] = np.inf
-        found[~np.isfinite(distance)] = len(self._points)
+            distance = np.sqrt(np.einsum("rkd,rkd->rk", difference, difference))
+        distance[point < 0] = np.inf
+        point[~np.isfinite(distance)] = len(self._points)
         order = np.argsort(distance, axis=1, kind="stable")
-        return np.take_along_axis(distance, order, axis=1), np.take_along_axis(found, order, axis=1)
+        return np.take_along_axis(distance, order, axis=1), np.take_along_axis(point, order, axis=1)

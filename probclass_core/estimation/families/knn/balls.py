@@ -1,4 +1,4 @@
-"""The smallest closed ball around a row that holds K training points, what it holds, its volume."""
+"""The smallest closed ball around a row that contains K training points: counts and volume."""
 
 from __future__ import annotations
 
@@ -17,34 +17,33 @@ from probclass_core.execution.threads import available_processors, ordered_map
 _LARGEST = float(np.finfo(np.float64).max)
 
 _BLOCK_CELLS = 4_000_000
-"""Numbers held at once by a search: 32 MB."""
+"""Numbers in memory at once during a search: 32 MB."""
 
 _FEWEST_ROWS, _MOST_ROWS = 512, 8192
-"""Rows that one thread searches for before it takes the next; a tree answers so soon that a lot for
-each thread is best."""
+"""Rows per task of a thread; a tree is so fast that large tasks are best."""
 
 _HARMLESS = 32
-"""Powers of two of the spread whose squares, and differences of them, single precision can hold."""
+"""Largest exponent of two of a spread whose squares, and differences of them, fit float32."""
 
 _WORTH_A_COPY = 1 << 25
-"""Bytes of points up to which a tree has them in an order of its own: it is a tenth faster then."""
+"""Bytes of points up to which a tree reorders a copy of them, which makes it a tenth faster."""
 
 _MANY_DIMENSIONS = 9
-"""From here on a tree visits most of its leaves, and matrix products are faster."""
+"""From this dimension on a tree visits most of its leaves, and matrix products are faster."""
 
 
 class Balls:
-    """Training points without gaps, ready to be searched.
+    """Training points without nulls, indexed for search.
 
     Args:
         points: ``(m, d)``.
-        counts: ``(m,)`` rows (weights) that stand on each.
-        classes: ``(m,)`` class of each, as codes of any integer type.
-        per_class: their counts by class.
-        k: neighbors in a ball.
-        norm: exponent of the Minkowski norm, or none for another ``metric``.
-        metric: name known to scipy.
-        probes: cells to look into; 0 finds the nearest of all points.
+        counts: ``(m,)`` number of rows (weight) at each point.
+        classes: ``(m,)`` class of each point, as codes of any integer type.
+        per_class: ``(k,)`` counts by class.
+        k: number of neighbors in a ball.
+        norm: exponent of the Minkowski norm, or None for another ``metric``.
+        metric: name of a metric of scipy.
+        probes: number of cells to search; 0 finds the nearest of all points.
     """
 
     def __init__(
@@ -61,11 +60,11 @@ class Balls:
     ) -> None:
         self.points = points
         self.counts = counts
-        self.alike = bool((counts == 1.0).all())
+        self.unweighted = bool((counts == 1.0).all())
         self.classes = classes
         self.k_classes = len(per_class)
         self.log_per_class = np.log(np.where(per_class > 0.0, per_class, 1.0))
-        # A sum of fractional weights may fall short of k by its rounding.
+        # Rounding may leave a sum of fractional weights just below k.
         self.enough = min(k, counts.sum()) * (1.0 - 1e-12)
         self.norm = norm
         self.metric = metric
@@ -78,10 +77,10 @@ class Balls:
             self._choose_search(norm, probes)
 
     def _choose_units(self, norm: float) -> None:
-        """Distances take p-th powers: in units of the spread these stay within float64.
+        """Scale by a power of two, so that the p-th powers in distances are within float64.
 
-        A unit that is a power of two rounds nothing, so points that do well without it stay where
-        they are, which may be a file that other processes map as well.
+        A power of two does not round. Points that need no scaling are not copied, because they may
+        be in a file that other processes map as well.
         """
         spread = 0.5 * self.points.max(axis=0) - 0.5 * self.points.min(axis=0)
         exponent = int(np.frexp(spread.max())[1])
@@ -89,7 +88,7 @@ class Balls:
             self.exponent = exponent
 
     def _choose_search(self, norm: float, probes: int) -> None:
-        """What finds the nearest of so many points in so many dimensions soonest."""
+        """Choose the fastest search for this number of points and dimensions."""
         scaled = self._in_units(self.points)
         if probes and len(scaled) >= FEWEST_POINTS:
             self.nearest = NearestByCells(scaled, probes).query
@@ -98,9 +97,9 @@ class Balls:
         else:
             curve = Curve(scaled)
             if scaled.nbytes <= _WORTH_A_COPY:
-                along = curve.order(scaled)
-                scaled = scaled[along]
-                self.counts, self.classes = self.counts[along], self.classes[along]
+                order = curve.order(scaled)
+                scaled = scaled[order]
+                self.counts, self.classes = self.counts[order], self.classes[order]
             self.nearest = NearestByTree(scaled, norm).query
             self.order, self.most_rows = curve.order, _MOST_ROWS
 
@@ -118,9 +117,9 @@ class Balls:
         return density
 
     def balls(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``(n, d)`` to the counts by class in the ball around each ``(n, k)``, and its radius.
+        """Counts by class ``(n, k)`` and radius ``(n,)`` of the ball around each row ``(n, d)``.
 
-        The counts lie class by class in memory, as sums over the classes have them fastest.
+        The counts are stored class by class in memory, which makes sums over the classes fastest.
         """
         rows = self._in_units(rows)
         order = self.order(rows)
@@ -130,77 +129,79 @@ class Balls:
         starts = range(0, max(len(rows), 1), size)
         search = self._by_force if self.nearest is None else self._by_search
         parts = ordered_map(lambda start: search(rows[start : start + size]), starts)
-        held, radii = zip(*parts, strict=True)
+        counts, radii = zip(*parts, strict=True)
         inside, radius = np.empty((self.k_classes, len(rows))), np.empty(len(rows))
-        inside[:, order], radius[order] = np.concatenate(held, axis=1), np.concatenate(radii)
+        inside[:, order], radius[order] = np.concatenate(counts, axis=1), np.concatenate(radii)
         with np.errstate(over="ignore"):
             return inside.T, np.ldexp(radius, self.exponent)
 
     def _in_units(self, values: FloatArray) -> FloatArray:
-        """Coordinates for the search, which takes finite ones only."""
+        """Coordinates for the search, which must be finite."""
         if not self.exponent:
             return values
         with np.errstate(over="ignore"):
             return np.clip(np.ldexp(values, -self.exponent), -_LARGEST, _LARGEST)
 
     def _by_search(
-        self, rows: FloatArray, asked: int | None = None
+        self, rows: FloatArray, neighbors: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Counts by class in each ball ``(k, n)``, and its radius ``(n,)``.
 
-        ``asked`` neighbors are fetched first, by default one more than a ball is to hold; rows
-        whose ball may hold more are searched again for twice as many.
+        Args:
+            rows: ``(n, d)``.
+            neighbors: number of neighbors to fetch first, by default k + 1. Rows whose ball may
+                contain more are searched again for twice as many.
         """
         assert self.nearest is not None
-        asked = min(asked or math.ceil(self.enough) + 1, len(self.points))
+        neighbors = min(neighbors or math.ceil(self.enough) + 1, len(self.points))
         inside, radius = np.empty((self.k_classes, len(rows))), np.empty(len(rows))
-        step = max(1, _BLOCK_CELLS // (asked * self.k_classes))
+        step = max(1, _BLOCK_CELLS // (neighbors * self.k_classes))
         for start in range(0, len(rows), step):
             block = slice(start, start + step)
-            distance, found = self.nearest(rows[block], asked)
-            settled = np.zeros(len(found), dtype=bool)
+            distance, point = self.nearest(rows[block], neighbors)
+            done = np.zeros(len(point), dtype=bool)
             k = math.ceil(self.enough)
-            if self.alike and asked > k:
-                # The first k are the ball where the next is farther: nearly everywhere.
-                row = np.arange(len(found))[:, None]
-                inside[:, block] = self._by_class(row, found[:, :k], len(found))
+            if self.unweighted and neighbors > k:
+                # If the next point is farther, as it nearly always is, the first k are the ball.
+                row = np.arange(len(point))[:, None]
+                inside[:, block] = self._by_class(row, point[:, :k], len(point))
                 radius[block] = distance[:, k - 1]
-                settled = distance[:, k] > distance[:, k - 1]
-            rest = np.flatnonzero(~settled)
+                done = distance[:, k] > distance[:, k - 1]
+            rest = np.flatnonzero(~done)
             if not len(rest):
                 continue
-            at = start + rest
-            inside[:, at], radius[at], sure = self._weighed(distance[rest], found[rest])
-            if asked < len(self.points) and not sure.all():
-                again = at[~sure]
-                inside[:, again], radius[again] = self._by_search(rows[again], 2 * asked)
+            ties = start + rest
+            inside[:, ties], radius[ties], complete = self._weighted(distance[rest], point[rest])
+            if neighbors < len(self.points) and not complete.all():
+                again = ties[~complete]
+                inside[:, again], radius[again] = self._by_search(rows[again], 2 * neighbors)
         return inside, radius
 
-    def _weighed(
-        self, distance: FloatArray, found: IntArray
+    def _weighted(
+        self, distance: FloatArray, point: IntArray
     ) -> tuple[FloatArray | IntArray, FloatArray, BoolArray]:
-        """Counts and radii from neighbors with weights and ties, and whether these are sure."""
-        if not self.alike:
+        """Counts and radii from neighbors with weights and ties, and which balls are complete."""
+        if not self.unweighted:
             # Sums of fractions must not depend on the order in which ties were found.
-            order = np.lexsort((found, distance), axis=1)
+            order = np.lexsort((point, distance), axis=1)
             distance = np.take_along_axis(distance, order, axis=1)
-            found = np.take_along_axis(found, order, axis=1)
+            point = np.take_along_axis(point, order, axis=1)
         finite = np.isfinite(distance)
-        # Where there is no neighbor, the number is beyond the points.
-        weights = np.where(finite, self.counts.take(found, mode="clip"), 0.0)
+        # If a row has too few neighbors, the point numbers of the others are out of range.
+        weights = np.where(finite, self.counts.take(point, mode="clip"), 0.0)
         reached = np.cumsum(weights, axis=1) >= self.enough
         enough = reached.any(axis=1)
         last = np.where(enough, reached.argmax(axis=1), finite.sum(axis=1) - 1)
         edge = np.take_along_axis(distance, np.maximum(last, 0)[:, None], axis=1)
         within = (distance <= edge) & finite
-        # Sure only once a farther point was seen: others may stand on the edge as well.
-        # Where the search came to an end, there is nothing more to ask for.
-        sure = (enough & (distance[:, -1] > edge[:, 0])) | ~finite[:, -1]
-        inside = self._by_class(np.nonzero(within)[0], found[within], len(found), weights[within])
-        return inside, edge[:, 0], sure
+        # A ball is complete once a farther point was found, because others may be on its edge as
+        # well, or once the search found no further point.
+        complete = (enough & (distance[:, -1] > edge[:, 0])) | ~finite[:, -1]
+        inside = self._by_class(np.nonzero(within)[0], point[within], len(point), weights[within])
+        return inside, edge[:, 0], complete
 
     def _by_force(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """As `_by_search`, by every distance, for metrics that no tree knows."""
+        """As `_by_search`, from all distances, for metrics that no index supports."""
         from scipy.spatial.distance import cdist
 
         inside, radius = np.empty((self.k_classes, len(rows))), np.empty(len(rows))
@@ -220,20 +221,20 @@ class Balls:
     def _by_class(
         self, row: IntArray, point: IntArray, rows: int, weights: FloatArray | None = None
     ) -> FloatArray | IntArray:
-        """Counts, or weights, by class of points that are in the ball of a row: ``(k, n)``."""
+        """Counts, or weights, by class of the points in the ball of each row: ``(k, n)``."""
         cells = np.multiply(self.classes.take(point, mode="clip"), rows, dtype=np.intp) + row
-        held = np.bincount(cells.ravel(), weights, self.k_classes * rows)
-        return held.reshape(self.k_classes, rows)
+        counts = np.bincount(cells.ravel(), weights, self.k_classes * rows)
+        return counts.reshape(self.k_classes, rows)
 
 
 def log_ball_volume(d: int, radius: FloatArray, p: float) -> FloatArray:
-    """Log volume of the ball of the Minkowski p-norm in d dimensions.
+    """Log volume of a ball of the Minkowski p-norm in d dimensions.
 
     V = (2 Γ(1 + 1/p) r)^d / Γ(1 + d/p); for p = 2 that is π^(d/2) r^d / Γ(d/2 + 1) (Zaki and Meira,
     eq. 6.4), for p = ∞ the cube (2r)^d.
 
     Args:
-        d: dimensions.
+        d: number of dimensions.
         radius: any shape, positive.
         p: at least 1, or infinity.
     """

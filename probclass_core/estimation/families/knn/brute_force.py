@@ -1,9 +1,9 @@
-"""Nearest neighbors in many dimensions, where trees no longer prune: by matrix products, exactly.
+"""Exact search for nearest neighbors in many dimensions, where trees do not prune: matrix products.
 
-|x − y|² = |x|² + |y|² − 2 x·y, so the distances of many rows to many points are one product of
-matrices. It is formed in float32, whose error has a bound (Higham, *Accuracy and Stability of
-Numerical Algorithms*, 2nd ed., eq. 3.5: γ_n Σ|terms|); groups of points that are nearer than that
-bound allows are then measured in float64, so what is found is exact.
+|x − y|² = |x|² + |y|² − 2 x·y, so the distances of many rows to many points are one matrix product.
+It is computed in float32, whose error has a bound (Higham, *Accuracy and Stability of Numerical
+Algorithms*, 2nd ed., eq. 3.5: γ_n Σ|terms|). Groups of points that may be among the nearest within
+that bound are then measured in float64, so the result is exact.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import numpy as np
 from probclass_core.arrow.arrays import FloatArray, IntArray
 
 _GROUP = 64
-"""Points whose least distance stands for all of them."""
+"""Number of points in a group, which is represented by the least distance of its points."""
 
 _ROWS, _POINTS = 256, 4096
-"""Rows and points of one product: what it gives, 4 MB, stays in the processor's cache."""
+"""Rows and points of one product: its result, 4 MB, fits the processor's cache."""
 
 _CELLS = 1_000_000
-"""Numbers measured again at once: 8 MB."""
+"""Numbers measured in float64 at once: 8 MB."""
 
 _ROUNDING = float(np.finfo(np.float32).eps)
 
 
 class NearestByProducts:
-    """Points made ready to be searched in the Euclidean norm.
+    """An index of points for the Euclidean norm.
 
-    They are used where they lie, which may be a file that many processes map: beside them it takes
-    4 bytes for each, and 32 while it searches.
+    The points are not copied, because they may be in a file that many processes map. In addition
+    to them the index takes 4 bytes per point, and 32 during a search.
 
     Args:
         points: ``(m, d)``, finite.
@@ -41,7 +41,7 @@ class NearestByProducts:
         self._size, dimensions = points.shape
         grouped = self._size // _GROUP * _GROUP
         self._groups = -(-self._size // _GROUP)
-        # The last group is filled up with points that are infinitely far from every row.
+        # The last group is padded with points that are infinitely far from every row.
         self._last = np.full((_GROUP, dimensions), np.inf)
         self._last[: self._size - grouped] = points[grouped:]
         self._grouped = points[:grouped].reshape(-1, _GROUP, dimensions)
@@ -56,15 +56,15 @@ class NearestByProducts:
         self._reach = float(np.sqrt(self._squares[: self._size].max()))
 
     def query(self, rows: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
-        """The nearest points of each row, nearest first, as `scipy.spatial.cKDTree.query` has them.
+        """The nearest points of each row, nearest first, as by `scipy.spatial.cKDTree.query`.
 
         Args:
             rows: ``(n, d)``.
-            k: at most the number of points.
+            k: number of points to find, at most ``m``.
 
         Returns:
-            Distances ``(n, k)`` and the numbers of the points ``(n, k)``; infinity and ``m`` where
-            a squared distance is beyond float64.
+            Distances ``(n, k)`` and numbers of the points ``(n, k)``; infinity and ``m`` if a
+            squared distance is beyond float64.
         """
         distance = np.full((len(rows), k), np.inf)
         found = np.full((len(rows), k), self._size, dtype=np.intp)
@@ -80,16 +80,16 @@ class NearestByProducts:
         return distance, found
 
     def _candidates(self, rows: FloatArray, k: int) -> tuple[IntArray, IntArray, FloatArray]:
-        """Rows, points and squared distances of all pairs that may be among the k nearest."""
+        """Row, point and squared distance of every pair that may be among the k nearest."""
         centered = rows - self._center
         square = np.einsum("rd,rd->r", centered, centered)
-        terms = rows.shape[1] + 8  # of the product, and the rounding of its factors
+        terms = rows.shape[1] + 8  # those of the product, and the rounding of its factors
         error = terms * _ROUNDING * (np.sqrt(square) + self._reach) ** 2
         least = self._least_of_groups(centered)
         limit = np.full(len(rows), np.inf)
-        if k <= len(least):  # k groups have a point that near
+        if k <= len(least):  # k groups have a point this near
             limit = np.partition(least, k - 1, axis=0)[k - 1] + 2.0 * error
-        # Turned round: what overflowed to no number at all counts as near.
+        # Negated, so that a NaN from an overflow counts as near.
         group, row = np.nonzero(~(least > limit))
         limit = np.nan_to_num(limit + square + error, nan=np.inf, posinf=np.inf)
         measured = zip(*self._measured(rows, row, group, limit), strict=True)
@@ -104,9 +104,8 @@ class NearestByProducts:
         least = np.empty((self._groups, len(centered)), dtype=np.float32)
         single = np.zeros((_POINTS, len(factors)), dtype=np.float32)
         for start in range(0, len(self._squares), _POINTS):
-            points, squares = (
-                each[start : start + _POINTS] for each in (self._points, self._squares)
-            )
+            points = self._points[start : start + _POINTS]
+            squares = self._squares[start : start + _POINTS]
             np.subtract(points, self._center, out=single[: len(points), :-1], casting="same_kind")
             single[len(points) : len(squares), :-1] = 0.0
             single[: len(squares), -1] = squares
@@ -119,14 +118,14 @@ class NearestByProducts:
     def _measured(
         self, rows: FloatArray, row: IntArray, group: IntArray, limit: FloatArray
     ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-        """The pairs of these rows and the points of these groups that are within the limits."""
+        """Pairs of these rows and points of these groups within the limits, measured in float64."""
         step = max(1, _CELLS // (_GROUP * rows.shape[1]))
         for start in range(0, len(row), step):
-            at, groups = row[start : start + step], group[start : start + step]
-            apart = self._grouped.take(groups, axis=0, mode="clip")
+            block, groups = row[start : start + step], group[start : start + step]
+            difference = self._grouped.take(groups, axis=0, mode="clip")
             if self._size % _GROUP:
-                apart[groups == self._groups - 1] = self._last
-            apart -= rows[at, None, :]
-            squared = np.einsum("pgd,pgd->pg", apart, apart)
-            pair, place = np.nonzero((squared <= limit[at, None]) & np.isfinite(squared))
-            yield at[pair], groups[pair] * _GROUP + place, squared[pair, place]
+                difference[groups == self._groups - 1] = self._last
+            difference -= rows[block, None, :]
+            squared = np.einsum("pgd,pgd->pg", difference, difference)
+            pair, member = np.nonzero((squared <= limit[block, None]) & np.isfinite(squared))
+            yield block[pair], groups[pair] * _GROUP + member, squared[pair, member]

@@ -1,8 +1,8 @@
-"""Nearest neighbors in few dimensions: by a k-d tree, exactly.
+"""Exact search for nearest neighbors in few dimensions: a k-d tree.
 
-Rows are best looked up along a curve that fills space (Morton's: the bits of the coordinates, taken
-in turns), so that each finds in the processor's cache what the row before it went through; the more
-so if the points lie in memory along the curve, too.
+Queries are fastest in the order of a space-filling curve (Morton's, which interleaves the bits of
+the coordinates): consecutive rows then visit nodes that are already in the processor's cache. It
+helps further if the points are stored in memory along the curve, too.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from threadpoolctl import ThreadpoolController
 from probclass_core.arrow.arrays import FloatArray, IntArray
 
 _KEY_BITS = 16
-"""Of a place on the curve: NumPy sorts numbers that short in linear time."""
+"""Bits of a position on the curve: NumPy sorts numbers this short in linear time."""
 
 _SAMPLE = 4096
-"""Points that tell where most of them are."""
+"""Number of points used to estimate where most points are."""
 
 _FEW = 100
-"""Neighbors that pykdtree keeps in order faster than SciPy's heap does."""
+"""Largest number of neighbors that pykdtree sorts faster than SciPy's heap does."""
 
 _SAME_ARITHMETIC = 7
-"""Dimensions up to which both libraries add squares in the order of the coordinates, so that their
-distances are the same to the last bit."""
+"""Largest number of dimensions for which both libraries add squares in the order of the
+coordinates, so that their distances are equal to the last bit."""
 
 
 class Curve:
-    """A curve through the space around points, ``(m, d)`` and finite."""
+    """A space-filling curve through points ``(m, d)``, all finite."""
 
     def __init__(self, points: FloatArray) -> None:
         sample = points[:: -(-len(points) // _SAMPLE)]
@@ -39,26 +39,27 @@ class Curve:
         self._bits = max(1, min(8, _KEY_BITS // points.shape[1]))
 
     def order(self, rows: FloatArray) -> IntArray:
-        """The order of rows ``(n, d)`` along it: ``(n,)``."""
+        """The order of rows ``(n, d)`` along the curve: ``(n,)``."""
         cells = 2**self._bits
         with np.errstate(over="ignore"):
-            along = cells * ((rows - self._low) / self._spread)
-        cell_of = np.clip(along, 0.0, cells - 1).T.astype(np.uint16)
-        place = np.zeros(len(rows), dtype=np.uint16)
+            coordinates = cells * ((rows - self._low) / self._spread)
+        cell_of = np.clip(coordinates, 0.0, cells - 1).T.astype(np.uint16)
+        position = np.zeros(len(rows), dtype=np.uint16)
         for bit in range(self._bits - 1, -1, -1):
             for cell in cell_of:
-                place = (place << 1) | ((cell >> bit) & 1)
-        return np.argsort(place, kind="stable")
+                position = (position << 1) | ((cell >> bit) & 1)
+        return np.argsort(position, kind="stable")
 
 
 class NearestByTree:
-    """Points made ready to be searched in a Minkowski norm.
+    """An index of points for a Minkowski norm.
 
-    Where pykdtree is installed (extra ``trees``), it finds what SciPy would, in less time.
+    If pykdtree is installed (extra ``trees``), it is used where it gives SciPy's result in less
+    time.
 
     Args:
         points: ``(m, d)``, finite.
-        norm: exponent.
+        norm: exponent of the norm.
     """
 
     def __init__(self, points: FloatArray, norm: float) -> None:
@@ -71,15 +72,15 @@ class NearestByTree:
     def query(self, rows: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
         """The nearest points of each row, nearest first; see `NearestByProducts.query`."""
         if self._quick is None or k > _FEW:
-            distance, found = self._tree.query(rows, k, p=self._norm)
-            return distance.reshape(-1, k), found.reshape(-1, k)
+            distance, point = self._tree.query(rows, k, p=self._norm)
+            return distance.reshape(-1, k), point.reshape(-1, k)
         with _openmp().limit(limits=1):  # the caller's threads are the parallelism
-            distance, found = self._quick.query(rows, k)
-        distance, found = distance.reshape(-1, k), found.reshape(-1, k).astype(np.intp)
-        beyond = found >= len(self._points)
-        if beyond.any():
-            distance[beyond], found[beyond] = np.inf, len(self._points)
-        return distance, found
+            distance, point = self._quick.query(rows, k)
+        distance, point = distance.reshape(-1, k), point.reshape(-1, k).astype(np.intp)
+        absent = point >= len(self._points)
+        if absent.any():
+            distance[absent], point[absent] = np.inf, len(self._points)
+        return distance, point
 
     @functools.cached_property
     def _tree(self) -> Any:
@@ -89,7 +90,7 @@ class NearestByTree:
 
 
 def _quick_tree(points: FloatArray) -> Any:
-    """pykdtree's; none where it is not installed."""
+    """The tree of pykdtree, or None if it is not installed."""
     try:
         from pykdtree.kdtree import KDTree
     except ImportError:
@@ -99,5 +100,5 @@ def _quick_tree(points: FloatArray) -> Any:
 
 @functools.cache
 def _openmp() -> ThreadpoolController:
-    """The thread pools of the libraries loaded so far, pykdtree among them."""
+    """The OpenMP thread pools of the libraries loaded so far, including that of pykdtree."""
     return ThreadpoolController().select(user_api="openmp")

@@ -1,0 +1,331 @@
+"""What the estimators of counts share: options, accepted columns, statistics, dense tables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import FloatArray, is_numeric_type, label_codes, sorted_classes
+from probclass_core.arrow.sparse_counts import CountReader, Counts
+from probclass_core.arrow.types import is_terms_type
+from probclass_core.errors import DataError, NotSupportedError, SpecError
+from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.options import (
+    EstimatorOptions,
+    OptionPath,
+    choice,
+    number,
+    option,
+)
+from probclass_core.estimation.tidy import dense_arrays, notes_of, sum_counts, tidy_table
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_TOTAL = pa.nulls(1, pa.string())
+"""The feature of the statistics of whole rows."""
+
+
+class CountOptions(EstimatorOptions):
+    """Options of every estimator of counts."""
+
+    pseudo_count: float = number(1.0, doc="α, added to the count of every feature.")
+
+
+def _parse_vocabulary(path: OptionPath, value: Any) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise path.error("a list of text", value)
+    for term in value:
+        if not isinstance(term, str):
+            raise SpecError(
+                f"{path.estimator}: vocabulary must be a list of text, not of {term!r}."
+            )
+    for term, times in Counter(value).items():
+        if times > 1:
+            raise SpecError(
+                f"{path.estimator}: vocabulary has {term!r} twice; list each term once."
+            )
+    return list(value)
+
+
+class TermOptions(CountOptions):
+    """Options of an estimator that also counts terms."""
+
+    vocabulary: list[str] = option(
+        [],
+        _parse_vocabulary,
+        expected="a list of text",
+        doc="Terms of a column of lists or maps; by default all terms that training saw.",
+    )
+    unseen: str = choice(
+        "ignore",
+        ("ignore", "error"),
+        doc="A term outside the vocabulary: 'ignore' skips it, 'error' refuses.",
+    )
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """Statistics of counts by class as dense arrays.
+
+    Attributes:
+        features: columns or terms, ``(m,)`` text: those that training saw or the options declare.
+        cells: by field of the statistics table, ``(k, m)``; 0 if nothing was seen.
+        totals: the same for whole rows, ``(k,)``.
+    """
+
+    features: pa.Array
+    cells: Mapping[str, FloatArray]
+    totals: Mapping[str, FloatArray]
+
+
+class CountEstimator(LikelihoodEstimator):
+    """Counts of columns or terms, summed by class.
+
+    Statistics: class, feature, and the fields in ``sums``. A row with a null ``feature`` is about
+    the totals of rows (the lengths of documents).
+        count: Σ w of ``count_of``.
+        rows: Σ w of the rows with a value of the column; for a term, of the rows that contain it;
+            for the total, of the rows with any value.
+        log_factorials: Σ w log x!.
+    """
+
+    Options: ClassVar[type[CountOptions]]
+    options: CountOptions
+    sums: ClassVar[Sequence[str]] = ("count", "rows", "log_factorials")
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        super().__init__(features, options)
+        terms = self.options if isinstance(self.options, TermOptions) else None
+        vocabulary = terms.vocabulary if terms else []
+        self.of_terms = self._check_types(takes_terms=bool(terms), has_vocabulary=bool(vocabulary))
+        if terms and not self.of_terms:
+            self._refuse_term_options(terms)
+        self.reader = CountReader(
+            columns=self.features.names,
+            of_terms=self.of_terms,
+            vocabulary=pa.array(vocabulary, pa.string()) if vocabulary else None,
+            refuse_others=terms is not None and terms.unseen == "error",
+        )
+
+    def _check_types(self, *, takes_terms: bool, has_vocabulary: bool) -> bool:
+        """Whether the block is one column of terms.
+
+        Raises:
+            SpecError: if it is neither that nor columns of numbers.
+        """
+        terms = [column for column in self.features if is_terms_type(column.type)]
+        if terms and takes_terms:
+            if len(self.features) > 1:
+                raise SpecError(
+                    f"{self.name}: column {terms[0].name!r} is {terms[0].type}, whose features are "
+                    "its terms, but the block has other columns too; give it its own block."
+                )
+            return True
+        other = [column for column in self.features if not is_numeric_type(column.type)]
+        if other:
+            models = "numbers" + takes_terms * (
+                ", or one column of lists of text or of maps from text to numbers"
+            )
+            fix = "choose another estimator for it, or cast it"
+            if pa.types.is_struct(other[0].type):
+                fix = "give its dicts the type pa.map_(pa.string(), pa.float64())"
+            raise SpecError(
+                f"{self.name}: column {other[0].name!r} is {other[0].type}, but it models counts: "
+                f"{models}; {fix}."
+            )
+        # A column of nulls could have any type; only a column of terms has a vocabulary.
+        return has_vocabulary and self.features.types == [pa.null()]
+
+    def _refuse_term_options(self, options: TermOptions) -> None:
+        for name in ("vocabulary", "unseen"):
+            if options.plain()[name] != options.declared()[name].default:
+                raise SpecError(
+                    f"{self.name}: {name} is for a column of lists or maps, not for columns of "
+                    "numbers; leave it out."
+                )
+
+    def count_of(self, counts: Counts) -> csr_array:
+        """What is counted, ``(n, m)``: by default the counts themselves."""
+        return counts.matrix
+
+    def summarize(
+        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        from scipy.sparse import csc_array
+
+        size = batch.num_rows
+        share = np.ones(size) if weights is None else weights
+        labels = classes.indices.to_numpy(zero_copy_only=False)
+        shape = (len(classes.dictionary), size)
+        by_class = csc_array((share, (labels, np.arange(size))), shape=shape)
+        parts = []
+        for rows, counts in self.reader.parts(batch):
+            rows_by_class = by_class[:, rows]
+            for field, by_feature, total in self._values(counts):
+                for features, values in (
+                    (counts.features, by_feature),
+                    (_TOTAL, total[:, None]),
+                ):
+                    sums = rows_by_class @ values
+                    parts.append(self._tidy(classes.dictionary, features, field, sums))
+        return self.merge(parts)
+
+    def _values(self, counts: Counts) -> Iterator[tuple[str, Any, FloatArray]]:
+        """Each field with its values by row and feature ``(n, m)`` and by row ``(n,)``."""
+        from scipy.special import gammaln
+
+        counted = self.count_of(counts)
+        yield "count", counted, counted.sum(axis=1)
+        rows = counts.presence if self.of_terms else counts.known_cells
+        yield "rows", rows, counts.known_rows
+        if "log_factorials" in self.sums:
+            factorials = counts.with_values(gammaln(counts.matrix.data + 1.0))
+            yield "log_factorials", factorials, gammaln(counts.lengths + 1.0)
+
+    def _tidy(self, labels: pa.Array, features: pa.Array, field: str, sums: Any) -> pa.Table:
+        """One row per cell of one field, from ``(k, m)``, sparse or dense; other fields are 0."""
+        from scipy.sparse import coo_array
+
+        cells = coo_array(sums)
+        zeros = np.zeros(cells.nnz)
+        return pa.table(
+            {
+                "class": labels.take(pa.array(cells.row)),
+                "feature": features.take(pa.array(cells.col)),
+                **{name: cells.data if name == field else zeros for name in self.sums},
+            }
+        )
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        return sum_counts(tables, ["class", "feature"], self.sums)
+
+    def by_class(self, statistics: pa.Table, classes: pa.Array) -> ClassCounts:
+        """Statistics as dense arrays, features in the order of the parameters.
+
+        Raises:
+            DataError: if a column has no value in any row, or no term occurs in any document.
+        """
+        is_total = pc.is_null(statistics["feature"])
+        by_feature, total = statistics.filter(pc.invert(is_total)), statistics.filter(is_total)
+        features = self._features(by_feature)
+        cells = dense_arrays(by_feature, classes, "feature", features, self.sums)
+        totals = np.zeros((len(self.sums), len(classes)))
+        row = label_codes(total["class"], classes)
+        for values, field in zip(totals, self.sums, strict=True):
+            values[row] = total[field].to_numpy()
+        return ClassCounts(
+            features,
+            dict(zip(self.sums, cells, strict=True)),
+            dict(zip(self.sums, totals, strict=True)),
+        )
+
+    def _features(self, statistics: pa.Table) -> pa.Array:
+        names = self.features.names
+        if not self.of_terms:
+            seen = set(statistics["feature"].to_pylist())
+            for name in names:
+                if name not in seen:
+                    raise DataError(
+                        f"column {name!r} has no value in any training row; leave it out of the "
+                        "block."
+                    )
+            return pa.array(names, pa.string())
+        if self.reader.vocabulary is not None:
+            return self.reader.vocabulary
+        if not statistics.num_rows:
+            raise DataError(
+                f"column {names[0]!r} has no term in any training row; leave it out, or declare "
+                "its vocabulary."
+            )
+        return sorted_classes(statistics["feature"])
+
+    def parameters(
+        self, classes: pa.Array, sums: ClassCounts, field: str, values: FloatArray, **notes: Any
+    ) -> pa.Table:
+        """The parameters table: one row per class and feature, from ``(k, m)`` values."""
+        fields = {"count": sums.cells["count"], field: values}
+        return self.annotate(tidy_table(classes, {"feature": sums.features}, fields), **notes)
+
+    def read_parameters(
+        self, parameters: pa.Table, classes: pa.Array, field: str
+    ) -> tuple[CountReader, pa.Array, FloatArray, FloatArray]:
+        """Reader of rows for these parameters, their features, counts and values ``(k, m)``."""
+        features = pc.unique(parameters["feature"])
+        count, values = dense_arrays(parameters, classes, "feature", features, ["count", field])
+        reader = replace(self.reader, vocabulary=features) if self.of_terms else self.reader
+        return reader, features, count, values
+
+    def rows_of(self, parameters: pa.Table, classes: pa.Array) -> FloatArray:
+        """The note ``rows`` in the order of ``classes``; it is stored in that of the table."""
+        position = label_codes(classes, pc.unique(parameters["class"]))
+        rows: FloatArray = np.array(notes_of(parameters)["rows"])[position]
+        return rows
+
+    def refuse_improper_prior(self, *options: str) -> None:
+        """Refuse evidence if a pseudo-count is 0.
+
+        Raises:
+            NotSupportedError: if one of the options is 0.
+        """
+        for name in options:
+            if self.options.plain()[name] == 0:
+                raise NotSupportedError(
+                    f"{self.name} has no log evidence with {name}=0, which is not a proper prior; "
+                    f"set {name} above 0."
+                )
+
+
+class CountLikelihood(ABC):
+    """Parameters compiled for counts.
+
+    Args:
+        reader: reads the counts of a batch, features in the order of the parameters.
+        features: ``m`` names.
+    """
+
+    normalized = True
+
+    def __init__(self, reader: CountReader, features: pa.Array) -> None:
+        self.reader = reader
+        self.features = features
+
+    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        return np.concatenate([self.of_counts(counts) for _, counts in self.reader.parts(batch)])
+
+    @abstractmethod
+    def of_counts(self, counts: Counts) -> FloatArray:
+        """log p(x | class) of counts, ``(n, k)``."""
+
+    def stored(self, counts: Counts) -> Iterator[tuple[str, int, float]]:
+        """Name, position and value of the counts above 0 of a single row."""
+        codes = counts.matrix.indices
+        names = self.features.take(pa.array(codes)).to_pylist()
+        return zip(names, codes.tolist(), counts.matrix.data.tolist(), strict=True)
+
+
+def log_factorials(counts: Counts) -> FloatArray:
+    """Σ log x! of each row: ``(n,)``."""
+    from scipy.special import gammaln
+
+    return counts.row_sums(gammaln(counts.matrix.data + 1.0))
+
+
+def refuse_infinite_weights(weights: FloatArray) -> None:
+    """Refuse a linear form with infinite weights.
+
+    Raises:
+        NotSupportedError: if a weight is infinite.
+    """
+    if not np.isfinite(weights).all():
+        raise NotSupportedError(
+            "no linear form: a feature that a class never showed, or always, has an infinite "
+            "weight; set pseudo_count above 0."
+        )

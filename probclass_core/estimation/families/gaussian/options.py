@@ -1,0 +1,173 @@
+"""Options that all normal families share: ``ddof``, ``conjugate_prior`` and ``predictive``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.estimation.evidence import NormalPrior
+from probclass_core.estimation.families.gaussian.checks import feature_scale
+from probclass_core.estimation.moments import Moments, pooled
+from probclass_core.estimation.options import (
+    EstimatorOptions,
+    OptionPath,
+    flag,
+    number,
+    option,
+    parse_table,
+)
+
+_LARGEST = 1e100
+"""The squares of larger numbers, summed over many rows, could exceed float64."""
+
+_PRIOR_KEYS = ("count", "degrees_of_freedom", "mean", "variance")
+
+
+class NormalOptions(EstimatorOptions):
+    """Options of every normal family."""
+
+    replaced_by_prior: ClassVar[Sequence[str]] = ("ddof",)
+    """Options without effect if parameters are integrated out under the prior."""
+
+    ddof: float = number(
+        0,
+        doc="Subtracted from the count in the divisor of the variance: 0 is maximum likelihood, "
+        "1 the unbiased estimate.",
+    )
+    predictive: bool = flag(
+        False,
+        doc="Score by Student's t: means and variances are integrated out under conjugate_prior, "
+        "and the options that regularize estimates do not apply.",
+    )
+
+    def validate(self) -> None:
+        for name in self.replaced_by_prior if self.predictive else ():
+            value = self.plain()[name]
+            if value not in (0, self.declared()[name].default):
+                raise SpecError(
+                    f"{self._estimator}: {name} has no effect with predictive=true, where the "
+                    f"conjugate_prior regularizes, but it is {value!r}; leave it out."
+                )
+
+
+def conjugate_prior(*, joint: bool, doc: str) -> Any:
+    """Declare the option ``conjugate_prior``.
+
+    Args:
+        joint: whether the features share a covariance matrix.
+        doc: what the option does.
+    """
+
+    def parse(path: OptionPath, value: Any) -> ConjugatePrior:
+        return ConjugatePrior.parse(path, value, len(path.columns) if joint else 1)
+
+    return option({}, parse, expected=f"a table of {one_of(_PRIOR_KEYS)}", doc=doc)
+
+
+@dataclass(frozen=True)
+class ConjugatePrior:
+    """A normal–inverse-Wishart prior as an option specifies it.
+
+    Attributes:
+        features: names of the columns.
+        count: κ₀, the number of rows that the prior mean is worth.
+        degrees_of_freedom: ν₀, above ``size + 1``, so that the prior has a mean variance.
+        mean: prior mean by column, for the columns that specify one.
+        variance: mean of the prior variance by column, for the columns that specify one.
+        size: number of features that share a covariance matrix: 1, or all.
+    """
+
+    features: Sequence[str]
+    count: float
+    degrees_of_freedom: float
+    mean: Mapping[str, float]
+    variance: Mapping[str, float]
+    size: int
+
+    @classmethod
+    def parse(cls, path: OptionPath, value: Any, size: int) -> ConjugatePrior:
+        """The prior from the option's value, a table.
+
+        Raises:
+            SpecError: if a key or column is unknown, or a value is out of bounds.
+        """
+        if not isinstance(value, Mapping):
+            raise path.error(f"a table of {one_of(_PRIOR_KEYS)}", value)
+        for key in value:
+            if key not in _PRIOR_KEYS:
+                raise SpecError(
+                    f"{path.estimator}: {path.option} has no key {key!r}; it has "
+                    f"{one_of(_PRIOR_KEYS)}." + nearest(key, _PRIOR_KEYS)
+                )
+
+        def bounded(key: str, value: Any, above: float = -_LARGEST) -> float:
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (is_number and above < value <= _LARGEST):
+                raise path.part(f"{key} of {path.option}").error(
+                    f"a number above {above:g} and up to {_LARGEST:g}", value
+                )
+            return float(value)
+
+        def by_column(key: str, above: float = -_LARGEST) -> dict[str, float]:
+            values = value.get(key, {})
+            if not isinstance(values, Mapping):
+                return dict.fromkeys(path.columns, bounded(key, values, above))
+            table = parse_table(path.part(f"{key} of {path.option}"), values)
+            return {
+                column: bounded(f"{key} ({column!r})", item, above)
+                for column, item in table.items()
+            }
+
+        return cls(
+            features=path.columns,
+            count=bounded("count", value.get("count", 1.0), above=0.0),
+            degrees_of_freedom=bounded(
+                "degrees_of_freedom", value.get("degrees_of_freedom", size + 2.0), above=size + 1.0
+            ),
+            mean=by_column("mean"),
+            variance=by_column("variance", above=0.0),
+            size=size,
+        )
+
+    def complete(self, moments: Moments) -> NormalPrior:
+        """The prior for these rows: what is not specified is taken from them, classes pooled.
+
+        Ψ₀ = (ν₀ − size − 1) · variance, so that the prior mean of each variance is as specified.
+
+        Args:
+            moments: of single features, ``(k, d)``.
+
+        Returns:
+            Count and degrees of freedom as numbers, mean and scatter (a diagonal) as ``(d,)``.
+
+        Raises:
+            DataError: if a feature's squares are beyond float64.
+        """
+        scale = feature_scale(self.features, moments)
+        variance = self._fill(self.variance, scale)
+        return NormalPrior(
+            count=np.array(self.count),
+            degrees_of_freedom=np.array(self.degrees_of_freedom),
+            mean=self._fill(self.mean, pooled(moments).mean),
+            scatter=(self.degrees_of_freedom - self.size - 1.0) * variance,
+        )
+
+    def _fill(self, specified: Mapping[str, float], pooled: FloatArray) -> FloatArray:
+        """``(d,)``: the specified values, and those of the rows for the other columns."""
+        features = zip(self.features, pooled.tolist(), strict=True)
+        return np.array([specified.get(name, default) for name, default in features])
+
+
+def prior_notes(features: Sequence[str], prior: NormalPrior) -> dict[str, Any]:
+    """A prior as notes of a parameters table: scatter by its diagonal."""
+    return {
+        "count": float(prior.count),
+        "degrees_of_freedom": float(prior.degrees_of_freedom),
+        "mean": dict(zip(features, prior.mean.tolist(), strict=True)),
+        "scatter": dict(zip(features, prior.scatter.tolist(), strict=True)),
+    }

@@ -1,0 +1,270 @@
+"""Options of estimators: each is declared once, with its type, default, bounds and description.
+
+An estimator declares its options in a nested class::
+
+    class Histogram(LikelihoodEstimator):
+        class Options(EstimatorOptions):
+            bins: int = whole(10, at_least=2, doc="Number of bins.")
+            method: str = choice("width", ["width", "frequency"], doc="How to place the cuts.")
+
+        options: Options
+
+The contract's constructor checks the options of a block against it. From then on ``self.options``
+is typed and immutable, and `describe_options` lists the same declarations for documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from probclass_core.errors import SpecError, nearest, one_of
+
+
+@dataclass(frozen=True)
+class OptionPath:
+    """The option that a value was given for: what its error message must name.
+
+    Attributes:
+        estimator: name of the estimator.
+        option: name of the option, or of a part of it, such as ``"pseudo_count of 'color'"``.
+        columns: columns of the block.
+    """
+
+    estimator: str
+    option: str
+    columns: Sequence[str] = ()
+
+    def part(self, name: str) -> OptionPath:
+        """The path of a value inside the option's value."""
+        return replace(self, option=name)
+
+    def error(self, expected: str, value: object) -> SpecError:
+        """The error for a value that is not what is expected."""
+        return SpecError(f"{self.estimator}: {self.option} must be {expected}, got {value!r}.")
+
+
+Parser = Callable[[OptionPath, Any], Any]
+"""From the plain value of an option to the typed one; raises `SpecError`."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """The declaration of one option.
+
+    Attributes:
+        default: plain JSON value, used if the spec gives none.
+        expected: what a value must be, such as ``"a number of at least 0"``.
+        doc: what the option does.
+        parse: turns a plain value into the typed one.
+    """
+
+    default: Any
+    expected: str
+    doc: str
+    parse: Parser
+
+
+class EstimatorOptions:
+    """The checked options of one estimator. Subclasses declare them as class attributes.
+
+    Args:
+        estimator: name of the estimator, for messages.
+        given: options of the block, plain JSON values.
+        columns: columns of the block.
+
+    Raises:
+        SpecError: if an option is unknown or its value is out of bounds.
+    """
+
+    _estimator: str
+    _plain: dict[str, Any]
+
+    def __init__(self, estimator: str, given: Mapping[str, Any], columns: Sequence[str]) -> None:
+        declared = self.declared()
+        defaults = {name: option.default for name, option in declared.items()}
+        plain = read_options(estimator, given, defaults)
+        for name, option in declared.items():
+            vars(self)[name] = option.parse(OptionPath(estimator, name, columns), plain[name])
+        vars(self).update(_estimator=estimator, _plain=plain)
+        self.validate()
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"options are immutable: cannot set {name!r}.")
+
+    @classmethod
+    def declared(cls) -> dict[str, Option]:
+        """Declarations by name, those of base classes first."""
+        return {
+            name: value
+            for base in reversed(cls.__mro__)
+            for name, value in vars(base).items()
+            if isinstance(value, Option)
+        }
+
+    def plain(self) -> dict[str, Any]:
+        """The options as plain JSON values, exactly as given; defaults for the others."""
+        return dict(self._plain)
+
+    def validate(self) -> None:
+        """Check options against each other, once each of them is set.
+
+        Raises:
+            SpecError: if they contradict each other.
+        """
+
+
+def describe_options(estimator: object) -> dict[str, Option]:
+    """Declarations of an estimator's options by name; empty if it declares none.
+
+    Args:
+        estimator: an estimator class, as `probclass_core.estimators` returns it.
+    """
+    options = getattr(estimator, "Options", None)
+    return {} if options is None else options.declared()
+
+
+def option(default: Any, parse: Parser, *, expected: str, doc: str) -> Any:
+    """Declare an option with its own parser.
+
+    Args:
+        default: plain JSON value.
+        parse: from path and plain value to the typed value; see `OptionPath.error`.
+        expected: what a value must be, for documentation.
+        doc: what the option does.
+    """
+    return Option(default, expected, doc, parse)
+
+
+def number(default: float | None, *, at_least: float = 0.0, doc: str) -> Any:
+    """Declare a number within bounds. With the default None, None is allowed as well."""
+
+    def parse(path: OptionPath, value: Any) -> float | None:
+        return None if value is None is default else parse_number(path, value, at_least)
+
+    return Option(default, f"a number of at least {at_least:g}", doc, parse)
+
+
+def whole(default: int, *, at_least: int = 0, doc: str) -> Any:
+    """Declare a whole number within bounds; the typed value is an ``int``."""
+
+    def parse(path: OptionPath, value: Any) -> int:
+        return int(_parse_whole(path, value, at_least))
+
+    return Option(default, f"a whole number of at least {at_least:g}", doc, parse)
+
+
+def choice(default: str, choices: Sequence[str], *, doc: str) -> Any:
+    """Declare an option that is one of a few words."""
+    expected = f"one of {one_of(choices)}"
+
+    def parse(path: OptionPath, value: Any) -> str:
+        if value not in choices:
+            raise path.error(expected, value)
+        return str(value)
+
+    return Option(default, expected, doc, parse)
+
+
+def flag(default: bool, *, doc: str) -> Any:
+    """Declare an option that is true or false."""
+
+    def parse(path: OptionPath, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise path.error("true or false", value)
+        return value
+
+    return Option(default, "true or false", doc, parse)
+
+
+def parse_number(path: OptionPath, value: Any, at_least: float = 0.0) -> float:
+    """A number within bounds.
+
+    Raises:
+        SpecError: if the value is not a number, or is below ``at_least``.
+    """
+    if not _is_number(value) or not value >= at_least:
+        raise path.error(f"a number of at least {at_least:g}", value)
+    return value  # type: ignore[no-any-return]  # checked to be a number above
+
+
+def parse_table(path: OptionPath, value: Any) -> Mapping[str, Any]:
+    """A table keyed by columns of the block.
+
+    Raises:
+        SpecError: if the value is not a table, or names another column.
+    """
+    if not isinstance(value, Mapping):
+        raise path.error("a table keyed by column", value)
+    for column in value:
+        if column not in path.columns:
+            raise SpecError(
+                f"{path.estimator}: {path.option} names column {column!r}, which is not in the "
+                f"block; it has {one_of(path.columns)}."
+            )
+    return value
+
+
+def read_options(
+    estimator: str, options: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Options over their defaults, unchecked but for their names.
+
+    Raises:
+        SpecError: if an option is not in ``defaults``.
+    """
+    for key in options:
+        if key not in defaults:
+            raise SpecError(
+                f"{estimator} has no option {key!r}; it has {one_of(defaults)}."
+                + nearest(key, defaults)
+            )
+    return {**defaults, **options}
+
+
+def number_option(
+    estimator: str, key: str, value: Any, *, at_least: float = 0.0, whole: bool = False
+) -> float:
+    """Check one number, for estimators that read their options with `read_options`.
+
+    Raises:
+        SpecError: if the value is not a number, is below ``at_least``, or has to be whole and
+            is not.
+    """
+    parse = _parse_whole if whole else parse_number
+    return parse(OptionPath(estimator, key), value, at_least)
+
+
+def require_types(
+    estimator: str, features: pa.Schema, accepts: Callable[[pa.DataType], bool], models: str
+) -> None:
+    """Refuse columns of a type that the estimator cannot model.
+
+    Args:
+        estimator: name of the estimator, for messages.
+        features: the block's columns.
+        accepts: whether a type can be modeled.
+        models: what the estimator models, such as ``"numbers"``.
+
+    Raises:
+        SpecError: naming the column and its type.
+    """
+    for column in features:
+        if not accepts(column.type):
+            raise SpecError(
+                f"{estimator}: column {column.name!r} is {column.type}, but it models {models}; "
+                "choose another estimator for it, or cast it."
+            )
+
+
+def _parse_whole(path: OptionPath, value: Any, at_least: float) -> float:
+    if not _is_number(value) or not value >= at_least or value % 1 != 0:
+        raise path.error(f"a whole number of at least {at_least:g}", value)
+    return value  # type: ignore[no-any-return]  # checked to be a number above
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
