@@ -1,8 +1,8 @@
 """Helpers for authors of estimators, in addition to the contract.
 
 Options, declared once with type, default, bounds and description:
-    `EstimatorOptions`, `number`, `whole`, `choice`, `flag`, `option`, `OptionPath`, `parse_number`,
-    `parse_table`; unchecked, from a dict of defaults: `read_options`, `number_option`.
+    `EstimatorOptions`, `number`, `whole`, `choice`, `flag`, `option`, `OptionPath`, `parse_number`;
+    unchecked, from a dict of defaults: `read_options`, `number_option`.
 Types of columns:
     `require_types`, `is_numeric_type`, `is_category_type`.
 From Arrow to NumPy, for nulls, dictionaries and every accepted type:
@@ -47,7 +47,6 @@ from probclass_core.estimation.options import (
     number_option,
     option,
     parse_number,
-    parse_table,
     read_options,
     require_types,
     whole,
@@ -88,7 +87,6 @@ __all__ = [
     "numeric_matrix",
     "option",
     "parse_number",
-    "parse_table",
     "read_options",
     "require_types",
     "sorted_classes",

@@ -121,7 +121,7 @@ def test_an_estimator_is_described_as_it_is(name: str) -> None:
     parameters = pc.finalize(statistics).parameters[name]
     estimator = pc.estimators()[name](pa.schema([("x", pa.int64())]), {})
     defaults = {row[0]: ast.literal_eval(row[1]) for row in table(text, "option")}
-    assert defaults == estimator.options
+    assert defaults == estimator.options.plain()
     for heading, found in (("statistics", statistics.blocks[name]), ("parameters", parameters)):
         told = [(row[0], row[1]) for row in table(text, heading)]
         assert told == [(field.name, type_in_words(field)) for field in found.schema]

@@ -36,14 +36,14 @@ REFUSED: dict[str, tuple[Callable[[], object], type[pc.ProbClassError], str]] = 
         refused({"w": WORDS, "x": X}, block("multinomial", ["x", "w"])),
         pc.SpecError,
         (
-            "multinomial: column 'w' is list<.*>, whose features are its terms, and stands with "
-            "other columns; give it a block of its own"
+            "multinomial: column 'w' is list<.*>, whose features are its terms, but the "
+            "block has other columns too; give it its own block"
         ),
     ),
     "two columns of lists": (
         refused({"w": WORDS, "v": WORDS}, block("bernoulli", ["w", "v"])),
         pc.SpecError,
-        "bernoulli: column 'w' .* give it a block of its own",
+        "bernoulli: column 'w' .* give it its own block",
     ),
     "lists for a Poisson": (
         refused({"w": WORDS}, block("poisson", "w")),
@@ -96,7 +96,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[pc.ProbClassError], str]] = 
     "fractions for a Poisson": (
         refused({"x": [1.0, 2.0, 2.5, 0.0]}, block("poisson")),
         pc.DataError,
-        "column 'x' holds 2.5, which is no whole number, as poisson counts are; round it",
+        "column 'x' has a value 2.5, but poisson counts are whole numbers; round it",
     ),
     "a column of nulls": (
         refused({"x": pa.nulls(4, pa.int64())}, block("poisson")),
@@ -193,7 +193,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[pc.ProbClassError], str]] = 
     "fractions to score by a Poisson": (
         lambda: fitted({"x": X}, block("poisson")).predict({"x": [0.5]}),
         pc.DataError,
-        "column 'x' holds 0.5, which is no whole number",
+        "column 'x' has a value 0.5, but poisson counts are whole numbers",
     ),
     "lists of numbers, by default": (
         lambda: pc.ModelSpec.auto(pa.table({"y": Y, "x": [[1.0]] * 4}), "y"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+import json
+import textwrap
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -58,13 +60,15 @@ def estimators(
                 "parameters_version": plugin.parameters_version,
                 "traits": dataclasses.asdict(plugin.traits),
                 "description": inspect.getdoc(plugin.factory),
+                "options": _options(plugin.factory),
             }
             for plugin in plugins.values()
         ]
         show_json({"estimators": records})
     elif name is not None:
         plugin = plugins[name]
-        show(f"{name}\n\n{inspect.getdoc(plugin.factory) or plugin.summary}")
+        description = inspect.getdoc(plugin.factory) or plugin.summary
+        show("\n\n".join([name, description, *_options_text(plugin.factory)]))
     else:
         columns = {
             "estimator": list(plugins),
@@ -72,6 +76,33 @@ def estimators(
             "traits": [_traits(plugin.traits) for plugin in plugins.values()],
         }
         show(table(columns, "Estimators"))
+
+
+def _options(factory: object) -> list[dict[str, object]]:
+    from probclass_core.estimation.options import describe_options
+
+    return [
+        {
+            "name": name,
+            "expected": option.expected,
+            "default": option.default,
+            "description": option.doc,
+        }
+        for name, option in describe_options(factory).items()
+    ]
+
+
+def _options_text(factory: object) -> list[str]:
+    """The section on options; empty if the estimator declares none."""
+    lines = ["Options:"]
+    for option in _options(factory):
+        default = json.dumps(option["default"])
+        lines.append(f"    {option['name']}: {option['expected']}; default {default}.")
+        indent = 8 * " "
+        lines += textwrap.wrap(
+            str(option["description"]), 100, initial_indent=indent, subsequent_indent=indent
+        )
+    return ["\n".join(lines)] if len(lines) > 1 else []
 
 
 def _traits(traits: Traits) -> str:
