@@ -1,4 +1,4 @@
-"""A real Airflow with a page of models, one finished run, and a browser to look at them with."""
+"""A local Airflow with the pages of models and one finished run, and a browser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 from sites import CHROMIUM, Site, logged_in, running
 
-expect.set_options(timeout=60_000)  # a busy machine is slow, and no less right
+expect.set_options(timeout=60_000)  # for a busy machine
 
 
 @pytest.fixture(scope="session")
@@ -29,5 +29,5 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def login(site: Site, browser: Browser) -> BrowserContext:
-    """A browser in which the viewer has logged in by hand."""
+    """A browser context in which the viewer has logged in."""
     return logged_in(site, browser)

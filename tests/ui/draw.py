@@ -1,4 +1,4 @@
-"""Take the pictures of docs/ui.md anew, in a real Airflow and a real Chromium.
+"""Take the screenshots of docs/ui.md in a local Airflow with Chromium.
 
 python tests/ui/draw.py
 """
@@ -16,9 +16,9 @@ from sites import BASE, CHROMIUM, ROOT, logged_in, running
 import probclass_core as pc
 from probclass_core.demo.lake import lay_out
 
-MISSING = """Array.from(document.images).some(each => each.offsetParent && !each.naturalWidth
-    && each.getBoundingClientRect().top < innerHeight
-    && each.getBoundingClientRect().bottom > 0)"""
+MISSING = """Array.from(document.images).some(image => image.offsetParent && !image.naturalWidth
+    && image.getBoundingClientRect().top < innerHeight
+    && image.getBoundingClientRect().bottom > 0)"""
 IMAGES = ROOT / "docs" / "images"
 SPEC = pc.ModelSpec(
     label="air",
@@ -30,7 +30,7 @@ SPEC = pc.ModelSpec(
 
 
 def fill_year(home: Path) -> pc.ModelVersion:
-    """A year of monthly versions, each measured on the month after it; the last one."""
+    """Save a year of monthly versions, each evaluated on its next month; return the last one."""
     store, lake = pc.ModelStore(home / "models"), lay_out(home / "lake")
     months = [f"{year}-{month:02}" for year in (2013, 2014) for month in range(1, 13)]
     for before, month in zip(months, months[12:], strict=False):
@@ -38,16 +38,16 @@ def fill_year(home: Path) -> pc.ModelVersion:
         model = pc.fit(lake, SPEC, where=year)
         version = store.save(model, "air_full", provenance={"source": "lake"})
         store.promote("air_full", version, month)
-        quality = pc.evaluate(model, lake, partition={"month": month})
+        evaluation = pc.evaluate(model, lake, partition={"month": month})
         store.record_evaluation(
-            version, quality, on={"source": "lake", "partition": {"month": month}}
+            version, evaluation, on={"source": "lake", "partition": {"month": month}}
         )
     store.promote("air_full", version, "champion")
     return version
 
 
 def take(page: Page, name: str) -> None:
-    """Keep what the window shows, once all of it is there."""
+    """Save a screenshot once every visible image is loaded."""
     page.frame_locator("iframe").locator("h1").wait_for()
     while page.frames[-1].evaluate(MISSING):
         page.wait_for_timeout(200)
@@ -58,7 +58,7 @@ def take(page: Page, name: str) -> None:
 
 
 def main() -> None:
-    """The list, a card in light and in dark, what changed, a report."""
+    """Take the lists, a card in light and in dark colors, its drift, and a report."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         home = Path(folder)
         with running(home) as site:
@@ -81,8 +81,8 @@ def main() -> None:
             page = logged_in(site, browser, color_scheme="dark").new_page()
             page.goto(card)
             frame = page.frame_locator("iframe")
-            for name, place in (("parameters", ".block h2"), ("drift", "#drift")):
-                frame.locator(place).first.evaluate("each => each.scrollIntoView()")
+            for name, selector in (("parameters", ".block h2"), ("drift", "#drift")):
+                frame.locator(selector).first.evaluate("element => element.scrollIntoView()")
                 take(page, name)
             browser.close()
 

@@ -1,4 +1,4 @@
-"""Run the DAG once in Airflow's database, and tell what the tests need: one line of JSON."""
+"""Run the DAG once in Airflow's database, and print what the tests need as one line of JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ sync_bag_to_db(bag, "dags-folder", None)
 run = bag.dags["air"].test()
 assert run.state == "success", run.state
 
-from probclass_airflow.links import store_key  # noqa: E402 - the plugins folder is known by now
+from probclass_airflow.links import store_key  # noqa: E402 - Airflow has now put the plugins folder on the path
 
 manager = init_auth_manager()
 tokens = {
     "token": manager.generate_jwt(SimpleAuthManagerUser(username="anna", role="VIEWER")),
-    "stranger": manager.generate_jwt(SimpleAuthManagerUser(username="eve", role=None)),
+    "token_without_role": manager.generate_jwt(SimpleAuthManagerUser(username="eve", role=None)),
 }
-told = {"run_id": run.run_id, "key": store_key("models"), **tokens}
-sys.stdout.write(json.dumps(told) + "\n")
+facts = {"run_id": run.run_id, "key": store_key("models"), **tokens}
+sys.stdout.write(json.dumps(facts) + "\n")

@@ -1,4 +1,4 @@
-"""An Airflow of the tests' own, below a path, with a viewer, a store and a finished run."""
+"""A local Airflow served below a path, with a viewer, a store and a finished run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from hostile_store import fill
 from playwright.sync_api import Browser, BrowserContext
-from shelf_of_trials import fill
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 BASE = "/team/airflow"
-"""The path that Airflow is served below."""
+"""Path prefix of Airflow's address."""
 USER, PASSWORD = "anna", "a password for the tests"
 SECONDS_TO_START = 180.0
 CHROMIUM: dict[str, Any] = {
@@ -40,23 +40,23 @@ class Site:
     """A running Airflow.
 
     Attributes:
-        url: of Airflow, without a slash at its end.
-        token: of a viewer.
-        stranger: of a user without any role.
-        store: where the models lie.
-        key: what stands for that store in addresses.
-        run_id: of the finished run of the DAG ``air``.
+        url: address of Airflow, without a slash at its end.
+        token: token of a viewer.
+        token_without_role: token of a user without any role.
+        store: folder of the model store.
+        key: key of the store in addresses.
+        run_id: id of the finished run of the DAG ``air``.
     """
 
     url: str
     token: str
-    stranger: str
+    token_without_role: str
     store: Path
     key: str
     run_id: str
 
     def get(self, path: str, *, token: str | None = None, **headers: str) -> httpx.Response:
-        """An answer as it is, redirections included."""
+        """The response, without following redirects."""
         bearer = self.token if token is None else token
         if bearer:
             headers["Authorization"] = f"Bearer {bearer}"
@@ -66,7 +66,7 @@ class Site:
 
 @contextmanager
 def running(home: Path) -> Iterator[Site]:
-    """Start it in an empty folder, run its DAG once, and take it down at the end."""
+    """Start Airflow in an empty folder, run its DAG once, and stop Airflow at the end."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -87,32 +87,32 @@ def running(home: Path) -> Iterator[Site]:
         "AIRFLOW__PROBCLASS__STORES": "models, nothing",  # relative to its working directory
         "NO_PROXY": "*",
         "no_proxy": "*",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "plugins"))),
     }
     airflow = [sys.executable, "-m", "airflow"]
-    given: dict[str, Any] = {"env": environment, "cwd": home}
-    subprocess.run([*airflow, "db", "migrate"], check=True, capture_output=True, **given)
+    options: dict[str, Any] = {"env": environment, "cwd": home}
+    subprocess.run([*airflow, "db", "migrate"], check=True, capture_output=True, **options)
     log = home / "api-server.log"
-    with log.open("wb") as written:
+    with log.open("wb") as output:
         server = subprocess.Popen(
             [*airflow, "api-server"],
-            stdout=written,
+            stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            **given,
+            **options,
         )
     try:
         fill(home)
-        ran = subprocess.run(
+        ended = subprocess.run(
             [sys.executable, str(HERE / "run_once.py")],
             capture_output=True,
             text=True,
             check=False,
-            **given,
+            **options,
         )
-        assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
+        assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
         _wait(url, server, log)
-        yield Site(url=url, store=home / "models", **json.loads(ran.stdout.splitlines()[-1]))
+        yield Site(url=url, store=home / "models", **json.loads(ended.stdout.splitlines()[-1]))
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         try:
@@ -122,9 +122,9 @@ def running(home: Path) -> Iterator[Site]:
             server.wait()
 
 
-def logged_in(site: Site, browser: Browser, **look: Any) -> BrowserContext:
-    """A window whose viewer asked for the page, logged in by hand, and got it."""
-    context = browser.new_context(viewport={"width": 1280, "height": 860}, **look)
+def logged_in(site: Site, browser: Browser, **options: Any) -> BrowserContext:
+    """A browser context in which the viewer has opened the page and logged in."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860}, **options)
     context.set_default_timeout(60_000)
     page = context.new_page()
     page.goto(f"{site.url}/probclass/")

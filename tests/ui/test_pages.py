@@ -1,4 +1,4 @@
-"""The page of models in a real Airflow and a real Chromium, below a path of its own."""
+"""The pages of models in a local Airflow, served below a path, seen with Chromium."""
 
 from __future__ import annotations
 
@@ -13,40 +13,45 @@ from sites import BASE, Site
 
 import probclass_core as pc
 
-DRAWN = "Array.from(document.images).filter(i => i.offsetParent && !i.naturalWidth).map(i => i.src)"
+MISSING = (
+    "Array.from(document.images).filter(i => i.offsetParent && !i.naturalWidth).map(i => i.src)"
+)
+"""Script that lists the visible images that are not loaded."""
 
 
 @pytest.fixture
 def page(login: BrowserContext) -> Iterator[Page]:
-    """A page whose every complaint, such as of the content policy, fails the test."""
+    """A page on which any console error, such as of the content security policy, fails the test."""
     page = login.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda told: complaints.append(told.text) if told.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("dialog", lambda dialog: complaints.append(dialog.message))
+    errors: list[str] = []
+    page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("dialog", lambda dialog: errors.append(dialog.message))
     yield page
     page.close()
-    assert complaints == []
+    assert errors == []
 
 
-def see_all(page: Page) -> None:
-    """Open what is closed, and scroll past every picture: they are loaded when they are seen."""
-    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
-    page.evaluate("document.querySelectorAll('img').forEach(each => { each.loading = 'eager' })")
+def show_all(page: Page) -> None:
+    """Open every folded section and load every image, also those outside the window."""
+    page.evaluate(
+        "document.querySelectorAll('details').forEach(section => { section.open = true })"
+    )
+    page.evaluate("document.querySelectorAll('img').forEach(image => { image.loading = 'eager' })")
     page.wait_for_load_state("networkidle")
-    assert page.evaluate(DRAWN) == []
+    assert page.evaluate(MISSING) == []
 
 
 def run_address(site: Site, task_id: str, map_index: int = -1) -> str:
-    named = {"dag_id": "air", "run_id": site.run_id, "task_id": task_id, "map_index": map_index}
-    return f"/probclass/run?{urlencode(named)}"
+    query = {"dag_id": "air", "run_id": site.run_id, "task_id": task_id, "map_index": map_index}
+    return f"/probclass/run?{urlencode(query)}"
 
 
 def newest(site: Site, name: str) -> pc.ModelVersion:
     return pc.ModelStore(site.store).versions(name)[-1]
 
 
-def test_from_airflows_menu_to_a_card_and_the_run_that_made_it(page: Page, site: Site) -> None:
+def test_the_menu_leads_to_a_card_and_to_the_run_that_trained_it(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/")
     page.get_by_role("link", name="Models").click()
     frame = page.frame_locator("iframe")
@@ -57,13 +62,13 @@ def test_from_airflows_menu_to_a_card_and_the_run_that_made_it(page: Page, site:
     expect(rows.first).to_contain_text("month < 2014-01")
     rows.first.get_by_role("link").first.click()
     expect(frame.locator("h1")).to_contain_text(newest(site, "air").id[:12])
-    expect(frame.locator("h1")).to_contain_text("champion")  # the run's gate let it pass
+    expect(frame.locator("h1")).to_contain_text("champion")  # promoted by the run
     expect(frame.get_by_text("Log loss")).to_be_visible()
     expect(frame.locator("#drift tbody tr")).to_have_count(5)
     frame.get_by_role("link", name="train of air").click()
     expect(frame.locator("h1")).to_contain_text("train")
     expect(frame.locator("h1")).to_contain_text("success")
-    assert "/plugin/probclass/" in page.url  # Airflow's address follows the frame
+    assert "/plugin/probclass/" in page.url  # Airflow's own address follows the frame
     page.reload()
     expect(page.frame_locator("iframe").locator("h1")).to_contain_text("train")
 
@@ -83,7 +88,7 @@ def test_the_links_of_a_finished_task_lead_to_its_report_and_its_model(
 
 
 @pytest.mark.parametrize(
-    ("task_id", "map_index", "told"),
+    ("task_id", "map_index", "text"),
     [
         ("train", -1, "spec digest"),
         ("score", 1, "month=2014-02"),
@@ -91,52 +96,52 @@ def test_the_links_of_a_finished_task_lead_to_its_report_and_its_model(
     ],
 )
 def test_every_task_has_a_report(
-    page: Page, site: Site, task_id: str, map_index: int, told: str
+    page: Page, site: Site, task_id: str, map_index: int, text: str
 ) -> None:
-    where = f"/api/v2/dags/air/dagRuns/{site.run_id}/taskInstances/{task_id}/links"
-    links = site.get(f"{where}?map_index={map_index}").json()["extra_links"]
+    path = f"/api/v2/dags/air/dagRuns/{site.run_id}/taskInstances/{task_id}/links"
+    links = site.get(f"{path}?map_index={map_index}").json()["extra_links"]
     assert links.keys() == {"Model card", "Run report"}
     assert links["Run report"] == f"{site.url}/plugin/probclass{BASE}" + run_address(
         site, task_id, map_index
     )
     page.goto(site.url + run_address(site, task_id, map_index))
-    expect(page.locator("main")).to_contain_text(told)
+    expect(page.locator("main")).to_contain_text(text)
     page.get_by_role("link", name="air", exact=False).first.click()
 
 
-def test_a_card_is_drawn_in_light_and_in_dark(page: Page, site: Site) -> None:
+def test_a_card_has_light_and_dark_plots(page: Page, site: Site) -> None:
     version = newest(site, "air")
     page.goto(f"{site.url}/probclass/stores/{site.key}/air/{version.id}")
-    see_all(page)
-    paper = "getComputedStyle(document.body).backgroundColor"
-    assert page.evaluate(paper) == "rgb(255, 255, 255)"
+    show_all(page)
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(background) == "rgb(255, 255, 255)"
     page.evaluate("localStorage.setItem('theme', 'dark')")  # as Airflow's switch does
     page.reload()
-    see_all(page)
-    assert page.evaluate(paper) == "rgb(22, 24, 29)"
+    show_all(page)
+    assert page.evaluate(background) == "rgb(22, 24, 29)"
     shown = page.eval_on_selector_all(
-        "img", "all => all.filter(each => each.offsetParent).map(each => each.src)"
+        "img", "images => images.filter(image => image.offsetParent).map(image => image.src)"
     )
-    assert len(shown) == 6  # reliability, a plane, three numbers, categories
+    assert len(shown) == 6  # reliability, contours, three densities, categories
     assert all(address.endswith("theme=dark") for address in shown)
     page.evaluate("localStorage.removeItem('theme')")
 
 
-def test_two_versions_are_compared(page: Page, site: Site) -> None:
+def test_the_card_compares_two_versions(page: Page, site: Site) -> None:
     first, last = pc.ModelStore(site.store).versions("air")
     page.goto(f"{site.url}/probclass/stores/{site.key}/air/{first.id}")
     expect(page.locator("#drift")).to_contain_text("This is the first version")
     page.get_by_role("button", name="Compare").click()
-    found = pc.drift(*(pc.ModelStore(site.store).load(each.ref) for each in (last, first)))
-    most = found.by_feature.to_pylist()[0]
+    drift = pc.drift(*(pc.ModelStore(site.store).load(v.ref) for v in (last, first)))
+    most = drift.by_feature.to_pylist()[0]
     expect(page.locator("#drift tbody tr").nth(1)).to_contain_text(most["feature"])
     expect(page.locator("#drift tbody tr").nth(1)).to_contain_text(f"{most['divergence']:.4f}")
 
 
-def test_hostile_names_are_text_and_nothing_more(page: Page, site: Site) -> None:
+def test_hostile_names_are_shown_as_text(page: Page, site: Site) -> None:
     version = newest(site, "hostile")
     page.goto(f"{site.url}/probclass/stores/{site.key}/hostile/{version.id}")
-    see_all(page)
+    show_all(page)
     assert page.title() == f"hostile {version.id[:8]}"
     assert page.locator("script").count() == 1
     assert page.locator("img[src=x], [onerror], main script").count() == 0
@@ -150,15 +155,17 @@ def test_hostile_names_are_text_and_nothing_more(page: Page, site: Site) -> None
     assert page.title() == "hostile"
 
 
-@pytest.mark.parametrize("kind", ["column.svg?column={0} y", "column.svg?column={0} x"])
-def test_a_picture_of_hostile_names_holds_shapes_alone(site: Site, kind: str) -> None:
+@pytest.mark.parametrize("address", ["column.svg?column={0} y", "column.svg?column={0} x"])
+def test_a_plot_of_hostile_names_contains_only_shapes(site: Site, address: str) -> None:
     version = newest(site, "hostile")
-    query = kind.format("%3Cscript%3Edocument.title=%27owned%27%3C/script%3E").replace(" ", "%20")
-    found = site.get(f"/probclass/stores/{site.key}/hostile/{version.id}/{query}")
-    assert found.status_code == 200
-    assert found.headers["content-type"].startswith("image/svg+xml")
-    assert "default-src 'none'" in found.headers["content-security-policy"]
-    assert not re.search(r"<(script|foreignObject|image|a)\b|\son\w+=", found.text)
+    query = address.format("%3Cscript%3Edocument.title=%27owned%27%3C/script%3E").replace(
+        " ", "%20"
+    )
+    response = site.get(f"/probclass/stores/{site.key}/hostile/{version.id}/{query}")
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("image/svg+xml")
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert not re.search(r"<(script|foreignObject|image|a)\b|\son\w+=", response.text)
 
 
 PAGES = [
@@ -175,15 +182,15 @@ PAGES = [
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_nothing_is_told_without_a_login_or_a_role(site: Site, address: str) -> None:
+def test_every_address_requires_a_login_and_a_role(site: Site, address: str) -> None:
     path = address.format(key=site.key, version=newest(site, "air").id)
-    unknown = site.get(path, token="")
-    assert unknown.status_code == 401
-    assert "Log in to Airflow first." in unknown.text
+    anonymous = site.get(path, token="")
+    assert anonymous.status_code == 401
+    assert "Log in to Airflow first." in anonymous.text
     browser = site.get(path, token="", Accept="text/html")
     assert browser.status_code == 307
     assert browser.headers["location"].startswith(f"{BASE}/api/v2/auth/login?next=%2Fteam%2F")
-    assert site.get(path, token=site.stranger).status_code == 403
+    assert site.get(path, token=site.token_without_role).status_code == 403
     assert site.get(path, token="no token").status_code == 403
 
 
@@ -200,31 +207,31 @@ def test_nothing_is_told_without_a_login_or_a_role(site: Site, address: str) -> 
         ("/probclass/static/..%2fapp.py", 404, "There is no"),
         ("/probclass/static/%2fetc%2fpasswd", 404, "There is no"),
         ("/probclass/stores/{key}/air/{version}/column.svg?column=x", 404, "no such column"),
-        ("/probclass/stores/{key}/air/{version}/column.svg", 422, "This address is not complete"),
+        ("/probclass/stores/{key}/air/{version}/column.svg", 422, "This address is incomplete"),
         ("/probclass/run?dag_id=air&run_id=x&task_id=train", 404, "There is no task"),
-        ("/probclass/run?dag_id=air&run_id=x&task_id=y&map_index=z", 422, "not complete"),
+        ("/probclass/run?dag_id=air&run_id=x&task_id=y&map_index=z", 422, "incomplete"),
         ("/probclass/stores/{key}/damaged/{damaged}", 500, "gaussian_diagonal.arrow&#39;"),
     ],
 )
-def test_what_cannot_be_shown_is_one_line_and_a_status(
+def test_an_error_page_has_a_status_and_one_line(
     site: Site, path: str, status: int, line: str
 ) -> None:
     names = {"version": newest(site, "air").id, "damaged": newest(site, "damaged").id}
-    found = site.get(path.format(key=site.key, **names))
-    assert found.status_code == status
-    assert line in found.text
-    assert "Traceback" not in found.text
-    assert "default-src 'none'" in found.headers["content-security-policy"]
+    response = site.get(path.format(key=site.key, **names))
+    assert response.status_code == status
+    assert line in response.text
+    assert "Traceback" not in response.text
+    assert "default-src 'none'" in response.headers["content-security-policy"]
 
 
-def test_an_alias_names_its_version_and_an_empty_store_is_told(site: Site) -> None:
-    found = site.get(f"/probclass/stores/{site.key}/air/champion")
-    assert found.headers["location"].endswith(newest(site, "air").id)
-    assert "This store holds no models." in site.get("/probclass/").text
+def test_an_alias_leads_to_its_version_and_an_empty_store_is_listed(site: Site) -> None:
+    response = site.get(f"/probclass/stores/{site.key}/air/champion")
+    assert response.headers["location"].endswith(newest(site, "air").id)
+    assert "This store has no models." in site.get("/probclass/").text
 
 
-def test_it_only_reads(site: Site) -> None:
+def test_only_reading_is_allowed(site: Site) -> None:
     bearer = {"Authorization": f"Bearer {site.token}"}
     for method in ("POST", "PUT", "PATCH", "DELETE"):
-        answer = httpx.request(method, f"{site.url}/probclass/", headers=bearer, trust_env=False)
-        assert answer.status_code == 405
+        response = httpx.request(method, f"{site.url}/probclass/", headers=bearer, trust_env=False)
+        assert response.status_code == 405

@@ -1,4 +1,4 @@
-"""How Airflow finds the page: from an installed package, from a mounted folder, or from both."""
+"""Airflow finds the pages of models in an installed package, in a mounted folder, or in both."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ ROOT = Path(__file__).parents[2]
 PROVIDER = ROOT / "plugins" / "airflow-provider-probclass"
 POINT = tomllib.loads((PROVIDER / "pyproject.toml").read_text())["project"]["entry-points"]
 
-FOUND = """
+LOADED = """
 import json, sys
 import importlib.metadata, importlib_metadata
 
-def without_others(every):
-    return lambda **which: (
-        each for each in every(**which) if "probclass" not in each.name or each.version == "9.9.9"
+def without_others(distributions):
+    return lambda **names: (
+        found for found in distributions(**names)
+        if "probclass" not in found.name or found.version == "9.9.9"
     )
 
 for library in (importlib.metadata, importlib_metadata):
     library.distributions = without_others(library.distributions)
 from airflow import plugins_manager
-plugins = [each for each in plugins_manager._get_plugins()[0] if each.name == "probclass"]
+plugins = [found for found in plugins_manager._get_plugins()[0] if found.name == "probclass"]
 errors = [key for key in plugins_manager.get_import_errors() if "probclass_airflow" in str(key)]
 built = "probclass_airflow.ui.app" in sys.modules, "probclass_core" in sys.modules
-views = [view["name"] for each in plugins for view in each.external_views]
+views = [view["name"] for plugin in plugins for view in plugin.external_views]
 copies = [name for name in sys.modules if name.endswith("ui.plugin") or name == "plugin"]
 print(json.dumps([views, errors, copies, built]))
 """
@@ -41,9 +42,9 @@ print(json.dumps([views, errors, copies, built]))
     [(True, False), (False, True), (True, True)],
     ids=["installed", "mounted", "installed and mounted"],
 )
-def test_the_page_is_there_once(installed: bool, mounted: bool, tmp_path: Path) -> None:
-    # The metadata that a wheel would bring, made of what the project says; whatever the project was
-    # installed as for the tests is not looked at.
+def test_the_pages_are_registered_once(installed: bool, mounted: bool, tmp_path: Path) -> None:
+    # Metadata of a wheel, made from pyproject.toml; distributions that are installed for the tests
+    # are hidden.
     metadata = tmp_path / "site" / "airflow_provider_probclass-9.9.9.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(
@@ -56,7 +57,7 @@ def test_the_page_is_there_once(installed: bool, mounted: bool, tmp_path: Path) 
     folder = ROOT / "plugins" if mounted else tmp_path / "plugins"
     path = [str(tmp_path / "site"), str(ROOT / "plugins"), str(ROOT)]
     ended = subprocess.run(
-        [sys.executable, "-c", FOUND],
+        [sys.executable, "-c", LOADED],
         env={
             **os.environ,
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(folder),

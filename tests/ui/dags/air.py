@@ -1,4 +1,4 @@
-"""Train, score, evaluate and judge one month; and a task that maps."""
+"""Train on six months, score two in mapped tasks, evaluate and promote on one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probclass_airflow import (
     ProbClassTrainOperator,
 )
 
-WHERE = {"source": "lake", "store": "models"}  # in the working directory of Airflow
+READ = {"source": "lake", "store": "models"}  # in Airflow's working directory
 MONTHS = [{"month": month} for month in ("2014-01", "2014-02")]
 
 with DAG("air", schedule=None):
@@ -20,25 +20,25 @@ with DAG("air", schedule=None):
         spec="air.json",
         model="air",
         where=[("month", "<", "2014-01"), ("month", ">=", "2013-07")],
-        **WHERE,
+        **READ,
     )
     score = ProbClassScoreOperator.partial(
         task_id="score",
         model="{{ ti.xcom_pull(task_ids='train')['model'] }}",
         sink="scored",
         columns=["time"],
-        **WHERE,
+        **READ,
     ).expand(partition=MONTHS)
     evaluate = ProbClassEvaluateOperator(
         task_id="evaluate",
         model="{{ ti.xcom_pull(task_ids='train')['model'] }}",
         partition=MONTHS[0],
-        **WHERE,
+        **READ,
     )
     promote = ProbClassPromoteOperator(
         task_id="promote",
         model="{{ ti.xcom_pull(task_ids='train')['model'] }}",
         partition=MONTHS[0],
-        **WHERE,
+        **READ,
     )
     train >> score >> evaluate >> promote

@@ -1,4 +1,4 @@
-"""The models of every store, and the versions of one, as the pages list them."""
+"""The lists of the pages: the models of every store, the versions of one model."""
 
 from __future__ import annotations
 
@@ -8,90 +8,102 @@ from dataclasses import dataclass
 from typing import Any
 
 import probclass_core as pc
-from probclass_airflow.ui.shelves import Shelf
-from probclass_airflow.ui.shown import origin
+from probclass_airflow.ui.formatting import described_rows
+from probclass_airflow.ui.stores import ShownStore
 
 MOST_VERSIONS = 60
-"""Versions listed of one model, the newest."""
+"""Number of versions in the list of a model; older ones are not listed."""
 
 
 @dataclass(frozen=True)
 class VersionRow:
-    """A version in a list, and how well it did when it was last measured."""
+    """A version in a list, with the result of its newest evaluation."""
 
     version: pc.ModelVersion
     aliases: list[str]
     rows: int | None
     trained_on: str
-    quality: Mapping[str, Any] | None
+    evaluation: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """A model in a list, its newest version and its aliases."""
+    """A model in a list.
+
+    Attributes:
+        name: name of the model.
+        versions: number of versions.
+        newest: the newest version.
+        aliases: names and content ids, the most recently promoted first.
+    """
 
     name: str
-    count: int
+    versions: int
     newest: VersionRow
     aliases: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class StoreRows:
-    """A store in the list; where it cannot be read, one line says why."""
+    """A store in the list, with a line for each problem in reading it."""
 
-    shelf: Shelf
+    shown: ShownStore
     models: list[ModelRow]
     problems: list[str]
 
 
-def store_rows(shelf: Shelf) -> StoreRows:
-    """The models of a store; a damaged one is told of and hides no other."""
+def store_rows(shown: ShownStore) -> StoreRows:
+    """The models of a store; a damaged model is a problem and does not hide the others."""
     rows, problems = [], []
     try:
-        names = shelf.store.models()
+        names = shown.store.models()
     except pc.StoreError as error:
-        return StoreRows(shelf, [], [str(error)])
+        return StoreRows(shown, [], [str(error)])
     for name in names:
         try:
-            versions, aliases = shelf.versions(name), shelf.aliases(name)
-            newest = version_row(shelf, versions[-1], aliases)
+            versions, aliases = shown.versions(name), shown.aliases(name)
+            newest = version_row(shown, versions[-1], aliases)
         except pc.StoreError as error:
             problems.append(str(error))
             continue
-        by_use = sorted(aliases.values(), key=lambda alias: alias.promoted, reverse=True)
-        named = [(alias.alias, alias.id) for alias in by_use]
-        rows.append(ModelRow(name, len(versions), newest, named))
-    return StoreRows(shelf, rows, problems)
+        newest_first = sorted(aliases.values(), key=lambda alias: alias.promoted, reverse=True)
+        ids = [(alias.alias, alias.id) for alias in newest_first]
+        rows.append(ModelRow(name, len(versions), newest, ids))
+    return StoreRows(shown, rows, problems)
 
 
 def version_row(
-    shelf: Shelf, version: pc.ModelVersion, aliases: Mapping[str, pc.Alias]
+    shown: ShownStore, version: pc.ModelVersion, aliases: Mapping[str, pc.Alias]
 ) -> VersionRow:
-    """A version with what is known of it.
+    """A version as a row of the list.
 
     Raises:
-        StoreError: a record of it is damaged.
+        StoreError: if one of its evaluation records is damaged.
     """
-    records = shelf.store.evaluations(version)
+    records = shown.store.evaluations(version)
     rows = version.provenance.get("rows")
     return VersionRow(
         version=version,
         aliases=[name for name, alias in aliases.items() if alias.id == version.id],
         rows=rows if isinstance(rows, int) else None,
-        trained_on=origin(version.provenance),
-        quality=records[-1].result if records else None,
+        trained_on=described_rows(version.provenance),
+        evaluation=records[-1].result if records else None,
     )
 
 
 def trend(
     rows: Sequence[VersionRow], width: float = 640.0, height: float = 90.0
 ) -> dict[str, Any] | None:
-    """Log loss of the versions, oldest first, as points of a line and of its baseline.
+    """A line plot of the versions' log loss, or None if fewer than three were evaluated.
+
+    Args:
+        rows: the versions, oldest first.
+        width: width of the plot in pixels.
+        height: height of the plot in pixels.
 
     Returns:
-        Width and height; line and baseline, as polyline points; dots, the points of the line; low
-        and high, the bounds in nats. None of fewer than three versions that were measured.
+        ``width`` and ``height``; ``line`` and ``baseline``, as points of SVG polylines; ``dots``,
+        the points of the line; ``low`` and ``high``, the range in nats.
     """
     losses = [_loss(row, "log_loss") for row in rows]
     baseline = [_loss(row, "baseline_log_loss") for row in rows]
@@ -126,5 +138,5 @@ def trend(
 
 
 def _loss(row: VersionRow, name: str) -> float | None:
-    value = None if row.quality is None else row.quality.get(name)
+    value = None if row.evaluation is None else row.evaluation.get(name)
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Parameter tables as people read them: a row per column or value, a column per class."""
+"""Parameter tables as grids: a row per column or value, a column per class."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_airflow.ui.shown import brief, number, plain, share
+from probclass_airflow.ui.formatting import as_text, number, percent, shorten
 
-_MOST_ROWS, _MOST_CLASSES, _MOST_GRIDS = 24, 12, 40
+_MAX_ROWS, _MAX_CLASSES, _MAX_GRIDS = 24, 12, 40
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Text, a smaller text beside it, and a bar from 0 to 1 below it where that says something."""
+    """A cell of a grid.
+
+    Attributes:
+        text: the value.
+        aside: smaller text after it, or empty.
+        bar: length of a bar below it, from 0 to 1, or None for no bar.
+    """
 
     text: str
     aside: str = ""
@@ -25,13 +31,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table to be shown.
+    """A table of a page.
 
     Attributes:
-        title: what it is of; empty for a block as a whole.
+        title: title of the table; empty for the table of a whole block.
         head: names of the columns.
-        rows: a name, then a cell for each further column.
-        more: what is not shown, in words; empty where all is.
+        rows: for each row its name and a cell for each further column.
+        more: number of omitted rows and classes, in words; empty if the table is complete.
     """
 
     title: str
@@ -41,32 +47,32 @@ class Grid:
 
 
 def grids(block: dict[str, Any], table: pa.Table, classes: Sequence[Any]) -> list[Grid]:
-    """What a block's parameters say, told by the columns of their table.
+    """The parameters of a block, laid out by the columns of their table.
 
     Args:
-        block: of the spec, as a dict.
+        block: the block of the spec, as a dict.
         table: its parameters.
-        classes: the model's classes, the largest first.
+        classes: the model's classes, largest first.
     """
-    held = set(table.column_names)
-    shown = classes[:_MOST_CLASSES]
-    beyond = _beyond(len(classes) - len(shown), "classes")
-    if {"feature", "mean", "variance"} <= held:
+    names = set(table.column_names)
+    shown = classes[:_MAX_CLASSES]
+    more = _more(len(classes) - len(shown), "classes")
+    if {"feature", "mean", "variance"} <= names:
         cells = {
             (row["feature"], row["class"]): _normal(row["mean"], row["variance"])
             for row in table.to_pylist()
         }
-        return [_pivot("", block["columns"], shown, cells, beyond)]
-    if {"mean", "covariance"} <= held:
-        return _covariances(block, table, shown, beyond)
-    if {"feature", "rate"} <= held:
+        return [_pivot("", block["columns"], shown, cells, more)]
+    if {"mean", "covariance"} <= names:
+        return _covariances(block, table, shown, more)
+    if {"feature", "rate"} <= names:
         cells = {
-            (row["feature"], row["class"]): Cell(number(row["rate"]), "a row")
+            (row["feature"], row["class"]): Cell(number(row["rate"]), "per row")
             for row in table.to_pylist()
         }
-        return [_pivot("", block["columns"], shown, cells, beyond)]
-    if {"feature", "log_probability"} <= held:
-        return _masses(table, shown, beyond)
+        return [_pivot("", block["columns"], shown, cells, more)]
+    if {"feature", "log_probability"} <= names:
+        return _probabilities(table, shown, more)
     return [_raw(table)]
 
 
@@ -75,7 +81,7 @@ def _normal(mean: float, variance: float) -> Cell:
 
 
 def _covariances(
-    block: dict[str, Any], table: pa.Table, classes: Sequence[Any], beyond: str
+    block: dict[str, Any], table: pa.Table, classes: Sequence[Any], more: str
 ) -> list[Grid]:
     columns = block["columns"]
     tensors = table["covariance"].combine_chunks().to_numpy_ndarray()
@@ -83,16 +89,16 @@ def _covariances(
     for name, mean, covariance in zip(
         table["class"].to_pylist(), table["mean"].to_pylist(), tensors, strict=True
     ):
-        spread = [math.sqrt(max(variance, 0.0)) for variance in covariance.diagonal()]
-        for at, column in enumerate(columns):
-            cells[column, name] = _normal(mean[at], covariance[at, at])
-        if name in classes and 1 < len(columns) <= _MOST_CLASSES:
+        sd = [math.sqrt(max(variance, 0.0)) for variance in covariance.diagonal()]
+        for position, column in enumerate(columns):
+            cells[column, name] = _normal(mean[position], covariance[position, position])
+        if name in classes and 1 < len(columns) <= _MAX_CLASSES:
             rows = []
             for i, column in enumerate(columns[1:], 1):
-                told = [_correlation(covariance[i, j], spread[i] * spread[j]) for j in range(i)]
-                rows.append((column, told + [Cell("")] * (len(columns) - 1 - i)))
+                lower = [_correlation(covariance[i, j], sd[i] * sd[j]) for j in range(i)]
+                rows.append((column, lower + [Cell("")] * (len(columns) - 1 - i)))
             correlations.append(Grid(f"Correlations in {name}", ["", *columns[:-1]], rows))
-    return [_pivot("", columns, classes, cells, beyond), *correlations]
+    return [_pivot("", columns, classes, cells, more), *correlations]
 
 
 def _correlation(covariance: float, scale: float) -> Cell:
@@ -102,33 +108,32 @@ def _correlation(covariance: float, scale: float) -> Cell:
     return Cell(f"{r:+.2f}".replace("-", "−"), bar=abs(r))
 
 
-def _masses(table: pa.Table, classes: Sequence[Any], beyond: str) -> list[Grid]:
-    """One grid for each column that has values or bins; terms stand in one grid together."""
-    held = set(table.column_names)
-    found: dict[str, dict[tuple[str, Any], float]] = {}
+def _probabilities(table: pa.Table, classes: Sequence[Any], more: str) -> list[Grid]:
+    """A grid for each column that has values or bins; all terms in one grid."""
+    names = set(table.column_names)
+    has_bins = {"lower", "upper"} <= names
+    by_title: dict[str, dict[tuple[str, Any], float]] = {}
     for row in table.to_pylist():
-        if "value" in held:
-            title, name = row["feature"], plain(row["value"])
-        elif {"lower", "upper"} <= held:
-            title, name = row["feature"], _bin(row["lower"], row["upper"])
+        if "value" in names:
+            title, value = row["feature"], as_text(row["value"])
+        elif has_bins:
+            title, value = row["feature"], _bin(row["lower"], row["upper"])
         else:
-            title, name = "", row["feature"]
-        log_probability = row["log_probability"]
-        found.setdefault(title, {})[name, row["class"]] = math.exp(log_probability)
+            title, value = "", row["feature"]
+        by_title.setdefault(title, {})[value, row["class"]] = math.exp(row["log_probability"])
     grids = []
-    for title, masses in list(found.items())[:_MOST_GRIDS]:
-        names = list(dict.fromkeys(name for name, _ in masses))
-        if len(names) > _MOST_ROWS and not {"lower", "upper"} <= held:
-            largest = {name: max(masses.get((name, c), 0.0) for c in classes) for name in names}
-            names.sort(key=lambda name: -largest[name])
-        elif all(name.lstrip("-").isdecimal() for name in names):
-            names.sort(key=int)
-        most = max(masses.values()) or 1.0
-        cells = {key: Cell(share(p), bar=p / most) for key, p in masses.items()}
-        grids.append(_pivot(title, names, classes, cells, beyond))
-    if len(found) > _MOST_GRIDS:
-        rest = _beyond(len(found) - _MOST_GRIDS, "columns")
-        grids.append(Grid("", [], [], rest))
+    for title, probabilities in list(by_title.items())[:_MAX_GRIDS]:
+        values = list(dict.fromkeys(value for value, _ in probabilities))
+        if len(values) > _MAX_ROWS and not has_bins:
+            highest = {v: max(probabilities.get((v, c), 0.0) for c in classes) for v in values}
+            values.sort(key=lambda value: -highest[value])
+        elif all(value.lstrip("-").isdecimal() for value in values):
+            values.sort(key=int)
+        scale = max(probabilities.values()) or 1.0
+        cells = {key: Cell(percent(p), bar=p / scale) for key, p in probabilities.items()}
+        grids.append(_pivot(title, values, classes, cells, more))
+    if len(by_title) > _MAX_GRIDS:
+        grids.append(Grid("", [], [], _more(len(by_title) - _MAX_GRIDS, "columns")))
     return grids
 
 
@@ -145,26 +150,27 @@ def _pivot(
     names: Sequence[str],
     classes: Sequence[Any],
     cells: dict[tuple[str, Any], Cell],
-    beyond: str,
+    more_classes: str,
 ) -> Grid:
-    none = Cell("–")
+    missing = Cell("–")
     rows = [
-        (name, [cells.get((name, each), none) for each in classes]) for name in names[:_MOST_ROWS]
+        (name, [cells.get((name, label), missing) for label in classes])
+        for name in names[:_MAX_ROWS]
     ]
-    rest = [_beyond(len(names) - len(rows), "rows"), beyond]
-    head = ["", *(plain(each) for each in classes)]
-    return Grid(title, head, rows, ", ".join(filter(None, rest)))
+    more = [_more(len(names) - len(rows), "rows"), more_classes]
+    head = ["", *(as_text(label) for label in classes)]
+    return Grid(title, head, rows, ", ".join(filter(None, more)))
 
 
 def _raw(table: pa.Table) -> Grid:
-    """The first rows as they are: of an estimator whose parameters are like no other's."""
+    """The first rows as they are, for an estimator whose parameters have no layout of their own."""
     head = table.column_names
     rows = []
-    for row in table.slice(0, _MOST_ROWS).to_pylist():
-        first, *rest = (brief(plain(row[name])) for name in head)
-        rows.append((first, [Cell(text) for text in rest]))
-    return Grid("", list(head), rows, _beyond(table.num_rows - len(rows), "rows"))
+    for row in table.slice(0, _MAX_ROWS).to_pylist():
+        first, *others = (shorten(as_text(row[name])) for name in head)
+        rows.append((first, [Cell(text) for text in others]))
+    return Grid("", list(head), rows, _more(table.num_rows - len(rows), "rows"))
 
 
-def _beyond(count: int, what: str) -> str:
-    return f"{count:,} more {what}" if count > 0 else ""
+def _more(count: int, noun: str) -> str:
+    return f"{count:,} more {noun}" if count > 0 else ""

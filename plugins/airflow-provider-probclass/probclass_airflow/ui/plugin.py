@@ -1,4 +1,4 @@
-"""The plugin as Airflow sees it: an application below its own address, and a place in its menu."""
+"""The plugin that adds the pages of models to Airflow: an application and an entry in the menu."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probclass_airflow.links import ROUTE
 
 
 class ProbClassPlugin(AirflowPlugin):
-    """The page of models."""
+    """The pages of models."""
 
     name = "probclass"
     external_views: list[Any] = [  # noqa: RUF012 - as Airflow declares it
@@ -28,7 +28,7 @@ class ProbClassPlugin(AirflowPlugin):
 
     @cached_property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
-        """Made when asked for: every process loads plugins, the API server alone their apps."""
+        """The application, built on demand: only the API server asks for it."""
         from probclass_airflow.ui.app import application
 
         return [{"app": application(), "url_prefix": f"/{ROUTE}", "name": "probclass"}]

@@ -1,9 +1,10 @@
-"""What a task reported, from Airflow's own database: its state, its times and its return value."""
+"""The report of a task, read from Airflow's database: its state, its times, its return value."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.models.dagrun import DagRun
@@ -11,7 +12,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from sqlalchemy import select
 
-from probclass_airflow.ui.shelves import NotThere
+from probclass_airflow.ui.stores import NotFound
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -22,12 +23,12 @@ class TaskReport:
     """A task instance and what it returned.
 
     Attributes:
-        state: such as ``success``; none before it has one.
-        tries: how many there were.
-        seconds: how long the last try took.
-        ended: when, ISO 8601 in UTC; empty before that.
-        partition: key of the run's partition, if it has one.
-        report: the summary; empty where it left none.
+        state: state of the task such as ``success``, or None if it is not scheduled yet.
+        tries: number of tries.
+        seconds: duration of the last try, or None.
+        ended: end of the last try in UTC, or None while it runs.
+        partition: partition key of the run, or None.
+        report: the summary that the task returned, or an empty dict.
     """
 
     dag_id: str
@@ -38,7 +39,7 @@ class TaskReport:
     state: str | None
     tries: int
     seconds: float | None
-    ended: str
+    ended: datetime | None
     partition: str | None
     report: dict[str, Any]
 
@@ -49,7 +50,7 @@ def task_report(
     """The report of one task of one run.
 
     Raises:
-        NotThere: there is no such task instance.
+        NotFound: if there is no such task instance.
     """
     task = session.scalar(
         select(TaskInstance).where(
@@ -60,8 +61,8 @@ def task_report(
         )
     )
     if task is None:
-        at = f", map index {map_index}," if map_index >= 0 else ""
-        raise NotThere(f"There is no task {task_id!r}{at} in run {run_id!r} of {dag_id!r}.")
+        index = f", map index {map_index}," if map_index >= 0 else ""
+        raise NotFound(f"There is no task {task_id!r}{index} in run {run_id!r} of {dag_id!r}.")
     value = session.scalar(
         select(XComModel.value).where(
             XComModel.dag_id == dag_id,
@@ -81,14 +82,14 @@ def task_report(
         state=task.state,
         tries=task.try_number,
         seconds=task.duration,
-        ended=task.end_date.isoformat() if task.end_date else "",
+        ended=task.end_date,
         partition=getattr(run, "partition_key", None),
         report=_summary(value),
     )
 
 
 def _summary(value: Any) -> dict[str, Any]:
-    """A task's dict; what another operator returned, or a message kept elsewhere, is none."""
+    """The dict that a task returned; empty for any other value and for an XCom stored elsewhere."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -1,9 +1,9 @@
-// Light or dark as Airflow's own switch says, else as the system does; and whether it is framed.
-const page = document.documentElement;
-const follow = () => {
+// Follow the theme chosen in Airflow, or else that of the system; record whether the page is framed.
+const root = document.documentElement;
+const applyTheme = () => {
   const chosen = localStorage.getItem("theme");
-  page.dataset.theme = ["light", "dark"].includes(chosen) ? chosen : "system";
+  root.dataset.theme = ["light", "dark"].includes(chosen) ? chosen : "system";
 };
-follow();
-addEventListener("storage", follow);
-page.dataset.framed = window.self !== window.top;
+applyTheme();
+addEventListener("storage", applyTheme);
+root.dataset.framed = window.self !== window.top;

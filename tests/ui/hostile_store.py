@@ -1,4 +1,4 @@
-"""A lake, a spec and a store whose models try to do harm, or are harmed."""
+"""A lake, a spec, and a store with a model of hostile names and a damaged model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = [
     "שלום \u202egnirts",
     "long " * 200,
 ]
-"""Classes, and categories, of the model ``hostile``; its columns are called so as well."""
+"""Classes and categories of the model ``hostile``; some of its columns have these names too."""
 
 SPEC = {
     "label": "air",
@@ -32,14 +32,17 @@ SPEC = {
 
 
 def fill(home: Path) -> None:
-    """Lay out the lake and the spec of the DAG, and fill the store below ``home``."""
+    """Write the lake and the spec of the DAG, and fill the store below ``home``."""
     lay_out(home / "lake")
     (home / "air.json").write_text(json.dumps(SPEC))
     store = pc.ModelStore(home / "models")
     first = pc.fit(
         home / "lake",
         pc.ModelSpec.from_dict(SPEC),
-        where=[("month", ">=", "2012-06"), ("month", "<", "2012-09")],  # of no use in January
+        where=[
+            ("month", ">=", "2012-06"),
+            ("month", "<", "2012-09"),
+        ],  # summer, a bad model of January
     )
     store.promote("air", store.save(first, "air"), "champion")
     _save_hostile(store)

@@ -1,0 +1,271 @@
+"""The card of one version: the model, its training, its evaluations and its drift."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import probclass_core as pc
+from probclass_airflow.ui.formatting import as_text, described_rows, number, percent, words
+from probclass_airflow.ui.parameters import Grid, grids
+from probclass_airflow.ui.stores import NotFound, ShownStore, load_model
+
+_MAX_CLASSES = 50
+_MAX_FEATURES = 20
+_MAX_CONFUSION_CLASSES = 12
+
+
+@dataclass(frozen=True)
+class BlockSection:
+    """A block: its options, its parameters, and two columns for a contour plot if it has one."""
+
+    name: str
+    estimator: str
+    columns: list[str]
+    options: list[tuple[str, str]]
+    grids: list[Grid]
+    plane: tuple[str, str] | None
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """A confusion matrix.
+
+    Attributes:
+        classes: names of the classes.
+        rows: for each true class its name, its number of rows, and a cell for each predicted
+            class: the count, the percentage of the row, and the fraction in tenths.
+    """
+
+    classes: list[str]
+    rows: list[tuple[str, int, list[tuple[int, str, int]]]]
+
+
+@dataclass(frozen=True)
+class EvaluationSection:
+    """A recorded evaluation.
+
+    Attributes:
+        record: the record itself.
+        rows: description of the rows it was measured on.
+        run: the task that recorded it, or None.
+        metrics: name, value and baseline of each metric.
+        confusion: the confusion matrix, or None if it has too many classes.
+        has_plot: whether the record has what a reliability diagram needs.
+    """
+
+    record: pc.EvaluationRecord
+    rows: str
+    run: dict[str, str] | None
+    metrics: list[tuple[str, str, str]]
+    confusion: Confusion | None
+    has_plot: bool
+
+
+@dataclass(frozen=True)
+class DriftSection:
+    """The drift from another version.
+
+    Attributes:
+        other: the version compared with, or None for a first version.
+        choices: the versions to choose from, newest first.
+        drift: the drift, or None if the versions were not compared.
+        features: the features that changed most.
+        more: number of features that are not listed.
+        problem: why the versions could not be compared, or empty.
+    """
+
+    other: pc.ModelVersion | None
+    choices: list[pc.ModelVersion]
+    drift: pc.Drift | None
+    features: list[dict[str, Any]]
+    more: int
+    problem: str
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """All sections of the card."""
+
+    version: pc.ModelVersion
+    aliases: list[pc.Alias]
+    facts: list[tuple[str, str]]
+    training: list[tuple[str, str]]
+    run: Mapping[str, str] | None
+    priors: list[dict[str, Any]]
+    more_classes: int
+    blocks: list[BlockSection]
+    evaluations: list[EvaluationSection]
+    drift: DriftSection
+
+
+def model_card(shown: ShownStore, name: str, content_id: str, against: str | None) -> ModelCard:
+    """The card of a version; only its drift needs the model's estimators.
+
+    Args:
+        shown: the store.
+        name: name of the model.
+        content_id: full content id of the version.
+        against: content id of the version to compare with; by default the one before.
+
+    Raises:
+        NotFound: if there is no such model or version.
+        StoreError: if the version is damaged.
+    """
+    version = shown.version(name, content_id)
+    bundle = shown.store.read_bundle(version.ref)
+    spec, provenance = bundle.content["spec"], bundle.provenance
+    priors = sorted(bundle.tables["priors"].to_pylist(), key=lambda row: -row["count"])
+    classes = [row["class"] for row in priors]
+    prior = spec["prior"]
+    facts = [
+        ("Label", spec["label"]),
+        ("Classes", number(len(priors))),
+        ("Columns", number(sum(len(block["columns"]) for block in spec["blocks"]))),
+        ("Prior", prior if isinstance(prior, str) else "given"),
+        ("Rows", as_text(provenance.get("rows"))),
+    ]
+    if spec.get("weight"):
+        facts.append(("Weight", spec["weight"]))
+    rows = described_rows(provenance)
+    training = [("trained on", rows)] if rows else []
+    training += [
+        (words(key), as_text(value))
+        for key, value in provenance.items()
+        if key not in ("source", "partition", "where", "airflow")
+    ]
+    return ModelCard(
+        version=version,
+        aliases=[alias for alias in shown.aliases(name).values() if alias.id == version.id],
+        facts=facts,
+        training=training,
+        run=_run(provenance),
+        priors=[{**row, "class": as_text(row["class"])} for row in priors[:_MAX_CLASSES]],
+        more_classes=max(0, len(priors) - _MAX_CLASSES),
+        blocks=[_block(block, bundle, classes) for block in spec["blocks"]],
+        evaluations=[_evaluation(record) for record in reversed(shown.store.evaluations(version))],
+        drift=_drift(shown, version, against),
+    )
+
+
+def _run(provenance: Mapping[str, Any]) -> dict[str, str] | None:
+    """The query of a link to the task that wrote a record, or None if no task did."""
+    run = provenance.get("airflow")
+    names = ("dag_id", "run_id", "task_id")
+    if not isinstance(run, Mapping) or not all(isinstance(run.get(name), str) for name in names):
+        return None
+    return {**{name: run[name] for name in names}, "map_index": str(run.get("map_index", -1))}
+
+
+def _block(block: dict[str, Any], bundle: Any, classes: Sequence[Any]) -> BlockSection:
+    table = bundle.tables[block["name"]]
+    types = dict(bundle.content["features"])
+    numbers = [column for column in block["columns"] if types[column] in ("double", "int64")]
+    is_joint = {"mean", "covariance"} <= set(table.column_names)
+    return BlockSection(
+        name=block["name"],
+        estimator=block["estimator"],
+        columns=list(block["columns"]),
+        options=[
+            (words(key), as_text(value))
+            for key, value in block.items()
+            if key not in ("name", "estimator", "columns")
+        ],
+        grids=grids(block, table, classes),
+        plane=(numbers[0], numbers[1]) if is_joint and len(numbers) > 1 else None,
+    )
+
+
+_METRICS = {
+    "log_loss": ("Log loss", "baseline_log_loss", number),
+    "accuracy": ("Accuracy", "baseline_accuracy", percent),
+    "brier": ("Brier score", None, number),
+    "ece": ("Calibration error", None, number),
+    "cost": ("Mean cost", "baseline_cost", number),
+}
+"""Title, baseline and format of each metric."""
+
+
+def metrics(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Title, value and baseline of each metric of an evaluation.
+
+    Args:
+        result: the evaluation as a dict, in which an infinite log loss is None.
+    """
+    shown = []
+    for key, (title, baseline_key, text) in _METRICS.items():
+        if key == "log_loss" and key in result and result[key] is None:
+            shown.append((title, "∞", ""))
+        elif isinstance(result.get(key), (int, float)):
+            baseline = result.get(baseline_key) if baseline_key else None
+            baseline_text = "" if baseline is None else text(baseline)
+            shown.append((title, text(float(result[key])), baseline_text))
+    return shown
+
+
+def _evaluation(record: pc.EvaluationRecord) -> EvaluationSection:
+    result = record.result
+    is_complete = bool(result.get("reliability")) and bool(result.get("confusion"))
+    return EvaluationSection(
+        record=record,
+        rows=described_rows(record.on),
+        run=_run(record.provenance),
+        metrics=metrics(result),
+        confusion=_confusion(result["confusion"]) if is_complete else None,
+        has_plot=is_complete,
+    )
+
+
+def _confusion(table: Sequence[Mapping[str, Any]]) -> Confusion | None:
+    names = [row["class"] for row in table]
+    if len(names) > _MAX_CONFUSION_CLASSES:
+        return None
+    rows = []
+    for row in table:
+        counts = [int(row[f"predicted_{name}"]) for name in names]
+        total = sum(counts)
+        parts = [count / total if total else 0.0 for count in counts]
+        cells = [
+            (count, percent(part), round(10 * part))
+            for count, part in zip(counts, parts, strict=True)
+        ]
+        rows.append((row["class"], total, cells))
+    return Confusion(names, rows)
+
+
+def _drift(shown: ShownStore, version: pc.ModelVersion, against: str | None) -> DriftSection:
+    versions = shown.versions(version.model)
+    choices = [choice for choice in reversed(versions) if choice.id != version.id]
+    if against is None:
+        position = [candidate.id for candidate in versions].index(version.id)
+        other = versions[position - 1] if position else None
+    else:
+        other = next((choice for choice in choices if choice.id == against), None)
+        if other is None:
+            raise NotFound(f"Model {version.model!r} has no other version {against[:12]!r}.")
+    if other is None:
+        return DriftSection(None, choices, None, [], 0, "")
+    try:
+        drift = pc.drift(load_model(shown.uri, other.ref), load_model(shown.uri, version.ref))
+    except pc.ProbClassError as error:
+        return DriftSection(other, choices, None, [], 0, str(error))
+    rows = drift.by_feature.to_pylist()
+    features = [{**row, "change": _change(row)} for row in rows[:_MAX_FEATURES]]
+    return DriftSection(other, choices, drift, features, len(rows) - len(features), "")
+
+
+def _change(row: Mapping[str, Any]) -> str:
+    """The largest change of a feature, in words."""
+    if row["value"] is not None:
+        before, after = percent(row["probability_before"]), percent(row["probability_after"])
+        return f"{row['value']}: {before} → {after}"
+    if row["mean_before"] is None:
+        return ""
+    shift = row["mean_shift"]
+    by = "" if shift is None else f" ({shift:+.2f} sd)".replace("-", "−")
+    text = f"mean {number(row['mean_before'])} → {number(row['mean_after'])}{by}"
+    ratio = row["variance_ratio"]
+    if ratio is not None and not 0.8 < ratio < 1.25:
+        text += f", sd {number(row['sd_before'])} → {number(row['sd_after'])}"
+    return text
