@@ -1,6 +1,6 @@
 """Plugins: estimators, table formats and engines, found by name.
 
-descriptors  what plugins register
-hookspecs    the hooks
-manager      finds built-in and third-party plugins
+descriptors  descriptors that plugins register, and their API version
+hookspecs    the hooks that plugins implement
+manager      finds and loads built-in and third-party plugins
 """

@@ -1,7 +1,7 @@
-"""What plugins register: one frozen descriptor for an estimator, a table format or an engine.
+"""Descriptors that plugins register: for an estimator, a table format or an engine.
 
-The types they speak of belong to other packages and are named for type checkers only, so that
-every package can look up plugins.
+They name types of other packages for type checkers only, so that every package can look up
+plugins.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from probclass_core.io.table import Sink, Table
 
 PROBCLASS_API = 1
-"""Version of this contract and of the hooks; a plugin names the one it was written for."""
+"""Version of the estimator contract and the hooks; a plugin names the one it was written for."""
 
 EstimatorFactory: TypeAlias = "Callable[[pa.Schema, Mapping[str, Any]], LikelihoodEstimator]"
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What the engine and the conformance kit may assume of an estimator.
+    """What training and the conformance kit may assume about an estimator.
 
     Attributes:
-        state_grows: the statistics grow with the rows (k nearest neighbors keeps them all).
-        factorizes: the log-likelihood is a sum over features.
-        has_evidence: ``log_evidence`` is offered.
-        passes: how often a fit may read the rows; see `LikelihoodEstimator.refine`. After so many,
-            what is there is finalized.
+        state_grows: whether statistics grow with the rows (k nearest neighbors keeps all of them).
+        factorizes: whether the log-likelihood is a sum over features.
+        has_evidence: whether ``log_evidence`` is implemented.
+        passes: largest number of passes over the rows; see `LikelihoodEstimator.refine`. The
+            statistics of the last pass are finalized.
     """
 
     state_grows: bool = False
@@ -45,16 +45,17 @@ class Traits:
 
 @dataclass(frozen=True)
 class EstimatorPlugin:
-    """What a plugin registers: an estimator's name and how to make one.
+    """Descriptor of a likelihood estimator.
 
     Attributes:
-        name: as it stands in a model spec.
-        factory: ``factory(features, options)`` gives the estimator; usually its class.
+        name: name in model specs.
+        factory: ``factory(features, options)`` returns the estimator; usually its class.
         summary: one line for ``probclass estimators``.
-        parameters_version: raised when the parameters table changes shape or meaning.
+        parameters_version: version of the parameters table; raise it when the table changes shape
+            or meaning.
         traits: see `Traits`.
-        statistics_version: raised when ``summarize`` gives other statistics of the same rows;
-            statistics kept by an earlier version are then read no more.
+        statistics_version: version of the statistics; raise it when ``summarize`` returns other
+            statistics for the same rows, which invalidates cached ones.
     """
 
     name: str
@@ -67,17 +68,17 @@ class EstimatorPlugin:
 
 @dataclass(frozen=True)
 class TableFormat:
-    """What a plugin registers: a format of tables.
+    """Descriptor of a table format.
 
     Attributes:
-        name: as in `TableRef.format` and before the ``+`` of a URI.
+        name: name in `TableRef.format` and before the ``+`` of a URI.
         summary: one line for ``probclass table formats``.
-        recognizes: whether a place without a named format holds such a table; cheap, and false
-            where it does not know.
-        open: the table at a place.
-        sink: where a partition of the table is to stand; none for a format that is only read.
-        leftovers: what killed writers left of a table, and nothing that any version of it needs,
-            whoever wrote it; none for a format that leaves nothing, or does not know.
+        recognizes: whether a table without a named format has this one; it must be cheap, and
+            return False if unsure.
+        open: opens a table.
+        sink: returns the sink of a partition, or None for a read-only format.
+        leftovers: lists the files of killed writers that no version of the table needs, or None if
+            the format leaves no such files or cannot find them.
     """
 
     name: str
@@ -90,16 +91,16 @@ class TableFormat:
 
 @dataclass(frozen=True)
 class EnginePlugin:
-    """What a plugin registers: a kind of workers.
+    """Descriptor of an engine.
 
     Attributes:
-        name: as in ``fit(…, engine=name)``.
-        summary: one line on who the workers are.
-        recognizes: whether an object given as ``engine`` is such an engine's, as a session or a
-            client is; cheap, and false where it does not know.
-        open: workers for as long as the context lasts, given that object, or none where the engine
-            was asked for by name; and the number of workers, or none where that is the engine's
-            to say.
+        name: name in ``fit(…, engine=name)``.
+        summary: one line about its workers.
+        recognizes: whether an object passed as ``engine``, such as a session or a client, belongs
+            to this engine; it must be cheap, and return False if unsure.
+        open: starts workers for the duration of a context. It is called with that object, or None
+            if the engine was selected by name, and with the number of workers, or None to let the
+            engine choose.
     """
 
     name: str

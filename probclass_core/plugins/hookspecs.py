@@ -1,13 +1,13 @@
-"""The hooks of probclass: what a plugin may offer. The built-in ones come in through them too.
+"""The hooks of probclass, which plugins implement; the built-in estimators use the same hooks.
 
-A plugin is a module (or object) that names the contract it was written for and implements hooks::
+A plugin is a module (or object) that names its API version and implements hooks::
 
     PROBCLASS_API = 1
 
     @probclass_core.hookimpl
     def probclass_estimators(): ...
 
-and a distribution announces it in the entry-point group ``probclass``::
+A distribution registers it in the entry-point group ``probclass``::
 
     [project.entry-points.probclass]
     my_plugin = "my_package.my_module"
@@ -29,9 +29,9 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def probclass_estimators() -> Iterable[EstimatorPlugin]:
-    """Likelihood estimators, as one frozen descriptor each.
+    """Yield one descriptor per likelihood estimator.
 
-    Called once, when the plugin manager is built; it must be cheap and read no data.
+    Called once, when plugins are first looked up; it must be cheap and read no data.
 
     Examples:
         >>> import probclass_core as pc
@@ -44,14 +44,13 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         >>> [plugin.name for plugin in probclass_estimators()]
         ['narrow']
     """
-    raise AssertionError("a specification is never called")
 
 
 @hookspec
 def probclass_table_formats() -> Iterable[TableFormat]:
-    """Formats of tables, as one frozen descriptor each.
+    """Yield one descriptor per table format.
 
-    Called once, when the plugin manager is built; it must be cheap and open no table.
+    Called once, when plugins are first looked up; it must be cheap and open no table.
 
     Examples:
         >>> import probclass_core as pc
@@ -69,14 +68,13 @@ def probclass_table_formats() -> Iterable[TableFormat]:
         >>> [table_format.name for table_format in probclass_table_formats()]
         ['csv']
     """
-    raise AssertionError("a specification is never called")
 
 
 @hookspec
 def probclass_engines() -> Iterable[EnginePlugin]:
-    """Engines, which run the work on the parts of a table, as one frozen descriptor each.
+    """Yield one descriptor per engine, which runs the work on the parts of a table.
 
-    Called once, when the plugin manager is built; it must be cheap and start no worker.
+    Called once, when plugins are first looked up; it must be cheap and start no worker.
 
     Examples:
         >>> import contextlib
@@ -96,4 +94,3 @@ def probclass_engines() -> Iterable[EnginePlugin]:
         >>> [engine.name for engine in probclass_engines()]
         ['one_by_one']
     """
-    raise AssertionError("a specification is never called")

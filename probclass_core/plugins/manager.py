@@ -1,9 +1,10 @@
-"""Finding plugins: built-ins in one tuple, third parties by entry point, failures named.
+"""Finds plugins: the built-in ones from a fixed list, others by entry point.
 
-A broken plugin is never passed over in silence. `estimators`, which lists all, raises. Asking for
-one estimator, table format or engine that does load works and logs the broken plugin as an error;
-asking for one that does not load raises with the cause, so one bad distribution cannot stop models
-that do not need it. What is not installed yet can be tried, see `trying`.
+A broken plugin never stays unnoticed. `estimators`, which lists all of them, raises its error.
+Looking up one estimator, table format or engine works as long as that one loads, and logs the
+broken plugin as an error; looking up a name that is not registered raises with the cause. So one
+broken distribution cannot stop models that do not need it. Estimators that are not installed yet
+can be used with `trying`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import importlib.metadata
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import pluggy
@@ -31,7 +32,8 @@ from probclass_core.plugins.descriptors import (
 
 log = logging.getLogger(__name__)
 
-_Offer = TypeVar("_Offer", EstimatorPlugin, TableFormat, EnginePlugin)
+Descriptor = EstimatorPlugin | TableFormat | EnginePlugin
+Registered = TypeVar("Registered", EstimatorPlugin, TableFormat, EnginePlugin)
 
 ENTRY_POINT_GROUP = "probclass"
 BUILT_IN = (
@@ -40,17 +42,12 @@ BUILT_IN = (
     "probclass_core.execution.built_in",
 )
 
-Descriptor = EstimatorPlugin | TableFormat | EnginePlugin
-
 _KINDS: Mapping[str, type[Descriptor]] = {
     "probclass_estimators": EstimatorPlugin,
     "probclass_table_formats": TableFormat,
     "probclass_engines": EnginePlugin,
 }
-"""Hook to what it yields."""
-
-_ORIGIN = ("distribution", "version")
-"""What a bundle's provenance says of an estimator that is not built in."""
+"""Hook name to the type that it yields."""
 
 _NOUNS: Mapping[type[Descriptor], str] = {
     EstimatorPlugin: "estimator",
@@ -58,63 +55,71 @@ _NOUNS: Mapping[type[Descriptor], str] = {
     EnginePlugin: "engine",
 }
 
+_ORIGIN = ("distribution", "version")
+"""Keys of a third-party estimator's origin in the provenance of a bundle."""
+
 
 @dataclass(frozen=True)
 class FoundPlugin:
-    """One plugin that was found, and what came of it.
+    """A plugin that was found, whether or not it could be loaded.
 
     Attributes:
-        source: its entry point and distribution, as messages name it.
-        module: where it is.
-        distribution: name and version; none for a built-in one.
-        offers: names of the estimators, table formats and engines it offers.
-        failure: why nothing of it is used; none where all is well.
+        source: entry point and distribution, for messages.
+        module: the module that implements it.
+        distribution: name and version, or None for a built-in plugin.
+        descriptors: the estimators, table formats and engines that it registers.
+        failure: why none of them is used, or None if all is well.
     """
 
     source: str
     module: str
     distribution: tuple[str, str] | None
-    offers: Sequence[str] = ()
+    descriptors: Sequence[Descriptor] = ()
     failure: PluginError | None = None
+
+    @property
+    def offers(self) -> list[str]:
+        """Names of its descriptors."""
+        return [descriptor.name for descriptor in self.descriptors]
 
 
 @dataclass(frozen=True)
 class Registry:
-    """What was found.
+    """All plugins, and what they register.
 
     Attributes:
-        estimators: name to descriptor.
-        table_formats: name to descriptor, the built-in ones first.
-        engines: name to descriptor, the built-in ones first.
-        failures: what could not be loaded, one error per plugin or clash.
-        plugins: all of them, those that failed included; a clash is the failure of each party.
+        estimators: descriptors by name.
+        table_formats: descriptors by name, the built-in ones first.
+        engines: descriptors by name, the built-in ones first.
+        failures: one error per plugin that could not be loaded, and one per name clash.
+        plugins: all plugins, including broken ones; a clash is a failure of each plugin involved.
     """
 
     estimators: Mapping[str, EstimatorPlugin]
     table_formats: Mapping[str, TableFormat]
     engines: Mapping[str, EnginePlugin]
-    failures: Sequence[PluginError] = field(default_factory=tuple)
-    plugins: Sequence[FoundPlugin] = field(default_factory=tuple)
+    failures: Sequence[PluginError] = ()
+    plugins: Sequence[FoundPlugin] = ()
 
 
 _tried: list[EstimatorPlugin] = []
 
 
 def registry() -> Registry:
-    """The registry of this process: everything that is installed, and what is being tried."""
-    found = _installed()
+    """The registry of this process: all installed plugins, and the estimators being tried."""
+    installed = _installed()
     if not _tried:
-        return found
+        return installed
     tried = {plugin.name: plugin for plugin in _tried}
-    return replace(found, estimators={**found.estimators, **tried})
+    return replace(installed, estimators={**installed.estimators, **tried})
 
 
 @contextmanager
 def trying(*plugins: EstimatorPlugin) -> Iterator[None]:
-    """Estimators that are not installed, by name in specs as if they were, until the block ends.
+    """Register estimators that are not installed, until the end of the ``with`` block.
 
-    They are there for the whole process, its threads included. What is registered already, the
-    very same descriptor, is no clash.
+    Specs can name them as if they were installed, in all threads of the process. Registering the
+    same descriptor again is allowed.
 
     Examples:
         >>> import probclass_core as pc
@@ -130,7 +135,7 @@ def trying(*plugins: EstimatorPlugin) -> Iterator[None]:
         False
 
     Raises:
-        PluginError: a name is another estimator's, installed or tried.
+        PluginError: if another estimator is registered under one of the names.
     """
     before = list(_tried)
     try:
@@ -138,8 +143,8 @@ def trying(*plugins: EstimatorPlugin) -> Iterator[None]:
             other = registry().estimators.get(plugin.name, plugin)
             if other != plugin:
                 raise PluginError(
-                    f"estimator {plugin.name!r} cannot be tried: the name is that of "
-                    f"{other.factory!r}, which is registered; give yours another name."
+                    f"estimator {plugin.name!r} cannot be tried: {other.factory!r} is registered "
+                    "under that name; rename yours."
                 )
             _tried.append(plugin)
         yield
@@ -157,161 +162,71 @@ def _installed() -> Registry:
 
 
 def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registry:
-    """A registry of the built-ins and of these entry points."""
+    """A registry of the built-in plugins and those of some entry points."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    failures: list[PluginError] = []
-    plugins: list[FoundPlugin] = []
-    origin: dict[tuple[type, str], list[tuple[str, Descriptor]]] = {}
-
-    def admit(plugin: object, source: str) -> list[str]:
-        _check_version(plugin, source)
-        try:
-            manager.register(plugin, name=source)
-            manager.check_pending()
-            offered = list(_offered(manager, plugin))
-        except (pluggy.PluginValidationError, PluginError) as error:
-            manager.unregister(plugin)
-            reason = " ".join(str(error).split())
-            raise PluginError(f"plugin {source}: {reason}") from error
-        for descriptor in offered:
-            key = type(descriptor), descriptor.name
-            origin.setdefault(key, []).append((source, descriptor))
-        return [descriptor.name for descriptor in offered]
-
-    for module in BUILT_IN:
-        source = f"{module} (built in)"
-        offers = admit(importlib.import_module(module), source)
-        plugins.append(FoundPlugin(source, module, None, offers))
-    for point in entry_points:
-        plugin = FoundPlugin(_described(point), point.value, _distribution(point))
-        try:
-            plugins.append(replace(plugin, offers=admit(point.load(), plugin.source)))
-        except PluginError as error:
-            failures.append(error)
-            plugins.append(replace(plugin, failure=error))
-        except Exception as error:  # anything can go wrong in another's module
-            failure = PluginError(
-                f"plugin {plugin.source} cannot be loaded: {type(error).__name__}: "
-                f"{' '.join(str(error).split())}; mend or uninstall it."
-            )
-            failure.__cause__ = error
-            failures.append(failure)
-            plugins.append(replace(plugin, failure=failure))
-    clashes = {key: offers for key, offers in origin.items() if len(offers) > 1}
-    for (_, name), parties in clashes.items():
-        clash = _clash(name, parties)
+    plugins = [_load_built_in(manager, module) for module in BUILT_IN]
+    plugins += [_load_entry_point(manager, point) for point in entry_points]
+    failures = [plugin.failure for plugin in plugins if plugin.failure is not None]
+    descriptors: list[Descriptor] = []
+    for same_name in _by_name(plugins):
+        if len(same_name) == 1:
+            descriptors.append(same_name[0][1])
+            continue
+        clash = _name_clash(same_name)
         failures.append(clash)
-        sources = {source for source, _ in parties}
+        sources = {plugin.source for plugin, _ in same_name}
         plugins = [replace(p, failure=clash) if p.source in sources else p for p in plugins]
-    found = [parties[0][1] for key, parties in origin.items() if key not in clashes]
     return Registry(
-        {one.name: one for one in found if isinstance(one, EstimatorPlugin)},
-        {one.name: one for one in found if isinstance(one, TableFormat)},
-        {one.name: one for one in found if isinstance(one, EnginePlugin)},
+        {one.name: one for one in descriptors if isinstance(one, EstimatorPlugin)},
+        {one.name: one for one in descriptors if isinstance(one, TableFormat)},
+        {one.name: one for one in descriptors if isinstance(one, EnginePlugin)},
         tuple(failures),
         tuple(plugins),
     )
 
 
-def find_estimator(name: str, found: Registry | None = None) -> EstimatorPlugin:
-    """The descriptor of one estimator.
+def _load_built_in(manager: pluggy.PluginManager, module: str) -> FoundPlugin:
+    source = f"{module} (built in)"
+    descriptors = _register(manager, importlib.import_module(module), source)
+    return FoundPlugin(source, module, None, descriptors)
+
+
+def _load_entry_point(
+    manager: pluggy.PluginManager, point: importlib.metadata.EntryPoint
+) -> FoundPlugin:
+    """Load a third-party plugin; whatever goes wrong in it is its `FoundPlugin.failure`."""
+    distribution = None if point.dist is None else (point.dist.name, point.dist.version)
+    source = f"{point.name!r} ({point.value})"
+    if distribution is not None:
+        source += f" of {' '.join(distribution)}"
+    plugin = FoundPlugin(source, point.value, distribution)
+    try:
+        return replace(plugin, descriptors=_register(manager, point.load(), source))
+    except PluginError as error:
+        return replace(plugin, failure=error)
+    except Exception as error:  # importing a plugin may raise anything
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        failure = PluginError(f"plugin {source} cannot be loaded: {reason}; fix or uninstall it.")
+        failure.__cause__ = error
+        return replace(plugin, failure=failure)
+
+
+def _register(manager: pluggy.PluginManager, plugin: object, source: str) -> list[Descriptor]:
+    """Register a loaded plugin and call its hooks.
 
     Raises:
-        PluginError: no such estimator; the message names the nearest, and the plugins that failed
-            to load, since it may have been theirs.
+        PluginError: if it targets another API version, or its hooks are not as specified.
     """
-    found = registry() if found is None else found
-    return _named(name, EstimatorPlugin, found.estimators, found.failures)
-
-
-def find_table_format(name: str) -> TableFormat:
-    """The descriptor of one table format; raises as `find_estimator`."""
-    return _named(name, TableFormat, registry().table_formats, registry().failures)
-
-
-def find_engine(name: str) -> EnginePlugin:
-    """The descriptor of one engine; raises as `find_estimator`."""
-    return _named(name, EnginePlugin, registry().engines, registry().failures)
-
-
-def _named(
-    name: str, kind: type[_Offer], offers: Mapping[str, _Offer], failures: Sequence[PluginError]
-) -> _Offer:
-    if name in offers:
-        return offers[name]
-    broken = "".join(f" Not loaded: {failure}" for failure in failures)
-    hints = f"{nearest(name, offers)}{broken}"
-    error = PluginError(f"unknown {_NOUNS[kind]} {name!r}; registered: {one_of(offers)}.{hints}")
-    error.__cause__ = failures[0] if failures else None
-    raise error
-
-
-def origins(estimators: Iterable[str]) -> dict[str, Any]:
-    """Where estimators come from, for the provenance of a bundle: nothing for built-in ones.
-
-    Returns:
-        ``{"plugins": {estimator: {"distribution": …, "version": …}}}``, or an empty dict.
-    """
-    by_offer = {
-        name: plugin.distribution for plugin in registry().plugins for name in plugin.offers
-    }
-    known = ((name, by_offer.get(name)) for name in estimators)
-    plugins = {name: dict(zip(_ORIGIN, one, strict=True)) for name, one in known if one}
-    return {"plugins": plugins} if plugins else {}
-
-
-def check_reader(block: str, made: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
-    """Refuse the parameters of a block that nothing installed can read.
-
-    Args:
-        block: its name.
-        made: what the bundle says of it, its estimator and the version of its parameters.
-        provenance: of the bundle, which knows the distribution that made them, see `origins`.
-
-    Raises:
-        PluginError: the estimator is not installed.
-        StoreError: it reads parameters of another version.
-    """
-    name = made["estimator"]
-    recorded = provenance.get("plugins")
-    origin = recorded.get(name) if isinstance(recorded, Mapping) else None
-    mend = "install a matching release, or train again."
-    if isinstance(origin, Mapping) and origin.keys() >= set(_ORIGIN):
-        distribution, release = (origin[key] for key in _ORIGIN)
-        mend = f"it was made by {distribution} {release}: pip install '{distribution}=={release}'."
-    if name not in registry().estimators and origin is not None:
-        broken = "".join(f" Not loaded: {failure}" for failure in registry().failures)
-        raise PluginError(
-            f"block {block!r} needs the estimator {name!r}, which is not installed; {mend}{broken}"
-        )
-    plugin, version = find_estimator(name), made["parameters_version"]
-    if plugin.parameters_version != version:
-        raise StoreError(
-            f"block {block!r} holds parameters of version {version}, the installed {plugin.name} "
-            f"reads {plugin.parameters_version}; {mend}"
-        )
-
-
-def estimator_plugins(found: Registry | None = None) -> dict[str, EstimatorPlugin]:
-    """All descriptors by name.
-
-    Raises:
-        PluginError: a plugin could not be loaded, or two claim one name.
-    """
-    found = registry() if found is None else found
-    if found.failures:
-        raise found.failures[0]
-    return dict(sorted(found.estimators.items()))
-
-
-def estimators() -> dict[str, EstimatorFactory]:
-    """Every registered estimator by name: for the built-in ones, their class.
-
-    Raises:
-        PluginError: a plugin could not be loaded, or two claim one name.
-    """
-    return {name: plugin.factory for name, plugin in estimator_plugins().items()}
+    _check_version(plugin, source)
+    try:
+        manager.register(plugin, name=source)
+        manager.check_pending()
+        return list(_call_hooks(manager, plugin))
+    except (pluggy.PluginValidationError, PluginError) as error:
+        manager.unregister(plugin)
+        reason = " ".join(str(error).split())
+        raise PluginError(f"plugin {source}: {reason}") from error
 
 
 def _check_version(plugin: object, source: str) -> None:
@@ -328,7 +243,7 @@ def _check_version(plugin: object, source: str) -> None:
         )
 
 
-def _offered(manager: pluggy.PluginManager, plugin: object) -> Iterable[Descriptor]:
+def _call_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterable[Descriptor]:
     hooks = [caller.name for caller in manager.get_hookcallers(plugin) or ()]
     if not hooks:
         raise PluginError(
@@ -339,33 +254,147 @@ def _offered(manager: pluggy.PluginManager, plugin: object) -> Iterable[Descript
     for hook in hooks:
         kind = _KINDS[hook]
         try:
-            returned = manager.subset_hook_caller(hook, others)()
-            offers = [descriptor for offer in returned for descriptor in offer]
+            results = manager.subset_hook_caller(hook, others)()
+            descriptors = [descriptor for result in results for descriptor in result]
         except Exception as error:
             raise PluginError(f"{hook} failed: {type(error).__name__}: {error}.") from error
-        if not returned:
-            raise PluginError(f"{hook} gave None; it must yield {kind.__name__} values.")
-        for descriptor in offers:
+        if not results:
+            raise PluginError(f"{hook} returned None; it must yield {kind.__name__} values.")
+        for descriptor in descriptors:
             if not isinstance(descriptor, kind):
                 raise PluginError(
-                    f"{hook} gave {descriptor!r}; it must yield {kind.__name__} values."
+                    f"{hook} yielded {descriptor!r}; it must yield {kind.__name__} values."
                 )
             yield descriptor
 
 
-def _clash(name: str, offers: Sequence[tuple[str, Descriptor]]) -> PluginError:
-    kind = next(noun for kind, noun in _NOUNS.items() if isinstance(offers[0][1], kind))
-    sources = "; ".join(source for source, _ in offers)
+def _by_name(plugins: Iterable[FoundPlugin]) -> Iterable[list[tuple[FoundPlugin, Descriptor]]]:
+    """The descriptors of all plugins, grouped by kind and name, in order of appearance."""
+    groups: dict[tuple[type, str], list[tuple[FoundPlugin, Descriptor]]] = {}
+    for plugin in plugins:
+        for descriptor in plugin.descriptors:
+            groups.setdefault((type(descriptor), descriptor.name), []).append((plugin, descriptor))
+    return groups.values()
+
+
+def _name_clash(same_name: Sequence[tuple[FoundPlugin, Descriptor]]) -> PluginError:
+    descriptor = same_name[0][1]
+    noun = next(noun for kind, noun in _NOUNS.items() if isinstance(descriptor, kind))
+    sources = "; ".join(plugin.source for plugin, _ in same_name)
     return PluginError(
-        f"{kind} {name!r} is offered by {len(offers)} plugins: {sources}. "
-        "Uninstall all but one, or have them renamed."
+        f"{noun} {descriptor.name!r} is offered by {len(same_name)} plugins: {sources}. "
+        "Uninstall all but one, or ask their authors to rename it."
     )
 
 
-def _distribution(point: importlib.metadata.EntryPoint) -> tuple[str, str] | None:
-    return None if point.dist is None else (point.dist.name, point.dist.version)
+def find_estimator(name: str, plugins: Registry | None = None) -> EstimatorPlugin:
+    """The descriptor of an estimator.
+
+    Raises:
+        PluginError: if no such estimator is registered; the message names the most similar one,
+            and the plugins that failed to load, since one of them may provide it.
+    """
+    plugins = registry() if plugins is None else plugins
+    return _find(name, EstimatorPlugin, plugins.estimators, plugins.failures)
 
 
-def _described(point: importlib.metadata.EntryPoint) -> str:
-    version = f" of {' '.join(named)}" if (named := _distribution(point)) else ""
-    return f"{point.name!r} ({point.value}){version}"
+def find_table_format(name: str) -> TableFormat:
+    """The descriptor of a table format; raises as `find_estimator`."""
+    return _find(name, TableFormat, registry().table_formats, registry().failures)
+
+
+def find_engine(name: str) -> EnginePlugin:
+    """The descriptor of an engine; raises as `find_estimator`."""
+    return _find(name, EnginePlugin, registry().engines, registry().failures)
+
+
+def _find(
+    name: str,
+    kind: type[Registered],
+    descriptors: Mapping[str, Registered],
+    failures: Sequence[PluginError],
+) -> Registered:
+    if name in descriptors:
+        return descriptors[name]
+    error = PluginError(
+        f"unknown {_NOUNS[kind]} {name!r}; registered: {one_of(descriptors)}."
+        f"{nearest(name, descriptors)}{_not_loaded(failures)}"
+    )
+    error.__cause__ = failures[0] if failures else None
+    raise error
+
+
+def _not_loaded(failures: Sequence[PluginError]) -> str:
+    """The end of a message about a name that a broken plugin may provide."""
+    return "".join(f" Not loaded: {failure}" for failure in failures)
+
+
+def estimator_plugins(plugins: Registry | None = None) -> dict[str, EstimatorPlugin]:
+    """Descriptors of all estimators, by name.
+
+    Raises:
+        PluginError: if a plugin could not be loaded, or two register one name.
+    """
+    plugins = registry() if plugins is None else plugins
+    if plugins.failures:
+        raise plugins.failures[0]
+    return dict(sorted(plugins.estimators.items()))
+
+
+def estimators() -> dict[str, EstimatorFactory]:
+    """Factories of all estimators by name; that of a built-in estimator is its class.
+
+    Raises:
+        PluginError: if a plugin could not be loaded, or two register one name.
+    """
+    return {name: plugin.factory for name, plugin in estimator_plugins().items()}
+
+
+def origins(estimators: Iterable[str]) -> dict[str, Any]:
+    """The distributions that provide estimators, for the provenance of a bundle.
+
+    Returns:
+        ``{"plugins": {estimator: {"distribution": …, "version": …}}}``, without the built-in
+        estimators, or an empty dict if all are built in.
+    """
+    distributions = {
+        name: plugin.distribution for plugin in registry().plugins for name in plugin.offers
+    }
+    plugins = {
+        name: dict(zip(_ORIGIN, distribution, strict=True))
+        for name in estimators
+        if (distribution := distributions.get(name))
+    }
+    return {"plugins": plugins} if plugins else {}
+
+
+def check_reader(block: str, recorded: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
+    """Refuse the parameters of a block that no installed estimator can read.
+
+    Args:
+        block: name of the block.
+        recorded: estimator and version of the parameters, as recorded in the bundle.
+        provenance: provenance of the bundle, which includes `origins`.
+
+    Raises:
+        PluginError: if the estimator is not installed.
+        StoreError: if the installed estimator reads another version of the parameters.
+    """
+    name = recorded["estimator"]
+    plugins = provenance.get("plugins")
+    origin = plugins.get(name) if isinstance(plugins, Mapping) else None
+    fix = "install a matching release, or train again."
+    if isinstance(origin, Mapping) and origin.keys() >= set(_ORIGIN):
+        distribution, release = (origin[key] for key in _ORIGIN)
+        fix = f"it was made by {distribution} {release}: pip install '{distribution}=={release}'."
+    if name not in registry().estimators and origin is not None:
+        raise PluginError(
+            f"block {block!r} needs the estimator {name!r}, which is not installed; {fix}"
+            f"{_not_loaded(registry().failures)}"
+        )
+    plugin, version = find_estimator(name), recorded["parameters_version"]
+    if plugin.parameters_version != version:
+        raise StoreError(
+            f"block {block!r} has parameters of version {version}, but the installed {plugin.name} "
+            f"reads version {plugin.parameters_version}; {fix}"
+        )

@@ -267,7 +267,7 @@ def test_check_lists_every_plugin_with_the_traceback_of_a_broken_one(
     traceback = out[out.index("Traceback") :].splitlines()
     assert traceback[1].endswith(f'{good / "narrow_plugin.py"}", line 4, in <module>')
     assert traceback[-1] == "KeyError: 'key'"
-    assert "mend or uninstall it" in out
+    assert "fix or uninstall it" in out
     records = json.loads(shell("estimators", "--check", "--json", code=2)[0])["plugins"]
     (broken,) = (record for record in records if record["advice"])
     assert (broken["distribution"], broken["version"], broken["offers"]) == ("narrow", "1.0", [])

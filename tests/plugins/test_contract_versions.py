@@ -160,8 +160,8 @@ def test_a_model_of_other_parameters_names_the_release_that_made_it(tmp_path: Pa
     install(tmp_path / "now", "expo", newer, version="2.0")
     done = run(tmp_path / "now", road + REFUSAL)
     assert done.stdout.strip() == (
-        "StoreError block 'exponential' holds parameters of version 1, the installed exponential "
-        "reads 2; it was made by expo 1.2: pip install 'expo==1.2'."
+        "StoreError block 'exponential' has parameters of version 1, but the installed "
+        "exponential reads version 2; it was made by expo 1.2: pip install 'expo==1.2'."
     )
 
 

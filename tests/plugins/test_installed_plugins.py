@@ -152,5 +152,5 @@ def probclass_table_formats():
 """
     install(tmp_path, "tables-of-text", source)
     said = refusal(tmp_path)
-    assert "probclass_table_formats gave 'csv'; it must yield TableFormat values" in said
+    assert "probclass_table_formats yielded 'csv'; it must yield TableFormat values" in said
     assert "tables-of-text 1.2" in said
