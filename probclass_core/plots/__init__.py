@@ -1,16 +1,15 @@
-"""Pictures of models, evaluations and scored tables, as matplotlib figures.
+"""Plots of models, evaluations and scored tables, as matplotlib figures.
 
-matplotlib is needed here and nowhere else: ``pip install 'probclass[plots]'``. It is imported when
-a picture is drawn, so importing this package is cheap. A map, in reading order:
+matplotlib is needed here only: ``pip install 'probclass[plots]'``. It is imported when a plot is
+drawn, so importing this package is cheap.
 
-- `style`: colors, markers and lines that are told apart; axes that say their units.
-- `blocks`: the blocks that hold a column, every other column marginalized.
-- `cells`: a column as categories, bins or terms, with a probability each.
-- `marginals`: a model seen in one or two numbers, and where each class lives there.
-- `planes`: two columns: contours of the classes, the ball of the nearest neighbors.
-- `columns`: one column: the density of a number, probabilities of categories.
-- `judgment`: an evaluation: reliability, confusion.
-- `over_time`: a scored table, day by day.
+planes      two columns: contours of the classes, the ball of the nearest neighbors
+columns     one column: densities of numbers, probabilities of categories
+evaluation  an evaluation: reliability and confusion
+over_time   a scored table day by day
+marginals   the model seen in a few columns, and the rows to plot with it
+regions     the region in which a class has most of its density
+style       colors, markers and lines of classes; axes with units
 """
 
 from probclass_core.plots.columns import category_masses, class_densities

@@ -1,4 +1,4 @@
-"""One column of a model, class by class: the density of a number, probabilities of categories."""
+"""One column of a model, class by class: densities of numbers, probabilities of categories."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import numpy as np
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import SpecError
 from probclass_core.model.model import Model
-from probclass_core.plots.blocks import block_of
-from probclass_core.plots.cells import cell_masses
-from probclass_core.plots.marginals import Marginal, lobe, rows_by_class
+from probclass_core.plots.marginals import (
+    Marginal,
+    block_of,
+    category_probabilities,
+    rows_by_class,
+)
+from probclass_core.plots.regions import find_region
 from probclass_core.plots.style import (
     GREY,
     axis_label,
@@ -27,36 +31,35 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _GRID = 801
-_DOWN_TO = 1e-3
-"""Curves are drawn down to this fraction of their peak; below it they lie on the axis."""
+_LEVEL = 1e-3
+"""Curves are drawn down to this fraction of their peak; below it they are close to the axis."""
 _UNBOUNDED = 300.0
-"""Nats beyond which a density stands for an infinite one, as at a value that K points share."""
-_FEWEST_BARS, _MOST_BARS = 10, 60
+"""Log densities above this, as at a value that K points share, count as infinite; in nats."""
+_MIN_BARS, _MAX_BARS = 10, 60
 
 
 def class_densities(
     model: Model, column: str, *, data: Any = None, prior_weighted: bool = False
 ) -> Figure:
-    """p(x | class) of one numeric column, a curve per class, over histograms of data if given.
+    """Plot p(x | class) of one numeric column: one curve per class, over histograms of data.
 
-    The model's other columns are marginalized. A class whose values are all one (a point mass) is
-    a vertical line, and a density without bound (neighbors that coincide) is a gap.
+    The model's other columns are marginalized. A class with a single value (a point mass) is a
+    vertical line, and an infinite density (neighbors that coincide) is a gap.
 
     Args:
-        model: any whose `column` is a number.
-        column: which.
-        data: a table or frame (see `arrays.as_table`); one histogram per class, on the scale of the
-            curves, or a single one where it has no label column.
-        prior_weighted: draw p(x | class) P(class) instead, whose sum over classes is p(x).
+        model: fitted model.
+        column: numeric column.
+        data: table or frame to show as histograms on the scale of the curves, one per class, or a
+            single one if it has no label column; see `arrays.as_table`.
+        prior_weighted: plot p(x | class) P(class) instead, whose sum over the classes is p(x).
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        SpecError: the model has no such column, or it has categories or bins.
-        DataError: the data's column is missing, not numeric or infinite.
-        NotSupportedError: matplotlib is not installed, or a density has no bounds: it falls off
-            nowhere.
+        SpecError: if the model has no such column, or it has categories or bins.
+        DataError: if the data's column is missing, not numeric or infinite.
+        NotSupportedError: if matplotlib is not installed, or a density does not decrease anywhere.
     """
     figure = blank_figure(7.5, 4.2)
     marginal = Marginal(model, [column])
@@ -66,52 +69,52 @@ def class_densities(
         _draw_histograms(axes, model, values, codes, prior_weighted)
     scale = np.exp(model.log_prior) if prior_weighted else np.ones(len(model.classes))
     means = marginal.means()
-    for place, name in enumerate(model.class_names):
-        look = class_style(place)
-        line: dict[str, Any] = {"color": look.color, "ls": look.dashes, "label": short(name)}
-        found = lobe(marginal, place, _DOWN_TO, _GRID)
-        if found is not None and len(found.axes[0]) > 1:
-            density = np.exp(found.log_density) * scale[place]
-            density[found.log_density > _UNBOUNDED] = np.nan
-            marker = look.marker if marginal.whole[0] else ""
-            axes.plot(found.axes[0], density, marker=marker, markersize=4, **line)
+    for position, name in enumerate(model.class_names):
+        style = class_style(position)
+        line: dict[str, Any] = {"color": style.color, "ls": style.dashes, "label": short(name)}
+        region = find_region(marginal, position, _LEVEL, _GRID)
+        if region is not None and len(region.axes[0]) > 1:
+            density = np.exp(region.log_density) * scale[position]
+            density[region.log_density > _UNBOUNDED] = np.nan
+            marker = style.marker if marginal.whole[0] else ""
+            axes.plot(region.axes[0], density, marker=marker, markersize=4, **line)
         elif means is not None:
-            axes.axvline(means[place, 0], **line)
+            axes.axvline(means[position, 0], **line)
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel(axis_label(column))
-    what = "probability" if marginal.whole[0] else "density"
-    weighted = "p(x | class) P(class)" if prior_weighted else "p(x | class)"
-    axes.set_ylabel(f"{what}, {weighted}")
-    drawn = "" if data is None else "; filled: the data"
-    plain_axes(axes, f"Lines: the model{drawn}")
+    quantity = "probability" if marginal.whole[0] else "density"
+    formula = "p(x | class) P(class)" if prior_weighted else "p(x | class)"
+    axes.set_ylabel(f"{quantity}, {formula}")
+    histograms = "" if data is None else "; filled: the data"
+    plain_axes(axes, f"Lines: the model{histograms}")
     legend_beside(figure, axes, short(axis_label(model.spec.label)))
     return figure
 
 
 def category_masses(model: Model, column: str, *, most: int = 12) -> Figure:
-    """P(value | class) of each category of a column, one bar per class.
+    """Plot P(value | class) of each category of a column, one bar per class.
 
-    Categories, the bins of a discretized number, the terms of a text and presence or absence will
-    all do: whatever has a probability in the block's parameters.
+    Categories are also the bins of a discretized number, the terms of a text, and presence or
+    absence: everything with a probability in the block's parameters.
 
-    Of a long domain the most telling categories are drawn, those that add most to the mutual
-    information of the column and the class: Σ_c P(c) P(v | c) log(P(v | c) / P(v)); the most
-    telling one stands first. The title says how many are left out.
+    If there are many categories, the most informative ones are plotted: those that contribute most
+    to the mutual information of column and class, Σ_c P(c) P(v | c) log(P(v | c) / P(v)), in
+    decreasing order. The title says how many are left out.
 
     Args:
-        model: any whose `column` has cells with probabilities.
-        column: which.
-        most: categories to draw at most.
+        model: fitted model.
+        column: column of categories.
+        most: maximum number of categories to plot.
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        SpecError: the model has no such column, it has a density, or `most` is less than 1.
-        NotSupportedError: matplotlib is not installed.
+        SpecError: if the model has no such column, it has a density, or `most` is less than 1.
+        NotSupportedError: if matplotlib is not installed.
     """
-    cells = cell_masses(model, column)
-    if cells is None:
+    categories = category_probabilities(model, column)
+    if categories is None:
         block = block_of(model, column)
         raise SpecError(
             f"column {column!r} has a density in block {block.name!r}, not categories; "
@@ -119,29 +122,30 @@ def category_masses(model: Model, column: str, *, most: int = 12) -> Figure:
         )
     if most < 1:
         raise SpecError(f"most must be at least 1, got {most!r}.")
-    domain, masses = cells
-    order = np.arange(len(domain))
+    names, probability = categories
+    order = np.arange(len(names))
     title = f"P({axis_label(column)} | class)"
-    if len(domain) > most:
-        order = np.argsort(-_information(masses, np.exp(model.log_prior)), kind="stable")[:most]
-        title += f"\n{most} most telling of {len(domain)} values, {len(domain) - most} left out"
+    if len(names) > most:
+        information = _information(probability, np.exp(model.log_prior))
+        order = np.argsort(-information, kind="stable")[:most]
+        title += f"\n{most} most informative of {len(names)} values, {len(names) - most} left out"
     classes = len(model.class_names)
     figure = blank_figure(7.5, 1.2 + len(order) * (0.12 + np.clip(0.11 * classes, 0.2, 1.1)))
     axes = figure.subplots()
     height = 0.8 / classes
-    for place, name in enumerate(model.class_names):
-        look = class_style(place)
+    for position, name in enumerate(model.class_names):
+        style = class_style(position)
         axes.barh(
-            np.arange(len(order)) - 0.4 + (place + 0.5) * height,
-            masses[order, place],
+            np.arange(len(order)) - 0.4 + (position + 0.5) * height,
+            probability[order, position],
             height,
-            color=look.color,
-            hatch=look.hatch,
+            color=style.color,
+            hatch=style.hatch,
             edgecolor="white",
             linewidth=0.5,
             label=short(name),
         )
-    axes.set_yticks(range(len(order)), [short(domain[place]) for place in order])
+    axes.set_yticks(range(len(order)), [short(names[index]) for index in order])
     axes.set_ylim(len(order) - 0.5, -0.5)
     axes.set_xlabel("probability")
     axes.set_ylabel(axis_label(column))
@@ -151,12 +155,12 @@ def category_masses(model: Model, column: str, *, most: int = 12) -> Figure:
     return figure
 
 
-def _information(masses: FloatArray, prior: FloatArray) -> FloatArray:
-    """What each category adds to the mutual information with the class, in nats: ``(m,)``."""
-    joint = masses * prior
+def _information(probability: FloatArray, prior: FloatArray) -> FloatArray:
+    """The contribution of each category to the mutual information with the class, in nats."""
+    joint = probability * prior
     marginal = joint.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(joint > 0.0, joint * np.log(masses / marginal), 0.0)
+        terms = np.where(joint > 0.0, joint * np.log(probability / marginal), 0.0)
     information: FloatArray = terms.sum(axis=1)
     return information
 
@@ -164,28 +168,28 @@ def _information(masses: FloatArray, prior: FloatArray) -> FloatArray:
 def _draw_histograms(
     axes: Axes, model: Model, values: FloatArray, codes: IntArray, prior_weighted: bool
 ) -> None:
-    edges = _edges(values)
+    edges = _bar_edges(values)
     labeled = codes != MISSING
     if not labeled.any():
         heights = np.histogram(values, edges, density=True)[0]
         axes.stairs(heights, edges, fill=True, color=GREY, alpha=0.4, label="all rows")
         return
-    for place in range(len(model.class_names)):
-        of_class = values[codes == place]
-        if not len(of_class):
+    for position in range(len(model.class_names)):
+        class_values = values[codes == position]
+        if not len(class_values):
             continue
-        whole = labeled.sum() if prior_weighted else len(of_class)
-        heights = np.histogram(of_class, edges)[0] / (whole * np.diff(edges))
-        axes.stairs(heights, edges, fill=True, color=class_style(place).color, alpha=0.25)
+        total = labeled.sum() if prior_weighted else len(class_values)
+        heights = np.histogram(class_values, edges)[0] / (total * np.diff(edges))
+        axes.stairs(heights, edges, fill=True, color=class_style(position).color, alpha=0.25)
 
 
-def _edges(values: FloatArray) -> FloatArray:
-    """Bars about as many as the root of the rows; of whole numbers each covers as many of them."""
+def _bar_edges(values: FloatArray) -> FloatArray:
+    """Edges of about √n bars; for whole numbers, every bar covers equally many of them."""
     low, high = values.min(), values.max()
     if low == high:
         margin = max(0.5, 0.005 * abs(low))
         return np.array([low - margin, low + margin])
-    bars = int(np.clip(np.sqrt(len(values)), _FEWEST_BARS, _MOST_BARS))
+    bars = int(np.clip(np.sqrt(len(values)), _MIN_BARS, _MAX_BARS))
     if max(-low, high) < 2.0**52 and np.all(values == np.round(values)):
         step = max(1.0, np.ceil((high - low + 1.0) / bars))
         return np.arange(low - 0.5, high + step, step)

@@ -1,4 +1,4 @@
-"""An evaluation: do probabilities mean what they say, and which classes are taken for which."""
+"""Plots of an evaluation: reliability of the probabilities, and confusion of the classes."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_FEW = 30
-_LETTER, _TITLE = 0.085, 3.2
-"""Widths in inches: a letter of a label, the title of a matrix."""
+_FEW_ROWS = 30
+_LETTER_WIDTH, _TITLE_WIDTH = 0.085, 3.2
+"""Widths in inches of a letter of a label and of the title of a matrix."""
 _Z = 1.959964
-"""Of a standard normal, 95 % lie within ± this."""
+"""95 % of a standard normal distribution are within ± this."""
 
 
 def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figure:
-    """How often came true what was given a probability: on the diagonal, as often as it said.
+    """Plot a reliability diagram: observed frequencies against predicted probabilities.
 
-    Each point is a bin of rows: their mean probability, and the share of them in which it came
-    true. The thin line is the 95 % interval of that share (Wilson's); a hollow marker has fewer
-    than 30 rows. The strip below counts the rows of each bin, on a log scale.
+    Each point is a bin of rows: their mean predicted probability, and the share of rows in which
+    the prediction came true. Thin lines are the 95 % intervals of these shares (Wilson's); hollow
+    markers have fewer than 30 rows. The strip below counts the rows of each bin, on a log scale.
 
     Args:
-        evaluation: see `Evaluation.reliability`.
-        classes: classes whose own probabilities are drawn as well; by default only the probability
-            of the predicted class, whichever it is.
+        evaluation: evaluation to plot; see `Evaluation.reliability`.
+        classes: classes whose own probabilities are plotted in addition to the probability of the
+            predicted class.
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        SpecError: the evaluation knows no such class.
-        NotSupportedError: matplotlib is not installed.
+        SpecError: if a class was not evaluated.
+        NotSupportedError: if matplotlib is not installed.
     """
     figure = blank_figure(7.0, 5.6)
     from matplotlib.ticker import LogLocator
@@ -63,18 +63,18 @@ def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figur
                 + nearest(str(name), known)
             )
     curve, strip = figure.subplots(2, 1, sharex=True, height_ratios=[3.5, 1])
-    curve.plot([0.0, 1.0], [0.0, 1.0], color=GREY, lw=1.0, label="as often as predicted")
+    curve.plot([0.0, 1.0], [0.0, 1.0], color=GREY, lw=1.0, label="perfect calibration")
     table = evaluation.reliability
     few = _draw_bins(curve, strip, table, None, (INK, "o", "-"), "predicted class")
     for name in classes:
-        look = class_style(known.index(name))
-        drawn = look.color, look.marker, look.dashes
-        few |= _draw_bins(curve, strip, table, name, drawn, f"class {short(name)}")
+        style = class_style(known.index(name))
+        line = style.color, style.marker, style.dashes
+        few |= _draw_bins(curve, strip, table, name, line, f"class {short(name)}")
     if few:
-        curve.plot([], [], "o", mfc="white", mec=GREY, ms=5, label=f"fewer than {_FEW} rows")
+        curve.plot([], [], "o", mfc="white", mec=GREY, ms=5, label=f"fewer than {_FEW_ROWS} rows")
     curve.plot([], [], "|", color=GREY, ms=12, label="95 % interval")
     curve.set_ylim(-0.03, 1.05)
-    curve.set_ylabel("share that came true")
+    curve.set_ylabel("observed frequency")
     plain_axes(curve, f"{evaluation.rows:,} rows, expected calibration error {evaluation.ece:.3f}")
     strip.set_xlim(-0.02, 1.02)
     strip.set_xlabel("predicted probability")
@@ -90,19 +90,19 @@ def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figur
 
 
 def confusion(evaluation: Evaluation) -> Figure:
-    """Which class is taken for which: counts, and their share of the rows of the true class.
+    """Plot a confusion matrix: counts, and their shares of the rows of the true class.
 
-    Rows are true classes, columns predicted ones; the darker a cell, the larger its share of its
+    Rows are true classes, columns are predicted classes; darker cells have a larger share of their
     row. A class without rows has no shares.
 
     Args:
-        evaluation: see `Evaluation.confusion`.
+        evaluation: evaluation to plot; see `Evaluation.confusion`.
 
     Returns:
-        A matplotlib figure, as large as its classes are many.
+        A matplotlib figure, whose size grows with the number of classes.
 
     Raises:
-        NotSupportedError: matplotlib is not installed.
+        NotSupportedError: if matplotlib is not installed.
     """
     names = evaluation.confusion["class"].to_pylist()
     columns = evaluation.confusion.drop_columns(["class"]).columns
@@ -112,18 +112,18 @@ def confusion(evaluation: Evaluation) -> Figure:
     labels = [short(name) for name in names]
     with_rows = [f"{label} ({rows:,})" for label, rows in zip(labels, support[:, 0], strict=True)]
     cell = max(0.95 if len(names) <= 6 else 0.62, 0.1 * len(f"{counts.max():,}") + 0.15)
-    across = max(cell * len(names), _TITLE)
-    longest = _LETTER * max(map(len, labels))
+    across = max(cell * len(names), _TITLE_WIDTH)
+    longest = _LETTER_WIDTH * max(map(len, labels))
     crowded = longest > across / len(names)
     figure = blank_figure(
-        across + 0.6 + _LETTER * max(map(len, with_rows)),
+        across + 0.6 + _LETTER_WIDTH * max(map(len, with_rows)),
         0.8 * cell * len(names) + 0.9 + (0.75 * longest if crowded else 0.0),
     )
     axes = figure.subplots()
     axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     _write_cells(axes, counts, shares, 10.0 if len(names) <= 6 else 8.0)
-    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-    axes.set_xticks(range(len(names)), labels, **(turned if crowded else {}))
+    rotation: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(names)), labels, **(rotation if crowded else {}))
     axes.set_yticks(range(len(names)), with_rows)
     axes.set_xlabel("predicted class")
     axes.set_ylabel("true class (rows)")
@@ -142,13 +142,13 @@ def _draw_bins(
     strip: Axes,
     table: pa.Table,
     name: str | None,
-    look: tuple[str, str, object],
+    style: tuple[str, str, object],
     label: str,
 ) -> bool:
-    """One curve and its bars; whether a bin of it has few rows."""
-    color, marker, dashes = look
-    own = pc.is_null(table["class"]) if name is None else pc.equal(table["class"], name)
-    bins = table.filter(own).sort_by("lower")
+    """Plot the curve and the bars of one class; returns whether a bin has few rows."""
+    color, marker, dashes = style
+    of_class = pc.is_null(table["class"]) if name is None else pc.equal(table["class"], name)
+    bins = table.filter(of_class).sort_by("lower")
     lower, upper, rows, probability, frequency = (
         bins[key].to_numpy() for key in ("lower", "upper", "rows", "probability", "frequency")
     )
@@ -156,7 +156,7 @@ def _draw_bins(
     curve.vlines(probability, low, high, color=color, lw=0.8, label="_interval")
     line: dict[str, Any] = {"color": color, "marker": marker, "markersize": 5}
     curve.plot(probability, frequency, ls=dashes, lw=1.2, label=label, **line)
-    few = rows < _FEW
+    few = rows < _FEW_ROWS
     curve.plot(probability[few], frequency[few], ls="", mfc="white", label="_few", **line)
     filled = name is None
     for edges, count in zip(np.stack([lower, upper], axis=1), rows, strict=True):
@@ -166,7 +166,7 @@ def _draw_bins(
 
 
 def _wilson(frequency: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Wilson's interval of a share (1927): never outside [0, 1], sound for a handful of rows."""
+    """Wilson's interval of a share (1927): within [0, 1], and valid for few rows."""
     shrink = 1.0 + _Z**2 / rows
     middle = (frequency + _Z**2 / (2.0 * rows)) / shrink
     half = _Z / shrink * np.sqrt(frequency * (1.0 - frequency) / rows + (_Z / (2.0 * rows)) ** 2)

@@ -1,14 +1,12 @@
-"""A model seen in one or two of its columns, and where each class lives there.
+"""A model seen in a few of its columns, every other column marginalized; and the rows to plot.
 
-The pictures ask a model for nothing but log-likelihoods, so that any estimator can be drawn, a
-plugin's as well: all other columns are null, hence marginalized, and the part of the plane in which
-a class lives is found by looking.
+Plots ask a model for log-likelihoods only, so every estimator can be plotted, also those of
+plugins: the other columns are null, and therefore marginalized.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,35 +19,131 @@ from probclass_core.arrow.arrays import (
     IntArray,
     as_table,
     category_codes,
+    category_values,
     check_columns,
     is_numeric_type,
     label_codes,
     numeric_column,
 )
-from probclass_core.errors import DataError, NotSupportedError, SpecError
+from probclass_core.errors import DataError, SpecError, nearest, one_of
+from probclass_core.estimation.families.discretized.cuts import bin_name
 from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
+from probclass_core.estimation.tidy import masses_by_class
 from probclass_core.model.model import Model
-from probclass_core.plots.blocks import block_of, log_likelihood
-from probclass_core.plots.cells import cell_masses
+from probclass_core.spec import Block
 
-_SCAN = np.geomspace(1e-30, 1e30, 1451)
-"""Distances from 0 at which a class is looked for first, each a tenth more than the one before."""
 _LARGEST_COUNT = 2.0**53
-_COARSE, _STEPS = 41, 80
-_SETTLED = 0.6
-"""A window that would shrink by less than this fits."""
-_POINTS_MARGIN = 0.25
+_LARGEST_NUMBER = 1e30
+
+
+def block_of(model: Model, column: str) -> Block:
+    """The block that models a column.
+
+    Raises:
+        SpecError: if the model has no such column.
+    """
+    for block in model.spec.blocks:
+        if column in block.columns:
+            return block
+    known = model.features.names
+    raise SpecError(
+        f"the model has no column {column!r}; it has {one_of(known)}." + nearest(column, known)
+    )
+
+
+def marginal_log_likelihood(
+    model: Model, values: Mapping[str, FloatArray | pa.Array]
+) -> FloatArray:
+    """Log-likelihoods of some columns, every other column marginalized.
+
+    Args:
+        model: model of ``k`` classes.
+        values: values by column, ``(n,)``: numbers, where NaN means null, or an Arrow array.
+
+    Returns:
+        log p(values | c), ``(n, k)``, in nats.
+
+    Raises:
+        SpecError: if the model has no such column.
+        DataError: if the estimator refuses the values.
+    """
+    rows = len(next(iter(values.values())))
+    total = np.zeros((rows, len(model.classes)))
+    for block in dict.fromkeys(block_of(model, column) for column in values):
+        arrays = []
+        for column in block.columns:
+            kind = model.features.field(column).type
+            array = values.get(column)
+            if array is None:
+                arrays.append(pa.nulls(rows, kind))
+            elif isinstance(array, np.ndarray):
+                arrays.append(pa.array(array, from_pandas=True))  # NaN is null
+            else:
+                arrays.append(array.cast(kind))
+        batch = pa.record_batch(arrays, names=list(block.columns))
+        total += model.likelihoods[str(block.name)].log_likelihood(batch)
+    return total
+
+
+def category_probabilities(model: Model, column: str) -> tuple[list[str], FloatArray] | None:
+    """The categories of a column and their probabilities in each class.
+
+    Categories are also the bins of a number, the terms of a text, and presence or absence.
+
+    Returns:
+        ``m`` names in the order of the parameters, integers ascending, and P(category | c),
+        ``(m, k)``; or None if the column has a density.
+
+    Raises:
+        SpecError: if the model has no such column.
+    """
+    block = block_of(model, column)
+    parameters = model.parameters[str(block.name)]
+    fields = set(parameters.column_names)
+    if {column, "log_probability"} <= fields:
+        names = _texts(pc.unique(parameters[column]))
+        values = pa.array(names, pa.string())
+        return names, np.exp(marginal_log_likelihood(model, {column: values}))
+    if not {"feature", "log_probability"} <= fields:
+        return None
+    if block.estimator == "multinomial" or pa.types.is_nested(model.features.field(column).type):
+        # The terms of a text, or columns of counts that share one total: each is a category.
+        return masses_by_class(parameters, _texts(parameters["feature"]), model.classes)
+    rows = parameters.filter(pc.equal(parameters["feature"], column))
+    if "value" in fields:
+        if pa.types.is_integer(model.features.field(column).type):
+            rows = rows.take(pc.sort_indices(rows["value"].cast(pa.int64())))
+        return masses_by_class(rows, _texts(rows["value"]), model.classes)
+    if {"lower", "upper"} <= fields:
+        bounds = zip(rows["lower"].to_pylist(), rows["upper"].to_pylist(), strict=True)
+        names = [bin_name(lower, upper) for lower, upper in bounds]
+        return masses_by_class(rows, names, model.classes)
+    if block.estimator == "bernoulli":
+        _, present = masses_by_class(rows, ["present"] * rows.num_rows, model.classes)
+        return ["present", "absent"], np.concatenate([present, 1.0 - present])
+    return None
+
+
+def _texts(values: pa.Array | pa.ChunkedArray) -> list[str]:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    return [text for text in category_values(values) if text is not None]
 
 
 class Marginal:
-    """log p(x_columns | c), every other column marginalized.
+    """log p(x_columns | c) of numeric columns, every other column marginalized.
 
     Args:
-        model: what is drawn.
+        model: model to plot.
         columns: ``d`` of its numeric columns.
 
+    Attributes:
+        whole: for each column, whether it takes whole numbers only.
+        lowest: smallest value that each column takes.
+        highest: largest value at which each column is plotted.
+
     Raises:
-        SpecError: the model has no such column, or it holds categories.
+        SpecError: if the model has no such column, or it has categories.
     """
 
     def __init__(self, model: Model, columns: Sequence[str]) -> None:
@@ -58,114 +152,50 @@ class Marginal:
         for column in columns:
             block = block_of(model, column)
             numeric = is_numeric_type(model.features.field(column).type)
-            if not numeric or cell_masses(model, column) is not None:
+            if not numeric or category_probabilities(model, column) is not None:
                 raise SpecError(
                     f"column {column!r} has categories or bins in block {block.name!r}, "
                     "not a density; use category_masses (probclass plot masses)."
                 )
-        # Counts are whole and not negative; their estimators refuse anything else.
-        self.whole = [not self._takes(column, 0.5) for column in columns]
-        self.lowest = [-np.inf if self._takes(column, -1.0) else 0.0 for column in columns]
-        self.highest = [_LARGEST_COUNT if whole else _SCAN[-1] for whole in self.whole]
+        # Estimators of counts refuse fractions and negative numbers.
+        self.whole = [not self._accepts(column, 0.5) for column in columns]
+        self.lowest = [-np.inf if self._accepts(column, -1.0) else 0.0 for column in columns]
+        self.highest = [_LARGEST_COUNT if whole else _LARGEST_NUMBER for whole in self.whole]
 
     def __call__(self, points: FloatArray) -> FloatArray:
-        """``(n, d)`` to ``(n, k)``; a NaN marginalizes, too."""
-        return log_likelihood(self.model, dict(zip(self.columns, points.T, strict=True)))
+        """Log-likelihoods of points, ``(n, d)`` to ``(n, k)``; a NaN is marginalized as well."""
+        values = dict(zip(self.columns, points.T, strict=True))
+        return marginal_log_likelihood(self.model, values)
 
     def means(self) -> FloatArray | None:
-        """The class means ``(k, d)`` where the parameters hold them, or none."""
-        found = [_means(self.model, column) for column in self.columns]
-        known = [mean for mean in found if mean is not None]
-        return np.stack(known, axis=1) if len(known) == len(found) else None
+        """The class means ``(k, d)``, or None if the parameters do not contain them."""
+        means = [_class_means(self.model, column) for column in self.columns]
+        known = [mean for mean in means if mean is not None]
+        return np.stack(known, axis=1) if len(known) == len(means) else None
 
-    def _takes(self, column: str, value: float) -> bool:
+    def points_of(self, position: int) -> list[FloatArray] | None:
+        """Training values of one class by column; None unless all blocks consist of points."""
+        values = []
+        for column in self.columns:
+            block = block_of(self.model, column)
+            likelihood = self.model.likelihoods[str(block.name)]
+            if not isinstance(likelihood, KnnDensityLikelihood):
+                return None
+            rows = likelihood.classes == position
+            points = likelihood.points[rows, list(block.columns).index(column)]
+            values.append(points[~np.isnan(points)])
+        return values
+
+    def _accepts(self, column: str, value: float) -> bool:
         try:
-            log_likelihood(self.model, {column: np.array([value])})
+            marginal_log_likelihood(self.model, {column: np.array([value])})
         except DataError:
             return False
         return True
 
 
-@dataclass(frozen=True)
-class Lobe:
-    """The part of one class's density that is within a level of its peak.
-
-    Attributes:
-        axes: ``d`` ascending coordinates of the grid.
-        log_density: on the grid, in nats, one dimension per axis.
-        peak: the largest log density.
-        at: where it is, ``(d,)``.
-    """
-
-    axes: tuple[FloatArray, ...]
-    log_density: FloatArray
-    peak: float
-    at: FloatArray
-
-
-def lobe(marginal: Marginal, place: int, level: float, size: int) -> Lobe | None:
-    """Where the class at this place lives.
-
-    Args:
-        marginal: of one or two columns.
-        place: of the class.
-        level: fraction of the peak density that the grid reaches down to.
-        size: grid points along each axis.
-
-    Returns:
-        Its lobe; none for a class without a density, such as a point mass.
-    """
-    window = _points_window(marginal, place)
-    if window is not None:
-        axes = _axes(marginal, window, size)
-        values = _on_grid(marginal, place, axes)
-        return Lobe(axes, values, *_highest(axes, values)) if np.isfinite(values).any() else None
-    start = _look_around(marginal, place, level)
-    if start is None:
-        return None
-    window = _settle(marginal, place, start, level)
-    axes = _axes(marginal, window, size)
-    values = _on_grid(marginal, place, axes)
-    peak, at = _climb(marginal, place, axes, values)
-    return Lobe(axes, values, peak, at)
-
-
-def rows_by_class(
-    model: Model, data: Any, columns: Sequence[str]
-) -> tuple[list[FloatArray], IntArray]:
-    """Columns of a table of data, and the class of each row.
-
-    Args:
-        model: whose classes and label column count.
-        data: see `arrays.as_table`; the label column may be missing.
-        columns: numeric ones.
-
-    Returns:
-        ``d`` arrays ``(n,)``, and class positions ``(n,)``, `MISSING` for a row of no known class.
-        Rows without a value in one of the columns are left out.
-
-    Raises:
-        DataError: a column is missing, not numeric or infinite, or no row has a value in all.
-    """
-    table = as_table(data)
-    check_columns(table.schema, columns)
-    table = table.combine_chunks()
-    values = [_column(table, name) for name in columns]
-    label = model.spec.label
-    codes = np.full(table.num_rows, MISSING, dtype=np.intp)
-    if label in table.schema.names:
-        check_columns(table.schema, [label])
-        own, labels = category_codes(table[label])
-        known = label_codes(pa.array(labels, pa.string()), pa.array(model.class_names))
-        codes = np.append(known, MISSING)[own]
-    kept = ~np.any([np.isnan(each) for each in values], axis=0)
-    if not kept.any():
-        raise DataError(f"no row of the data has a value in {' and '.join(map(repr, columns))}.")
-    return [each[kept] for each in values], codes[kept]
-
-
-def _means(model: Model, column: str) -> FloatArray | None:
-    """``(k,)``, from a tidy table, from a list per class, or from the points themselves."""
+def _class_means(model: Model, column: str) -> FloatArray | None:
+    """The class means of one column, ``(k,)``, from the parameters or the training points."""
     block = block_of(model, column)
     likelihood = model.likelihoods[str(block.name)]
     position = list(block.columns).index(column)
@@ -174,130 +204,56 @@ def _means(model: Model, column: str) -> FloatArray | None:
         weights = np.where(np.isnan(values), 0.0, likelihood.counts)
         size = likelihood.k_classes
         sums = np.bincount(likelihood.classes, np.nan_to_num(values) * weights, minlength=size)
-        held = np.bincount(likelihood.classes, weights, minlength=size)
-        return np.asarray(sums / np.where(held > 0.0, held, np.nan))
+        totals = np.bincount(likelihood.classes, weights, minlength=size)
+        return np.asarray(sums / np.where(totals > 0.0, totals, np.nan))
     parameters = model.parameters[str(block.name)]
     name = "rate" if block.estimator == "poisson" else "mean"
-    if "feature" in parameters.column_names:
+    by_feature = "feature" in parameters.column_names
+    if by_feature:
         parameters = parameters.filter(pc.equal(parameters["feature"], column))
     if name not in parameters.column_names or parameters.num_rows != len(model.classes):
         return None
     means = np.array(parameters[name].to_pylist(), dtype=np.float64).reshape(len(parameters), -1)
-    own = means[:, 0 if "feature" in parameters.column_names else position]
-    order: FloatArray = own[label_codes(model.classes, parameters["class"].combine_chunks())]
-    return order
+    order = label_codes(model.classes, parameters["class"].combine_chunks())
+    ordered: FloatArray = means[order, 0 if by_feature else position]
+    return ordered
 
 
-def _points_window(marginal: Marginal, place: int) -> FloatArray | None:
-    """Around the training points of the class, where the model is made of points.
+def rows_by_class(
+    model: Model, data: Any, columns: Sequence[str]
+) -> tuple[list[FloatArray], IntArray]:
+    """Numeric columns of a table and the class of each row; rows with a null are left out.
 
-    Where K of them coincide, that density has no finite peak to be found by looking.
+    Args:
+        model: model whose classes and label column apply.
+        data: table or frame; see `arrays.as_table`. The label column may be missing.
+        columns: ``d`` numeric columns.
+
+    Returns:
+        ``d`` arrays ``(n,)``, and class positions ``(n,)``, `MISSING` if the class is unknown.
+
+    Raises:
+        DataError: if a column is missing, not numeric or infinite, or every row has a null.
     """
-    windows = []
-    for column in marginal.columns:
-        block = block_of(marginal.model, column)
-        likelihood = marginal.model.likelihoods[str(block.name)]
-        if not isinstance(likelihood, KnnDensityLikelihood):
-            return None
-        position = list(block.columns).index(column)
-        values = likelihood.points[likelihood.classes == place, position]
-        values = values[~np.isnan(values)]
-        if not len(values):
-            return None
-        margin = _POINTS_MARGIN * np.ptp(values) or 0.5
-        windows.append([values.min() - margin, values.max() + margin])
-    return np.array(windows)
+    table = as_table(data)
+    check_columns(table.schema, columns)
+    table = table.combine_chunks()
+    values = [_numbers(table, name) for name in columns]
+    label = model.spec.label
+    codes = np.full(table.num_rows, MISSING, dtype=np.intp)
+    if label in table.schema.names:
+        check_columns(table.schema, [label])
+        label_index, labels = category_codes(table[label])
+        positions = label_codes(pa.array(labels, pa.string()), pa.array(model.class_names))
+        codes = np.append(positions, MISSING)[label_index]
+    complete = ~np.any([np.isnan(column) for column in values], axis=0)
+    if not complete.any():
+        raise DataError(f"no row of the data has a value in {' and '.join(map(repr, columns))}.")
+    return [column[complete] for column in values], codes[complete]
 
 
-def _look_around(marginal: Marginal, place: int, level: float) -> FloatArray | None:
-    """A first window ``(d, 2)``, column by column, from values of every size."""
-    center = np.full(len(marginal.columns), np.nan)
-    window = np.empty((len(center), 2))
-    for axis in range(len(center)):
-        scan = np.concatenate([-_SCAN[::-1], [0.0], _SCAN])
-        scan = scan[(scan >= marginal.lowest[axis]) & (scan <= marginal.highest[axis])]
-        if marginal.whole[axis]:
-            scan = np.unique(np.round(scan))
-        points = np.tile(center, (len(scan), 1))
-        points[:, axis] = scan
-        values = marginal(points)[:, place]
-        best = int(np.argmax(values))
-        if not np.isfinite(values[best]):
-            return None
-        inside = np.flatnonzero(values >= values[best] + np.log(level))
-        center[axis] = scan[best]
-        window[axis] = scan[max(inside[0] - 1, 0)], scan[min(inside[-1] + 1, len(scan) - 1)]
-    return window
-
-
-def _settle(marginal: Marginal, place: int, window: FloatArray, level: float) -> FloatArray:
-    """The window, shrunk or grown until the level just fits into it."""
-    for _ in range(_STEPS):
-        axes = _axes(marginal, window, _COARSE)
-        values = _on_grid(marginal, place, axes)
-        inside = values >= values.max() + np.log(level)
-        fitted, grown = np.empty_like(window), False
-        for number, axis in enumerate(axes):
-            others = tuple(other for other in range(inside.ndim) if other != number)
-            hit = np.flatnonzero(inside.any(axis=others))
-            cell = np.diff(axis).max() if len(axis) > 1 else 1.0
-            reach = len(axis) * cell
-            low_open = hit[0] == 0 and axis[0] > marginal.lowest[number]
-            high_open = hit[-1] == len(axis) - 1
-            fitted[number, 0] = axis[hit[0]] - (reach if low_open else cell)
-            fitted[number, 1] = axis[hit[-1]] + (reach if high_open else cell)
-            fitted[number] = np.maximum(fitted[number], marginal.lowest[number])
-            grown |= bool(low_open or high_open)
-        if np.any(np.abs(fitted).max(axis=1) > marginal.highest):
-            raise NotSupportedError(
-                f"p({', '.join(marginal.columns)} | {marginal.model.class_names[place]}) falls off "
-                f"nowhere to {level:g} of its peak, so it has no bounds to be drawn within."
-            )
-        settled = not grown and bool(np.all(np.ptp(fitted, axis=1) > _SETTLED * np.ptp(window, 1)))
-        window = fitted
-        if settled:
-            break
-    return window
-
-
-def _climb(
-    marginal: Marginal, place: int, axes: tuple[FloatArray, ...], values: FloatArray
-) -> tuple[float, FloatArray]:
-    """The peak between grid points: each step looks into the cells around the highest point."""
-    peak, at = _highest(axes, values)
-    cells = np.array([np.diff(axis).max() if len(axis) > 1 else 1.0 for axis in axes])
-    for _ in range(6):
-        around = _axes(marginal, np.stack([at - cells, at + cells], axis=1), 11)
-        higher, where = _highest(around, _on_grid(marginal, place, around))
-        if higher > peak:
-            peak, at = higher, where
-        cells /= 5.0
-    return peak, at
-
-
-def _highest(axes: tuple[FloatArray, ...], values: FloatArray) -> tuple[float, FloatArray]:
-    best = np.unravel_index(int(np.argmax(values)), values.shape)
-    at = np.array([axis[place] for axis, place in zip(axes, best, strict=True)])
-    return float(values[best]), at
-
-
-def _axes(marginal: Marginal, window: FloatArray, size: int) -> tuple[FloatArray, ...]:
-    axes: list[FloatArray] = []
-    for (low, high), whole, lowest in zip(window, marginal.whole, marginal.lowest, strict=True):
-        axis = np.linspace(max(low, lowest), high, size)
-        axes.append(np.unique(np.round(axis)) if whole else axis)
-    return tuple(axes)
-
-
-def _on_grid(marginal: Marginal, place: int, axes: tuple[FloatArray, ...]) -> FloatArray:
-    grid = np.meshgrid(*axes, indexing="ij")
-    points = np.stack([each.ravel() for each in grid], axis=1)
-    values: FloatArray = marginal(points)[:, place].reshape(grid[0].shape)
-    return values
-
-
-def _column(table: pa.Table, name: str) -> FloatArray:
-    """One column of a table that is one chunk at most."""
+def _numbers(table: pa.Table, name: str) -> FloatArray:
+    """One column of a table that has at most one chunk."""
     column = table[name]
     array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
     return numeric_column(pa.record_batch([array], names=[name]), name)

@@ -1,4 +1,4 @@
-"""A scored table day by day: the mean posterior, and beside it what was observed."""
+"""A scored table day by day: the mean posterior, and the observed classes for comparison."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _PREFIX = "p_"
 
 
 def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None) -> Figure:
-    """Stacked areas of the daily mean posterior, class by class.
+    """Plot the daily mean posterior as stacked areas, class by class.
 
-    Where the model is calibrated, the mean posterior of a day is the share of each class among its
-    rows; name the `label` column to see that share in a second panel below, in the same colors.
+    If the model is calibrated, the mean posterior of a day equals the share of each class among its
+    rows; pass `label` to see the observed shares in a second panel, in the same colors.
 
     Args:
-        scored: a scored table with one ``p_<class>`` column per class, in any row order.
+        scored: scored table with one ``p_<class>`` column per class, in any row order.
         time: name of its timestamp or date column.
-        label: name of its column of observed classes, if it was passed through; null is unobserved.
+        label: name of its column of observed classes, null if unobserved; or None.
 
     Returns:
         A matplotlib figure; days without rows are left blank.
 
     Raises:
-        DataError: a column is missing, `time` holds no times, or no row has one.
-        NotSupportedError: matplotlib is not installed.
+        DataError: if a column is missing, `time` has no times, or all of them are null.
+        NotSupportedError: if matplotlib is not installed.
     """
     figure = blank_figure(11.0, 3.4 * (1 if label is None else 2))
     from matplotlib import rc_context
@@ -67,7 +67,7 @@ def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None
                 colors=AREAS,
                 step="mid",
                 linewidth=0.0,
-                antialiased=False,  # or each area shines through along its neighbor's edge
+                antialiased=False,  # otherwise each area shines through at the edge of its neighbor
             )
         for i, area in enumerate(areas):
             area.set_hatch(HATCHES[i // len(AREAS) % len(HATCHES)])
@@ -78,7 +78,7 @@ def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None
         axis.spines[["top", "right"]].set_visible(False)
     axes[-1].set_xlabel("day")
     handles, names = axes[0].get_legend_handles_labels()
-    # Reversed, so that the legend stands in the order in which the areas are stacked.
+    # Reversed, so that the legend has the order in which the areas are stacked.
     figure.legend(
         handles[::-1], names[::-1], loc="outside right upper", frameon=False, title="class"
     )
@@ -88,9 +88,9 @@ def posterior_over_time(scored: pa.Table, time: str, *, label: str | None = None
 def _classes(scored: pa.Table) -> list[str]:
     names = scored.column_names
     if "probability" in names and "log_density" in names:
-        between = names[names.index("probability") + 1 : names.index("log_density")]
-        if between and all(name.startswith(_PREFIX) for name in between):
-            return [name[len(_PREFIX) :] for name in between]
+        columns = names[names.index("probability") + 1 : names.index("log_density")]
+        if columns and all(name.startswith(_PREFIX) for name in columns):
+            return [name[len(_PREFIX) :] for name in columns]
     raise DataError(
         f"no p_<class> columns between 'probability' and 'log_density' among {one_of(names)}; "
         "score with posterior='columns'."
@@ -108,7 +108,7 @@ def _days(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 
 def _calendar(days: pa.ChunkedArray) -> NDArray[np.datetime64]:
-    """Every day from the first to the last; two of them at least, or an area has no width."""
+    """Every day from the first to the last, at least two, so that the areas have a width."""
     ends = pc.min_max(days)
     first, last = (np.datetime64(ends[end].as_py(), "D") for end in ("min", "max"))
     return np.arange(first, max(last, first + 1) + 1)
@@ -117,9 +117,9 @@ def _calendar(days: pa.ChunkedArray) -> NDArray[np.datetime64]:
 def _daily_means(
     days: pa.ChunkedArray, columns: list[pa.ChunkedArray], calendar: NDArray[np.datetime64]
 ) -> FloatArray:
-    """Each column's mean on each day, (n_columns, n_days).
+    """The mean of each column on each day, (n_columns, n_days).
 
-    A day without values is NaN, which a stacked plot leaves blank.
+    Days without values are NaN, which a stacked plot leaves blank.
     """
     names = [str(i) for i in range(len(columns))]
     values = [pc.cast(column, pa.float64()) for column in columns]

@@ -1,4 +1,4 @@
-"""Two columns of a model: contours of its classes, and the ball that holds the neighbors.
+"""Two columns of a model: contours of its classes, and the ball of the nearest neighbors.
 
 After Zaki and Meira, *Data Mining and Machine Learning*, Fig. 18.1 to 18.3.
 """
@@ -16,20 +16,20 @@ from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import NotSupportedError, SpecError, one_of
 from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
 from probclass_core.model.model import Model
-from probclass_core.plots.blocks import block_of
-from probclass_core.plots.marginals import Lobe, Marginal, lobe, rows_by_class
+from probclass_core.plots.marginals import Marginal, block_of, rows_by_class
+from probclass_core.plots.regions import Region, find_region
 from probclass_core.plots.style import (
     GREY,
     INK,
-    MOST_POINTS,
+    MAX_POINTS,
     ClassStyle,
     axis_label,
     blank_figure,
-    by_lot,
     class_style,
+    coordinates,
     legend_beside,
-    listed,
     plain_axes,
+    sample,
     short,
 )
 from probclass_core.spec import Block
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _GRID = 201
 _MARGIN = 0.04
 _SPARSE = 1_000
-"""Rows up to which markers are large enough to tell their shapes."""
+"""Up to this many rows, markers are large enough to recognize their shapes."""
 
 
 def class_contours(
@@ -53,36 +53,36 @@ def class_contours(
     point: Sequence[float] | None = None,
     level: float = 0.01,
 ) -> Figure:
-    """Where each class lives in the plane of two columns: a contour of its density, and its mean.
+    """Plot the classes in the plane of two columns: a contour of each density, and its mean.
 
-    A contour joins the points whose density p(x, y | class) is `level` of that class's own peak;
-    the model's other columns are marginalized. Where an estimator's parameters hold no mean, the
-    black marker stands at the peak.
+    A contour connects the points whose density p(x, y | class) is `level` of that class's own peak;
+    the model's other columns are marginalized. If an estimator's parameters contain no mean, the
+    black marker is at the peak.
 
     Args:
-        model: any whose columns `x` and `y` are numbers.
-        x: column of the horizontal axis.
-        y: column of the vertical axis.
-        data: a table or frame of rows to show (see `arrays.as_table`), colored by the model's
-            label column where they have it; of more than 5,000 rows as many drawn by lot.
-        point: a test point (x, y) to mark.
+        model: fitted model.
+        x: numeric column of the horizontal axis.
+        y: numeric column of the vertical axis.
+        data: table or frame of rows to show, colored by the model's label column if they have it;
+            at most 5,000, sampled at random. See `arrays.as_table`.
+        point: test point (x, y) to mark.
         level: fraction of the peak density, between 0 and 1.
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        SpecError: the model has no such column, it holds categories or bins, or `level` or `point`
+        SpecError: if the model has no such column, it has categories or bins, or `level` or `point`
             is out of range.
-        DataError: a column of the data is missing, not numeric or infinite.
-        NotSupportedError: matplotlib is not installed, or a density has no bounds: it falls to
-            `level` nowhere.
+        DataError: if a column of the data is missing, not numeric or infinite.
+        NotSupportedError: if matplotlib is not installed, or a density does not fall to `level`
+            anywhere.
     """
     figure = blank_figure(7.5, 5.0)
     if not 0.0 < level < 1.0:
-        raise SpecError(f"level must lie between 0 and 1, got {level!r}.")
+        raise SpecError(f"level must be between 0 and 1, got {level!r}.")
     _check_pair(x, y)
-    at = None if point is None else _checked_point(point)
+    checked_point = None if point is None else _checked_point(point)
     marginal = Marginal(model, [x, y])
     axes = figure.subplots()
     shown: list[FloatArray] = []
@@ -92,16 +92,16 @@ def class_contours(
         shown.append(np.stack([across, up]))
         note = _draw_rows(axes, model, across, up, codes)
     means = marginal.means()
-    for place, name in enumerate(model.class_names):
-        found = lobe(marginal, place, level, _GRID)
+    for position, name in enumerate(model.class_names):
+        region = find_region(marginal, position, level, _GRID)
         if means is not None:
-            center = means[place]
+            center = means[position]
         else:
-            center = np.full(2, np.nan) if found is None else found.at
-        shown += _draw_class(axes, class_style(place), short(name), found, center, level)
-    if at is not None:
-        shown.append(at[:, None])
-        _draw_point(axes, at)
+            center = np.full(2, np.nan) if region is None else region.peak_position
+        shown += _draw_class(axes, class_style(position), short(name), region, center, level)
+    if checked_point is not None:
+        shown.append(checked_point[:, None])
+        _draw_point(axes, checked_point)
     black = "peaks" if means is None else "class means"
     plain_axes(
         axes, f"Contours at {100.0 * level:.3g} % of each class's peak density; black: {black}"
@@ -112,26 +112,26 @@ def class_contours(
 
 
 def neighbor_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figure:
-    """The ball around a point that holds its K nearest training points, and who they are.
+    """Plot the smallest ball around a point that contains its K nearest training points.
 
-    The ball is that of the block's own norm: a circle for Euclidean distance, a square for
-    Chebyshev's, a lozenge for Manhattan's. It is closed, so it may hold more than K points that are
-    equally far. A filled marker lies within, and ×2 beside it says that two rows stand there. Where
-    the block has more columns than `x` and `y`, these are marginalized.
+    The ball has the shape of the block's metric: a circle for Euclidean distance, a square for
+    Chebyshev's, a diamond for Manhattan's. It is closed, so ties can give it more than K points.
+    Points in the ball have filled markers; ×2 marks two equal rows. Other columns of the block are
+    marginalized.
 
     Args:
-        model: one with a `knn_density` block that holds both columns.
+        model: model with a `knn_density` block of both columns.
         x: column of the horizontal axis.
         y: column of the vertical axis.
-        point: (x, y), the center of the ball.
+        point: center of the ball, (x, y).
 
     Returns:
         A matplotlib figure; the legend counts the neighbors of each class.
 
     Raises:
-        SpecError: no such column, no such block, or `point` is no pair of numbers.
-        NotSupportedError: matplotlib is not installed, or the block's metric has no ball of a known
-            shape.
+        SpecError: if there is no such column or block, or `point` is not a pair of numbers.
+        NotSupportedError: if matplotlib is not installed, or the shape of the metric's ball is
+            unknown.
     """
     figure = blank_figure(7.5, 5.0)
     _check_pair(x, y)
@@ -165,7 +165,7 @@ def neighbor_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figur
     _draw_point(axes, at)
     plain_axes(axes, f"K = {likelihood.k:g} nearest by {_metric_name(norm)}: radius {radius:.4g}")
     _finish_plane(figure, axes, model, x, y, note)
-    axes.set_aspect("equal", adjustable="datalim")  # or a circle would be none
+    axes.set_aspect("equal", adjustable="datalim")  # so that a circle looks like one
     return figure
 
 
@@ -174,50 +174,56 @@ def _neighbors_block(model: Model, x: str, y: str) -> tuple[Block, KnnDensityLik
     likelihood = model.likelihoods[str(first.name)]
     if first.name == second.name and isinstance(likelihood, KnnDensityLikelihood):
         return first, likelihood
-    held = [f"{block.name} of {', '.join(block.columns)}" for block in model.spec.blocks]
+    blocks = [f"{block.name} of {', '.join(block.columns)}" for block in model.spec.blocks]
     raise SpecError(
-        f"no knn_density block holds both {x!r} and {y!r}; the model's blocks are {one_of(held)}."
+        f"no knn_density block has both {x!r} and {y!r}; the model's blocks are {one_of(blocks)}."
     )
 
 
 def _draw_rows(
     axes: Axes, model: Model, across: FloatArray, up: FloatArray, codes: IntArray
 ) -> str:
-    kept = by_lot(np.arange(len(codes)))
-    size, alpha = (4.0, 0.6) if len(kept) <= _SPARSE else (2.5, 0.4)
-    for place in range(len(model.class_names)):
-        look = class_style(place)
-        rows = kept[codes[kept] == place]
-        cloud: dict[str, Any] = {"color": look.color, "markersize": size, "alpha": alpha}
-        axes.plot(across[rows], up[rows], look.marker, markeredgewidth=0.0, **cloud)
-    rows = kept[codes[kept] == MISSING]
+    """Plot rows as points; returns a note for the legend if they are a sample."""
+    sampled = sample(np.arange(len(codes)))
+    size, alpha = (4.0, 0.6) if len(sampled) <= _SPARSE else (2.5, 0.4)
+    for position in range(len(model.class_names)):
+        style = class_style(position)
+        rows = sampled[codes[sampled] == position]
+        cloud: dict[str, Any] = {"color": style.color, "markersize": size, "alpha": alpha}
+        axes.plot(across[rows], up[rows], style.marker, markeredgewidth=0.0, **cloud)
+    rows = sampled[codes[sampled] == MISSING]
     if len(rows):
-        axes.plot(across[rows], up[rows], ".", color=GREY, ms=3, label="no known class")
-    return f"{len(kept):,} of {len(codes):,} rows drawn" if len(kept) < len(codes) else ""
+        axes.plot(across[rows], up[rows], ".", color=GREY, ms=3, label="unknown class")
+    return f"{len(sampled):,} of {len(codes):,} rows drawn" if len(sampled) < len(codes) else ""
 
 
 def _draw_class(
-    axes: Axes, look: ClassStyle, name: str, found: Lobe | None, center: FloatArray, level: float
+    axes: Axes,
+    style: ClassStyle,
+    name: str,
+    region: Region | None,
+    center: FloatArray,
+    level: float,
 ) -> list[FloatArray]:
-    """Contour and mean of one class; the points ``(2, n)`` of what was drawn of them."""
+    """Plot contour and mean of one class; returns their points, ``(2, n)`` each."""
     shown = []
-    if found is not None and min(found.log_density.shape) > 1:
-        down = math.log(level)
+    if region is not None and min(region.log_density.shape) > 1:
+        log_level = math.log(level)
         contour = axes.contour(
-            *found.axes,
-            # A density of 0 lies at a finite depth, or the contour would stop at its edge.
-            np.maximum(found.log_density.T - found.peak, 3.0 * down),
-            levels=[down],
-            colors=[look.color],
-            linestyles=[look.dashes],
+            *region.axes,
+            # −∞ becomes a finite value, otherwise the contour would stop where the density is 0.
+            np.maximum(region.log_density.T - region.peak, 3.0 * log_level),
+            levels=[log_level],
+            colors=[style.color],
+            linestyles=[style.dashes],
             linewidths=1.6,
         )
         shown += [np.asarray(path.vertices).T for path in contour.get_paths()]
     if np.isfinite(center).all():
         shown.append(center[:, None])
-        axes.plot(*center, look.marker, color="black", markersize=9, mec="white", zorder=4)
-    # One entry of the legend per class: its line with its marker.
-    axes.plot([], [], color=look.color, ls=look.dashes, marker=look.marker, label=name)
+        axes.plot(*center, style.marker, color="black", markersize=9, mec="white", zorder=4)
+    # One legend entry per class: its line with its marker.
+    axes.plot([], [], color=style.color, ls=style.dashes, marker=style.marker, label=name)
     return shown
 
 
@@ -230,26 +236,26 @@ def _draw_neighbors(
     within: np.ndarray,
     drawn: np.ndarray,
 ) -> str:
-    """Filled within the ball, hollow outside; those within are never left out."""
-    outside = by_lot(np.flatnonzero(drawn & ~within))
-    for place, name in enumerate(model.class_names):
-        look = class_style(place)
-        far = outside[likelihood.classes[outside] == place]
-        near = np.flatnonzero(within & (likelihood.classes == place))
-        label = f"{short(name)}, {inside[place]:g} of {inside.sum():g}"
+    """Plot training points, filled in the ball and hollow outside; only the latter are sampled."""
+    outside = sample(np.flatnonzero(drawn & ~within))
+    for position, name in enumerate(model.class_names):
+        style = class_style(position)
+        far = outside[likelihood.classes[outside] == position]
+        near = np.flatnonzero(within & (likelihood.classes == position))
+        label = f"{short(name)}, {inside[position]:g} of {inside.sum():g}"
         axes.plot(
-            *(each[far] for each in points),
-            look.marker,
+            *(values[far] for values in points),
+            style.marker,
             mfc="none",
-            mec=look.color,
+            mec=style.color,
             ms=5,
             mew=0.8,
             label="_outside",
         )
         axes.plot(
-            *(each[near] for each in points),
-            look.marker,
-            color=look.color,
+            *(values[near] for values in points),
+            style.marker,
+            color=style.color,
             ms=7,
             mec="black",
             mew=0.8,
@@ -257,7 +263,7 @@ def _draw_neighbors(
         )
     axes.plot([], [], "o", mfc="none", mec=GREY, ms=5, mew=0.8, label="outside the ball")
     hidden = int(drawn.sum()) - int(within.sum()) - len(outside)
-    return f"{MOST_POINTS:,} of {len(outside) + hidden:,} points outside drawn" if hidden else ""
+    return f"{MAX_POINTS:,} of {len(outside) + hidden:,} points outside drawn" if hidden else ""
 
 
 def _draw_point(axes: Axes, at: FloatArray) -> None:
@@ -270,7 +276,7 @@ def _draw_point(axes: Axes, at: FloatArray) -> None:
         mew=1.5,
         zorder=5,
         ls="",
-        label=f"x = {listed(at.tolist())}",
+        label=f"x = {coordinates(at.tolist())}",
     )
 
 
@@ -283,7 +289,7 @@ def _finish_plane(figure: Figure, axes: Axes, model: Model, x: str, y: str, note
 
 
 def _frame(axes: Axes, shown: FloatArray) -> None:
-    """Limits around what is shown, rather than around the grids it was found on."""
+    """Set limits around the plotted points, rather than around the grids of the search."""
     low, high = shown.min(axis=1), shown.max(axis=1)
     margin = np.where(high > low, _MARGIN * (high - low), np.maximum(0.5, 0.005 * np.abs(low)))
     axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
@@ -291,7 +297,7 @@ def _frame(axes: Axes, shown: FloatArray) -> None:
 
 
 def _unit_sphere(norm: float, corners: int = 720) -> FloatArray:
-    """Points at distance 1 from the origin of the plane, ``(2, n)``, the last one the first."""
+    """Points at distance 1 from the origin, ``(2, n)``; the last equals the first."""
     angle = np.linspace(0.0, 2.0 * np.pi, corners + 1)
     direction = np.stack([np.cos(angle), np.sin(angle)])
     sphere: FloatArray = direction / np.linalg.norm(direction, ord=norm, axis=0)

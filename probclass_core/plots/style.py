@@ -1,4 +1,4 @@
-"""What the pictures share: colors, markers and lines that are told apart, axes with units."""
+"""The common style of plots: distinguishable colors, markers and lines, axes with units."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Dashes = str | tuple[float, tuple[float, ...]]
 
 AREAS = (
-    # Okabe & Ito (2008): told apart with every common kind of color vision.
+    # Okabe & Ito (2008): distinguishable with every common kind of color vision.
     "#56b4e9",
     "#e69f00",
     "#d55e00",
@@ -29,10 +29,10 @@ AREAS = (
     "#f0e442",
     "#999999",
 )
-"""Fills of areas, class by class."""
+"""Fill colors of areas, class by class."""
 
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666")
-"""Thin lines and small markers: the same palette, its dark ones first, and without the yellow."""
+"""Colors of thin lines and small markers: the same palette, dark ones first, without yellow."""
 
 GREY, INK = "#999999", "#222222"
 
@@ -46,8 +46,8 @@ _DASHES: tuple[Dashes, ...] = (
     (0, (3, 1.5, 3, 5)),
 )
 
-MOST_POINTS = 5_000
-"""Rows drawn as points; of more, as many drawn by lot."""
+MAX_POINTS = 5_000
+"""Maximum number of rows plotted as points; larger tables are sampled."""
 
 _UNITS = {
     **{
@@ -61,12 +61,12 @@ _UNITS = {
     "celsius": "°C",
     "mps": "m/s",
 }
-_LONGEST_NAME, _LONGEST_LABEL, _MOST_NAMES = 28, 60, 12
+_MAX_NAME_LENGTH, _MAX_LABEL_LENGTH, _NAMES_PER_COLUMN = 28, 60, 12
 
 
 @dataclass(frozen=True)
 class ClassStyle:
-    """How a class looks: color, marker and line all differ from those of its neighbors."""
+    """The style of a class: color, marker and line all differ from those of its neighbors."""
 
     color: str
     marker: str
@@ -74,21 +74,21 @@ class ClassStyle:
     hatch: str
 
 
-def class_style(place: int) -> ClassStyle:
-    """The look of the class at this place; 280 of them differ."""
+def class_style(position: int) -> ClassStyle:
+    """The style of the class at a position; the first 280 differ."""
     return ClassStyle(
-        LINES[place % len(LINES)],
-        _MARKERS[place % len(_MARKERS)],
-        _DASHES[place % len(_DASHES)],
-        HATCHES[place // len(LINES) % len(HATCHES)],
+        LINES[position % len(LINES)],
+        _MARKERS[position % len(_MARKERS)],
+        _DASHES[position % len(_DASHES)],
+        HATCHES[position // len(LINES) % len(HATCHES)],
     )
 
 
 def blank_figure(width: float, height: float) -> Figure:
-    """A figure of this size in inches whose parts make room for one another.
+    """An empty figure with constrained layout; width and height in inches.
 
     Raises:
-        NotSupportedError: matplotlib is not installed.
+        NotSupportedError: if matplotlib is not installed.
     """
     try:
         from matplotlib.figure import Figure
@@ -98,13 +98,13 @@ def blank_figure(width: float, height: float) -> Figure:
 
 
 def plain_axes(axes: Axes, title: str) -> None:
-    """Two spines, a title at the left."""
+    """Remove the top and right spines and set the title at the left."""
     axes.set_title(title, loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def legend_beside(figure: Figure, axes: Axes, title: str | None = None) -> None:
-    """A legend of what the axes hold, at the right of them."""
+    """Add the legend of the axes at their right."""
     handles, names = axes.get_legend_handles_labels()
     figure.legend(
         handles,
@@ -113,13 +113,13 @@ def legend_beside(figure: Figure, axes: Axes, title: str | None = None) -> None:
         frameon=False,
         title=title,
         handlelength=3.0,
-        fontsize=10 if len(names) <= _MOST_NAMES else 8,
-        ncols=1 + (len(names) - 1) // (2 * _MOST_NAMES),
+        fontsize=10 if len(names) <= _NAMES_PER_COLUMN else 8,
+        ncols=1 + (len(names) - 1) // (2 * _NAMES_PER_COLUMN),
     )
 
 
 def axis_label(column: str) -> str:
-    """A column as the label of its axis, with the unit that its name ends with.
+    """The axis label of a column, with the unit at the end of its name.
 
     Examples:
         >>> axis_label("body_mass_g"), axis_label("sepal_length")
@@ -128,29 +128,28 @@ def axis_label(column: str) -> str:
     words = column.split("_")
     unit = _UNITS.get(words[-1].lower()) if len(words) > 1 else None
     if unit is None:
-        return short(" ".join(words), _LONGEST_LABEL)
-    return f"{short(' '.join(words[:-1]), _LONGEST_LABEL)} ({unit})"
+        return short(" ".join(words), _MAX_LABEL_LENGTH)
+    return f"{short(' '.join(words[:-1]), _MAX_LABEL_LENGTH)} ({unit})"
 
 
-def short(name: str, longest: int = _LONGEST_NAME) -> str:
-    """A name as text of a picture, without its middle where it is very long.
+def short(name: str, max_length: int = _MAX_NAME_LENGTH) -> str:
+    """A name as text of a plot; a very long one loses its middle, as long names differ at the ends.
 
-    Long names often differ at their ends. A dollar sign is one, and begins no formula.
+    Dollar signs are escaped, so that they do not start a formula.
     """
-    if len(name) > longest:
-        half = longest // 2
+    if len(name) > max_length:
+        half = max_length // 2
         name = f"{name[: half - 1]}…{name[-half:]}"
     return re.sub(r"\\?\$", r"\\$", name)
 
 
-def by_lot(rows: IntArray, most: int = MOST_POINTS) -> IntArray:
-    """At most so many of the rows, the same ones each time."""
-    if len(rows) <= most:
+def sample(rows: IntArray, size: int = MAX_POINTS) -> IntArray:
+    """A random sample of at most `size` rows, the same one each time."""
+    if len(rows) <= size:
         return rows
-    drawn = np.random.default_rng(0).choice(rows, most, replace=False)
-    return np.sort(drawn)
+    return np.sort(np.random.default_rng(0).choice(rows, size, replace=False))
 
 
-def listed(values: Sequence[float]) -> str:
-    """Coordinates for a title: ``(6.75, 4.25)``."""
+def coordinates(values: Sequence[float]) -> str:
+    """Coordinates as text: ``(6.75, 4.25)``."""
     return f"({', '.join(f'{value:g}' for value in values)})"

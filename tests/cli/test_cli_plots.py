@@ -71,7 +71,7 @@ def test_conditions_select_the_plotted_rows(probclass: Any, models: dict[str, st
         ((*PLOTS["contours"], "--point", "6.75"), "--point '6.75': write X,Y"),
         ((*PLOTS["contours"], "--point", "6.75;4.25"), "--point '6.75;4.25': write X,Y"),
         ((*PLOTS["contours"], "--point", "nan,1"), "must be two finite numbers"),
-        ((*PLOTS["contours"], "--level", "2"), "level must lie between 0 and 1, got 2.0"),
+        ((*PLOTS["contours"], "--level", "2"), "level must be between 0 and 1, got 2.0"),
         ((*PLOTS["contours"], "--where", "x < 1"), "select rows of --data; add --data SOURCE"),
         ((*PLOTS["contours"], "--data", "nothing.parquet"), "nothing.parquet"),
         (("ball", "full", *AXES, "--point", "1,2"), "no knn_density block holds both"),

@@ -137,7 +137,7 @@ def test_of_a_long_domain_the_most_telling_are_drawn(adult: tuple[pa.Table, pa.T
     spec = pc.ModelSpec("income", [pc.Block("categorical", ["education"], pseudo_count=0)])
     figure = category_masses(pc.fit(rows, spec), "education", most=5)
     (axes,) = figure.axes
-    assert axes.get_title(loc="left").endswith("5 most telling of 16 values, 11 left out")
+    assert axes.get_title(loc="left").endswith("5 most informative of 16 values, 11 left out")
     table = rows.select(["education", "income"]).to_pandas()
     whole = mutual_info_score(table["education"], table["income"])
 

@@ -72,7 +72,7 @@ def test_points_are_the_bins_of_the_table(
             expected = binomtest(right, bin_["rows"]).proportion_ci(method="wilson")
             assert segment[:, 1] == pytest.approx([expected.low, expected.high], abs=1e-6)
     assert not steps
-    assert drawn["as often as predicted"].tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    assert drawn["perfect calibration"].tolist() == [[0.0, 0.0], [1.0, 1.0]]
     assert f"{adult_quality.ece:.3f}" in curve.get_title(loc="left")
     assert fits(figure)
 

@@ -149,10 +149,10 @@ def test_rows_without_a_class_are_grey_and_nulls_left_out(sepals: pa.Table) -> N
     model = fit(sepals, "gaussian_full")
     rows = {L: [5.0, 6.0, None, 7.0], W: [3.0, 3.0, 3.0, None]}
     figure = class_contours(model, L, W, data=rows)
-    assert labeled(figure.axes[0])["no known class"].tolist() == [[5.0, 3.0], [6.0, 3.0]]
+    assert labeled(figure.axes[0])["unknown class"].tolist() == [[5.0, 3.0], [6.0, 3.0]]
     rows["c"] = ["c1", "c9", "c1", "c1"]
     figure = class_contours(model, L, W, data=rows)
-    assert labeled(figure.axes[0])["no known class"].tolist() == [[6.0, 3.0]]
+    assert labeled(figure.axes[0])["unknown class"].tolist() == [[6.0, 3.0]]
 
 
 def test_of_many_rows_some_are_drawn_by_lot_and_it_says_so(sepals: pa.Table) -> None:
@@ -244,7 +244,7 @@ def test_twenty_classes_stay_within_the_picture() -> None:
         (lambda m: class_contours(m, L, W, data={L: [1.0]}), pc.DataError, "no column 'sepal_wid"),
         (lambda m: class_contours(m, L, W, data={L: ["a"], W: [1.0]}), pc.DataError, "string"),
         (lambda m: class_contours(m, L, W, data={L: [None], W: [1.0]}), pc.DataError, "no row"),
-        (lambda m: neighbor_ball(m, L, W, X), pc.SpecError, "no knn_density block holds both"),
+        (lambda m: neighbor_ball(m, L, W, X), pc.SpecError, "no knn_density block has both"),
         (lambda m: neighbor_ball(m, L, "x", X), pc.SpecError, "no column 'x'"),
     ],
 )

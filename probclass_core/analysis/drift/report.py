@@ -259,7 +259,8 @@ def _by_feature(
         if known:
             pairs = zip(weights, known, strict=True)
             mean = sum(weight * row["divergence"] for weight, row in pairs) / sum(weights)
-        merged.append({**max(group, key=_size), "divergence": mean})
+        largest = max(group, key=_size)
+        merged.append({**largest, "divergence": mean})
     return sorted(merged, key=_size, reverse=True)
 
 
