@@ -133,6 +133,10 @@ class Location:
             with translate_write_errors(self.uri_of(folder), error=self.error):
                 retry(lambda: self.filesystem.create_dir(folder, recursive=True))
 
+    def fsspec_key(self, path: str) -> str | None:
+        """Return the digest of all that fsspec knows of a file; None without fsspec."""
+        return None if self._fsspec is None else str(self._fsspec.ukey(path))
+
     @property
     def _fsspec(self) -> Any:
         """The file system of fsspec, or None if pyarrow has its own."""

@@ -1,6 +1,6 @@
-"""A pyarrow dataset of Parquet files as a table: planned file by file, read row group by row group.
+"""A pyarrow dataset of Parquet files as a table: planned file by file, read by row groups.
 
-Every format whose data lie in Parquet files is read here: directories, Delta, Iceberg.
+All formats with Parquet data files are read here: directories, Delta, Iceberg.
 """
 
 from __future__ import annotations
@@ -24,46 +24,49 @@ from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, expression
 from probclass_core.io.footers import Footer, FooterCache
-from probclass_core.io.parquet.digests import FragmentDigests, file_digest, place_of
-from probclass_core.io.parquet.pieces import (
-    by_partition,
-    columns_of_partitions,
-    copy_of,
-    partition_of,
+from probclass_core.io.parquet.digests import FragmentDigests, absolute_location, file_digest
+from probclass_core.io.parquet.files import (
+    LOCAL_SCAN,
+    REMOTE_SCAN,
+    PlannedFile,
+    RowGroups,
     path_of,
+    reopened,
     with_dictionaries,
 )
-from probclass_core.io.parquet.planned_file import PlannedFile
-from probclass_core.io.parquet.row_groups import LOCAL_SCAN, REMOTE_SCAN, RowGroups
+from probclass_core.io.parquet.partitions import (
+    fragments_by_partition,
+    partition_columns_of,
+    partition_of,
+)
 from probclass_core.io.retry import retry
 from probclass_core.io.table import Plan, columns_and_filter
 
-_FOOTERS_AT_ONCE = 16
+_CONCURRENT_FOOTERS = 16
 """Footers of remote files that are read at the same time."""
 
-_FOOTERS_HELD = 64
-"""Files of a plan up to which their footers stay with them."""
+_FOOTERS_IN_MEMORY = 64
+"""Footers of a plan of more local files are not kept in memory."""
 
-_CODED = pa.dictionary(pa.int32(), pa.string())
-"""Text as Parquet's own dictionaries give it."""
-
-_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+"""Type of text that is read as Parquet's own dictionaries."""
 
 _ANY = object()
-"""Stands for every value of a partition column."""
+"""Stands for all values of a partition column."""
 
 
 class DatasetTable:
-    """A table whose rows are those of a pyarrow dataset.
+    """A table of the rows of a pyarrow dataset.
 
     Args:
-        dataset: Parquet files, or anything that pyarrow can scan.
-        uri: where it lies; none where it has no address.
-        storage: of its files; none for a local disk, or where pyarrow alone knows.
-        partition_columns: outermost first.
-        state: tells one state of a file from another: its path, by default, for formats whose
-            files never change. What its footer says is kept under it.
-        version: of the table, where its format counts them.
+        dataset: Parquet files, or anything else that pyarrow can scan.
+        uri: path or URI of the table, or None if it has none.
+        storage: location of the files, or None if they are local or only pyarrow knows them.
+        partition_columns: names of the partition columns, outermost first; by default those of the
+            dataset.
+        state: function that returns a text which differs between two states of a file; by default
+            its path, for formats whose files never change.
+        version: version of the table, or None if its format has no versions.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class DatasetTable:
         self._state = state
         self._footer_cache: FooterCache | None = None
         self.partition_columns: Sequence[str] = (
-            columns_of_partitions(dataset) if partition_columns is None else partition_columns
+            partition_columns_of(dataset) if partition_columns is None else partition_columns
         )
 
     def with_footer_cache(self, cache: FooterCache) -> Self:
@@ -97,13 +100,12 @@ class DatasetTable:
         return safe_types(self._dataset.schema)
 
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
-        kept = expression(self.schema, None, where)
         names = self.partition_columns
-        found: dict[tuple[tuple[str, Any], ...], None] = {}
-        for piece in self._pieces(kept):
-            keys = partition_of(piece)
-            found[tuple((name, keys[name]) for name in names if name in keys)] = None
-        return [dict(items) for items in found if items]
+        partitions: dict[tuple[tuple[str, Any], ...], None] = {}
+        for fragment in self._fragments(expression(self.schema, None, where)):
+            values = partition_of(fragment)
+            partitions[tuple((name, values[name]) for name in names if name in values)] = None
+        return [dict(items) for items in partitions if items]
 
     def plan(
         self,
@@ -113,230 +115,248 @@ class DatasetTable:
         where: Where = None,
         allow_dictionaries: bool = False,
     ) -> Plan:
-        columns, kept = columns_and_filter(self.schema, columns, partition, where)
-        texts: list[str] = []
+        columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
+        text_columns: list[str] = []
         if allow_dictionaries and not isinstance(where, pc.Expression) and self.uri is not None:
-            compared = {condition[0] for condition in where or ()}
-            texts = [name for name in columns if name not in compared and self._is_text(name)]
-        files, texts = self._files(self._matching(partition, where), texts)
-        whole = self._types(files)
-        for name in texts:
-            whole = whole.set(whole.get_field_index(name), pa.field(name, _CODED))
-        scan = REMOTE_SCAN if self._remote else LOCAL_SCAN
-        schema = pa.schema([whole.field(name) for name in columns])
-        digests = FragmentDigests(self.uri, schema, partition, where)
+            filtered = {condition[0] for condition in where or ()}
+            text_columns = [n for n in columns if n not in filtered and self._is_text(n)]
+        files, dictionary_columns = self._planned_files(partition, where, text_columns)
+        schema = self._read_schema(files)
+        for name in dictionary_columns:
+            field = pa.field(name, _DICTIONARY)
+            schema = schema.set(schema.get_field_index(name), field)
+        plan_schema = pa.schema([schema.field(name) for name in columns])
+        digests = FragmentDigests(self.uri, plan_schema, partition, where)
         fragments: list[RowGroups] = []
-        sizes: list[int] = []
         footers: dict[str, Footer] = {}
         for file in files:
-            place = self.name_of(file.piece)
-            with translate_read_errors(place):
-                identity, keys = self._identity(file), partition_of(file.piece)
-                footer = None if self._footer_cache is None else file.footer(self._place)
-                for piece, numbers, rows in file.parts():
-                    of_file = RowGroups(
-                        piece=piece,
+            location = self.location_of(file.fragment)
+            with translate_read_errors(location):
+                row_state, file_partition = self._row_state(file), partition_of(file.fragment)
+                for number, (fragment, numbers, rows) in enumerate(file.chunks()):
+                    digest = digests.digest(row_state, file_partition, numbers)
+                    row_groups = RowGroups(
+                        fragment=fragment,
                         numbers=numbers,
                         rows=rows,
-                        schema=whole,
+                        schema=schema,
                         columns=columns,
-                        kept=kept,
-                        place=place,
-                        scan=scan,
-                        digest=digests.of(identity, keys, numbers),
-                        forgets=file.unread,
+                        row_filter=row_filter,
+                        location=location,
+                        scan_options=REMOTE_SCAN if self._remote else LOCAL_SCAN,
+                        digest=digest,
+                        reopen=file.reopen,
                     )
-                    if footer is not None and of_file.digest is not None:
-                        footers[of_file.digest] = footer
-                    fragments.append(self._fragment(of_file, file))
-                    sizes.append(rows)
-                    footer = None  # once is enough
-        snapshot = self._snapshot(files)
-        return Plan(schema, fragments, sum(sizes), snapshot, self.version, sizes, footers)
+                    fragments.append(self._adapt(row_groups, file))
+                    if number == 0 and digest is not None and self._footer_cache is not None:
+                        footers[digest] = file.footer(self._digest(file.state))
+        fragment_rows = [fragment.rows for fragment in fragments]
+        return Plan(
+            plan_schema,
+            fragments,
+            sum(fragment_rows),
+            self._snapshot(files),
+            self.version,
+            fragment_rows,
+            footers,
+        )
 
-    def pieces(
+    def file_fragments(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
     ) -> list[ds.Fragment]:
-        """Files that may hold such rows, in order of their paths, with their footers at hand.
+        """Return the files that may contain such rows, by path, with their footers in memory.
 
         Args:
             partition: as for `plan`.
             where: as for `plan`.
 
         Raises:
-            TableError: none may, or a footer cannot be read.
+            TableError: if there is no such file, or a footer cannot be read.
         """
-        pieces = self._matching(partition, where)
-        self._look_into(pieces)
-        return pieces
+        fragments = self._matching_fragments(partition, where)
+        self._read_footers(fragments)
+        return fragments
 
-    def _matching(self, partition: Mapping[str, Any] | None, where: Where) -> list[ds.Fragment]:
-        """Files that may hold such rows, in order of their paths; raises where none may."""
-        kept = expression(self.schema, partition, where)
-        pieces = self._pieces(kept, partition)
-        if not pieces and kept is not None:
-            raise TableError(self._nothing_there(partition, where))
-        return pieces
+    def location_of(self, fragment: ds.Fragment) -> str:
+        """Return the path or URI of a file."""
+        path = path_of(fragment)
+        return path if self._storage is None else self._storage.uri_of(path)
 
-    def _files(
-        self, pieces: Sequence[ds.Fragment], texts: Sequence[str]
+    def _matching_fragments(
+        self, partition: Mapping[str, Any] | None, where: Where
+    ) -> list[ds.Fragment]:
+        """Return the files that may contain such rows, by path; raise TableError if there is none."""
+        row_filter = expression(self.schema, partition, where)
+        fragments = self._fragments(row_filter, partition)
+        if not fragments and row_filter is not None:
+            raise TableError(self._no_such_partition(partition, where))
+        return fragments
+
+    def _planned_files(
+        self, partition: Mapping[str, Any] | None, where: Where, text_columns: Sequence[str]
     ) -> tuple[list[PlannedFile], list[str]]:
-        """The files, to be read with text as dictionaries, as Parquet stores it: four times faster.
+        """Return the files, and which text columns are read as dictionaries.
 
-        Args:
-            pieces: the files.
-            texts: columns that may be read so.
-
-        Returns:
-            The files, and those columns that are text in all of them.
+        Parquet stores text as dictionaries; read as such, it is four times faster. A column must be
+        text in all files.
         """
-        # A footer takes some 3 kB for each column; from a local disk it is soon read again.
-        unread = not self._remote and len(pieces) > _FOOTERS_HELD
-        states = [self._state(piece) for piece in pieces]
-        footers = [self._footer_of(state) for state in states]
+        fragments = self._matching_fragments(partition, where)
+        states = [self._state(fragment) for fragment in fragments]
+        cache = self._footer_cache
+        footers = [None if cache is None else cache.footer(self._digest(s)) for s in states]
+        # A footer takes about 3 kB for each column; from a local disk it is soon read again.
+        reopen = not self._remote and len(fragments) > _FOOTERS_IN_MEMORY
 
-        def read_with(names: Sequence[str]) -> list[PlannedFile]:
-            coded = with_dictionaries(pieces, names) if names else pieces
-            each = list(zip(coded, states, footers, strict=True))
-            self._look_into([piece for piece, _, footer in each if footer is None])
-            return [self._file(*one, unread=unread) for one in each]
+        def open_files(dictionary_columns: Sequence[str]) -> list[PlannedFile]:
+            opened = fragments
+            if dictionary_columns:
+                opened = with_dictionaries(fragments, dictionary_columns)
+            files = list(zip(opened, states, footers, strict=True))
+            self._read_footers([fragment for fragment, _, footer in files if footer is None])
+            return [self._planned_file(*file, reopen=reopen) for file in files]
 
-        files = read_with(texts)
-        held = [schema for schema, _ in groupby(file.schema for file in files)]
-        text = [name for name in texts if all(_coded_in(schema, name) for schema in held)]
-        return (files if text == texts else read_with(text)), text
+        files = open_files(text_columns)
+        schemas = [schema for schema, _ in groupby(file.schema for file in files)]
+        dictionary_columns = [
+            name for name in text_columns if all(_is_text_in(schema, name) for schema in schemas)
+        ]
+        if dictionary_columns != text_columns:
+            files = open_files(dictionary_columns)
+        return files, dictionary_columns
 
-    def _file(
-        self, piece: ds.Fragment, state: str, footer: Footer | None, *, unread: bool
+    def _planned_file(
+        self, fragment: ds.Fragment, state: str, footer: Footer | None, *, reopen: bool
     ) -> PlannedFile:
         if footer is not None:
-            return PlannedFile.remembered(piece, state, footer)
-        with translate_read_errors(self.name_of(piece)):
-            return PlannedFile.opened(piece, state, unread=unread)
+            return PlannedFile.from_footer(fragment, state, footer)
+        with translate_read_errors(self.location_of(fragment)):
+            return PlannedFile.open(fragment, state, reopen=reopen)
 
-    def _footer_of(self, state: str) -> Footer | None:
-        """The footer of a file in that state, if it is known."""
-        if self._footer_cache is None:
-            return None
-        return self._footer_cache.footer(file_digest(self._place, state))
-
-    @cached_property
-    def _place(self) -> str:
-        return place_of(str(self.uri))
-
-    def _pieces(
-        self, kept: pc.Expression | None, partition: Mapping[str, Any] | None = None
+    def _fragments(
+        self, row_filter: pc.Expression | None, partition: Mapping[str, Any] | None = None
     ) -> list[ds.Fragment]:
-        """Files that may hold such rows, in order of their paths."""
+        """Return the files that may contain rows of the filter, by path."""
         dataset = self._dataset
         key = tuple((partition or {}).get(name, _ANY) for name in self.partition_columns)
-        if _ANY not in key and key in self._by_partition:
-            # A look at every file for every partition would take the square of their number.
-            files = self._by_partition[key]
-            dataset = ds.FileSystemDataset(files, dataset.schema, dataset.format, None)
-        pieces = sorted(dataset.get_fragments(filter=kept), key=path_of)
-        # A dataset would keep the footer of every file that was looked into, of a copy it does not.
-        return pieces if self.uri is None else [copy_of(piece) for piece in pieces]
+        if _ANY not in key and key in self._fragments_by_partition:
+            # To filter all files for each partition would take time quadratic in their number.
+            fragments = self._fragments_by_partition[key]
+            dataset = ds.FileSystemDataset(fragments, dataset.schema, dataset.format, None)
+        fragments = sorted(dataset.get_fragments(filter=row_filter), key=path_of)
+        # A dataset keeps the footer of each file that was opened in memory, but not of a copy.
+        return fragments if self.uri is None else [reopened(fragment) for fragment in fragments]
 
     @cached_property
-    def _by_partition(self) -> Mapping[tuple[Any, ...], list[ds.Fragment]]:
-        return by_partition(self._dataset, self.partition_columns)
+    def _fragments_by_partition(self) -> Mapping[tuple[Any, ...], list[ds.Fragment]]:
+        return fragments_by_partition(self._dataset, self.partition_columns)
 
-    def _types(self, files: Sequence[PlannedFile]) -> pa.Schema:
-        """Of the columns, such that all these files can be read as them."""
+    def _read_schema(self, files: Sequence[PlannedFile]) -> pa.Schema:
+        """Return the schema of the table in types that all these files can be read as."""
         return self.schema if self.uri is None else _common_schema(self.schema, files)
 
     def _is_text(self, name: str) -> bool:
         kind = self.schema.field(name).type
         return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
-    def _identity(self, file: PlannedFile) -> str:
-        """Tells one state of a file's rows from another: statistics are kept under it.
+    def _row_state(self, file: PlannedFile) -> str:
+        """Return a text that differs between two states of the rows of a file.
 
-        Where rows are deleted without a change of their file, it must know of that.
+        A format that deletes rows without changing their file must cover the deletions.
         """
         return file.state
 
-    def _fragment(self, rows: RowGroups, file: PlannedFile) -> RowGroups:
-        """As what some row groups of a file are read; formats may have more to do than to read."""
-        return rows
+    def _adapt(self, row_groups: RowGroups, file: PlannedFile) -> RowGroups:
+        """Return what to read for some row groups; a format may rename columns or filter rows."""
+        return row_groups
 
     @property
     def _remote(self) -> bool:
         return self._storage is not None and self._storage.remote
 
-    def name_of(self, piece: ds.Fragment) -> str:
-        """The path or URI of a file, for messages."""
-        path = path_of(piece)
-        return path if self._storage is None else self._storage.uri_of(path)
-
-    def _look_into(self, pieces: Sequence[ds.Fragment]) -> None:
-        """Read the footers of remote files, many at once; they stay with their fragments."""
+    def _read_footers(self, fragments: Sequence[ds.Fragment]) -> None:
+        """Read the footers of remote files concurrently; they stay in memory."""
         if not self._remote:
             return
 
-        def look(piece: ds.Fragment) -> None:
-            with translate_read_errors(self.name_of(piece)):
-                retry(piece.ensure_complete_metadata)
+        def read_footer(fragment: ds.Fragment) -> None:
+            with translate_read_errors(self.location_of(fragment)):
+                retry(fragment.ensure_complete_metadata)
 
-        with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="probclass-footer") as pool:
-            for _ in pool.map(look, pieces):
-                pass
+        with ThreadPoolExecutor(_CONCURRENT_FOOTERS, thread_name_prefix="probclass-footer") as pool:
+            list(pool.map(read_footer, fragments))
 
-    def _nothing_there(self, partition: Mapping[str, Any] | None, where: Where) -> str:
-        present = self.partitions()
-        names = ["/".join(f"{key}={value}" for key, value in one.items()) for one in present]
+    def _no_such_partition(self, partition: Mapping[str, Any] | None, where: Where) -> str:
+        names = [
+            "/".join(f"{name}={value}" for name, value in values.items())
+            for values in self.partitions()
+        ]
         some = one_of(names[:3]) + (f", … {names[-1]!r}" if len(names) > 3 else "")
-        asked = " and ".join(str(what) for what in (partition, where) if what is not None)
-        return f"{self.uri} has no partition with {asked}; it has {len(names)}: {some}."
+        query = " and ".join(str(part) for part in (partition, where) if part is not None)
+        return f"{self.uri} has no partition with {query}; it has {len(names)}: {some}."
+
+    def _digest(self, state: str) -> str:
+        """Return the digest of a file in a state."""
+        return file_digest(self._absolute_location, state)
+
+    @cached_property
+    def _absolute_location(self) -> str:
+        return absolute_location(str(self.uri))
 
     def _snapshot(self, files: Sequence[PlannedFile]) -> str | None:
-        """Digest of the files that are read, in their state; none without an address."""
+        """Return the digest of the files in their state, or None without a URI."""
         if self.uri is None:
             return None
         digest = hashlib.sha256()
         for file in files:
-            digest.update(f"{self._identity(file)}\n".encode())
+            digest.update(f"{self._row_state(file)}\n".encode())
         return digest.hexdigest()
 
 
 def _common_schema(schema: pa.Schema, files: Sequence[PlannedFile]) -> pa.Schema:
-    """The types that the columns of all these files can be read as.
+    """Return the schema in types that the columns of all these files can be read as.
 
-    A dataset takes the types of its first file for those of all, whose integers would not do for
-    another file's floats, nor its nulls for anything.
+    A dataset takes the types of its first file for all: its integers would truncate another file's
+    floats, and its nulls would match nothing.
 
     Raises:
-        DataError: a column is text in one file and a number in another, or the like.
+        DataError: if a column is text in one file and a number in another, or the like.
     """
-    kinds: dict[str, dict[pa.DataType, str]] = {}
-    for held, alike in groupby(files, key=lambda file: file.schema):
-        path = path_of(next(alike).piece)
-        for column in safe_types(held):
-            kinds.setdefault(column.name, {}).setdefault(column.type, path)
+    paths_by_type: dict[str, dict[pa.DataType, str]] = {}
+    for file_schema, same_schema in groupby(files, key=lambda file: file.schema):
+        path = path_of(next(same_schema).fragment)
+        for column in safe_types(file_schema):
+            paths_by_type.setdefault(column.name, {}).setdefault(column.type, path)
+    partition_columns = partition_of(files[0].fragment) if files else {}
     for number, column in enumerate(schema):
-        if column.name in kinds and column.name not in partition_of(files[0].piece):
-            kind = _type_of_all(column.name, kinds[column.name])
+        if column.name in paths_by_type and column.name not in partition_columns:
+            kind = _common_type(column.name, paths_by_type[column.name])
             schema = schema.set(number, column.with_type(kind))
     return safe_types(schema)
 
 
-def _type_of_all(name: str, found: Mapping[pa.DataType, str]) -> pa.DataType:
-    """The one type of a column, or what all its types can be read as; each with a file of it."""
-    if len(found) == 1:
-        return next(iter(found))
-    kind = common_type(found)
+def _common_type(name: str, paths: Mapping[pa.DataType, str]) -> pa.DataType:
+    """Return the type that a column of several files can be read as.
+
+    Args:
+        name: name of the column.
+        paths: the types of the column, each with the path of a file.
+    """
+    if len(paths) == 1:
+        return next(iter(paths))
+    kind = common_type(paths)
     if kind is None:
-        listed = " and ".join(f"{held} in {path}" for held, path in list(found.items())[:2])
-        raise DataError(f"column {name!r} is {listed}; cast it to one type.")
+        types = " and ".join(f"{kind} in {path}" for kind, path in list(paths.items())[:2])
+        raise DataError(f"column {name!r} is {types}; cast it to one type.")
     return kind
 
 
-def _coded_in(schema: pa.Schema, name: str) -> bool:
-    """Whether a file of this schema gives a column as `_CODED`, asked for dictionaries."""
+def _is_text_in(schema: pa.Schema, name: str) -> bool:
+    """Whether a file of this schema can give a column as `_DICTIONARY`."""
     if name not in schema.names:
         return False
     kind = schema.field(name).type
     if pa.types.is_dictionary(kind):
         return bool(pa.types.is_string(kind.value_type)) and not kind.ordered
-    return any(is_text(kind) for is_text in _TEXT)
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )

@@ -1,9 +1,9 @@
-"""What tells one fragment from another: the name under which its statistics are kept.
+"""Digests of fragments, under which their statistics are cached.
 
-A digest covers all that the batches of a fragment depend on: the table's place, the file and its
-state, the row groups, the columns and the types they are read as, and the conditions on rows.
-Conditions that a file's partition answers for all of its rows are left out, so that a window which
-moves over partitions finds the digests of those it has met before.
+A digest covers everything that the batches of a fragment depend on: the location of the table, the
+file and its state, the row groups, the columns and the types they are read as, and the conditions
+on rows. A condition that all rows of the file meet by its partition is left out, so that a window
+that moves over partitions finds the statistics of the partitions it has seen.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import pyarrow as pa
 from probclass_core.io.filters import Where
 
 _VERSION = 1
-"""Of the digests; to be raised when they are made of something else."""
+"""Version of the digests; increase it when they cover something else."""
 
-_OF_THEIR_TEXT = (str, int, float, bool, date, datetime, Decimal, type(None))
-"""Types of which equal texts mean equal values."""
+_TEXT_IS_UNIQUE = (str, int, float, bool, date, datetime, Decimal, type(None))
+"""Types whose values are equal if their texts are."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class FragmentDigests:
     """Digests of the fragments of one plan.
 
     Attributes:
-        uri: of the table; without one, files have no identity.
-        schema: of the columns that are read.
-        partition: values of columns that rows must have.
-        where: conditions that they must meet.
+        uri: path or URI of the table, or None if its files have no identity.
+        schema: schema of the columns to read.
+        partition: partition to read, or None.
+        where: conditions on the rows, or None.
     """
 
     uri: str | None
@@ -45,54 +45,55 @@ class FragmentDigests:
     partition: Mapping[str, Any] | None
     where: Where
 
-    def of(self, state: str, keys: Mapping[str, Any], row_groups: Sequence[int]) -> str | None:
-        """The digest of one fragment; none where it has no identity, or a condition no text.
+    def digest(
+        self, state: str, partition: Mapping[str, Any], row_groups: Sequence[int]
+    ) -> str | None:
+        """Return the digest of a fragment, or None if it has no identity.
 
         Args:
-            state: tells one state of the file from another.
-            keys: partition columns that have one value in the whole file, and that value.
-            row_groups: numbers of those that are read.
+            state: state of the file.
+            partition: partition columns with one value in the whole file, and their values.
+            row_groups: numbers of the row groups.
         """
-        conditions = self._left(keys)
+        conditions = self._conditions_within(partition)
         if self.uri is None or conditions is None:
             return None
-        named = [self._common, state, list(row_groups), conditions]
-        return _digest(named)
+        return _digest([self._common, state, list(row_groups), conditions])
 
     @cached_property
     def _common(self) -> str:
-        """What the fragments share: the place of the table, the columns and their types."""
+        """Digest of what all fragments share: the table, the columns and their types."""
         columns = [[field.name, str(field.type)] for field in self.schema]
-        return _digest([_VERSION, place_of(str(self.uri)), columns])
+        return _digest([_VERSION, absolute_location(str(self.uri)), columns])
 
-    def _left(self, keys: Mapping[str, Any]) -> list[list[str]] | None:
-        """The conditions that the partition has not answered, as text; none if they have none."""
+    def _conditions_within(self, partition: Mapping[str, Any]) -> list[list[str]] | None:
+        """Return the conditions that a partition leaves open, or None if one has no unique text."""
         if self.where is not None and not isinstance(self.where, Sequence):
             return None
         equal = [(name, "==", value) for name, value in (self.partition or {}).items()]
-        left = []
+        conditions = []
         for name, operator, value in [*equal, *(self.where or ())]:
-            if keys.get(name) is not None:
-                continue  # the file is read, so its one value meets the condition
+            if partition.get(name) is not None:
+                continue  # the plan reads the file, so its one value meets the condition
             values = list(value) if isinstance(value, (list, tuple)) else [value]
-            if not all(type(one) in _OF_THEIR_TEXT for one in values):
+            if not all(type(item) in _TEXT_IS_UNIQUE for item in values):
                 return None
-            left.append([name, operator, repr(values)])
-        return left
+            conditions.append([name, operator, repr(values)])
+        return conditions
 
 
-def file_digest(place: str, state: str) -> str:
-    """The digest of a file of a table, under which its footer is kept.
+def file_digest(table: str, state: str) -> str:
+    """Return the digest of a file, under which its footer is cached.
 
     Args:
-        place: of the table.
-        state: tells one state of the file from another.
+        table: location of the table; see `absolute_location`.
+        state: state of the file.
     """
-    return _digest([_VERSION, place, state])
+    return _digest([_VERSION, table, state])
 
 
-def place_of(uri: str) -> str:
-    """The place of a table, by whatever relative path it is reached."""
+def absolute_location(uri: str) -> str:
+    """Return the URI, or the absolute path without links."""
     return uri if "://" in uri else str(Path(uri).resolve())
 
 

@@ -1,12 +1,12 @@
-"""A partition written aside, checked, and put in place or added at once.
+"""Write a partition on a local disk: staged, checked, and put in place by a rename.
 
-Nothing under a partition's own name changes before the commit. Rows go to a staging directory
-beside the table, into one file or several; the commit closes and syncs them, reads their footers
-back, adds ``_SUCCESS``, and lets the directory take the partition's place in one step (`swap`).
-Rows to be added are one more file, named by its commit and renamed into the partition. What
-identifies the commit stands in the footers of the files, so that the directory holds nothing that a
-reader of Parquet could trip over. An attempt that dies leaves its staging directory behind and
-nothing else, and a later one of the same table removes it; two attempts each have their own.
+Nothing under the name of a partition changes before the commit. Rows go to files in a staging
+folder next to the table. The commit closes and syncs the files, reads their footers back, adds
+``_SUCCESS``, and lets the folder take the place of the partition in one step (`swap`). Rows that
+are added to a partition are one more file, named by its commit and renamed into the partition. The
+commit record is in the footers of the files, so that readers of Parquet find nothing else. A killed
+writer leaves its staging folder behind and nothing else; a later writer of the table removes it.
+Concurrent writers have a staging folder each.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from probclass_core.io.commit.schemas import check_same_columns
 from probclass_core.io.commit.swap import put_in_place, retired_path
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import folder_leftover, remove_abandoned, sync
-from probclass_core.io.parquet.hive import hive_folder, hive_segment
 from probclass_core.io.parquet.manifests import COMMITS
+from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import Leftover
 
 SUCCESS_FILE = "_SUCCESS"
-STAGING = "_staging-"
+STAGING_PREFIX = "_staging-"
 CONTENT = "content"
 
 
 class ParquetSink:
-    """Where one partition (or one whole unpartitioned table) is to stand.
+    """A partition of a directory of Parquet files, or a whole unpartitioned table.
 
     Args:
         root: directory of the table, or a single ``.parquet`` file.
-        partition: values of the partition columns, outermost first; none is the whole table.
+        partition: values of the partition columns, outermost first; empty for a whole table.
 
     Raises:
-        TableError: the path holds something that a table must not replace.
+        TableError: if the path contains something that a table must not replace.
     """
 
     def __init__(self, root: Path, partition: Mapping[str, Any] | None = None) -> None:
-        self.root = root.resolve()  # a link stays, and what it points to is replaced
+        self.root = root.resolve()  # a link stays, and its target is replaced
         self.partition = dict(partition or {})
         self.is_file = root.suffix == ".parquet" and not root.is_dir()
         if self.is_file and self.partition:
-            raise TableError(f"{root} is one file and cannot hold partitions; name a directory.")
+            raise TableError(f"{root} is a file and cannot have partitions; name a directory.")
         self.target = self.root / hive_folder(self.partition)
         self._check_target()
 
@@ -69,101 +69,101 @@ class ParquetSink:
         return self.target.exists()
 
     def _check_target(self) -> None:
-        # A partition goes beside its like, a whole table where no partitions are.
+        """Check that a partition gets next to its like, and a table where no partitions are."""
         level = self.root
-        for place in (self.root, self.target):
-            if place.exists() and not self.is_file and not place.is_dir():
+        for path in (self.root, self.target):
+            if path.exists() and not self.is_file and not path.is_dir():
                 raise TableError(
-                    f"{place} is a file; name a directory for the scored table, or a .parquet file."
+                    f"{path} is a file; name a directory for the scored table, or a .parquet file."
                 )
         if (self.root / COMMITS).is_dir():
             raise TableError(
-                f"{self.root} is a copy of a table on an object store, whose readers go by its "
-                f"{COMMITS}; write another directory, or move {COMMITS} away."
+                f"{self.root} is a copy of a table on an object store, whose readers use its "
+                f"{COMMITS}; write to another directory, or move {COMMITS} away."
             )
         for name in self.partition:
-            others = [entry for entry in _entries(level) if not entry.name.startswith(f"{name}=")]
+            others = [path for path in _visible_entries(level) if not path.name.startswith(f"{name}=")]
             if others:
                 raise TableError(
-                    f"{level} holds {others[0].name!r} beside partitions by {name!r}; "
+                    f"{level} contains {others[0].name!r} next to partitions by {name!r}; "
                     "choose another directory for the scored table."
                 )
             level = level / hive_segment(name, self.partition[name])
-        foreign = [entry for entry in _entries(self.target) if entry.suffix != ".parquet"]
+        foreign = [path for path in _visible_entries(self.target) if path.suffix != ".parquet"]
         if foreign:
             raise TableError(
-                f"{self.target} holds {foreign[0].name!r}, which is no part of a table written "
+                f"{self.target} contains {foreign[0].name!r}, which is not part of a table written "
                 "here; give the partition to replace, or another directory."
             )
 
     @property
     def commit_record(self) -> dict[str, Any] | None:
-        records = complete_commits(self._records())
+        records = complete_commits(self._file_records())
         return records[0] if len(records) == 1 else None
 
     def commit_records(self) -> list[dict[str, Any]]:
-        return [record for record in complete_commits(self._records()) if record is not None]
+        return [record for record in complete_commits(self._file_records()) if record is not None]
 
-    def _records(self) -> list[dict[str, Any] | None]:
-        """Of each file; none where others made it."""
-        files = [self.root] if self.is_file else _entries(self.target)
+    def _file_records(self) -> list[dict[str, Any] | None]:
+        """Return the commit record of each file, or None for a file of another writer."""
+        files = [self.root] if self.is_file else _visible_entries(self.target)
         return [read_commit_record(path) for path in files]
 
     def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
-        left = {self.root / hive_folder(partition) for partition in replaced}
-        held = None if self.is_file else _some_schema(self.root, left)
-        if held is not None:
+        replaced_folders = {self.root / hive_folder(partition) for partition in replaced}
+        existing = None if self.is_file else _file_schema(self.root, replaced_folders)
+        if existing is not None:
             check_same_columns(
-                str(self.root), schema, held, partition=self.partition, exact_types=False
+                str(self.root), schema, existing, partition=self.partition, exact_types=False
             )
 
     def stage(
         self, schema: pa.Schema, commit: Mapping[str, Any]
     ) -> AbstractContextManager[StagedDirectory]:
-        return self._staged(schema, commit, more=False)
+        return self._stage(schema, commit, append=False)
 
     def stage_append(
         self, schema: pa.Schema, commit: Mapping[str, Any]
     ) -> AbstractContextManager[StagedDirectory]:
         if self.is_file:
             raise TableError(
-                f"{self.root} is one file, which no rows can be added to; name a directory."
+                f"{self.root} is a file, which rows cannot be added to; name a directory."
             )
-        return self._staged(schema, commit, more=True)
+        return self._stage(schema, commit, append=True)
 
     @contextmanager
-    def _staged(
-        self, schema: pa.Schema, commit: Mapping[str, Any], *, more: bool
+    def _stage(
+        self, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool
     ) -> Iterator[StagedDirectory]:
-        where = self._staging_place()
-        directory = where / f"{STAGING}{self.root.name}-{uuid.uuid4().hex}"
+        parent = self._staging_parent()
+        directory = parent / f"{STAGING_PREFIX}{self.root.name}-{uuid.uuid4().hex}"
         try:
-            where.mkdir(parents=True, exist_ok=True)
+            parent.mkdir(parents=True, exist_ok=True)
             remove_abandoned(_staging_folders(self.root))
             directory.mkdir()
         except OSError as error:
-            raise TableError(f"cannot write to {where}: {error.strerror}.") from error
+            raise TableError(f"cannot write to {parent}: {error.strerror}.") from error
         try:
-            with closing(StagedDirectory(self, directory, schema, commit, more=more)) as staged:
+            with closing(StagedDirectory(self, directory, schema, commit, append=append)) as staged:
                 yield staged
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def _staging_place(self) -> Path:
-        """Beside the table, for polars and duckdb read every directory in it, whatever its name.
+    def _staging_parent(self) -> Path:
+        """Return the folder of the table, for polars and duckdb read every folder in a table.
 
-        Only where the table is a disk of its own, or nothing may be made beside it, partitions are
-        staged inside.
+        Only if the table is a mount, or its folder is not writable, partitions are staged inside.
         """
-        beside = self.root.parent
+        parent = self.root.parent
         effective = os.access in os.supports_effective_ids
-        writable = os.access(beside, os.W_OK, effective_ids=effective)
-        alone = self.root.is_mount() or not writable
-        return self.root if self.partition and self.root.is_dir() and alone else beside
+        writable = os.access(parent, os.W_OK, effective_ids=effective)
+        if self.partition and self.root.is_dir() and (self.root.is_mount() or not writable):
+            return self.root
+        return parent
 
 
 class StagedDirectory(StagedParquet):
-    """A partition in the making, or more of one: Parquet files in a directory of their own."""
+    """A staged partition, or rows to add to one: Parquet files in a folder of their own."""
 
     def __init__(
         self,
@@ -172,19 +172,19 @@ class StagedDirectory(StagedParquet):
         schema: pa.Schema,
         commit: Mapping[str, Any],
         *,
-        more: bool,
+        append: bool,
     ) -> None:
         self._sink = sink
         self._schema = schema
         self._commit = commit
-        self._more = more
+        self._append = append
         self._content = directory / CONTENT
         self._content.mkdir()
 
     def parts(self, count: int) -> Sequence[ParquetPart]:
-        # What is added is one file, for one rename adds it.
-        count = 1 if self._more or self._sink.is_file else count
-        paths = [self._content / self._name(number, count) for number in range(count)]
+        # Added rows are one file, because one rename adds it.
+        count = 1 if self._append or self._sink.is_file else count
+        paths = [self._content / self._file_name(number, count) for number in range(count)]
         self._parts = [
             ParquetPart(
                 path, self._schema, self._commit, location=self._sink.location, part=(number, count)
@@ -193,19 +193,19 @@ class StagedDirectory(StagedParquet):
         ]
         return self._parts
 
-    def _name(self, number: int, count: int) -> str:
+    def _file_name(self, number: int, count: int) -> str:
         if self._sink.is_file:
             return self._sink.root.name
-        if self._more:
-            # Two attempts at one commit write one file: the later takes the place of its equal.
+        if self._append:
+            # Two attempts at one commit write one file: the later replaces the earlier.
             return f"part-{self._commit['commit_id'][:32]}.parquet"
-        # Readers go by names, so these are as long as the last.
+        # Readers sort by name, so all numbers have the same number of digits.
         return f"part-{number:0{len(str(count - 1))}}.parquet"
 
     def publish(self) -> None:
         paths = [Path(part.path) for part in self._parts]
         for part in self._parts:
-            part.finish_file()  # a file of no rows is made here: all of a commit's are to be there
+            part.finish_file()  # also without rows: all files of a commit must exist
         with translate_write_errors(self._sink.location):
             for path in paths:
                 sync(path)
@@ -216,14 +216,14 @@ class StagedDirectory(StagedParquet):
             else:
                 (self._content / SUCCESS_FILE).touch()
                 sync(self._content)
-                if self._more:
-                    self._add_to(target, paths[0])
+                if self._append:
+                    self._add(paths[0], target)
                 else:
                     put_in_place(self._content, target)
             sync(target.parent)
 
-    def _add_to(self, target: Path, path: Path) -> None:
-        """One rename: of the directory where nothing stands, else of the file."""
+    def _add(self, path: Path, target: Path) -> None:
+        """Add a file by one rename: of the folder if there is no partition, else of the file."""
         while True:
             try:
                 self._content.rename(target)
@@ -231,28 +231,33 @@ class StagedDirectory(StagedParquet):
             except OSError as error:
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
-            with suppress(FileNotFoundError):  # the target went away in between
+            with suppress(FileNotFoundError):  # the partition was removed in between
                 path.rename(target / path.name)
                 sync(target)
                 return
 
 
-def _entries(directory: Path) -> list[Path]:
-    """What a reader would see in a directory; nothing where there is none."""
+def _visible_entries(directory: Path) -> list[Path]:
+    """List what a reader sees in a directory; empty if it does not exist."""
     if not directory.is_dir():
         return []
     return sorted(entry for entry in directory.iterdir() if not entry.name.startswith(("_", ".")))
 
 
-def _some_schema(directory: Path, left: set[Path]) -> pa.Schema | None:
-    """Of a file below a directory, but for those directories; none where there is none."""
-    for entry in () if directory in left else _entries(directory):
+def _file_schema(directory: Path, replaced: set[Path]) -> pa.Schema | None:
+    """Return the schema of one file below a directory, or None if there is none.
+
+    Args:
+        directory: the directory.
+        replaced: directories whose files do not count.
+    """
+    for entry in () if directory in replaced else _visible_entries(directory):
         if entry.is_dir():
-            found = _some_schema(entry, left)
-            if found is not None:
-                return found
+            schema = _file_schema(entry, replaced)
+            if schema is not None:
+                return schema
         else:
-            with suppress(OSError, pa.ArrowException):  # whoever reads the table will tell
+            with suppress(OSError, pa.ArrowException):  # readers of the table will report it
                 return pq.read_schema(entry)
     return None
 
@@ -273,9 +278,9 @@ def _staging_folders(root: Path) -> Iterator[Path]:
     a file system that cannot exchange names, and the folder has the only copy.
     """
     root = root.resolve()
-    name = re.compile(rf"{STAGING}{re.escape(root.name)}-[0-9a-f]{{32}}")
+    name = re.compile(rf"{STAGING_PREFIX}{re.escape(root.name)}-[0-9a-f]{{32}}")
     for parent in (root.parent, root):
-        for folder in sorted(parent.glob(f"{STAGING}*")):
+        for folder in sorted(parent.glob(f"{STAGING_PREFIX}*")):
             content = folder / CONTENT
             retired = content.exists() and retired_path(content).exists()
             if name.fullmatch(folder.name) and folder.is_dir() and not retired:

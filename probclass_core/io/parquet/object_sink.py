@@ -1,8 +1,8 @@
-"""A partition on an object store, where nothing can be renamed, put in place by one small PUT.
+"""Write a partition on an object store, where nothing can be renamed: one small PUT commits it.
 
-Data files have names of their own that no other attempt uses. One manifest names those that are the
-partition (`manifests`); putting it is the commit. What it replaced is deleted after that, and what
-could not be deleted, or what a killed attempt left, goes with a later commit. Rows that are added
+Data files have names that no other writer uses. One manifest names the files of the partition
+(`manifests`); putting it in place is the commit. The replaced files are deleted afterwards. Files
+that could not be deleted, or that a killed writer left, are deleted by a later commit. Added rows
 have a manifest of their own and replace nothing.
 """
 
@@ -23,255 +23,268 @@ from probclass_core.errors import TableError
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.schemas import check_same_columns
 from probclass_core.io.errors import translate_write_errors
-from probclass_core.io.filesystem import is_file, open_location, remove_file
-from probclass_core.io.parquet.hive import hive_folder, hive_segment
+from probclass_core.io.filesystem import is_file, open_location
 from probclass_core.io.parquet.manifests import (
-    OURS,
+    DATA_FILE,
     Manifest,
     manifest_path,
     read_manifests,
     unnamed_files,
-    valid,
+    valid_manifests,
 )
+from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import ABANDONED, Leftover, TableRef
 
 
 class ObjectSink:
-    """Where one partition (or one whole unpartitioned table) is to stand.
+    """A partition of a table on an object store, or a whole unpartitioned table.
 
     Args:
         ref: directory of the table.
-        partition: values of the partition columns, outermost first; none is the whole table.
+        partition: values of the partition columns, outermost first; empty for a whole table.
 
     Raises:
-        TableError: the place holds something that a table must not replace, or cannot be reached.
+        TableError: if the location contains something that a table must not replace, or cannot be
+            reached.
     """
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
-        self.storage = open_location(ref.uri, ref.options)
+        self.table = open_location(ref.uri, ref.options)
         self.partition = dict(partition)
         self.folder = hive_folder(self.partition)
-        self.target = f"{self.storage.path}/{self.folder}".rstrip("/")
-        if self.storage.path.endswith(".parquet"):
+        self.target = f"{self.table.path}/{self.folder}".rstrip("/")
+        if self.table.path.endswith(".parquet"):
             raise TableError(
-                f"{self.storage.uri}: no single file is written on an object store; name a "
+                f"{self.table.uri}: a single file cannot be written on an object store; name a "
                 "directory."
             )
-        self._check_place()
+        self._check_target()
 
     @property
     def location(self) -> str:
-        return self.storage.uri_of(self.target)
+        return self.table.uri_of(self.target)
 
     @property
     def exists(self) -> bool:
-        return bool(self.standing()) or self._holds_others()
+        return bool(self.manifests()) or self._has_other_files()
 
-    def _holds_others(self) -> bool:
-        """Whether another's files lie there, which count until a manifest of the partition does."""
-        return any(not OURS.fullmatch(info.base_name) for info in self.entries(self.target))
+    def _has_other_files(self) -> bool:
+        """Whether there are files of other writers, which count until there is a manifest."""
+        names = (info.base_name for info in self.visible_entries(self.target))
+        return any(not DATA_FILE.fullmatch(name) for name in names)
 
     @property
     def commit_record(self) -> dict[str, Any] | None:
-        standing, records = self.standing(), self.commit_records()
-        if len(standing) != 1 or not records:
+        manifests, records = self.manifests(), self.commit_records()
+        if len(manifests) != 1 or not records:
             return None
-        beside = standing[0].appended is not None and self._holds_others()
-        return None if beside else records[0]
+        added_to_others = manifests[0].appended is not None and self._has_other_files()
+        return None if added_to_others else records[0]
 
     def commit_records(self) -> list[dict[str, Any]]:
-        present = {info.base_name for info in self.entries(self.target)}
+        present = {info.base_name for info in self.visible_entries(self.target)}
         return [
             {**manifest.commit, "rows": manifest.rows}
-            for manifest in self.standing()
+            for manifest in self.manifests()
             if present.issuperset(manifest.files)
         ]
 
     def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
-        root = self.storage.path
-        held = self._some_schema({f"{root}/{hive_folder(one)}".rstrip("/") for one in replaced})
-        if held is not None:
-            uri = self.storage.uri
-            check_same_columns(uri, schema, held, partition=self.partition, exact_types=False)
+        root = self.table.path
+        existing = self._file_schema(
+            {f"{root}/{hive_folder(partition)}".rstrip("/") for partition in replaced}
+        )
+        if existing is not None:
+            check_same_columns(
+                self.table.uri, schema, existing, partition=self.partition, exact_types=False
+            )
 
-    def _some_schema(self, left: set[str]) -> pa.Schema | None:
-        """Of a file of the table, but for those folders; none where there is none."""
-        found = [
+    def _file_schema(self, replaced: set[str]) -> pa.Schema | None:
+        """Return the schema of one file of the table, or None if there is none.
+
+        Args:
+            replaced: folders whose files do not count.
+        """
+        files = [
             info
-            for info in self.storage.entries(self.storage.path, recursive=True)
-            if _is_parquet(info) and info.path.rpartition("/")[0] not in left
+            for info in self.table.entries(self.table.path, recursive=True)
+            if _is_parquet(info) and info.path.rpartition("/")[0] not in replaced
         ]
-        # A file that no manifest names may be a killed writer's.
-        for info in found:
-            folder = info.path.rpartition("/")[0].removeprefix(self.storage.path).lstrip("/")
-            named = (one.files for one in valid(read_manifests(self.storage, folder)))
-            if OURS.fullmatch(info.base_name) and info.base_name not in chain(*named):
-                continue
-            with suppress(OSError, pa.ArrowException):  # whoever reads the table will tell
-                return pq.read_schema(info.path, filesystem=self.storage.filesystem)
+        for info in files:
+            folder = info.path.rpartition("/")[0].removeprefix(self.table.path).lstrip("/")
+            manifests = valid_manifests(read_manifests(self.table, folder))
+            named = chain(*(manifest.files for manifest in manifests))
+            if DATA_FILE.fullmatch(info.base_name) and info.base_name not in named:
+                continue  # a killed writer may have left it
+            with suppress(OSError, pa.ArrowException):  # readers of the table will report it
+                return pq.read_schema(info.path, filesystem=self.table.filesystem)
         return None
 
     @contextmanager
-    def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedObject]:
-        with closing(StagedObject(self, schema, commit)) as staged:
+    def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedObjects]:
+        with closing(StagedObjects(self, schema, commit, append=False)) as staged:
             yield staged
 
     @contextmanager
-    def stage_append(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedObject]:
-        with closing(StagedObject(self, schema, commit, more=True)) as staged:
+    def stage_append(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedObjects]:
+        with closing(StagedObjects(self, schema, commit, append=True)) as staged:
             yield staged
 
-    def standing(self) -> list[Manifest]:
-        """The manifests of the partition as it is now."""
-        return valid(read_manifests(self.storage, self.folder))
+    def manifests(self) -> list[Manifest]:
+        """Read the valid manifests of the partition."""
+        return valid_manifests(read_manifests(self.table, self.folder))
 
-    def entries(self, folder: str) -> list[FileInfo]:
-        """What a reader would see in a folder; nothing where there is none."""
-        found = self.storage.entries(folder)
-        return [info for info in found if not info.base_name.startswith(("_", "."))]
+    def visible_entries(self, folder: str) -> list[FileInfo]:
+        """List what a reader sees in a folder; empty if it does not exist."""
+        entries = self.table.entries(folder)
+        return [info for info in entries if not info.base_name.startswith(("_", "."))]
 
-    def _check_place(self) -> None:
-        # A partition goes beside its like, a whole table where no partitions are.
-        storage = self.storage
-        bucket = storage.path.partition("/")[0]
-        if storage.filesystem.type_name == "s3" and not _there(storage.info(bucket)):
-            raise TableError(f"{storage.uri}: there is no bucket {bucket!r}.")
-        if _there(storage.info(f"{storage.path}/_delta_log")):
+    def _check_target(self) -> None:
+        """Check that a partition gets next to its like, and a table where no partitions are."""
+        table = self.table
+        bucket = table.path.partition("/")[0]
+        if table.filesystem.type_name == "s3" and not _exists(table.info(bucket)):
+            raise TableError(f"{table.uri}: bucket {bucket!r} does not exist; create it first.")
+        if _exists(table.info(f"{table.path}/_delta_log")):
             raise TableError(
-                f"{storage.uri} holds a Delta table; name it so, as in "
-                f"TableRef({storage.uri!r}, format='delta')."
+                f"{table.uri} is a Delta table; name its format: "
+                f"TableRef({table.uri!r}, format='delta')."
             )
-        level = storage.path
+        level = table.path
         for name, value in self.partition.items():
-            others = [i for i in self.entries(level) if not i.base_name.startswith(f"{name}=")]
+            others = [
+                info
+                for info in self.visible_entries(level)
+                if not info.base_name.startswith(f"{name}=")
+            ]
             if others:
                 raise TableError(
-                    f"{storage.uri_of(level)} holds {others[0].base_name!r} beside partitions by "
+                    f"{table.uri_of(level)} contains {others[0].base_name!r} next to partitions by "
                     f"{name!r}; choose another directory for the scored table."
                 )
             level = f"{level}/{hive_segment(name, value)}"
-        foreign = [i for i in self.entries(self.target) if not _is_parquet(i)]
+        foreign = [info for info in self.visible_entries(self.target) if not _is_parquet(info)]
         if foreign:
             raise TableError(
-                f"{self.location} holds {foreign[0].base_name!r}, which is no part of a table "
+                f"{self.location} contains {foreign[0].base_name!r}, which is not part of a table "
                 "written here; give the partition to replace, or another directory."
             )
 
 
-class StagedObject(StagedParquet):
-    """A partition in the making, or more of one: Parquet files that no manifest names yet."""
+class StagedObjects(StagedParquet):
+    """A staged partition, or rows to add to one: Parquet files that no manifest names yet."""
 
     def __init__(
-        self,
-        sink: ObjectSink,
-        schema: pa.Schema,
-        commit: Mapping[str, Any],
-        *,
-        more: bool = False,
+        self, sink: ObjectSink, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool
     ) -> None:
         self._sink = sink
         self._schema = schema
         self._commit = dict(commit)
-        self._more = more
+        self._append = append
         self._published = False
 
     def parts(self, count: int) -> Sequence[ParquetPart]:
-        sink, storage = self._sink, self._sink.storage
-        short = str(self._commit.get("commit_id", 0))[:12]
-        names = [f"part-{short}-{name}.parquet" for name in unique_names(count)]
+        sink = self._sink
+        commit_id = str(self._commit.get("commit_id", 0))[:12]
+        paths = [f"{sink.target}/part-{commit_id}-{name}.parquet" for name in unique_names(count)]
         with translate_write_errors(sink.location):
-            storage.make_parent(f"{sink.target}/{names[0]}")
+            sink.table.make_parent(paths[0])
         self._parts = [
             ParquetPart(
-                f"{sink.target}/{name}",
+                path,
                 self._schema,
                 self._commit,
                 location=sink.location,
-                filesystem=storage.filesystem,
+                filesystem=sink.table.filesystem,
                 part=(number, count),
             )
-            for number, name in enumerate(names)
+            for number, path in enumerate(paths)
         ]
         return self._parts
 
     @property
-    def _names(self) -> list[str]:
-        """Of the files that have rows."""
+    def _file_names(self) -> list[str]:
+        """Names of the files that have rows."""
         return [str(part.path).rpartition("/")[2] for part in self._parts if part.rows]
 
     def publish(self) -> None:
         for part in self._parts:
             part.finish()
-        if self._more:
-            commit_id = self._commit["commit_id"]
-            if commit_id not in {record["commit_id"] for record in self._sink.commit_records()}:
-                self._put(replaced=(), appended=commit_id)
-            return  # else an equal attempt came first
         sink = self._sink
-        before = read_manifests(sink.storage, sink.folder)
-        added = [one for one in before if one.appended is not None]
-        replaced = self._replaced(before)
-        self._put(replaced=sorted({*replaced, *chain(*(one.files for one in added))}))
+        if self._append:
+            commit_id = self._commit["commit_id"]
+            if commit_id not in {record["commit_id"] for record in sink.commit_records()}:
+                self._put_manifest(replaced=(), appended=commit_id)
+            return
+        before = read_manifests(sink.table, sink.folder)
+        added = [manifest for manifest in before if manifest.appended is not None]
+        replaced = self._replaced_files(before)
+        added_files = chain(*(manifest.files for manifest in added))
+        self._put_manifest(replaced=sorted({*replaced, *added_files}))
         paths = [f"{sink.target}/{name}" for name in replaced]
-        paths += [manifest_path(sink.storage, sink.folder, one.appended) for one in added]
+        paths += [manifest_path(sink.table, sink.folder, m.appended) for m in added]
         for path in paths:
             with suppress(OSError):  # no reader of ours sees it, and a later commit tries again
-                sink.storage.filesystem.delete_file(path)
+                sink.table.filesystem.delete_file(path)
 
-    def _put(self, replaced: Sequence[str], appended: str | None = None) -> None:
-        """The commit: the one request by which the rows are there."""
-        storage, folder = self._sink.storage, self._sink.folder
-        manifest = Manifest(folder, self._names, self.rows, self._commit, replaced, appended)
-        storage.write(manifest_path(storage, folder, appended), manifest.to_bytes())
+    def _put_manifest(self, replaced: Sequence[str], appended: str | None = None) -> None:
+        """Commit: write the manifest by one request."""
+        table, folder = self._sink.table, self._sink.folder
+        manifest = Manifest(folder, self._file_names, self.rows, self._commit, replaced, appended)
+        table.write(manifest_path(table, folder, appended), manifest.to_bytes())
         self._published = True
 
     def close(self) -> None:
-        """Let go of the files, and remove them unless the manifest names them."""
+        """Close the files, and remove them unless a manifest names them."""
         super().close()
         if self._published:
             return
-        # A PUT may have succeeded and its answer been lost: ask, and when in doubt leave them.
+        # A PUT may succeed although its answer was lost. Look, and if in doubt keep the files.
         with suppress(OSError, TableError):
-            named = {*chain(*(standing.files for standing in self._sink.standing()))}
+            named = {*chain(*(manifest.files for manifest in self._sink.manifests()))}
             for part in self._parts:
                 if str(part.path).rpartition("/")[2] not in named:
                     with suppress(OSError):
-                        self._sink.storage.filesystem.delete_file(str(part.path))
+                        self._sink.table.filesystem.delete_file(str(part.path))
 
-    def _replaced(self, before: Sequence[Manifest]) -> list[str]:
-        """Files of the partition that are to go: all but those that another may be writing."""
+    def _replaced_files(self, before: Sequence[Manifest]) -> list[str]:
+        """Return the names of the files to delete: not those that others may be writing."""
         sink = self._sink
-        known = {name for one in before for name in (*one.files, *one.replaced)}
+        known = {name for manifest in before for name in (*manifest.files, *manifest.replaced)}
         return [
             info.base_name
-            for info in sink.entries(sink.target)
-            if info.base_name not in self._names
-            and (info.base_name in known or not OURS.fullmatch(info.base_name) or _is_old(info))
+            for info in sink.visible_entries(sink.target)
+            if info.base_name not in self._file_names
+            and (
+                info.base_name in known
+                or not DATA_FILE.fullmatch(info.base_name)
+                or _is_abandoned(info)
+            )
         ]
 
 
 def object_leftovers(ref: TableRef) -> list[Leftover]:
-    """Files that writers of ours put and no manifest names, those still at work included.
+    """List files that our writers put and no manifest names, those of live writers included.
 
     Raises:
-        TableError: there is no such table, or it cannot be read.
+        TableError: if the table does not exist, or cannot be read.
     """
-    storage = open_location(ref.uri, ref.options)
-    found = unnamed_files(storage)
-    if not found and not _there(storage.info(storage.path)):
-        raise TableError(f"{storage.uri} does not exist.")
+    table = open_location(ref.uri, ref.options)
+    files = unnamed_files(table)
+    if not files and not _exists(table.info(table.path)):
+        raise TableError(f"{table.uri} does not exist.")
     return [
         Leftover(
-            path=storage.uri_of(info.path),
+            path=table.uri_of(info.path),
             bytes=info.size,
             touched=info.mtime,
-            remove=partial(remove_file, storage.filesystem, info.path, storage.uri_of(info.path)),
+            remove=partial(table.remove, info.path),
         )
-        for info in found
+        for info in files
     ]
 
 
-def _there(info: FileInfo) -> bool:
+def _exists(info: FileInfo) -> bool:
     return bool(info.type != FileType.NotFound)
 
 
@@ -279,6 +292,6 @@ def _is_parquet(info: FileInfo) -> bool:
     return is_file(info) and info.base_name.endswith(".parquet")
 
 
-def _is_old(info: FileInfo) -> bool:
-    """Whether it was last touched too long ago to be anyone's work."""
+def _is_abandoned(info: FileInfo) -> bool:
+    """Whether a file is too old to belong to a live writer."""
     return info.mtime is not None and datetime.now(UTC) - info.mtime > ABANDONED
