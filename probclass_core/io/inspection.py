@@ -1,4 +1,4 @@
-"""What a table is and holds, from its footers; no row is read."""
+"""Inspect the files, partitions and statistics of a table by its footers, without reading rows."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class DataFile:
     """One Parquet file of a table.
 
     Attributes:
-        path: or URI.
+        path: path or URI of the file.
         partition: values of the partition columns, outermost first.
-        rows: how many.
-        bytes: on disk; none where the storage does not say.
-        row_groups: how many.
-        statistics: of each column, the row groups that tell its least and greatest value.
-        commit: the record of the scoring that made it; none where others made it.
-        written: when it was written; none where the storage does not say.
+        rows: number of rows.
+        bytes: size in bytes, or None if the file system does not report it.
+        row_groups: number of row groups.
+        statistics: by column, the number of row groups with its minimum and maximum.
+        commit: record of the scoring that wrote the file, or None if another writer did.
+        written: time of the last change, or None if the file system does not report it.
     """
 
     path: str
@@ -50,10 +50,10 @@ class DataFile:
 
 @dataclass(frozen=True)
 class DataFiles:
-    """Files of a table, or of one partition of it, and what they sum up to.
+    """Files of a table, or of one partition of it, and their totals.
 
     Attributes:
-        files: in order of their paths.
+        files: the files, by path.
     """
 
     files: Sequence[DataFile]
@@ -66,77 +66,77 @@ class DataFiles:
 
     @property
     def rows(self) -> int:
-        """How many they hold."""
+        """Number of rows."""
         return sum(file.rows for file in self.files)
 
     @property
     def bytes(self) -> int | None:
-        """On disk; none where one's size is not known."""
+        """Size in bytes, or None if the size of a file is unknown."""
         sizes = [file.bytes for file in self.files if file.bytes is not None]
         return sum(sizes) if len(sizes) == len(self.files) else None
 
     @property
     def row_groups(self) -> int:
-        """How many they hold."""
+        """Number of row groups."""
         return sum(file.row_groups for file in self.files)
 
     @property
     def written(self) -> datetime | None:
-        """When the newest was written."""
+        """Time of the last change of the newest file, or None if unknown."""
         return max((file.written for file in self.files if file.written), default=None)
 
     @property
     def models(self) -> list[str]:
-        """Ids of the models that scored them, sorted; none where nothing was scored."""
+        """Ids of the models that scored the files, sorted; empty if none did."""
         records = [file.commit for file in self.files if file.commit]
         return sorted({str(record["model_id"]) for record in records if "model_id" in record})
 
     @property
     def coverage(self) -> dict[str, float]:
-        """Of each stored column, the share of row groups that tell its least and greatest value.
+        """By stored column, the share of row groups with its minimum and maximum.
 
-        By these values a reader skips row groups.
+        Readers use these values to skip row groups.
         """
-        told, groups = self._row_groups_by_column()
-        return {name: told[name] / groups[name] for name in groups if groups[name]}
+        with_statistics, row_groups = self._row_groups_by_column()
+        return {name: with_statistics[name] / n for name, n in row_groups.items() if n}
 
     @property
     def statistics_coverage(self) -> float | None:
-        """The same share of all row groups × columns; none where there are none."""
-        told, groups = self._row_groups_by_column()
-        return told.total() / groups.total() if groups.total() else None
+        """The same share for all row groups × columns, or None if there are none."""
+        with_statistics, row_groups = self._row_groups_by_column()
+        return with_statistics.total() / row_groups.total() if row_groups.total() else None
 
     def _row_groups_by_column(self) -> tuple[Counter[str], Counter[str]]:
-        """Those with statistics, and all."""
-        told: Counter[str] = Counter()
-        groups: Counter[str] = Counter()
+        """Count the row groups with statistics, and all row groups, by column."""
+        with_statistics: Counter[str] = Counter()
+        row_groups: Counter[str] = Counter()
         for file in self.files:
-            told.update(file.statistics)
-            groups.update(dict.fromkeys(file.statistics, file.row_groups))
-        return told, groups
+            with_statistics.update(file.statistics)
+            row_groups.update(dict.fromkeys(file.statistics, file.row_groups))
+        return with_statistics, row_groups
 
     def by_partition(self) -> list[tuple[Mapping[str, Any], DataFiles]]:
-        """Partitions in order, each with its files; none where the table has no partitions."""
-        together: dict[tuple[tuple[str, Any], ...], list[DataFile]] = {}
+        """Group the files by partition, in order; empty if the table has no partitions."""
+        groups: dict[tuple[tuple[str, Any], ...], list[DataFile]] = {}
         for file in self.files:
             if file.partition:
-                together.setdefault(tuple(file.partition.items()), []).append(file)
-        return [(dict(key), DataFiles(files)) for key, files in together.items()]
+                groups.setdefault(tuple(file.partition.items()), []).append(file)
+        return [(dict(partition), DataFiles(files)) for partition, files in groups.items()]
 
 
 @dataclass(frozen=True)
 class TableInspection:
-    """What a table is and holds.
+    """What a table contains.
 
     Attributes:
-        uri: where it lies.
+        uri: path or URI of the table.
         format: name of its format.
-        version: that was looked at; none where the format counts none.
-        schema: of all columns, partition columns included.
-        partition_columns: outermost first.
-        partitions: those there are, in order.
-        rows: how many; none where nobody knows before they are read.
-        files: that hold them; none where the table is not of Parquet files.
+        version: version of the table, or None if its format has no versions.
+        schema: schema of all columns, partition columns included.
+        partition_columns: names of the partition columns, outermost first.
+        partitions: the partitions in order, as values of the partition columns.
+        rows: number of rows, or None if it is unknown before they are read.
+        files: data files, or None if the table does not consist of Parquet files.
     """
 
     uri: str
@@ -150,90 +150,97 @@ class TableInspection:
 
 
 def inspect_table(
-    place: str | Path | TableRef,
+    table: str | Path | TableRef,
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
 ) -> TableInspection:
-    """What a table is and holds; no row is read.
+    """Inspect the files, partitions and statistics of a table, without reading rows.
 
     Args:
-        place: path, URI or `TableRef`.
-        partition: only this one.
-        where: only files that may hold such rows; they are counted whole.
+        table: path, URI or `TableRef`.
+        partition: partition to inspect, or None for all.
+        where: conditions on rows, or None; files that may contain such rows count as a whole.
 
     Raises:
-        TableError: there is no such table or partition, or a footer cannot be read.
-        PluginError: no such format.
+        TableError: if the table or partition does not exist, or a footer cannot be read.
+        PluginError: if the format is unknown.
     """
-    ref = TableRef.parse(place)
-    found = format_of(ref)
-    table = found.open(ref)
-    plan = table.plan([], partition=partition, where=where)
-    names = table.partition_columns
+    ref = TableRef.parse(table)
+    table_format = format_of(ref)
+    opened = table_format.open(ref)
+    plan = opened.plan([], partition=partition, where=where)
+    columns = opened.partition_columns
     files: DataFiles | None
     partitions: Sequence[Mapping[str, Any]]
-    if isinstance(table, _OfFiles):
-        pieces = table.pieces(partition=partition, where=where)
-        files = DataFiles([_data_file(table.name_of(piece), piece, names) for piece in pieces])
-        partitions = [each for each, _ in files.by_partition()]
+    if isinstance(opened, _FileTable):
+        fragments = opened.file_fragments(partition=partition, where=where)
+        files = DataFiles([_data_file(opened.location_of(f), f, columns) for f in fragments])
+        partitions = [values for values, _ in files.by_partition()]
     else:
-        files, partitions = None, table.partitions(where)
+        files, partitions = None, opened.partitions(where)
     return TableInspection(
-        ref.uri, found.name, plan.version, table.schema, names, partitions, plan.rows, files
+        uri=ref.uri,
+        format=table_format.name,
+        version=plan.version,
+        schema=opened.schema,
+        partition_columns=columns,
+        partitions=partitions,
+        rows=plan.rows,
+        files=files,
     )
 
 
 @runtime_checkable
-class _OfFiles(Protocol):
-    """A table that can tell the Parquet files of its rows."""
+class _FileTable(Protocol):
+    """A table that consists of Parquet files; see `DatasetTable`."""
 
-    def pieces(
+    def file_fragments(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
     ) -> Sequence[ds.Fragment]: ...
 
-    def name_of(self, piece: ds.Fragment) -> str: ...
+    def location_of(self, fragment: ds.Fragment) -> str: ...
 
 
-def _data_file(name: str, piece: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:
-    from probclass_core.io.parquet.pieces import partition_of
+def _data_file(location: str, fragment: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:
+    from probclass_core.io.parquet.partitions import partition_of
 
-    keys = partition_of(piece)
-    with translate_read_errors(name):
-        footer = piece.metadata
-        info = piece.filesystem.get_file_info(piece.path)
+    values = partition_of(fragment)
+    with translate_read_errors(location):
+        footer = fragment.metadata
+        info = fragment.filesystem.get_file_info(fragment.path)
     return DataFile(
-        path=name,
-        partition={name: keys[name] for name in partition_columns if name in keys},
+        path=location,
+        partition={name: values[name] for name in partition_columns if name in values},
         rows=footer.num_rows,
         bytes=info.size,
         row_groups=footer.num_row_groups,
-        statistics=_told(footer),
-        commit=_commit(footer),
+        statistics=_row_groups_with_statistics(footer),
+        commit=_commit_record(footer),
         written=info.mtime,
     )
 
 
-def _told(footer: pq.FileMetaData) -> dict[str, int]:
-    """Row groups with the least and greatest value of a column, or nothing but nulls in it."""
-    told: dict[str, int] = {}
+def _row_groups_with_statistics(footer: pq.FileMetaData) -> dict[str, int]:
+    """By column, count the row groups with its minimum and maximum, or with only nulls."""
+    counts: dict[str, int] = {}
     for leaf in range(footer.num_columns):
         column = footer.schema.column(leaf)
-        flat = column.name == column.path  # and may have a dot in its name
-        name = column.path if flat else column.path.partition(".")[0]
-        groups = 0
+        nested = column.name != column.path  # a flat column may have a dot in its name
+        name = column.path.partition(".")[0] if nested else column.path
+        count = 0
         for number in range(footer.num_row_groups):
             statistics = footer.row_group(number).column(leaf).statistics
-            groups += statistics is not None and (
+            count += statistics is not None and (
                 statistics.has_min_max or statistics.num_values == 0
             )
-        told[name] = min(told.get(name, groups), groups)
-    return told
+        counts[name] = min(counts.get(name, count), count)
+    return counts
 
 
-def _commit(footer: pq.FileMetaData) -> dict[str, Any] | None:
+def _commit_record(footer: pq.FileMetaData) -> dict[str, Any] | None:
     record = (footer.metadata or {}).get(COMMIT_KEY.encode())
     try:
         return None if record is None else dict(json.loads(record))
     except (TypeError, ValueError):
-        return None  # another's key of the same name
+        return None  # another writer uses the same key

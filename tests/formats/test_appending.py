@@ -162,7 +162,7 @@ def test_an_ended_attempt_adds_nothing(home: Home, model: pc.Model, arrives: Arr
 
 def test_one_file_is_not_added_to(model: pc.Model, arrives: Arrives, tmp_path: Path) -> None:
     home = on_disk(tmp_path)
-    with pytest.raises(pc.TableError, match="is one file, which no rows can be added to"):
+    with pytest.raises(pc.TableError, match="is a file, which rows cannot be added to"):
         append(model, arrives("first"), home.ref("scored.parquet"))
     assert not (tmp_path / "scored.parquet").exists()
 
@@ -175,7 +175,7 @@ def test_a_copy_of_a_table_with_manifests_is_not_written_beside_them(
     home = on_disk(tmp_path)
     assert home.xs("scored") == OF_JANUARY
     for overwrite in ("append", "partition"):
-        with pytest.raises(pc.TableError, match=r"go by its _commits; write another directory"):
+        with pytest.raises(pc.TableError, match=r"use its _commits; write to another directory"):
             append(
                 *(model, arrives("second"), home.ref("scored")),
                 partition=JANUARY,

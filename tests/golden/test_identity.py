@@ -104,7 +104,7 @@ def test_digests_of_fragments_and_files_are_unchanged() -> None:
     digests = FragmentDigests("s3://lake/rows", schema, {"part": 1}, [("x", ">", 0.5)])
     state = f"part=1/rows.parquet\0{1234}\0{MODIFIED_NS}"
     assert {
-        "fragment": digests.of(state, {}, [0, 1]),
-        "fragment_of_a_partition": digests.of(state, {"part": 1}, [0]),
+        "fragment": digests.digest(state, {}, [0, 1]),
+        "fragment_of_a_partition": digests.digest(state, {"part": 1}, [0]),
         "file": file_digest("s3://lake/rows", state),
     } == PINNED["digests"]

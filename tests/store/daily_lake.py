@@ -17,7 +17,7 @@ import pytest
 import probclass_core as pc
 from probclass_core.io.footers import Footer, FooterCache, with_footer_cache
 from probclass_core.io.open import open_table
-from probclass_core.io.parquet.row_groups import RowGroups
+from probclass_core.io.parquet.files import RowGroups
 from probclass_core.io.table import Plan
 
 SPEC = pc.ModelSpec(

@@ -154,7 +154,7 @@ def test_files_that_no_manifest_names_do_not_count(lake: Path, bucket: Bucket) -
     first = f"{bucket.name}/scored/month=2014-02/part-abc-{'1' * 32}.parquet"
     pq.write_table(rows_of(3), first, filesystem=bucket.filesystem)
     assert read(sink).num_rows == 47
-    with pytest.raises(pc.TableError, match="holds no Parquet files"):
+    with pytest.raises(pc.TableError, match="has no Parquet files"):
         read(bucket.at("scored/month=2014-02"))
     left = pc.clean_table(sink, dry_run=True)
     assert not left, "it may be somebody's work"
@@ -188,11 +188,11 @@ def test_what_has_no_place_is_refused(lake: Path, bucket: Bucket) -> None:
         with pytest.raises(pc.TableError, match=message):
             pc.score(model(), source, sink, **options)
     pc.score(model(), lake, scored)
-    with pytest.raises(pc.TableError, match="holds 'month=2014-01'"):
+    with pytest.raises(pc.TableError, match="contains 'month=2014-01'"):
         pc.score(model(), rows_of(1), scored)
     bucket.copy_from(lake / "month=2014-01", "delta/_delta_log")
     for action in (lambda: pc.fit(bucket.at("delta"), SPEC), lambda: to_delta(lake, bucket)):
-        with pytest.raises(pc.TableError, match="holds a Delta table; name it so"):
+        with pytest.raises(pc.TableError, match="is a Delta table; name its format"):
             action()
 
 

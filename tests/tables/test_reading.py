@@ -319,7 +319,7 @@ def test_statistics_of_parts_whose_types_differ() -> None:
 
 UNREADABLE = {
     "nothing": (lambda path: None, "does not exist"),
-    "an empty directory": (lambda path: path.mkdir(), "holds no Parquet files"),
+    "an empty directory": (lambda path: path.mkdir(), "has no Parquet files"),
     "text": (lambda path: path.write_text("a,b\n1,2\n"), "cannot read"),
     "a truncated file": (lambda path: path.write_bytes(b"PAR1" + bytes(99)), "cannot read"),
     "a directory of text": (

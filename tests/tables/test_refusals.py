@@ -102,11 +102,14 @@ def a_column_that_hides_its_directories(root: Path) -> tuple[Path, Path, dict[st
 
 
 REFUSED: list[tuple[Place, str]] = [
-    (foreign_file, "holds 'notes.txt', which is no part of a table written here"),
-    (foreign_table, "holds 'other_table' beside partitions by 'month'"),
-    (partitions_under_an_unpartitioned_table, "holds 'month=2014-01', which is no part"),
-    (an_unpartitioned_table_under_partitions, r"holds '0\.parquet' beside partitions by 'month'"),
-    (another_partition_column, "holds 'day=2014-01-01' beside partitions by 'month'"),
+    (foreign_file, "contains 'notes.txt', which is not part of a table written here"),
+    (foreign_table, "contains 'other_table' next to partitions by 'month'"),
+    (partitions_under_an_unpartitioned_table, "contains 'month=2014-01', which is not part"),
+    (
+        an_unpartitioned_table_under_partitions,
+        r"contains '0\.parquet' next to partitions by 'month'",
+    ),
+    (another_partition_column, "contains 'day=2014-01-01' next to partitions by 'month'"),
     (the_source_itself, "lake is the source; write the scored table somewhere else"),
     (inside_the_source, "lake/scored is inside .*/lake; write the scored table outside its source"),
     (a_partition_of_the_source, "month=2014-01 is inside .*/lake"),
@@ -114,9 +117,9 @@ REFUSED: list[tuple[Place, str]] = [
     (around_the_source, r"rows/0\.parquet is inside .*/rows"),
     (a_file_of_text, "scored is a file; name a directory"),
     (below_a_file, "cannot write to .*/file: "),
-    (notes_beside_the_rows, r"cannot read .*/rows: .*/README\.md is no Parquet file"),
-    (csv, r"cannot read .*/rows\.csv: it is no Parquet file.* write CSV .* as Parquet first"),
-    (a_column_that_hides_its_directories, "column '_month' cannot name a partition"),
+    (notes_beside_the_rows, r"cannot read .*/rows: .*/README\.md is not a Parquet file"),
+    (csv, r"cannot read .*/rows\.csv: it is not a Parquet file.* write CSV .* as Parquet first"),
+    (a_column_that_hides_its_directories, "column '_month' cannot be a partition column"),
 ]
 
 

@@ -143,7 +143,7 @@ def test_a_file_for_a_sink(lake: Path, tmp_path: Path) -> None:
     assert pc.score(model(51), source, sink).skipped == 0
     assert set(pq.read_table(sink)["model_id"].to_pylist()) == {model(51).id}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "scored.parquet"]
-    with pytest.raises(pc.TableError, match="is one file and cannot hold partitions"):
+    with pytest.raises(pc.TableError, match="is a file and cannot have partitions"):
         pc.score(model(), lake, sink)
 
 
@@ -218,7 +218,7 @@ def test_two_levels_of_partitions(tmp_path: Path, sink: Path) -> None:
         .select(["id", "year", "month"])
         .equals(scored(tmp_path / "lake").select(["id", "year", "month"]))
     )
-    with pytest.raises(pc.TableError, match="which is no part of a table written here"):
+    with pytest.raises(pc.TableError, match="which is not part of a table written here"):
         pc.score(model(), tmp_path / "lake", sink, partition={"year": 2014})
     assert contents(sink) == before
 

@@ -23,7 +23,7 @@ from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
 from probclass_core.io.delta.statistics import file_statistics
 from probclass_core.io.delta.table import open_delta, translate_delta_errors
-from probclass_core.io.parquet.hive import hive_folder
+from probclass_core.io.parquet.partitions import hive_folder
 from probclass_core.spec import category_text
 
 _CONSTRAINT = "delta.constraints."

@@ -17,7 +17,7 @@ from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATU
 from probclass_core.errors import TableError, one_line, one_of
 from probclass_core.io.filesystem import Location
 from probclass_core.io.parquet.dataset import DatasetTable
-from probclass_core.io.parquet.pieces import partition_of
+from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.references import TableRef
 
 

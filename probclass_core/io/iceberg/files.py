@@ -28,9 +28,8 @@ from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where
 from probclass_core.io.parquet.dataset import DatasetTable
-from probclass_core.io.parquet.pieces import partition_of
-from probclass_core.io.parquet.planned_file import PlannedFile
-from probclass_core.io.parquet.row_groups import RowGroups
+from probclass_core.io.parquet.files import PlannedFile, RowGroups
+from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.table import Plan
 
 FIELD_ID = b"PARQUET:field_id"
@@ -81,7 +80,7 @@ class IcebergFiles(DatasetTable):
             uri=uri,
             storage=None if local else Location(filesystem, root, table.location(), remote=True),
             partition_columns=partition_columns,
-            state=lambda piece: self._tasks[piece.path].file.file_path,
+            state=lambda fragment: self._tasks[fragment.path].file.file_path,
             version=version,
         )
 
@@ -99,11 +98,11 @@ class IcebergFiles(DatasetTable):
         adapted = [rows for rows in plan.fragments if isinstance(rows, AdaptedRowGroups)]
         return replace(plan, rows=(plan.rows or 0) - sum(len(rows.deleted) for rows in adapted))
 
-    def _types(self, files: Sequence[PlannedFile]) -> pa.Schema:
+    def _read_schema(self, files: Sequence[PlannedFile]) -> pa.Schema:
         """Return the schema of the table; the types of its files are the same or narrower."""
         return self.schema
 
-    def _fragment(self, rows: RowGroups, file: PlannedFile) -> RowGroups:
+    def _adapt(self, rows: RowGroups, file: PlannedFile) -> RowGroups:
         deleted = self._deleted_rows(rows, file)
         if not len(deleted) and not self._renamed_columns(file.schema):
             return rows
@@ -148,11 +147,11 @@ class IcebergFiles(DatasetTable):
 
     def _deleted_rows(self, rows: RowGroups, file: PlannedFile) -> pa.Int64Array:
         """Return the positions in the file of the deleted rows of these row groups."""
-        path = rows.piece.path
+        path = rows.fragment.path
         if path not in self._deleted:
             self._deleted[path] = self._deleted_positions(self._tasks[path])
         positions = self._deleted[path]
-        first = sum(count for number, count in file.groups if number < min(rows.numbers))
+        first = sum(count for number, count in file.row_groups if number < min(rows.numbers))
         in_groups = pc.and_(
             pc.greater_equal(positions, first), pc.less(positions, first + rows.rows)
         )
@@ -181,9 +180,11 @@ class IcebergFiles(DatasetTable):
             condition = term if condition is None else condition & term
         return condition
 
-    def _identity(self, file: PlannedFile) -> str:
+    def _row_state(self, file: PlannedFile) -> str:
         """Identify a file's rows: files never change, but rows are deleted and columns renamed."""
-        deletes = sorted(delete.file_path for delete in self._tasks[file.piece.path].delete_files)
+        deletes = sorted(
+            delete.file_path for delete in self._tasks[file.fragment.path].delete_files
+        )
         names = self._file_names(file.schema)
         renamed = [f"{name}={names[name]}" for name in self._renamed_columns(file.schema)]
         return "\0".join([file.state, *deletes, *renamed])
@@ -204,26 +205,26 @@ class AdaptedRowGroups(RowGroups):
     def _batches(self) -> Iterator[pa.RecordBatch]:
         needed = self._needed_columns()
         in_file = {file_name for name in needed if (file_name := self.file_names[name]) is not None}
-        for piece in self._matching_groups():
-            yield from self._adapted(piece, needed, sorted(in_file))
+        for fragment in self._matching_groups():
+            yield from self._adapted(fragment, needed, sorted(in_file))
 
     def _matching_groups(self) -> Sequence[ds.Fragment]:
         """Return the row groups that may contain rows of the filter, by their statistics."""
         renamed = any(file_name != name for name, file_name in self.file_names.items())
-        if self.kept is None or renamed:
-            return [self.piece]
-        return list(self.piece.split_by_row_group(self.kept, self.schema))
+        if self.row_filter is None or renamed:
+            return [self.fragment]
+        return list(self.fragment.split_by_row_group(self.row_filter, self.schema))
 
     def _adapted(
-        self, piece: ds.Fragment, needed: Sequence[str], in_file: Sequence[str]
+        self, fragment: ds.Fragment, needed: Sequence[str], in_file: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        position = _first_row(piece)
+        position = _first_row(fragment)
         schema = pa.schema([self.schema.field(name) for name in needed])
-        for batch in piece.to_batches(
+        for batch in fragment.to_batches(
             columns=list(in_file),
             batch_size=read_rows(schema),
             batch_readahead=2,
-            fragment_scan_options=self.scan,
+            fragment_scan_options=self.scan_options,
             use_threads=False,
         ):
             rows = pa.table([self._column(batch, name) for name in needed], schema=schema)
@@ -231,8 +232,8 @@ class AdaptedRowGroups(RowGroups):
                 positions = pa.array(range(position, position + batch.num_rows), pa.int64())
                 rows = rows.filter(pc.invert(pc.is_in(positions, self.deleted)))
             position += batch.num_rows
-            if self.kept is not None:
-                rows = rows.filter(self.kept)
+            if self.row_filter is not None:
+                rows = rows.filter(self.row_filter)
             yield from rows.select(list(self.columns)).to_batches()
 
     def _needed_columns(self) -> list[str]:
@@ -242,10 +243,10 @@ class AdaptedRowGroups(RowGroups):
 
     def _filter_uses(self, name: str) -> bool:
         """Whether the filter has a column; an expression cannot be inspected, so try without."""
-        if self.kept is None:
+        if self.row_filter is None:
             return False
         try:
-            self.schema.empty_table().drop_columns(name).filter(self.kept)
+            self.schema.empty_table().drop_columns(name).filter(self.row_filter)
         except pa.ArrowInvalid:
             return True
         return False
@@ -253,7 +254,7 @@ class AdaptedRowGroups(RowGroups):
     @property
     def _partition(self) -> dict[str, Any]:
         """The partition columns with one value in the file, which the file need not contain."""
-        return partition_of(self.piece)
+        return partition_of(self.fragment)
 
     def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         kind = self.schema.field(name).type
@@ -295,10 +296,10 @@ def _without_large_types(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _first_row(piece: ds.Fragment) -> int:
+def _first_row(fragment: ds.Fragment) -> int:
     """Return the position in its file of the first row of consecutive row groups."""
-    groups_before = range(piece.row_groups[0].id)
-    return sum(piece.metadata.row_group(number).num_rows for number in groups_before)
+    groups_before = range(fragment.row_groups[0].id)
+    return sum(fragment.metadata.row_group(number).num_rows for number in groups_before)
 
 
 def _partition_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:

@@ -117,16 +117,16 @@ class IcebergTable:
             columns, partition=partition, where=where, allow_dictionaries=allow_dictionaries
         )
 
-    def pieces(
+    def file_fragments(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
     ) -> list[ds.Fragment]:
-        """Return the files that may contain such rows; see `DatasetTable.pieces`."""
-        return self._files(partition, where).pieces(partition=partition, where=where)
+        """Return the files that may contain such rows; see `DatasetTable.file_fragments`."""
+        return self._files(partition, where).file_fragments(partition=partition, where=where)
 
-    def name_of(self, piece: ds.Fragment) -> str:
-        """Return the path or URI of a file; see `DatasetTable.name_of`."""
+    def location_of(self, fragment: ds.Fragment) -> str:
+        """Return the path or URI of a file; see `DatasetTable.location_of`."""
         scheme, remote, _ = self._table.location().partition("://")
-        return f"{scheme}://{piece.path}" if remote and scheme != "file" else str(piece.path)
+        return f"{scheme}://{fragment.path}" if remote and scheme != "file" else str(fragment.path)
 
     def _files(self, partition: Mapping[str, Any] | None, where: Where) -> IcebergFiles:
         """Return the files that may contain such rows.

@@ -185,7 +185,7 @@ class DatasetTable:
     def _matching_fragments(
         self, partition: Mapping[str, Any] | None, where: Where
     ) -> list[ds.Fragment]:
-        """Return the files that may contain such rows, by path; raise TableError if there is none."""
+        """Return the files that may contain such rows, by path; TableError if there is none."""
         row_filter = expression(self.schema, partition, where)
         fragments = self._fragments(row_filter, partition)
         if not fragments and row_filter is not None:

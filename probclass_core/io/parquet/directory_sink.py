@@ -82,7 +82,9 @@ class ParquetSink:
                 f"{COMMITS}; write to another directory, or move {COMMITS} away."
             )
         for name in self.partition:
-            others = [path for path in _visible_entries(level) if not path.name.startswith(f"{name}=")]
+            others = [
+                path for path in _visible_entries(level) if not path.name.startswith(f"{name}=")
+            ]
             if others:
                 raise TableError(
                     f"{level} contains {others[0].name!r} next to partitions by {name!r}; "

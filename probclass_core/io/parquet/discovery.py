@@ -70,7 +70,10 @@ def _dataset(location: Location, files: Sequence[FileInfo]) -> ds.Dataset:
             stored = _merged_schema(first, last)
         # If the files contain the partition columns as well, they know their types.
         partition_columns = [
-            column for schema in partition_schemas for column in schema if column.name not in stored.names
+            column
+            for schema in partition_schemas
+            for column in schema
+            if column.name not in stored.names
         ]
         schema = pa.schema([*stored, *partition_columns], metadata=stored.metadata)
         return retry(lambda: factory.finish(safe_types(schema)))

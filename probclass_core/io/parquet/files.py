@@ -39,7 +39,9 @@ def reopened(fragment: ds.Fragment, row_groups: Sequence[int] | None = None) -> 
     )
 
 
-def with_dictionaries(fragments: Sequence[ds.Fragment], columns: Sequence[str]) -> list[ds.Fragment]:
+def with_dictionaries(
+    fragments: Sequence[ds.Fragment], columns: Sequence[str]
+) -> list[ds.Fragment]:
     """Return the same files, with these text columns read as dictionaries."""
     options = ds.ParquetReadOptions(dictionary_columns=list(columns))
     parquet = ds.ParquetFileFormat(read_options=options)
