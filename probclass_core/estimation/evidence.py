@@ -1,12 +1,12 @@
-"""Closed-form marginal likelihoods: how probable the data are, with the parameters integrated out.
+"""Closed-form marginal likelihoods: the probability of data with the parameters integrated out.
 
-Each function takes raw statistics and a conjugate prior and gives log p(data) in nats, all
-constants included, float64, vectorized over leading axes. Sources: Murphy, "Conjugate Bayesian
+Each function takes raw statistics and a conjugate prior and returns log p(data) in nats, including
+all constants, as float64 and vectorized over leading axes. Sources: Murphy, "Conjugate Bayesian
 analysis of the Gaussian distribution" (2007), for the normal families; Gelman et al., *Bayesian
 Data Analysis*, chapters 2 and 3, for counts.
 
-A count may be a sum of weights. No rows give 0. A prior parameter of 0 stands for the limit: what
-it rules out has log evidence −inf.
+A count may be a sum of weights. The log evidence of no rows is 0. A prior parameter of 0 means the
+limit: data that it rules out have log evidence −inf.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from probclass_core.errors import DataError
 
 _LOG_PI = math.log(math.pi)
 _STIRLING_FROM = 20.0
+"""Smallest argument for which Stirling's series is used."""
 
 
 @dataclass(frozen=True)
 class NormalPrior:
-    """A conjugate prior of normal means and variances, or what data made of it.
+    """A conjugate prior of normal means and variances, or its posterior.
 
-    Normal–inverse-Wishart: Σ ~ IW(ν, Ψ) and μ | Σ ~ N(m, Σ / κ). Of single features it is the
-    normal–inverse-χ² with σ₀² = Ψ / ν, and the normal–inverse-gamma with a = ν / 2, b = Ψ / 2.
+    Normal–inverse-Wishart: Σ ~ IW(ν, Ψ) and μ | Σ ~ N(m, Σ / κ). For single features it is the
+    normal–inverse-χ² with σ₀² = Ψ / ν, or the normal–inverse-gamma with a = ν / 2, b = Ψ / 2.
 
     Attributes:
-        count: κ, how many rows the prior mean is worth.
-        degrees_of_freedom: ν, how many rows the prior scatter is worth.
-        mean: m, in the feature's unit.
+        count: κ, number of rows that the prior mean is worth.
+        degrees_of_freedom: ν, number of rows that the prior scatter is worth.
+        mean: m, in the unit of the feature.
         scatter: Ψ, in the unit squared.
     """
 
@@ -47,13 +48,13 @@ class NormalPrior:
 def normal_posterior(
     prior: NormalPrior, count: FloatArray, mean: FloatArray, scatter: FloatArray
 ) -> NormalPrior:
-    """The prior after rows of single features: Murphy 2007, section 5.
+    """The posterior of the parameters of single normal features: Murphy 2007, section 5.
 
     Args:
         prior: broadcasts against the statistics.
         count: Σ w, any shape.
-        mean: of the rows, the same shape; any number where the count is 0.
-        scatter: Σ w (x − mean)², the same shape.
+        mean: mean of the rows, same shape; any number if the count is 0.
+        scatter: Σ w (x − mean)², same shape.
     """
     total = prior.count + count
     deviation = mean - prior.mean
@@ -70,7 +71,14 @@ def normal_evidence(
 ) -> FloatArray:
     """log p(rows) of single normal features: Murphy 2007, eq. 171.
 
-    Arguments as `normal_posterior`; the result has the shape of the statistics.
+    Args:
+        prior: as for `normal_posterior`, like the other arguments.
+        count: Σ w.
+        mean: mean of the rows.
+        scatter: Σ w (x − mean)².
+
+    Returns:
+        Log evidence in the shape of the statistics.
     """
     from scipy.special import gammaln
 
@@ -89,19 +97,19 @@ def normal_evidence(
 def multivariate_normal_posterior(
     prior: NormalPrior, count: FloatArray, mean: FloatArray, scatter: FloatArray
 ) -> NormalPrior:
-    """The prior after rows of several groups, each with a mean of its own and all with one Σ.
+    """The posterior of the parameters of groups of normal rows with different means and one Σ.
 
-    Murphy 2007, section 9, for one group. Further groups add to ν and Ψ alike, because
+    Murphy 2007, section 9, for one group. Further groups add to ν and Ψ in the same way, because
     μ_g is independent of the other groups given Σ.
 
     Args:
         prior: count and degrees of freedom are numbers, mean is ``(d,)``, scatter ``(d, d)``.
-        count: ``(…, g)``.
-        mean: ``(…, g, d)``; any number where the count is 0.
-        scatter: ``(…, g, d, d)``, Σ w (x − mean)(x − mean)ᵀ.
+        count: Σ w, ``(…, g)``.
+        mean: mean of the rows, ``(…, g, d)``; any number if the count is 0.
+        scatter: Σ w (x − mean)(x − mean)ᵀ, ``(…, g, d, d)``.
 
     Returns:
-        count ``(…, g)``, degrees of freedom ``(…,)``, mean ``(…, g, d)``, scatter ``(…, d, d)``.
+        Count ``(…, g)``, degrees of freedom ``(…,)``, mean ``(…, g, d)``, scatter ``(…, d, d)``.
     """
     total = prior.count + count
     deviation = mean - prior.mean
@@ -118,12 +126,19 @@ def multivariate_normal_posterior(
 def multivariate_normal_evidence(
     prior: NormalPrior, count: FloatArray, mean: FloatArray, scatter: FloatArray
 ) -> FloatArray:
-    """log p(rows) of normal groups that share Σ: Murphy 2007, eq. 266, for one group.
+    """log p(rows) of groups of normal rows that share Σ: Murphy 2007, eq. 266, for one group.
 
-    Arguments as `multivariate_normal_posterior`; the result is ``(…,)``.
+    Args:
+        prior: as for `multivariate_normal_posterior`, like the other arguments.
+        count: Σ w.
+        mean: mean of the rows.
+        scatter: Σ w (x − mean)(x − mean)ᵀ.
+
+    Returns:
+        Log evidence, ``(…,)``.
 
     Raises:
-        DataError: Ψ is singular to working precision beside the rows.
+        DataError: if Ψ, or its sum with the scatter, is singular to working precision.
     """
     from scipy.special import multigammaln
 
@@ -142,19 +157,19 @@ def multivariate_normal_evidence(
 
 
 def log_determinant(scatter: FloatArray) -> FloatArray:
-    """Of positive definite matrices ``(…, d, d)``, through Cholesky: ``(…,)``.
+    """log |S| of positive definite matrices ``(…, d, d)``, by Cholesky factorization: ``(…,)``.
 
     Raises:
-        DataError: one is singular to working precision.
+        DataError: if a matrix is singular to working precision.
     """
-    # Scaling to a unit diagonal first keeps the factor accurate for unlike units.
+    # Scaling to a unit diagonal first keeps the factor accurate if units differ widely.
     width = np.sqrt(np.diagonal(scatter, axis1=-2, axis2=-1))
     try:
         factor = np.linalg.cholesky(scatter / (width[..., :, None] * width[..., None, :]))
     except np.linalg.LinAlgError as error:
         raise DataError(
             "the scatter of a normal block is singular to working precision: its prior variance "
-            "vanishes beside the data; give conjugate_prior a larger variance."
+            "is negligible compared with the data; set a larger variance in conjugate_prior."
         ) from error
     heights = np.diagonal(factor, axis1=-2, axis2=-1)
     log_determinant: FloatArray = 2.0 * (np.log(heights) + np.log(width)).sum(axis=-1)
@@ -162,16 +177,16 @@ def log_determinant(scatter: FloatArray) -> FloatArray:
 
 
 def dirichlet_categorical(counts: ArrayLike, alpha: ArrayLike) -> FloatArray:
-    """log p(values in their order) under a Dirichlet prior of their probabilities.
+    """log p(values in order) under a Dirichlet prior of their probabilities.
 
     log Γ(Σα) / Γ(Σα + n) + Σ_v log Γ(α_v + n_v) / Γ(α_v).
 
     Args:
-        counts: n, ``(…, m)`` over the values.
-        alpha: the prior's pseudo-counts, which broadcast against the counts.
+        counts: n, counts of the values, ``(…, m)``.
+        alpha: pseudo-counts of the prior, which broadcast against the counts.
 
     Returns:
-        ``(…,)``; −inf where a value with a pseudo-count of 0 was seen.
+        Log evidence, ``(…,)``; −inf if a value with a pseudo-count of 0 occurs.
     """
     seen, prior = np.broadcast_arrays(_floats(counts), _floats(alpha))
     possible = np.where(prior > 0.0, seen, 0.0).sum(axis=-1)
@@ -183,22 +198,22 @@ def dirichlet_categorical(counts: ArrayLike, alpha: ArrayLike) -> FloatArray:
 def beta_bernoulli(
     successes: ArrayLike, failures: ArrayLike, a: ArrayLike, b: ArrayLike
 ) -> FloatArray:
-    """log p(trials in their order) under a Beta(a, b) prior of the probability of success.
+    """log p(trials in order) under a Beta(a, b) prior of the probability of success.
 
     Args:
-        successes: Σ w of them, any shape; all arguments broadcast.
-        failures: the same.
-        a: the prior's pseudo-count of successes.
-        b: the same of failures.
+        successes: Σ w of the successes, any shape; all arguments broadcast.
+        failures: Σ w of the failures.
+        a: pseudo-count of successes of the prior.
+        b: pseudo-count of failures of the prior.
 
     Returns:
-        In the common shape.
+        Log evidence in the common shape.
     """
-    good, bad, prior_good, prior_bad = np.broadcast_arrays(
+    success, failure, prior_success, prior_failure = np.broadcast_arrays(
         _floats(successes), _floats(failures), _floats(a), _floats(b)
     )
     return dirichlet_categorical(
-        np.stack([good, bad], axis=-1), np.stack([prior_good, prior_bad], axis=-1)
+        np.stack([success, failure], axis=-1), np.stack([prior_success, prior_failure], axis=-1)
     )
 
 
@@ -214,11 +229,11 @@ def gamma_poisson(
         total: S = Σ w x, any shape; all arguments broadcast.
         rows: n = Σ w.
         log_factorials: Σ w log x!.
-        shape: a, the prior's own total.
-        rate: b, how many rows the prior is worth.
+        shape: a, total of the rows that the prior is worth.
+        rate: b, number of rows that the prior is worth.
 
     Returns:
-        In the common shape.
+        Log evidence in the common shape.
     """
     from scipy.special import xlog1py, xlogy
 
@@ -227,7 +242,7 @@ def gamma_poisson(
     )
     with np.errstate(divide="ignore"):
         worth = np.divide(size, b, out=np.zeros(size.shape), where=size > 0.0)
-    # a log b − a log(b + n) as one term: the difference of two large ones would lose digits.
+    # a log b − a log(b + n) is computed as one term: subtracting two large ones loses digits.
     evidence: FloatArray = (
         log_rising(a, seen) - xlog1py(a, worth) - xlogy(seen, b + size) - constant
     )
@@ -235,11 +250,11 @@ def gamma_poisson(
 
 
 def log_rising(start: FloatArray, by: FloatArray) -> FloatArray:
-    """log Γ(start + by) / Γ(start), elementwise; where start is 0: 0 for by = 0, else −inf."""
+    """log Γ(start + by) / Γ(start), elementwise; if start is 0: 0 for by = 0, else −inf."""
     from scipy.special import gammaln
 
-    # Two log Γ of a large start agree in their first digits: Stirling's series of the ratio keeps
-    # the rest (Abramowitz and Stegun, 6.1.40; four terms are 2e-15 off at 20).
+    # For a large start, the two log Γ agree in their leading digits, and Stirling's series of the
+    # ratio keeps the others (Abramowitz and Stegun, 6.1.40; the error of 4 terms is 2e-15 at 20).
     large = np.maximum(start, _STIRLING_FROM)
     tall = (large - 0.5) * np.log1p(by / large) + by * (np.log(large + by) - 1.0)
     tall += _stirling_rest(large + by) - _stirling_rest(large)

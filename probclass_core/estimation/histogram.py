@@ -1,15 +1,15 @@
-"""Counts of a numeric column by class, on a grid that is as fine as a bound on its cells allows.
+"""Counts of a numeric column by class, on the finest grid with a bounded number of cells.
 
-While a column has few distinct values they are kept as they are. Beyond, each value is moved to the
+A column with few distinct values is counted exactly. With more, each value is rounded down to the
 lower edge of its cell on the grid of width 2^e, ⌊x / 2^e⌋ · 2^e, with the smallest exponent e for
-which the occupied cells are few enough.
+which few enough cells are occupied.
 
-A histogram depends on its rows alone, not on the order in which they were merged. Every cell of
-width 2^e is the union of two of width 2^(e−1), so a coarser grid never occupies more cells, and the
-coarse cell of a value is that of the lower edge of its finer cell: the smallest exponent that fits
-is well defined and can be found from cells as well as from the values. It is no smaller for more
-rows than for some of them, so no part is ever coarser than the whole, and merging parts of one
-whole in any order ends at its exponent and its counts.
+A histogram depends on its rows only, not on the order in which parts were merged. Every cell of
+width 2^e is the union of two cells of width 2^(e−1), so a coarser grid never occupies more cells,
+and the coarse cell of a value is that of the lower edge of its finer cell. So the smallest exponent
+that fits is well defined, and can be found from cells as well as from values. It never decreases
+when rows are added: no part is coarser than the whole, and merging the parts in any order gives
+the exponent and the counts of the whole.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 from probclass_core.arrow.arrays import FloatArray, IntArray
 
 FEWEST_CELLS = 4
-"""A grid of the largest power of two that is a double, 2^1023, has four cells."""
+"""The coarsest grid, of width 2^1023, the largest power of two that is a double, has four cells."""
 
 _LEAST, _LARGEST = -1074, 1023
-"""Exponents of powers of two that are doubles; every double is a multiple of the least one."""
+"""Exponents of the powers of two that are doubles; every double is a multiple of the least."""
 
 _LOWEST = -float(np.finfo(np.float64).max)
 
@@ -34,9 +34,9 @@ class Histogram:
     """Weighted counts of one column by class.
 
     Attributes:
-        values: the distinct values, or the lower edges of the occupied cells; ascending, ``(g,)``.
-            An edge below all doubles, −2^1024, stands as the lowest double.
-        width: 0 for distinct values, else that of a cell, a power of two; in the column's unit.
+        values: distinct values, or lower edges of the occupied cells, ascending, ``(g,)``. The edge
+            −2^1024, which is not a double, is given as the lowest double.
+        width: width of a cell, a power of two, in the unit of the column; 0 for distinct values.
         counts: Σ w, ``(k, g)``.
     """
 
@@ -53,56 +53,56 @@ def histogram(
     groups: int,
     cells: int,
 ) -> Histogram:
-    """The histogram of rows, or of the cells of other histograms: there is no other merge.
+    """The histogram of rows, or of the cells of other histograms, which merges them.
 
     Args:
-        values: ``(n,)``, finite: of rows, or of cells.
-        width: 0 for rows, the largest width of the histograms for cells.
-        group: class of each, ``(n,)``.
-        weights: of each, ``(n,)``; none means 1.
-        groups: ``k``, how many classes there are.
-        cells: how many occupied cells there may be, at least `FEWEST_CELLS`.
+        values: finite values of rows, or lower edges of cells, ``(n,)``.
+        width: 0 for rows; for cells, the largest width among their histograms.
+        group: class of each value, ``(n,)``.
+        weights: weight of each value, ``(n,)``, or None for weights of 1.
+        groups: number of classes, ``k``.
+        cells: largest number of occupied cells, at least `FEWEST_CELLS`.
     """
     values = values + 0.0  # −0.0 becomes 0.0
     if width:
         values = lower_edges(values, _exponent(width))
-    distinct, place = np.unique(values, return_inverse=True)
+    distinct, position = np.unique(values, return_inverse=True)
     if len(distinct) > cells:
         exponent = _finest(distinct, cells, _exponent(width) if width else _LEAST)
         width = float(np.ldexp(1.0, exponent))
         edges = lower_edges(distinct, exponent)  # ascending, as the values are
         first = np.append(True, edges[1:] != edges[:-1])
-        distinct, place = edges[first], (np.cumsum(first) - 1)[place]
+        distinct, position = edges[first], (np.cumsum(first) - 1)[position]
     size = len(distinct)
-    counts = np.bincount(group * size + place, weights, minlength=groups * size)
+    counts = np.bincount(group * size + position, weights, minlength=groups * size)
     return Histogram(distinct, width, counts.astype(np.float64).reshape(groups, size))
 
 
 def lower_edges(values: FloatArray, exponent: int) -> FloatArray:
-    """⌊x / 2^e⌋ · 2^e, exactly, for any finite doubles; −2^1024 as the lowest double."""
+    """⌊x / 2^e⌋ · 2^e, exact for all finite doubles; the lowest double instead of −2^1024."""
     with np.errstate(over="ignore", under="ignore"):
         scaled = np.ldexp(values, -exponent)
-        # A negative number that is too small to be scaled is still below 0.
+        # A negative number whose scaled value underflows to 0 is still below 0.
         index = np.where((scaled == 0.0) & (values < 0.0), -1.0, np.floor(scaled))
         edges: FloatArray = np.maximum(np.ldexp(index, exponent), _LOWEST)
-    # From 2^52 widths on a double is a multiple of the width, and need not survive the scaling.
+    # From 2^52 widths on, a double is a multiple of the width, and scaling it may overflow.
     return np.where(np.abs(scaled) >= 2.0**52, values, edges)
 
 
 def _finest(distinct: FloatArray, cells: int, too_fine: int) -> int:
-    """The smallest exponent whose grid has few enough occupied cells, above one that has not.
+    """The smallest exponent whose grid has few enough occupied cells.
 
     Args:
-        distinct: ascending, more than ``cells`` of them.
-        cells: how many may be occupied.
-        too_fine: an exponent at which more are.
+        distinct: distinct values, ascending, more than ``cells``.
+        cells: largest number of occupied cells.
+        too_fine: an exponent whose grid has more occupied cells.
     """
 
     def fits(exponent: int) -> bool:
         return bool(np.count_nonzero(np.diff(lower_edges(distinct, exponent))) < cells)
 
-    # A range of r widths touches less than r + 2 cells. Most columns fill much of their range, so
-    # that the answer is near: steps double from there, and the last one is bisected.
+    # A range of r widths touches fewer than r + 2 cells. Most columns fill much of their range, so
+    # the answer is near that exponent: steps from there double, and the last one is bisected.
     with np.errstate(over="ignore"):
         reach = (distinct[-1] - distinct[0]) / (cells - 2)
     enough = int(np.frexp(reach)[1]) if np.isfinite(reach) else _LARGEST
@@ -124,5 +124,5 @@ def _finest(distinct: FloatArray, cells: int, too_fine: int) -> int:
 
 
 def _exponent(width: float) -> int:
-    """Of a power of two."""
+    """The exponent of a power of two."""
     return int(np.frexp(width)[1]) - 1

@@ -1,10 +1,10 @@
-"""Count, mean and scatter of rows by class, and the only merge of moments.
+"""Count, mean and scatter of rows by class, and their merge.
 
-Scatter is the sum of squared deviations from the mean, Σ w (x − x̄)². Rows are centered on their own
-class mean before they are squared, and parts are merged by the update of Chan, Golub and LeVeque
-("Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq. 2.1),
-generalized to any number of parts and to cross moments. E[x²] − m² is never formed: it loses every
-digit when the mean is large beside the deviation.
+Scatter is the sum of squared deviations from the mean, Σ w (x − x̄)². Rows are centered on the mean
+of their class before they are squared, and parts are merged by the update of Chan, Golub and
+LeVeque ("Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq.
+2.1), generalized to any number of parts and to cross moments. E[x²] − m² is never computed: it
+loses all digits if the mean is large compared with the deviation.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import numpy as np
 from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray
 
 _FEW_CLASSES = 64
-"""Up to here a loop over the classes of a batch costs less than it saves."""
+"""Largest number of classes for which a Python loop over the classes is faster."""
 
 _BEYOND_FLOAT64 = np.errstate(over="ignore", invalid="ignore")
-"""Squares of values beyond 1e154 become infinite; `own_scale` then says so, and training stops."""
+"""Squares of values above 1e154 become infinite. `own_scale` returns them, and training stops."""
 
 _LEAST_SCALE = 1e-305
-"""A variance below it has lost digits, or leaves none to a floor that is a fraction of it."""
+"""Smallest usable variance: a smaller one has lost digits, or a fraction of it would."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of ``g`` groups; the trailing shape is ``(d,)``, or ``(d, d)`` for cross moments.
+    """Moments of ``g`` groups, each of shape ``(g,)``, ``(g, d)``, or ``(g, d, d)`` if crossed.
 
     Attributes:
         count: Σ w.
-        mean: Σ w x / Σ w, in the feature's unit; 0 where the count is 0. In cross moments entry
-            ``[i, j]`` is the mean of feature i over the rows that have both i and j.
-        scatter: Σ w (x − x̄)², in the unit squared; in cross moments Σ w (xᵢ − x̄ᵢ)(xⱼ − x̄ⱼ).
+        mean: Σ w x / Σ w, in the unit of the feature; 0 if the count is 0. In cross moments, entry
+            ``[i, j]`` is the mean of feature i over the rows that have both features i and j.
+        scatter: Σ w (x − x̄)², in the unit squared; in cross moments, Σ w (xᵢ − x̄ᵢ)(xⱼ − x̄ⱼ).
     """
 
     count: FloatArray
@@ -47,14 +47,14 @@ def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | No
     """Moments of one column by class.
 
     Args:
-        column: ``(n,)``; NaN is left out.
-        groups: the rows by class.
-        weights: ``(n,)`` or none.
+        column: values ``(n,)``; NaN is ignored.
+        groups: the rows grouped by class.
+        weights: ``(n,)``, or None for weights of 1.
 
     Returns:
         Moments of shape ``(g,)``.
     """
-    values = np.take(column, groups.order, mode="clip")  # "clip" spares a check; order is valid
+    values = np.take(column, groups.order, mode="clip")  # "clip" skips a bounds check
     if weights is None and len(groups.counts) <= _FEW_CLASSES:
         moments = _sliced_moments(values, groups)
         if not np.isnan(moments.mean).any():
@@ -64,9 +64,11 @@ def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | No
 
 
 def _sliced_moments(values: FloatArray, groups: ByClass) -> Moments:
-    """Class by class in place: several times faster than `_reduced_moments`, for few classes.
+    """Moments class by class, several times faster than `_reduced_moments` for few classes.
 
-    The values are sorted by class and used up; a NaN among them makes its class NaN.
+    Args:
+        values: sorted by class, and overwritten; a NaN makes the moments of its class NaN.
+        groups: the rows grouped by class.
     """
     mean, residue = _centered(values, groups)
     squares = np.array([values[rows].dot(values[rows]) for rows in groups.slices])
@@ -74,10 +76,11 @@ def _sliced_moments(values: FloatArray, groups: ByClass) -> Moments:
 
 
 def _centered(values: FloatArray, groups: ByClass) -> tuple[FloatArray, FloatArray]:
-    """Center values, sorted by class, on the mean of their class, in place.
+    """Center values, which are sorted by class, on the mean of their class, in place.
 
     Returns:
-        The means and what is left of them after rounding, each ``(g,)``; NaN for a class with NaN.
+        The means, and the means of the centered values, which differ from 0 by rounding: both
+        ``(g,)`` and NaN for a class with NaN.
     """
     mean = np.add.reduceat(values, groups.starts) / groups.counts
     for rows, center in zip(groups.slices, mean, strict=True):
@@ -86,7 +89,7 @@ def _centered(values: FloatArray, groups: ByClass) -> tuple[FloatArray, FloatArr
 
 
 def _reduced_moments(values: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
-    """All classes at once, with weights and NaN."""
+    """Moments of all classes at once, with weights and NaN."""
     observed = ~np.isnan(values)
     weight = observed.astype(np.float64)
     if weights is not None:
@@ -104,9 +107,9 @@ def _reduced_moments(values: FloatArray, groups: ByClass, weights: FloatArray | 
 def _corrected(
     count: FloatArray, mean: FloatArray, residue: FloatArray, scatter: FloatArray
 ) -> Moments:
-    """Mean and scatter without the rounding of the mean that the rows were centered on.
+    """Moments corrected for the rounding of the mean that rows were centered on.
 
-    Deviations from a rounded mean do not average to 0 but to ``residue``.
+    Deviations from a rounded mean average to ``residue``, not to 0.
     """
     return Moments(count, mean + residue, np.maximum(scatter - count * residue * residue, 0.0))
 
@@ -118,9 +121,9 @@ def cross_moments(
     """Cross moments of all pairs of features by class, each pair over the rows that have both.
 
     Args:
-        columns: ``d`` features of shape ``(n,)``; NaN is left out.
-        groups: the rows by class.
-        weights: ``(n,)`` or none.
+        columns: ``d`` features ``(n,)``; NaN is ignored.
+        groups: the rows grouped by class.
+        weights: ``(n,)``, or None for weights of 1.
 
     Returns:
         Moments of shape ``(g, d, d)``.
@@ -150,7 +153,12 @@ def cross_moments(
 
 
 def _with_gaps(part: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of one class, ``(d, n)`` with NaN, and weights: count, mean and scatter, each ``(d, d)``."""
+    """Count, mean and scatter of one class, each ``(d, d)``.
+
+    Args:
+        part: rows of the class, ``(d, n)``, with NaN.
+        weight: ``(n,)``.
+    """
     observed = ~np.isnan(part)
     part = np.where(observed, part, 0.0)
     present = observed @ weight
@@ -159,7 +167,7 @@ def _with_gaps(part: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatA
     indicator = observed.astype(np.float64)
     count = (indicator * weight) @ indicator.T
     divisor = np.where(count > 0.0, count, 1.0)
-    # residue[i, j]: mean deviation of feature i over the rows that also have feature j.
+    # residue[i, j] is the mean deviation of feature i over the rows that also have feature j.
     residue = (deviation * weight) @ indicator.T / divisor
     scatter = (deviation * weight) @ deviation.T - count * residue * residue.T
     mean = np.where(count > 0.0, center[:, None] + residue, 0.0)
@@ -170,13 +178,13 @@ def _with_gaps(part: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatA
 def merge_moments(
     group: IntArray, groups: int, parts: Moments, *, crossed: bool = False
 ) -> Moments:
-    """The merge: moments of the union of the parts of each group.
+    """Merge parts: the moments of all rows of each group.
 
     Args:
-        group: ``(r,)``, the group that each part belongs to.
-        groups: how many groups there are; one without parts gets zeros.
+        group: group of each part, ``(r,)``.
+        groups: number of groups; a group without parts gets zeros.
         parts: moments of shape ``(r, …)``.
-        crossed: the trailing shape is ``(d, d)``, with means as in `cross_moments`.
+        crossed: whether they are cross moments, of shape ``(r, d, d)``.
 
     Returns:
         Moments of shape ``(groups, …)``.
@@ -186,9 +194,9 @@ def merge_moments(
         summed = np.zeros((groups, *terms.shape[1:]))
         if terms.ndim == 1:
             np.add.at(summed, group, terms)
-        else:  # which NumPy does term by term as well, and slower
-            for place, term in zip(group.tolist(), terms, strict=True):
-                summed[place] += term
+        else:  # np.add.at loops over the terms too, but more slowly
+            for index, term in zip(group.tolist(), terms, strict=True):
+                summed[index] += term
         return summed
 
     def transposed(terms: FloatArray) -> FloatArray:
@@ -207,35 +215,37 @@ def merge_moments(
 
 
 def pooled(moments: Moments) -> Moments:
-    """Moments of each feature over all rows, classes pooled: ``(k, d)`` to ``(d,)``."""
-    whole = merge_moments(np.zeros(len(moments.count), dtype=np.intp), 1, moments)
-    return Moments(whole.count[0], whole.mean[0], whole.scatter[0])
+    """Moments of all classes together: from ``(k, d)`` to ``(d,)``."""
+    merged = merge_moments(np.zeros(len(moments.count), dtype=np.intp), 1, moments)
+    return Moments(merged.count[0], merged.mean[0], merged.scatter[0])
 
 
 def pooled_variance(moments: Moments) -> FloatArray:
-    """Variance of each feature over all rows, classes pooled: ``(k, d)`` moments to ``(d,)``.
+    """Variance of each feature over the rows of all classes: from ``(k, d)`` moments to ``(d,)``.
 
-    Divides by the count (maximum likelihood), whatever ``ddof`` the classes use.
+    The divisor is the count (maximum likelihood), no matter which ``ddof`` the classes use.
     """
-    whole = pooled(moments)
-    variance: FloatArray = whole.scatter / np.where(whole.count > 0.0, whole.count, 1.0)
+    total = pooled(moments)
+    variance: FloatArray = total.scatter / np.where(total.count > 0.0, total.count, 1.0)
     return variance
 
 
 def without_rounding(variance: FloatArray, mean: FloatArray) -> FloatArray:
-    """Variances, with 0 for those that are nothing but the rounding of a constant."""
+    """Variances, with 0 for those that are only the rounding error of a constant."""
     rounding = 4.0 * np.finfo(np.float64).eps * np.abs(mean)
     return np.where(variance <= rounding * rounding, 0.0, variance)
 
 
 @_BEYOND_FLOAT64
 def own_scale(moments: Moments) -> FloatArray:
-    """The scale that floors and ridges are relative to: ``(k, d)`` moments to ``(d,)``.
+    """The scale of each feature, which floors and ridges multiply: from ``(k, d)`` to ``(d,)``.
 
-    A feature's pooled variance. A feature that is constant in all the data tells the classes apart
-    nowhere, and neither must its rounding: its scale is so wide that a floor of 1e-9 is its squared
-    value, or 1 where that is 0 too. Positive; but not finite for a feature whose squares are beyond
-    float64, and 0 for one whose squares are lost near the other end.
+    It is the feature's pooled variance. A feature that is constant in all rows carries no
+    information about the class, and its rounding errors must not either: its scale is so large that
+    a floor of 1e-9 times it is the squared value, or 1 for a value of 0.
+
+    Returns:
+        Positive variances, ∞ or NaN if squares exceed float64, and 0 if they underflow.
     """
     largest = np.max(np.abs(moments.mean), axis=0)
     variance = without_rounding(pooled_variance(moments), largest)

@@ -107,7 +107,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
                 conjugate_prior={"variance": 1e-30},
             ),
         ),
-        "singular to working precision.* give conjugate_prior a larger variance",
+        "singular to working precision.* set a larger variance in conjugate_prior",
     ),
     "a measurement for a label": (
         refused({"x": np.arange(3000.0), "y": np.linspace(0.0, 1.0, 3000)}),
