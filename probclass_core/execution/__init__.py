@@ -1,13 +1,11 @@
 """Engines: run the same work on threads, processes, executors or Spark.
 
-engine         the interface
-open           open an engine by name, executor or session
-progress       progress reports, counted across threads
-threads        ordered map over threads of this process
-local          the engine of threads
-executors      processes of this machine and concurrent.futures executors
+engine         the interface, and `open_engine` by name, executor or session
+threads        threads of this process, and an ordered map over them
+executors      processes of this machine, and any `concurrent.futures.Executor`
 spark          executors of a Spark session
-serialization  work, items and results on their way to other processes
-shared_memory  large buffers shared by processes of one machine
+serialization  work, items and results as bytes, and retries
+shared_memory  large buffers shared by the processes of one machine
+progress       counts of rows across threads
 built_in       registers the engines
 """

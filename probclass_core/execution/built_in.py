@@ -1,4 +1,4 @@
-"""The built-in engines. Their modules are imported when one of theirs is opened."""
+"""Registers the built-in engines; their modules are imported when one is opened."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ __all__ = ["PROBCLASS_API", "probclass_engines"]
 
 
 @contextmanager
-def _threads(handle: None, workers: int | None) -> Iterator[Engine]:
-    from probclass_core.execution.local import Threads
+def _open_threads(handle: None, workers: int | None) -> Iterator[Engine]:
+    from probclass_core.execution.threads import Threads
 
     yield Threads(workers)
 
 
 @contextmanager
-def _processes(handle: Executor | None, workers: int | None) -> Iterator[Engine]:
-    from probclass_core.execution.executors import GivenExecutor, Processes
+def _open_processes(handle: Executor | None, workers: int | None) -> Iterator[Engine]:
+    from probclass_core.execution.executors import ExecutorEngine, Processes
 
     if handle is not None:
-        yield GivenExecutor(handle, workers)
+        yield ExecutorEngine(handle, workers)
         return
     with Processes(workers) as engine:
         yield engine
 
 
 @contextmanager
-def _spark(handle: Any, workers: int | None) -> Iterator[Engine]:
+def _open_spark(handle: Any, workers: int | None) -> Iterator[Engine]:
     try:
         from probclass_core.execution.spark import Spark, spark_session
     except ImportError as error:
@@ -43,31 +43,31 @@ def _spark(handle: Any, workers: int | None) -> Iterator[Engine]:
     yield Spark(spark_session() if handle is None else handle, workers)
 
 
-def _is_spark_session(given: object) -> bool:
-    # By name: a session is there only where pyspark is loaded, and it has two kinds of them.
-    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(given).__mro__}
+def _is_spark_session(handle: object) -> bool:
+    # By name, because pyspark has two kinds of sessions and must not be imported for this.
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(handle).__mro__}
     sessions = ("pyspark.sql.session.SparkSession", "pyspark.sql.connect.session.SparkSession")
     return not kinds.isdisjoint(sessions)
 
 
 @hookimpl
 def probclass_engines() -> Iterable[EnginePlugin]:
-    """Registers threads, processes and spark."""
+    """Register threads, processes and Spark."""
     yield EnginePlugin(
         name="threads",
         summary="threads of this process",
-        recognizes=lambda given: False,  # they have no handle
-        open=_threads,
+        recognizes=lambda handle: False,  # they have no handle
+        open=_open_threads,
     )
     yield EnginePlugin(
         name="processes",
         summary="processes of this machine, or any concurrent.futures.Executor",
-        recognizes=lambda given: isinstance(given, Executor),
-        open=_processes,
+        recognizes=lambda handle: isinstance(handle, Executor),
+        open=_open_processes,
     )
     yield EnginePlugin(
         name="spark",
-        summary="the executors of a Spark session, classic or Connect",
+        summary="executors of a Spark session, classic or Connect",
         recognizes=_is_spark_session,
-        open=_spark,
+        open=_open_spark,
     )

@@ -1,7 +1,8 @@
-"""Worker processes of this machine, and the executors of others (`concurrent.futures.Executor`).
+"""Worker processes of this machine, and executors (`concurrent.futures.Executor`) of the caller.
 
-A worker that is lost takes a whole pool with it, and nobody says which item it was at. So the items
-that were under way are done again one by one, in a new pool: who loses a worker alone is the one.
+When a worker process is lost, its whole pool breaks, and nothing says which item it was working on.
+So the items that were running are retried one by one in a new pool: the item whose retry loses a
+worker is the culprit.
 """
 
 from __future__ import annotations
@@ -22,41 +23,41 @@ from typing import Any, Self
 
 from probclass_core.errors import TableError, one_line
 from probclass_core.execution.engine import Item, Result
-from probclass_core.execution.serialization import answer_of, packed, parcel, settled
+from probclass_core.execution.serialization import resolve, run, serialize, serialize_work
 from probclass_core.execution.threads import available_processors
 
 
 @dataclass
-class _Errand:
-    """An item that is to be done.
+class _Task:
+    """An item to run.
 
     Attributes:
-        item: what.
-        sent: the same, packed.
-        future: its answer; none where nobody was asked for it yet.
-        suspect: it was under way when a worker was lost, and is to be done alone.
+        item: the item.
+        serialized: the item, serialized.
+        future: future of its answer, or None if it is not submitted.
+        suspect: whether it was running when a worker was lost, and must be retried alone.
     """
 
     item: object
-    sent: bytes
+    serialized: bytes
     future: Future[bytes] | None = None
     suspect: bool = False
 
     @property
     def done(self) -> bool:
-        """Whether there is an answer."""
+        """Whether it has an answer."""
         future = self.future
         return future is not None and future.done() and future.exception() is None
 
 
-class GivenExecutor:
-    """An engine over somebody's executor, which lasts beyond it.
+class ExecutorEngine:
+    """An engine over the caller's executor, which stays open.
 
-    At most two items per worker are under way or waiting.
+    At most two items per worker are running or waiting.
 
     Args:
-        executor: its processes, if it has any, can import probclass.
-        workers: how many it has; by default, the processors this process may use.
+        executor: executor; its processes, if it has any, can import probclass.
+        workers: number of its workers; None for the number of processors this process may use.
     """
 
     in_process = False
@@ -65,11 +66,14 @@ class GivenExecutor:
         self.executor = executor
         self.workers = available_processors() if workers is None else workers
 
-    def renew(self, suspects: Sequence[str]) -> None:
-        """Have another executor in place of a broken one.
+    def replace_executor(self, suspects: Sequence[str]) -> None:
+        """Replace a broken executor by a new one.
+
+        Args:
+            suspects: names of the items that were running.
 
         Raises:
-            TableError: there is none.
+            TableError: if it cannot be replaced.
         """
         raise TableError(
             f"{self.executor} lost a worker at one of {', '.join(suspects)}; give another "
@@ -78,64 +82,64 @@ class GivenExecutor:
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """See `Engine.map`."""
-        here = isinstance(self.executor, (ProcessPoolExecutor, ThreadPoolExecutor))
-        with parcel(work, on_this_machine=here) as sent:
-            yield from self._answers(sent, items)
+        on_this_machine = isinstance(self.executor, (ProcessPoolExecutor, ThreadPoolExecutor))
+        with serialize_work(work, share=on_this_machine) as serialized:
+            yield from self._run_all(serialized, items)
 
-    def _answers(self, work: bytes, items: Iterable[Any]) -> Iterator[Any]:
-        under_way: deque[_Errand] = deque()
+    def _run_all(self, work: bytes, items: Iterable[Any]) -> Iterator[Any]:
+        tasks: deque[_Task] = deque()
 
-        def ask(errand: _Errand) -> None:
-            errand.future = self.executor.submit(answer_of, work, errand.sent)
+        def submit(task: _Task) -> None:
+            task.future = self.executor.submit(run, work, task.serialized)
 
         try:
             for item in items:
-                under_way.append(_Errand(item, packed(item)))
-                if not under_way[0].suspect:
-                    self._ask_all(under_way, ask)
-                if len(under_way) >= 2 * self.workers:
-                    yield self._first(under_way, ask)
-            while under_way:
-                yield self._first(under_way, ask)
+                tasks.append(_Task(item, serialize(item)))
+                if not tasks[0].suspect:
+                    self._submit_all(tasks, submit)
+                if len(tasks) >= 2 * self.workers:
+                    yield self._first_result(tasks, submit)
+            while tasks:
+                yield self._first_result(tasks, submit)
         finally:
-            for errand in under_way:
-                if errand.future is not None:
-                    errand.future.cancel()
+            for task in tasks:
+                if task.future is not None:
+                    task.future.cancel()
 
-    def _ask_all(self, under_way: Iterable[_Errand], ask: Callable[[_Errand], None]) -> None:
-        # Of an executor that is broken or closed; to be told where the first answer is waited for.
+    def _submit_all(self, tasks: Iterable[_Task], submit: Callable[[_Task], None]) -> None:
+        # A broken or closed executor refuses; `_first_answer` submits again and reports it.
         with suppress(RuntimeError):
-            for errand in under_way:
-                if errand.future is None:
-                    ask(errand)
+            for task in tasks:
+                if task.future is None:
+                    submit(task)
 
-    def _first(self, under_way: deque[_Errand], ask: Callable[[_Errand], None]) -> Any:
-        first = under_way[0]
+    def _first_result(self, tasks: deque[_Task], submit: Callable[[_Task], None]) -> Any:
+        first = tasks[0]
         if not first.suspect:
-            self._ask_all(under_way, ask)
-        answer = self._answer(under_way, ask)
-        result = settled(first.item, answer, lambda: self._answer(under_way, ask))
-        under_way.popleft()
+            self._submit_all(tasks, submit)
+        answer = self._first_answer(tasks, submit)
+        result = resolve(first.item, answer, lambda: self._first_answer(tasks, submit))
+        tasks.popleft()
         return result
 
-    def _answer(
-        self, under_way: deque[_Errand], ask: Callable[[_Errand], None]
+    def _first_answer(
+        self, tasks: deque[_Task], submit: Callable[[_Task], None]
     ) -> bytes | BrokenExecutor:
-        """That of the first item, or how it lost its worker when it was alone."""
-        first = under_way[0]
+        """The answer of the first task, or the error if it lost its worker while it ran alone."""
+        first = tasks[0]
         while True:
             alone = first.suspect
             try:
                 if first.future is None:
-                    ask(first)
+                    submit(first)
                 assert first.future is not None
                 answer, first.future = first.future.result(), None
                 return answer
             except BrokenExecutor as error:
-                lost = [errand for errand in under_way if not errand.done]
-                self.renew([str(errand.item) for errand in lost])
-                for errand in lost:
-                    errand.future, errand.suspect = None, True
+                lost = [task for task in tasks if not task.done]
+                self.replace_executor([str(task.item) for task in lost])
+                for task in lost:
+                    task.future, task.suspect = None, True
                 if alone:
                     return error
             except Exception as error:
@@ -143,13 +147,17 @@ class GivenExecutor:
                 raise TableError(f"{first.item}: {self.executor} failed: {reason}.") from error
 
 
-class Processes(GivenExecutor):
-    """Processes of this machine, as many as it has processors, for as long as the context lasts."""
+class Processes(ExecutorEngine):
+    """The engine of this machine's processes, which end with the context.
+
+    Args:
+        workers: number of processes; None for the number of processors this process may use.
+    """
 
     def __init__(self, workers: int | None = None) -> None:
         super().__init__(_pool(workers or available_processors()), workers)
 
-    def renew(self, suspects: Sequence[str]) -> None:
+    def replace_executor(self, suspects: Sequence[str]) -> None:
         self.executor.shutdown(wait=False, cancel_futures=True)
         self.executor = _pool(self.workers)
 
@@ -161,5 +169,5 @@ class Processes(GivenExecutor):
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    # A fork would copy the locks of threads that are not copied.
+    # A fork would copy the locks of other threads, but not the threads.
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))

@@ -1,9 +1,8 @@
-"""Work, items and results on their way to another process and back: bytes, and who failed.
+"""Work, items and results as bytes for other processes, and retries of failed items.
 
-A parcel of work is the same for all items, and is unpacked once in each process; what is large in
-it need not be copied to those of this machine (see `engines.sharing`). What goes wrong in a worker
-comes back as an answer, not as a crash of whoever carried it, so that each engine says the same of
-the same failure.
+The work is the same for all items, and each process deserializes it once; its large buffers need
+not be copied to processes of the same machine (see `shared_memory`). A failure in a worker is sent
+back as a result, so every engine reports the same failure in the same words.
 """
 
 from __future__ import annotations
@@ -26,139 +25,144 @@ from probclass_core.errors import (
     TableError,
     one_line,
 )
-from probclass_core.execution.shared_memory import SharedPickle, shared
-from probclass_core.execution.threads import one_thread_each
+from probclass_core.execution.shared_memory import SharedPickle, share_buffers
+from probclass_core.execution.threads import single_threaded_blas
 
-TRIES = 3
-"""How often an item is tried before it is given up."""
+MAX_ATTEMPTS = 3
+"""Attempts at an item before it has failed."""
 
 _FINAL = (DataError, NotSupportedError, PluginError, SpecError)
-"""What would fail alike a second time."""
+"""Errors that a retry cannot fix."""
 
-_LONGEST_REASON = 300
+_MAX_REASON_LENGTH = 300
+"""Longest reason in a message, in characters."""
 
-_LARGE = 1 << 20
-"""Bytes from which on a buffer is worth a place in a file."""
+_MIN_SHARED_BYTES = 1 << 20
+"""Size of the smallest buffer that is shared through a file."""
 
 
 @contextmanager
-def parcel(work: Any, *, on_this_machine: bool) -> Iterator[bytes]:
-    """Work ready to be sent, for as long as the context lasts.
+def serialize_work(work: Any, *, share: bool) -> Iterator[bytes]:
+    """Serialize work for as long as the context lasts.
 
     Args:
-        work: a call.
-        on_this_machine: whether all workers are, so that they can map what is large in it.
+        work: function to call in the workers.
+        share: whether all workers are processes of this machine, which can map large buffers.
 
     Raises:
-        SpecError: as `packed`.
-        TableError: what is large cannot be written for them.
+        SpecError: see `serialize`.
+        TableError: if the large buffers cannot be written to a file.
     """
-    if not on_this_machine:
-        yield packed(work)
+    if not share:
+        yield serialize(work)
         return
     large: list[memoryview] = []
 
     def is_small(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        if raw.nbytes >= _LARGE:
+        if raw.nbytes >= _MIN_SHARED_BYTES:
             large.append(raw)
-        return raw.nbytes < _LARGE
+        return raw.nbytes < _MIN_SHARED_BYTES
 
-    sent = packed(work, is_small)
+    serialized = serialize(work, is_small)
     if not large:
-        yield sent
+        yield serialized
         return
-    with shared(sent, large) as found_there:
-        yield packed(found_there)
+    with share_buffers(serialized, large) as shared:
+        yield serialize(shared)
 
 
-def packed(what: Any, is_small: Callable[[pickle.PickleBuffer], bool] | None = None) -> bytes:
-    """Work or an item, ready to be sent.
+def serialize(
+    value: Any, include_buffer: Callable[[pickle.PickleBuffer], bool] | None = None
+) -> bytes:
+    """Serialize work or an item.
 
     Args:
-        what: to send.
-        is_small: asked of each buffer; one that is not is left out, and is the caller's to send.
+        value: work or item.
+        include_buffer: whether a buffer goes into the bytes; the caller sends the other buffers.
 
     Raises:
-        SpecError: it is bound to this process, as a stream of rows is.
+        SpecError: if it cannot leave this process, such as a stream of rows.
     """
-    sent = probclass_core.__version__, what
+    message = probclass_core.__version__, value
     try:
-        return pickle.dumps(sent, protocol=5, buffer_callback=is_small)
+        return pickle.dumps(message, protocol=5, buffer_callback=include_buffer)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise SpecError(
-            f"{what} cannot be sent to other processes ({one_line(error)}); use threads, or write "
+            f"{value} cannot be sent to other processes ({one_line(error)}); use threads, or write "
             "the rows to a table first."
         ) from error
 
 
-def answer_of(work: bytes, item: bytes) -> bytes:
-    """In the worker: the result of an item, or what went wrong, ready to be sent back."""
+def run(work: bytes, item: bytes) -> bytes:
+    """Run serialized work on a serialized item in a worker, and serialize the result or error."""
     answer: tuple[Any, Exception | None]
     try:
-        call, argument = _unpacked(work), _opened(item)
-        with one_thread_each():
+        call, argument = _deserialize_work(work), _deserialize(item)
+        with single_threaded_blas():
             answer = call(argument), None
-    except Exception as error:  # whatever it is, it is for the sender to judge
+    except Exception as error:  # `resolve` decides whether to try again
         answer = None, error
     try:
-        # An exception whose class takes other arguments than it keeps fails when it is read.
-        pickle.loads(sent := pickle.dumps(answer, protocol=5))
-        return sent
+        # An exception whose constructor takes other arguments than it stores cannot be unpickled.
+        pickle.loads(serialized := pickle.dumps(answer, protocol=5))
+        return serialized
     except Exception:
-        told = f"{type(answer[1]).__name__}: {answer[1]}"
-        return pickle.dumps((None, RuntimeError(told)), protocol=5)
+        message = f"{type(answer[1]).__name__}: {answer[1]}"
+        return pickle.dumps((None, RuntimeError(message)), protocol=5)
 
 
-def settled(item: object, answer: bytes | Exception, again: Callable[[], bytes | Exception]) -> Any:
-    """The result that an answer holds; it is asked for again where that may help.
+def resolve(item: object, answer: bytes | Exception, retry: Callable[[], bytes | Exception]) -> Any:
+    """Return the result in an answer; after a failure that a retry may fix, try again.
 
     Args:
-        item: to be named.
-        answer: from `answer_of`, or how the worker was lost.
-        again: asks another worker.
+        item: item, to name in messages.
+        answer: bytes from `run`, or the exception with which its worker was lost.
+        retry: runs the item again, and returns the new answer.
 
     Raises:
-        ProbClassError: what the work itself says is wrong.
-        TableError: it failed every time.
+        ProbClassError: if the work itself raised one.
+        TableError: if every attempt failed.
     """
-    for attempt in range(1, TRIES + 1):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         lost = isinstance(answer, Exception)
         result, error = (None, answer) if isinstance(answer, Exception) else pickle.loads(answer)
         if error is None:
             return result
         if isinstance(error, _FINAL):
             raise error
-        if attempt < TRIES:
-            answer = again()
+        if attempt < MAX_ATTEMPTS:
+            answer = retry()
     if isinstance(error, ProbClassError):
         raise error
-    told = " ".join(str(error).split())
-    reason = f"{type(error).__name__}: {told[:_LONGEST_REASON]}"
+    message = " ".join(str(error).split())
+    reason = f"{type(error).__name__}: {message[:_MAX_REASON_LENGTH]}"
     if lost:
         raise TableError(
-            f"{item}: its worker was lost {TRIES} times ({reason}), as happens when memory runs "
-            "out, or where a script starts processes outside `if __name__ == '__main__':`; see the "
-            "log of the workers, or cut the file into smaller row groups."
+            f"{item}: its worker was lost {MAX_ATTEMPTS} times ({reason}), as happens when memory "
+            "runs out, or when a script starts processes outside `if __name__ == '__main__':`; see "
+            "the log of the workers, or write the file with smaller row groups."
         ) from error
-    raise TableError(f"{item}: failed {TRIES} times, at last with {reason}.") from error
+    raise TableError(
+        f"{item}: failed {MAX_ATTEMPTS} times, the last time with {reason}."
+    ) from error
 
 
 @functools.lru_cache(maxsize=2)
-def _unpacked(work: bytes) -> Callable[[Any], Any]:
-    """Unpacked once in each process: a model among it is compiled once."""
-    sent = _opened(work)
-    if isinstance(sent, SharedPickle):
-        sent = _opened(sent.pickled, sent.buffers())
-    call: Callable[[Any], Any] = sent
+def _deserialize_work(work: bytes) -> Callable[[Any], Any]:
+    """Deserialize work once in each process, so that a model in it is compiled once."""
+    value = _deserialize(work)
+    if isinstance(value, SharedPickle):
+        value = _deserialize(value.pickled, value.buffers())
+    call: Callable[[Any], Any] = value
     return call
 
 
-def _opened(sent: bytes, buffers: Sequence[pa.Buffer] = ()) -> Any:
-    release, what = pickle.loads(sent, buffers=buffers)
+def _deserialize(serialized: bytes, buffers: Sequence[pa.Buffer] = ()) -> Any:
+    release, value = pickle.loads(serialized, buffers=buffers)
     if release != probclass_core.__version__:
         raise PluginError(
             f"a worker has probclass {probclass_core.__version__}, and was sent work by "
             f"{release}; install the same release everywhere."
         )
-    return what
+    return value

@@ -1,7 +1,7 @@
-"""What is large among the work for processes of this machine: once in memory, in a file they map.
+"""Large buffers of pickled work in a file that the processes of this machine map.
 
-Pickle can hand over large buffers beside its own bytes. They are written to a temporary file, and
-each process maps it: the system keeps its pages once, whoever reads them.
+Pickle can leave large buffers out of its bytes. They are written to a temporary file that each
+process maps, so the system keeps their pages in memory once, however many processes read them.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ import pyarrow as pa
 from probclass_core.errors import TableError
 
 _ALIGNMENT = 64
-"""Bytes, as Arrow aligns its buffers."""
+"""Alignment of the buffers in bytes, as in Arrow."""
 
 
 @dataclass(frozen=True)
 class SharedPickle:
-    """Something pickled, whose large buffers lie in a file.
+    """A pickle whose large buffers are in a file.
 
     Attributes:
-        pickled: the rest.
-        path: of the file; who has it mapped can do without it.
-        places: first byte and size of each buffer.
+        pickled: bytes of the pickle.
+        path: path of the file; a process that has mapped it no longer needs it.
+        ranges: position and size in bytes of each buffer.
     """
 
     pickled: bytes
     path: str
-    places: tuple[tuple[int, int], ...]
+    ranges: tuple[tuple[int, int], ...]
 
     def buffers(self) -> list[pa.Buffer]:
-        """To unpickle it with: read-only, in memory that is shared."""
+        """The buffers to unpickle with: read-only, in shared memory."""
         with pa.memory_map(self.path) as file:
-            whole = file.read_buffer()
-        return [whole.slice(start, size) for start, size in self.places]
+            mapped = file.read_buffer()
+        return [mapped.slice(start, size) for start, size in self.ranges]
 
 
 @contextmanager
-def shared(pickled: bytes, buffers: Sequence[memoryview]) -> Iterator[SharedPickle]:
-    """The buffers in a temporary file, which is gone when the context ends, however it does.
+def share_buffers(pickled: bytes, buffers: Sequence[memoryview]) -> Iterator[SharedPickle]:
+    """Write the buffers to a temporary file, which is removed when the context ends.
 
     Raises:
-        TableError: it cannot be written.
+        TableError: if the file cannot be written.
     """
     with ExitStack() as stack:
         try:
             file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="probclass-"))
-            places = list(_written(buffers, file))
+            ranges = list(_write(buffers, file))
         except OSError as error:
             size = sum(buffer.nbytes for buffer in buffers)
             raise TableError(
-                f"cannot write {size:,} bytes for the worker processes into {tempfile.tempdir}: "
-                f"{error.strerror}; make room there, or let TMPDIR name another folder."
+                f"cannot write {size:,} bytes for the worker processes to {tempfile.tempdir}: "
+                f"{error.strerror}; free some space there, or set TMPDIR to another folder."
             ) from error
-        yield SharedPickle(pickled, file.name, tuple(places))
+        yield SharedPickle(pickled, file.name, tuple(ranges))
 
 
-def _written(buffers: Sequence[memoryview], file: IO[bytes]) -> Iterator[tuple[int, int]]:
+def _write(buffers: Sequence[memoryview], file: IO[bytes]) -> Iterator[tuple[int, int]]:
     for buffer in buffers:
         file.write(bytes(-file.tell() % _ALIGNMENT))
         yield file.tell(), buffer.nbytes

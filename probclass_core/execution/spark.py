@@ -1,8 +1,8 @@
-"""The executors of a Spark session, classic or Connect: descriptors go out, answers come back.
+"""The engine of a Spark session, classic or Connect.
 
-No rows go through Spark. What it distributes is a frame of numbers, one for each item and each a
-task; the function that `mapInArrow` runs on them holds the items, packed, and gives back answers as
-binary. The workers read the tables themselves, as this process would.
+No rows pass through Spark. It distributes a frame of numbers, one for each item, each a task; the
+function that `mapInArrow` runs on them has the serialized items, and returns the answers as binary.
+The workers read the tables themselves, as this process would.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from pyspark.sql import SparkSession
 
 from probclass_core.errors import NotSupportedError
 from probclass_core.execution.engine import Item, Result
-from probclass_core.execution.serialization import answer_of, packed, settled
+from probclass_core.execution.serialization import resolve, run, serialize
 from probclass_core.execution.threads import available_processors, ordered_map
 
-_JOBS_AT_ONCE = 2
-"""While one job waits for its last task, the next has begun."""
+_CONCURRENT_JOBS = 2
+"""Number of concurrent jobs: the next one runs while one waits for its last task."""
 
-_SMALLEST_WAVE = 16
+_MIN_WAVE = 16
 """Items of a job, unless fewer are left: a job has a cost of its own."""
 
 
 def spark_session() -> SparkSession:
-    """The session that there is, or one as the environment and Spark's configuration have it."""
-    # Spark looks for a `python3`, and its workers need what is installed for this one.
+    """Return the active session, or a new one from the environment and Spark's configuration."""
+    # Spark would look for a `python3`, but its workers need the packages of this interpreter.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
 
 class Spark:
-    """An engine over a Spark session, which lasts beyond it.
+    """An engine over a Spark session, which stays open.
 
     Args:
-        session: its executors have probclass, of the same release, and reach the tables.
-        workers: how many tasks run at once; by default, what the session says.
+        session: session; its executors have the same release of probclass, and reach the tables.
+        workers: number of concurrent tasks; None for the parallelism of the session.
     """
 
     in_process = False
@@ -52,59 +52,62 @@ class Spark:
         self.workers = _parallelism(session) if workers is None else workers
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """See `Engine.map`; one job is a wave of items, and answers come wave by wave."""
-        parcel = packed(work)
-        waves = _waves(items, max(_SMALLEST_WAVE, 2 * self.workers))
-        for results in ordered_map(lambda wave: self._done(parcel, wave), waves, _JOBS_AT_ONCE):
+        """See `Engine.map`; a job runs a wave of items, and the results come wave by wave."""
+        serialized = serialize(work)
+        waves = _waves(items, max(_MIN_WAVE, 2 * self.workers))
+        run_wave = partial(self._run_wave, serialized)
+        for results in ordered_map(run_wave, waves, _CONCURRENT_JOBS):
             yield from results
 
-    def _done(self, work: bytes, wave: Sequence[tuple[Item, bytes]]) -> list[Any]:
-        """The results of a wave; where its job is lost, each item is a job of its own."""
+    def _run_wave(self, work: bytes, wave: Sequence[tuple[Item, bytes]]) -> list[Any]:
+        """The results of a wave; if its job is lost, each item becomes a job of its own."""
 
-        def alone(sent: bytes) -> bytes | Exception:
-            answers = self._asked(work, [sent])
+        def run_alone(item: bytes) -> bytes | Exception:
+            answers = self._run_job(work, [item])
             return answers if isinstance(answers, Exception) else answers[0]
 
-        together = self._asked(work, [sent for _, sent in wave])
+        outcome = self._run_job(work, [serialized for _, serialized in wave])
         answers: Iterable[bytes | Exception] = (
-            (alone(sent) for _, sent in wave) if isinstance(together, Exception) else together
+            (run_alone(serialized) for _, serialized in wave)
+            if isinstance(outcome, Exception)
+            else outcome
         )
         return [
-            settled(item, answer, partial(alone, sent))
-            for (item, sent), answer in zip(wave, answers, strict=True)
+            resolve(item, answer, partial(run_alone, serialized))
+            for (item, serialized), answer in zip(wave, answers, strict=True)
         ]
 
-    def _asked(self, work: bytes, sent: Sequence[bytes]) -> list[bytes] | Exception:
-        """Answers in order, or how the job failed, as it does when workers are lost."""
+    def _run_job(self, work: bytes, items: Sequence[bytes]) -> list[bytes] | Exception:
+        """The answers in order, or the error of the job, such as that of lost workers."""
 
         def answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column(0).to_pylist():
-                    row = [[number], [answer_of(work, sent[number])]]
+                    row = [[number], [run(work, items[number])]]
                     yield pa.record_batch(row, names=["number", "answer"])
 
-        numbers = self.session.range(0, len(sent), 1, len(sent))
+        numbers = self.session.range(0, len(items), 1, len(items))
         try:
-            found = numbers.mapInArrow(answers, "number long, answer binary").toArrow()
-        except Exception as error:  # PySpark has errors of its own, Py4J's and gRPC's
+            table = numbers.mapInArrow(answers, "number long, answer binary").toArrow()
+        except Exception as error:  # of PySpark, Py4J or gRPC
             if "No module named 'probclass_core'" in str(error):
                 raise NotSupportedError(
                     "the workers of the Spark session lack probclass; install the same release "
                     "there, and let PYSPARK_PYTHON name the Python that has it."
                 ) from error
             return error
-        in_order: list[bytes] = found.sort_by("number")["answer"].to_pylist()
+        in_order: list[bytes] = table.sort_by("number")["answer"].to_pylist()
         return in_order
 
 
 def _waves(items: Iterable[Item], size: int) -> Iterator[list[tuple[Item, bytes]]]:
     remaining = iter(items)
-    while wave := [(item, packed(item)) for item in islice(remaining, size)]:
+    while wave := [(item, serialize(item)) for item in islice(remaining, size)]:
         yield wave
 
 
 def _parallelism(session: SparkSession) -> int:
-    """How many tasks the session runs at once; over Connect it does not say."""
+    """Number of tasks that the session runs at once; sessions of Spark Connect do not report it."""
     try:
         return int(session.sparkContext.defaultParallelism)
     except PySparkException:

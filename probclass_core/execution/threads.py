@@ -1,4 +1,4 @@
-"""Map over threads: results in the order of the items, a bounded number under way."""
+"""Threads of this process: an engine, an ordered map, and linear algebra on one thread."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, TypeVar, cast
 
@@ -18,152 +19,177 @@ from threadpoolctl import ThreadpoolController
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_here = threading.local()
-"""Has ``at_work`` where this thread runs one item of several."""
+_this_thread = threading.local()
+"""Its attribute ``in_map`` is True while the thread works on one item of several."""
+
+
+@dataclass(frozen=True)
+class Threads:
+    """The engine of this process's threads.
+
+    Attributes:
+        workers: number of threads; None for the number of processors this process may use.
+    """
+
+    workers: int | None = None
+    in_process: bool = True
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """See `ordered_map`."""
+        return ordered_map(work, items, self.workers)
 
 
 def ordered_map(
     work: Callable[[Item], Result], items: Iterable[Item], workers: int | None = None
 ) -> Iterator[Result]:
-    """``work`` of every item, in order, however the items finish.
+    """Call ``work`` on every item in threads; the results are in the order of the items.
 
-    At most two items per worker are under way or waiting, so memory does not grow with the number
-    of items. Linear algebra inside a worker runs on one thread: the workers are the parallelism,
-    and its rounding must not depend on how many there are. For the same reason a map inside the
-    work of another runs on the thread that it finds itself on; but a lone item leaves the threads
-    to the maps inside its work.
+    At most two items per worker are running or waiting, so memory does not grow with the number of
+    items. Linear algebra inside the work runs on one thread: the workers are the parallelism, and
+    its rounding must not depend on their number. For the same reason, a map inside the work of
+    another map runs on the current thread. If there is only one item, however, the maps inside its
+    work may use the threads.
 
     Args:
-        work: called in worker threads; what it raises is raised here.
-        items: drawn in this thread, no faster than they are used.
-        workers: threads; by default, the processors this process may use. 1 means this thread.
+        work: function that the threads call; its exceptions are raised here.
+        items: items, drawn in this thread, no faster than the results are used.
+        workers: number of threads; None for the number of processors this process may use. 1 is
+            the current thread.
     """
     workers = available_processors() if workers is None else workers
-    workers = 1 if getattr(_here, "at_work", False) else workers
+    workers = 1 if getattr(_this_thread, "in_map", False) else workers
     items = iter(items)
     first = list(islice(items, 2))
     items = chain(first, items)
-    with one_thread_each():
+    with single_threaded_blas():
         if workers > 1 and len(first) < 2:
             yield from map(work, items)
             return
-        work = _at_work(work)
+        work = _mark_thread(work)
         if workers <= 1:
             yield from map(work, items)
             return
         pool = ThreadPoolExecutor(workers, thread_name_prefix="probclass")
-        under_way: deque[Future[Result]] = deque()
+        pending: deque[Future[Result]] = deque()
         try:
             for item in items:
-                under_way.append(pool.submit(work, item))
-                if len(under_way) >= 2 * workers:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
+                pending.append(pool.submit(work, item))
+                if len(pending) >= 2 * workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for future in under_way:
+            for future in pending:
                 future.cancel()
             pool.shutdown(wait=True)
 
 
-def ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """The items in order, drawn in a thread of their own: the next one while one is used."""
+def prefetch(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield the items in order; a thread draws the next one while the current one is used."""
     source, end = iter(items), object()
     pool = ThreadPoolExecutor(1, thread_name_prefix="probclass-read")
-    following = pool.submit(next, source, end)
+    upcoming = pool.submit(next, source, end)
     try:
-        while (item := following.result()) is not end:
-            following = pool.submit(next, source, end)
+        while (item := upcoming.result()) is not end:
+            upcoming = pool.submit(next, source, end)
             yield cast(Item, item)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _at_work(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
-    """The same work, whose thread knows that there are others."""
+def _mark_thread(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
+    """The same work, which marks its thread while it runs."""
 
-    def known(item: Item) -> Result:
-        before, _here.at_work = getattr(_here, "at_work", False), True
+    def marked(item: Item) -> Result:
+        before, _this_thread.in_map = getattr(_this_thread, "in_map", False), True
         try:
             return work(item)
         finally:
-            _here.at_work = before
+            _this_thread.in_map = before
 
-    return known
+    return marked
 
 
 @contextmanager
-def one_thread_each() -> Iterator[None]:
-    """Linear algebra of this process on one thread, until the last who asked for it is done.
+def single_threaded_blas() -> Iterator[None]:
+    """Run the linear algebra of this process on one thread until the last such context ends.
 
-    The number of threads is one for the whole process. If each who comes and goes put back what
-    they found, the first to go would give threads to those who are still at work, and the last
-    would leave the process with one.
+    The number of threads is a setting of the whole process. If each context restored the number it
+    found, the first to end would give threads to the contexts still open, and the last would leave
+    the process with one.
     """
-    _one_thread.enter()
+    _blas_limit.acquire()
     try:
         yield
     finally:
-        _one_thread.leave()
+        _blas_limit.release()
 
 
-class _OneThread:
-    """Who wants linear algebra on one thread, and what is put back when nobody does any more."""
+class _BlasLimit:
+    """Number of open `single_threaded_blas` contexts, and the settings to restore after the last.
+
+    The settings are by whether SciPy was loaded, because SciPy brings libraries of its own.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._askers = 0
+        self._contexts = 0
         self._limits: dict[bool, Any] = {}
 
-    def enter(self) -> None:
+    def acquire(self) -> None:
         with self._lock:
-            self._askers += 1
+            self._contexts += 1
             with_scipy = "scipy.linalg" in sys.modules
             if with_scipy not in self._limits:
-                controller = _linear_algebra(with_scipy)
-                with _any_thread_may_set(controller):
+                controller = _blas_controller(with_scipy)
+                with _allow_any_thread(controller):
                     self._limits[with_scipy] = controller.limit(limits=1, user_api="blas")
 
-    def leave(self) -> None:
+    def release(self) -> None:
         with self._lock:
-            self._askers -= 1
-            while self._limits and not self._askers:
-                with_scipy, limit = self._limits.popitem()  # the last first: it met the others' 1
-                with _any_thread_may_set(_linear_algebra(with_scipy)):
+            self._contexts -= 1
+            while self._limits and not self._contexts:
+                # The last first: it was set while the others were already limited to one thread.
+                with_scipy, limit = self._limits.popitem()
+                with _allow_any_thread(_blas_controller(with_scipy)):
                     limit.restore_original_limits()
 
 
 @contextmanager
-def _any_thread_may_set(controller: ThreadpoolController) -> Iterator[None]:
-    """From 3.8 on threadpoolctl minds one thread alone, and the last to leave may be another."""
+def _allow_any_thread(controller: ThreadpoolController) -> Iterator[None]:
+    """Let the current thread change the limits, whichever thread set them.
+
+    Since release 3.8, threadpoolctl accepts changes by one thread only, but the last context to
+    end may be in another one.
+    """
     clear = [
         library.clear_controlling_thread
         for library in controller.lib_controllers
         if hasattr(library, "clear_controlling_thread")
     ]
     try:
-        for forget in clear:
-            forget(force=True)
+        for clear_thread in clear:
+            clear_thread(force=True)
         yield
     finally:
-        for forget in clear:
-            forget(force=True)
+        for clear_thread in clear:
+            clear_thread(force=True)
 
 
-_one_thread = _OneThread()
+_blas_limit = _BlasLimit()
 
 
 def available_processors() -> int:
-    """Processors that this process may use."""
+    """Number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 @functools.cache
-def _linear_algebra(with_scipy: bool) -> ThreadpoolController:
-    """The libraries loaded so far; looked up again once SciPy has brought its own.
+def _blas_controller(with_scipy: bool) -> ThreadpoolController:
+    """The BLAS libraries loaded so far; searched again once SciPy has brought its own.
 
-    A look takes milliseconds, as long as a whole fit of a small table.
+    A search takes milliseconds, as long as a whole fit of a small table.
     """
     return ThreadpoolController()

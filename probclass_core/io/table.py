@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BATCH_ROWS, check_columns, in_slices
-from probclass_core.execution.threads import ahead
+from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression
 from probclass_core.io.footers import Footer
 
@@ -61,7 +61,7 @@ class Plan:
         """
         batches = chain.from_iterable(fragment.read() for fragment in self.fragments)
         # An input without a snapshot may be bound to its thread, as a database cursor is.
-        return in_slices(batches if self.snapshot is None else ahead(batches), rows)
+        return in_slices(batches if self.snapshot is None else prefetch(batches), rows)
 
     def footer_of(self, fragment: Fragment) -> Footer | None:
         """Return the footer to cache with the fragment, or None if there is none."""

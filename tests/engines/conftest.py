@@ -1,4 +1,4 @@
-"""A lake for engines, and one Spark session for the run."""
+"""A partitioned table for engines, and one Spark session for the test run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tasks import write_lake
+from workloads import write_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,10 +24,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A classic session of two workers; one process cannot have one of Connect as well."""
+    """A classic session of two workers; the same process cannot have one of Connect as well."""
     from pyspark.sql import SparkSession
 
-    # Its farewell when the interpreter ends would go to a stream that is closed by then.
+    # Its last messages would go to a stream that is closed when the interpreter ends.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
@@ -43,7 +43,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     with pytest.MonkeyPatch.context() as environment, warnings.catch_warnings():
         environment.setenv("PYSPARK_PYTHON", sys.executable)
-        environment.setenv("PYTHONPATH", str(Path(__file__).parent))  # workers unpickle `tasks`
+        environment.setenv("PYTHONPATH", str(Path(__file__).parent))  # workers import `workloads`
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         session = builder.getOrCreate()
     yield session

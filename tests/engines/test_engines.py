@@ -1,4 +1,4 @@
-"""Whoever does the work, the model, the evaluation and the scored table are the same."""
+"""Every engine gives the same model, the same evaluation and the same scored table."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import tasks
-from backwards import Backwards
-from tasks import SPEC, CursedTable, digests, rows_in, rows_of
+import reversed_engine
+import workloads
+from reversed_engine import ReversedEngine
 from typer.testing import CliRunner
+from workloads import SPEC, FaultyTable, file_digests, rows_of, scored_rows
 
 import probclass_core as pc
 from probclass_core.cli.app import app
-from probclass_core.execution.serialization import answer_of, packed, settled
+from probclass_core.execution.serialization import resolve, run, serialize
 from probclass_core.plugins import manager as plugins
 
 ROWS = 600
@@ -38,10 +39,10 @@ def model(lake: Path) -> pc.Model:
 
 @pytest.fixture(scope="module")
 def scored(model: pc.Model, lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """By threads."""
-    place = tmp_path_factory.mktemp("scored") / "table"
-    pc.score(model, lake, place)
-    return place
+    """The table as scored by threads."""
+    folder = tmp_path_factory.mktemp("scored") / "table"
+    pc.score(model, lake, folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def pool() -> Iterator[Executor]:
         yield executor
 
 
-@pytest.fixture(params=["process pool", "thread pool", "an engine"])
+@pytest.fixture(params=["process pool", "thread pool", "engine object"])
 def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
     if request.param == "process pool":
         yield request.getfixturevalue("pool")
@@ -58,136 +59,156 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
         with ThreadPoolExecutor(3) as executor:
             yield executor
     else:
-        yield Backwards()
+        yield ReversedEngine()
 
 
-def test_the_content_ids_are_those_of_threads(model: pc.Model, lake: Path, engine: Any) -> None:
-    told: list[tuple[int, int | None]] = []
-    found = pc.fit(lake, SPEC, engine=engine, workers=2, progress=lambda *rows: told.append(rows))
-    assert found.id == model.id
-    assert told[-1] == (ROWS, ROWS)
-    assert len(told) == 10, "a fragment at a time"
-    some = {"partition": {"month": 3}}
-    statistics = pc.summarize(lake, SPEC, engine=engine, workers=2, **some)
-    bundle = pc.summarize(lake, SPEC, **some).to_bundle()
-    assert statistics.to_bundle().content_id == bundle.content_id
+@pytest.fixture
+def reversed_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the plugin of the reversed engine."""
+    registry = plugins.build([EntryPoint("reversed", "reversed_engine", "probclass")])
+    monkeypatch.setattr(plugins, "_installed", lambda: registry)
+
+
+def test_content_ids_equal_those_of_threads(model: pc.Model, lake: Path, engine: Any) -> None:
+    reports: list[tuple[int, int | None]] = []
+    fitted = pc.fit(
+        lake, SPEC, engine=engine, workers=2, progress=lambda *rows: reports.append(rows)
+    )
+    assert fitted.id == model.id
+    assert reports[-1] == (ROWS, ROWS)
+    assert len(reports) == 10, "one report per fragment"
+    march: dict[str, Any] = {"partition": {"month": 3}}
+    statistics = pc.summarize(lake, SPEC, engine=engine, workers=2, **march)
+    expected = pc.summarize(lake, SPEC, **march)
+    assert statistics.to_bundle().content_id == expected.to_bundle().content_id
 
 
 def test_an_evaluation_is_the_same_to_the_last_bit(
     model: pc.Model, lake: Path, engine: Any
 ) -> None:
     rule = pc.DecisionRule(min_probability=0.7)
-    found = pc.evaluate(model, lake, decision=rule, engine=engine, workers=2)
-    assert found.to_dict() == pc.evaluate(model, lake, decision=rule).to_dict()
+    evaluation = pc.evaluate(model, lake, decision=rule, engine=engine, workers=2)
+    assert evaluation.to_dict() == pc.evaluate(model, lake, decision=rule).to_dict()
 
 
-def test_a_scored_table_is_the_same_byte_for_byte_and_committed_here(
+def test_a_scored_table_has_the_same_bytes_and_this_process_commits_it(
     model: pc.Model, lake: Path, scored: Path, tmp_path: Path, engine: Any
 ) -> None:
-    sink, told = tmp_path / "scored", []
-    standing: list[int] = []
+    sink, reports = tmp_path / "scored", []
+    committed: list[int] = []
 
-    def tell(done: int, total: int | None) -> None:
-        told.append((done, total))
-        standing.append(len(list(sink.glob("month=*"))))
+    def progress(done: int, total: int | None) -> None:
+        reports.append((done, total))
+        committed.append(len(list(sink.glob("month=*"))))
 
-    report = pc.score(model, lake, sink, engine=engine, workers=2, progress=tell)
+    report = pc.score(model, lake, sink, engine=engine, workers=2, progress=progress)
     assert report.rows == ROWS
-    assert told[-1] == (ROWS, ROWS)
-    assert standing == sorted(standing), "one commit after another"
-    assert set(standing) == set(range(5)), "each after its rows were told"
-    assert digests(sink) == digests(scored)
+    assert reports[-1] == (ROWS, ROWS)
+    assert committed == sorted(committed), "one commit after another"
+    assert set(committed) == set(range(5)), "each after a report of its rows"
+    assert file_digests(sink) == file_digests(scored)
     again = pc.score(model, lake, sink, engine=engine)
     assert (again.skipped, again.commit_id) == (5, report.commit_id)
     assert list(tmp_path.iterdir()) == [sink], "nothing is left behind"
 
 
-def test_options_of_a_scoring_reach_the_workers(
+def test_options_of_scoring_reach_the_workers(
     model: pc.Model, lake: Path, tmp_path: Path, pool: Executor
 ) -> None:
     rule = pc.DecisionRule(min_probability=0.8)
     options: dict[str, Any] = {"columns": ["id"], "posterior": "list", "decision": rule}
     where = [("id", "<", 6000)]
-    one = pc.score(model, lake, tmp_path / "one", where=where, **options)
-    other = pc.score(model, lake, tmp_path / "other", where=where, engine=pool, **options)
-    assert one.commit_id == other.commit_id
-    assert digests(tmp_path / "one") == digests(tmp_path / "other")
-    whole = pa.Table.from_batches(pc.open_table(lake).plan().batches())
-    pc.score(model, whole, tmp_path / "here.parquet")
-    pc.score(model, whole, tmp_path / "there.parquet", engine=pool)
-    assert rows_in(tmp_path / "here.parquet") == rows_in(tmp_path / "there.parquet")
+    threads = pc.score(model, lake, tmp_path / "threads", where=where, **options)
+    processes = pc.score(model, lake, tmp_path / "processes", where=where, engine=pool, **options)
+    assert threads.commit_id == processes.commit_id
+    assert file_digests(tmp_path / "threads") == file_digests(tmp_path / "processes")
+    table = pa.Table.from_batches(pc.open_table(lake).plan().batches())
+    pc.score(model, table, tmp_path / "threads.parquet")
+    pc.score(model, table, tmp_path / "processes.parquet", engine=pool)
+    rows = [scored_rows(tmp_path / f"{name}.parquet") for name in ("threads", "processes")]
+    assert rows[0] == rows[1]
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_workers_write_into_tables_with_a_log(
+def test_workers_write_delta_and_iceberg_tables(
     model: pc.Model, lake: Path, scored: Path, tmp_path: Path, pool: Executor, kind: str
 ) -> None:
     sink = pc.TableRef(str(tmp_path / "scored"), format="delta")
     if kind == "iceberg":
-        home = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
-        sink = pc.TableRef("iceberg://home/a.scored", options={"type": "sql", **home})
-    report = pc.score(model, lake, sink, columns=["id", "month"], engine=pool)
+        catalog = {
+            "uri": f"sqlite:///{tmp_path}/catalog.db",
+            "warehouse": f"file://{tmp_path}/lake",
+        }
+        sink = pc.TableRef("iceberg://home/a.scored", options={"type": "sql", **catalog})
+    columns: dict[str, Any] = {"columns": ["id", "month"]}
+    report = pc.score(model, lake, sink, engine=pool, **columns)
     assert (report.rows, len(report.partitions)) == (ROWS, 5)
-    assert pc.score(model, lake, sink, columns=["id", "month"]).skipped == 5
-    expected = [{name: row[name] for name in ("id", "month", "p_good")} for row in rows_in(scored)]
-    assert [{name: row[name] for name in expected[0]} for row in rows_in(sink)] == expected
-    more = pc.score(
-        model,
-        lake,
-        sink,
-        columns=["id", "month"],
-        where=[("id", "<", 30)],
-        overwrite="append",
-        engine=pool,
+    assert pc.score(model, lake, sink, **columns).skipped == 5
+    names = ("id", "month", "p_good")
+    rows, expected = (
+        [{name: row[name] for name in names} for row in scored_rows(table)]
+        for table in (sink, scored)
     )
-    assert len(rows_in(sink)) == ROWS + more.rows == ROWS + 30
+    assert rows == expected
+    where = [("id", "<", 30)]
+    more = pc.score(model, lake, sink, where=where, overwrite="append", engine=pool, **columns)
+    assert len(scored_rows(sink)) == ROWS + more.rows == ROWS + 30
 
 
-def test_kept_statistics_are_not_made_again(lake: Path, tmp_path: Path, pool: Executor) -> None:
+def test_cached_statistics_are_not_computed_again(
+    lake: Path, tmp_path: Path, pool: Executor
+) -> None:
     spec = dataclasses.replace(SPEC, blocks=[SPEC.blocks[0], SPEC.blocks[3]])
     store = tmp_path / "models"
     pc.summarize(lake, spec, cache=store, engine=pool, partition={"month": 2})
     models = [pc.fit(lake, spec, cache=store, engine=engine) for engine in (pool, pool, None)]
-    assert [one.training["cache"]["reused"] for one in models] == [2, 10, 10]
-    assert {one.id for one in models} == {pc.fit(lake, spec).id}
+    assert [model.training["cache"]["reused"] for model in models] == [2, 10, 10]
+    assert {model.id for model in models} == {pc.fit(lake, spec).id}
 
 
-def test_rows_in_memory_are_sent_and_a_reader_is_not(pool: Executor) -> None:
+def test_rows_in_memory_are_sent_but_not_a_reader(pool: Executor) -> None:
     table = pa.concat_tables([rows_of(seed) for seed in range(3)])
     assert pc.fit(table, SPEC, engine=pool).id == pc.fit(table, SPEC).id
     with pytest.raises(pc.SpecError, match="a reader, which can be read once, cannot be sent"):
         pc.fit(table.to_reader(), SPEC, engine=pool)
 
 
-def test_what_fails_once_is_done_again(
+def test_a_fragment_that_fails_once_is_read_again(
     model: pc.Model, lake: Path, tmp_path: Path, pool: Executor
 ) -> None:
-    for engine, befalls in (("processes", tasks.die_once), (pool, tasks.fail_once)):
-        source = CursedTable(lake, 3, befalls, tmp_path / befalls.__name__)
+    for engine, fault in (
+        ("processes", workloads.kill_worker_once),
+        (pool, workloads.raise_error_once),
+    ):
+        source = FaultyTable(lake, 3, fault, tmp_path / fault.__name__)
         assert pc.fit(source, SPEC, engine=engine, workers=2).id == model.id
     assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.parametrize(
-    ("befalls", "message"),
+    ("fault", "message"),
     [
-        (tasks.die, r"month=01/1\.parquet \(row groups 0 to 0\): its worker was lost 3 times"),
-        (tasks.fail, r"month=01/1\.parquet .*: failed 3 times, .* RuntimeError: no such luck\.$"),
+        (
+            workloads.kill_worker,
+            r"month=01/1\.parquet \(row groups 0 to 0\): its worker was lost 3 times",
+        ),
+        (
+            workloads.raise_error,
+            r"month=01/1\.parquet .*: failed 3 times, .* RuntimeError: no such luck\.$",
+        ),
     ],
 )
-def test_what_always_fails_is_named(
-    lake: Path, tmp_path: Path, pool: Executor, befalls: Any, message: str
+def test_a_fragment_that_always_fails_is_named(
+    lake: Path, tmp_path: Path, pool: Executor, fault: Any, message: str
 ) -> None:
-    source = CursedTable(lake, 3, befalls, tmp_path / "flag")
-    engine = "processes" if befalls is tasks.die else pool
+    source = FaultyTable(lake, 3, fault, tmp_path / "flag")
+    engine = "processes" if fault is workloads.kill_worker else pool
     with pytest.raises(pc.TableError, match=message):
         pc.fit(source, SPEC, engine=engine, workers=2)
 
 
-def test_an_executor_of_others_that_lost_a_worker_is_not_replaced(
-    lake: Path, tmp_path: Path
-) -> None:
-    source = CursedTable(lake, 3, tasks.die, tmp_path / "flag")
+def test_a_broken_executor_of_the_caller_is_not_replaced(lake: Path, tmp_path: Path) -> None:
+    source = FaultyTable(lake, 3, workloads.kill_worker, tmp_path / "flag")
     with process_pool() as executor, pytest.raises(pc.TableError, match="lost a worker at one of"):
         pc.fit(source, SPEC, engine=executor, workers=2)
     with ThreadPoolExecutor(1) as closed:
@@ -196,92 +217,85 @@ def test_an_executor_of_others_that_lost_a_worker_is_not_replaced(
         pc.fit(lake, SPEC, engine=closed)
 
 
-def test_wrong_rows_are_told_at_once_and_alike(tmp_path: Path, pool: Executor) -> None:
+def test_wrong_rows_give_the_same_error_at_once(pool: Executor) -> None:
     table = {"x": [1.0, float("inf")], "air": ["good", "bad"]}
     spec = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", ["x"])])
-    said = []
+    messages = []
     for engine in (None, pool):
         with pytest.raises(pc.DataError) as raised:
             pc.fit(table, spec, engine=engine)
-        said.append(str(raised.value))
-    assert said[0] == said[1]
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
 
 
-def test_a_killed_scoring_worker_leaves_no_mark(
+def test_a_scoring_worker_that_is_killed_leaves_nothing_behind(
     model: pc.Model, lake: Path, scored: Path, tmp_path: Path, pool: Executor
 ) -> None:
-    source = CursedTable(lake, 1, tasks.die_once, tmp_path / "flag")
+    source = FaultyTable(lake, 1, workloads.kill_worker_once, tmp_path / "flag")
     report = pc.score(model, source, tmp_path / "scored", engine="processes", workers=2)
     assert report.rows == ROWS
-    assert rows_in(tmp_path / "scored") == rows_in(scored)
-    source = CursedTable(lake, 0, tasks.fail, tmp_path / "flag")
+    assert scored_rows(tmp_path / "scored") == scored_rows(scored)
+    source = FaultyTable(lake, 0, workloads.raise_error, tmp_path / "flag")
     with pytest.raises(pc.TableError, match="month=0: failed 3 times"):
         pc.score(model, source, tmp_path / "none", engine=pool)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flag", "scored"]
 
 
-def test_a_scoring_that_is_canceled_commits_nothing_more(
+def test_scoring_that_is_canceled_commits_nothing_more(
     model: pc.Model, lake: Path, tmp_path: Path, pool: Executor
 ) -> None:
-    def stop(done: int, total: int | None) -> None:
+    def cancel(done: int, total: int | None) -> None:
         if done == 360:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        pc.score(model, lake, tmp_path / "scored", progress=stop, engine=pool)
-    assert len(rows_in(tmp_path / "scored")) == 240
+        pc.score(model, lake, tmp_path / "scored", progress=cancel, engine=pool)
+    assert len(scored_rows(tmp_path / "scored")) == 240
     assert [path.name for path in tmp_path.iterdir()] == ["scored"]
 
 
-def test_an_engine_comes_from_a_plugin(
-    model: pc.Model, lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = plugins.build([EntryPoint("backwards", "backwards", "probclass")])
-    monkeypatch.setattr(plugins, "_installed", lambda: found)
-    for engine in ("backwards", "the other way around", None, "threads"):
-        if engine == "the other way around":
-            with pytest.raises(pc.PluginError, match="unknown engine 'the other way around'"):
-                pc.fit(lake, SPEC, engine=engine)
-        else:
-            assert pc.fit(lake, SPEC, engine=engine).id == model.id
-    with pytest.raises(pc.PluginError, match="'backwards', 'processes', 'spark', 'threads'"):
-        pc.fit(lake, SPEC, engine="dusk")
-    with pytest.raises(pc.SpecError, match="12 is no engine"):
+@pytest.mark.usefixtures("reversed_plugin")
+def test_a_plugin_brings_an_engine(model: pc.Model, lake: Path) -> None:
+    for engine in ("reversed", reversed_engine.HANDLE, None, "threads"):
+        assert pc.fit(lake, SPEC, engine=engine).id == model.id
+    with pytest.raises(pc.PluginError, match="unknown engine 'nosuch'") as raised:
+        pc.fit(lake, SPEC, engine="nosuch")
+    assert "'processes', 'reversed', 'spark', 'threads'" in str(raised.value)
+    with pytest.raises(pc.SpecError, match="12 is not an engine"):
         pc.fit(lake, SPEC, engine=12)
 
 
-def test_the_command_line_names_an_engine(
+@pytest.mark.usefixtures("reversed_plugin")
+def test_commands_take_the_name_of_an_engine(
     model: pc.Model, lake: Path, scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = plugins.build([EntryPoint("backwards", "backwards", "probclass")])
-    monkeypatch.setattr(plugins, "_installed", lambda: found)
     monkeypatch.setenv("PROBCLASS_STORE", str(tmp_path / "models"))
     (tmp_path / "spec.json").write_text(json.dumps(SPEC.to_dict()))
 
-    def told(*arguments: object) -> Any:
-        ran = CliRunner().invoke(app, [*map(str, arguments), "--engine", "backwards", "--json"])
-        assert ran.exit_code == 0, ran.stderr
-        return json.loads(ran.stdout)
+    def output_of(*arguments: object) -> Any:
+        result = CliRunner().invoke(app, [*map(str, arguments), "--engine", "reversed", "--json"])
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout)
 
-    fitted = told("fit", lake, "--spec", tmp_path / "spec.json", "--name", "air")
+    fitted = output_of("fit", lake, "--spec", tmp_path / "spec.json", "--name", "air")
     assert fitted["model_id"] == model.id
-    assert told("evaluate", "air", lake)["log_loss"] == pc.evaluate(model, lake).log_loss
-    assert told("score", "air", lake, tmp_path / "scored")["rows"] == ROWS
-    assert digests(tmp_path / "scored") == digests(scored)
-    refused = CliRunner().invoke(app, ["evaluate", "air", str(lake), "--engine", "dusk"])
+    assert output_of("evaluate", "air", lake)["log_loss"] == pc.evaluate(model, lake).log_loss
+    assert output_of("score", "air", lake, tmp_path / "scored")["rows"] == ROWS
+    assert file_digests(tmp_path / "scored") == file_digests(scored)
+    refused = CliRunner().invoke(app, ["evaluate", "air", str(lake), "--engine", "nosuch"])
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
-    assert "unknown engine 'dusk'" in refused.stderr
+    assert "unknown engine 'nosuch'" in refused.stderr
 
 
 def test_a_worker_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(pc, "__version__", "0.0.1")
-        sent = packed(len)
+    with monkeypatch.context() as patch:
+        patch.setattr(pc, "__version__", "0.0.1")
+        work = serialize(len)
     with pytest.raises(pc.PluginError, match=r"was sent work by 0\.0\.1; install the same"):
-        settled("rows", answer_of(sent, packed("four")), lambda: b"")
+        resolve("rows", run(work, serialize("four")), lambda: b"")
 
 
-def test_without_pyspark_its_engine_says_so(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_without_pyspark_names_the_extra(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(sys.modules):
         if name.startswith(("probclass_core.execution.spark", "pyspark.")):
             monkeypatch.delitem(sys.modules, name)

@@ -1,4 +1,4 @@
-"""A large partition is several files, each scored by a worker, and committed at once."""
+"""A large partition is written as several files, by several workers, in one commit."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tasks
-from backwards import Backwards
+import workloads
 from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.catalog import load_catalog
-from tasks import SPEC, CursedTable, digests, rows_of
+from reversed_engine import ReversedEngine
+from workloads import SPEC, FaultyTable, file_digests, rows_of
 
 import probclass_core as pc
 from probclass_core.io.table import Plan
 from probclass_core.scoring import partition as scoring
 
-FILES, EACH = 6, 60
-ROWS = FILES * EACH
+FILES, ROWS_PER_FILE = 6, 60
+ROWS = FILES * ROWS_PER_FILE
 PARTS = 3
 
 
 @pytest.fixture(autouse=True, scope="module")
-def large() -> Iterator[None]:
-    """Two files of the lake are as many rows as one file is to have."""
+def small_parts() -> Iterator[None]:
+    """Cut partitions into parts of two files each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scoring, "PART_ROWS", ROWS // PARTS)
         yield
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One large table without partitions."""
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table without partitions."""
     root = tmp_path_factory.mktemp("large") / "lake"
     root.mkdir()
     for number in range(FILES):
-        pq.write_table(rows_of(number, EACH), root / f"{number}.parquet")
+        pq.write_table(rows_of(number, ROWS_PER_FILE), root / f"{number}.parquet")
     return root
 
 
 @pytest.fixture(scope="module")
-def model(whole: Path) -> pc.Model:
-    return pc.fit(whole, SPEC)
+def model(lake: Path) -> pc.Model:
+    return pc.fit(lake, SPEC)
 
 
 @pytest.fixture(scope="module")
@@ -58,20 +58,20 @@ def pool() -> Iterator[Executor]:
         yield executor
 
 
-Place = Callable[[str], pc.TableRef]
+TableFactory = Callable[[str], pc.TableRef]
 
 
 @pytest.fixture(params=["parquet", "delta", "iceberg"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Where a table of that name goes, in each format."""
+def table_at(request: pytest.FixtureRequest, tmp_path: Path) -> TableFactory:
+    """References to tables by name, in each format."""
     if request.param != "iceberg":
         return lambda name: pc.TableRef(str(tmp_path / name), format=request.param)
-    home = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
-    return lambda name: pc.TableRef(f"iceberg://home/a.{name}", options={"type": "sql", **home})
+    catalog = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
+    return lambda name: pc.TableRef(f"iceberg://home/a.{name}", options={"type": "sql", **catalog})
 
 
 def commits_and_files(ref: pc.TableRef) -> tuple[int, int]:
-    """How often something was committed to a table, and the files that it has now."""
+    """The number of commits of a table, and of its current files."""
     if ref.format == "delta":
         table = DeltaTable(ref.uri)
         return table.version() + 1, len(table.file_uris())
@@ -83,154 +83,155 @@ def commits_and_files(ref: pc.TableRef) -> tuple[int, int]:
     return 1, len(list(Path(ref.uri).glob("*.parquet")))
 
 
-def ids(place: Any) -> list[int]:
-    """As they stand in the table."""
-    plan = pc.open_table(place).plan(["id"])
+def ids_in(table: Any) -> list[int]:
+    """The ids of a table, in its order."""
+    plan = pc.open_table(table).plan(["id"])
     return pa.Table.from_batches(plan.batches(), plan.schema)["id"].to_pylist()
 
 
-IDS = [1000 * number + row for number in range(FILES) for row in range(EACH)]
+IDS = [1000 * number + row for number in range(FILES) for row in range(ROWS_PER_FILE)]
 
 
-def test_the_files_are_the_same_whoever_writes_them(
-    model: pc.Model, whole: Path, tmp_path: Path, pool: Executor
+def test_every_engine_writes_the_same_files(
+    model: pc.Model, lake: Path, tmp_path: Path, pool: Executor
 ) -> None:
     engines: dict[str, dict[str, Any]] = {
         "threads": {},
         "one": {"workers": 1},
         "processes": {"engine": pool},
-        "backwards": {"engine": Backwards()},
+        "reversed": {"engine": ReversedEngine()},
     }
     reports = []
     for name, engine in engines.items():
-        told: list[tuple[int, int | None]] = []
+        progress: list[tuple[int, int | None]] = []
 
-        def tell(done: int, total: int | None, told: list[Any] = told) -> None:
-            told.append((done, total))
+        def add(done: int, total: int | None, progress: list[Any] = progress) -> None:
+            progress.append((done, total))
 
-        reports.append(pc.score(model, whole, tmp_path / name, progress=tell, **engine))
-        assert {total for _, total in told} == {ROWS}
-        assert [done for done, _ in told] == sorted(done for done, _ in told)
-        assert told[-1] == (ROWS, ROWS)
-    found = [digests(tmp_path / name) for name in engines]
-    assert all(each == found[0] for each in found)
-    assert sorted(found[0]) == ["_SUCCESS", *(f"part-{part}.parquet" for part in range(PARTS))]
+        reports.append(pc.score(model, lake, tmp_path / name, progress=add, **engine))
+        assert {total for _, total in progress} == {ROWS}
+        assert [done for done, _ in progress] == sorted(done for done, _ in progress)
+        assert progress[-1] == (ROWS, ROWS)
+    digests = [file_digests(tmp_path / name) for name in engines]
+    assert all(files == digests[0] for files in digests)
+    assert sorted(digests[0]) == ["_SUCCESS", *(f"part-{part}.parquet" for part in range(PARTS))]
     assert {report.rows for report in reports} == {ROWS}
     assert len({report.commit_id for report in reports}) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(engines), "nothing is left"
 
 
-def test_what_is_scored_is_what_one_file_would_have(
-    model: pc.Model, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_rows_are_those_of_one_file(
+    model: pc.Model, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = pc.score(model, whole, tmp_path / "parts")
+    parts = pc.score(model, lake, tmp_path / "parts")
     monkeypatch.setattr(scoring, "PART_ROWS", ROWS)
-    one = pc.score(model, whole, tmp_path / "one")
+    one = pc.score(model, lake, tmp_path / "one")
     assert one.commit_id == parts.commit_id
     assert [path.name for path in (tmp_path / "one").glob("*.parquet")] == ["part-0.parquet"]
     rows = [pq.read_table(tmp_path / name).to_pylist() for name in ("parts", "one")]
     assert rows[0] == rows[1]
-    assert pc.score(model, whole, tmp_path / "parts").skipped == 1, "however many files it has"
+    assert pc.score(model, lake, tmp_path / "parts").skipped == 1, "however many files it has"
 
 
 @pytest.mark.parametrize("engine", [None, "pool"])
-def test_a_partition_in_parts_is_committed_once_and_known_again(
-    model: pc.Model, whole: Path, place: Place, pool: Executor, engine: str | None
+def test_a_partition_in_parts_is_committed_once_and_then_skipped(
+    model: pc.Model, lake: Path, table_at: TableFactory, pool: Executor, engine: str | None
 ) -> None:
     workers = pool if engine else None
-    sink = place("scored")
-    report = pc.score(model, whole, sink, columns=["id"], engine=workers)
+    sink = table_at("scored")
+    report = pc.score(model, lake, sink, columns=["id"], engine=workers)
     assert (report.rows, report.skipped) == (ROWS, 0)
     assert commits_and_files(sink) == (1, PARTS)
-    assert ids(sink) == IDS, "in the order of the source"
-    again = pc.score(model, whole, sink, columns=["id"], engine=workers)
+    assert ids_in(sink) == IDS, "in the order of the source"
+    again = pc.score(model, lake, sink, columns=["id"], engine=workers)
     assert (again.rows, again.skipped, again.commit_id) == (ROWS, 1, report.commit_id)
-    fewer = pc.score(model, whole, sink, columns=["id"], where=[("id", "<", 3000)], engine=workers)
+    fewer = pc.score(model, lake, sink, columns=["id"], where=[("id", "<", 3000)], engine=workers)
     assert (fewer.rows, fewer.skipped) == (ROWS // 2, 0)
-    assert ids(sink) == IDS[: ROWS // 2]
+    assert ids_in(sink) == IDS[: ROWS // 2]
 
 
 @pytest.mark.parametrize("engine", [None, "pool"])
-def test_parts_without_rows_are_no_missing_ones(
-    model: pc.Model, whole: Path, place: Place, pool: Executor, engine: str | None
+def test_parts_without_rows_are_not_missing(
+    model: pc.Model, lake: Path, table_at: TableFactory, pool: Executor, engine: str | None
 ) -> None:
     workers = pool if engine else None
     few: dict[str, Any] = {"columns": ["id"], "where": [("id", ">=", 1000 * (FILES - 1))]}
-    assert pc.score(model, whole, place("scored"), engine=workers, **few).rows == EACH
-    assert ids(place("scored")) == IDS[-EACH:]
-    assert pc.score(model, whole, place("scored"), **few).skipped == 1
-    assert pc.score(model, whole, place("scored"), overwrite="append", **few).skipped == 1
-    pc.score(model, whole, place("scored"), columns=["id"])
-    assert pc.score(model, whole, place("scored"), engine=workers, **few).skipped == 0
-    assert pc.score(model, whole, place("scored"), **few).skipped == 1
+    assert pc.score(model, lake, table_at("scored"), engine=workers, **few).rows == ROWS_PER_FILE
+    assert ids_in(table_at("scored")) == IDS[-ROWS_PER_FILE:]
+    assert pc.score(model, lake, table_at("scored"), **few).skipped == 1
+    assert pc.score(model, lake, table_at("scored"), overwrite="append", **few).skipped == 1
+    pc.score(model, lake, table_at("scored"), columns=["id"])
+    assert pc.score(model, lake, table_at("scored"), engine=workers, **few).skipped == 0
+    assert pc.score(model, lake, table_at("scored"), **few).skipped == 1
     none: dict[str, Any] = {"columns": ["id"], "where": [("id", "<", 0)]}
     with pytest.raises(pc.TableError, match="has no rows to score"):
-        pc.score(model, whole, place("none"), engine=workers, **none)
+        pc.score(model, lake, table_at("none"), engine=workers, **none)
 
 
-def test_rows_in_parts_are_added_once(
-    model: pc.Model, whole: Path, place: Place, pool: Executor
+def test_parts_are_appended_once(
+    model: pc.Model, lake: Path, table_at: TableFactory, pool: Executor
 ) -> None:
-    sink = place("scored")
-    wide = {"columns": ["id"], "overwrite": "append"}
-    first = pc.score(model, whole, sink, where=[("id", "<", 1000)], **wide)
+    sink = table_at("scored")
+    append = {"columns": ["id"], "overwrite": "append"}
+    first_file = pc.score(model, lake, sink, where=[("id", "<", 1000)], **append)
     for engine in (pool, None):
-        added = pc.score(model, whole, sink, engine=engine, **wide)
+        added = pc.score(model, lake, sink, engine=engine, **append)
         assert (added.rows, added.skipped) == (ROWS, int(engine is None))
-    assert sorted(ids(sink)) == sorted([*IDS, *IDS[:EACH]])
-    assert pc.score(model, whole, sink, where=[("id", "<", 1000)], **wide).skipped == 1
-    assert first.rows == EACH
+    assert sorted(ids_in(sink)) == sorted([*IDS, *IDS[:ROWS_PER_FILE]])
+    assert pc.score(model, lake, sink, where=[("id", "<", 1000)], **append).skipped == 1
+    assert first_file.rows == ROWS_PER_FILE
 
 
 def test_a_partition_that_lost_a_part_is_scored_again(
-    model: pc.Model, whole: Path, tmp_path: Path
+    model: pc.Model, lake: Path, tmp_path: Path
 ) -> None:
     sink = tmp_path / "scored"
-    pc.score(model, whole, sink)
-    before = digests(sink)
+    pc.score(model, lake, sink)
+    before = file_digests(sink)
     (sink / "part-1.parquet").unlink()
-    assert pc.score(model, whole, sink).skipped == 0
-    assert digests(sink) == before
+    assert pc.score(model, lake, sink).skipped == 0
+    assert file_digests(sink) == before
 
 
-def test_a_file_stays_one_file(
-    model: pc.Model, whole: Path, tmp_path: Path, pool: Executor
+def test_a_sink_that_is_a_file_stays_one_file(
+    model: pc.Model, lake: Path, tmp_path: Path, pool: Executor
 ) -> None:
-    for name, engine in (("here", None), ("there", pool)):
-        pc.score(model, whole, tmp_path / f"{name}.parquet", engine=engine)
-    here, there = (tmp_path / f"{name}.parquet" for name in ("here", "there"))
-    assert here.read_bytes() == there.read_bytes()
-    assert ids(here) == IDS
+    threads, processes = (tmp_path / f"{name}.parquet" for name in ("threads", "processes"))
+    pc.score(model, lake, threads)
+    pc.score(model, lake, processes, engine=pool)
+    assert threads.read_bytes() == processes.read_bytes()
+    assert ids_in(threads) == IDS
 
 
-def test_workers_share_one_table(model: pc.Model, whole: Path, tmp_path: Path) -> None:
-    source = CursedTable(
-        CursedTable(whole, 0, tasks.meet, tmp_path / "met"), 2, tasks.meet, tmp_path / "met"
-    )
+def test_several_workers_write_one_partition(model: pc.Model, lake: Path, tmp_path: Path) -> None:
+    source: Any = lake
+    for number in (0, 2):
+        wait = workloads.wait_for_another_process
+        source = FaultyTable(source, number, wait, tmp_path / "met")
     report = pc.score(model, source, tmp_path / "scored", engine="processes", workers=2)
     assert report.rows == ROWS
     assert len(list((tmp_path / "met").iterdir())) == 2, "each part waited for the other"
 
 
-def test_a_part_whose_worker_died_is_written_anew(
-    model: pc.Model, whole: Path, tmp_path: Path
+def test_a_part_whose_worker_died_is_written_again(
+    model: pc.Model, lake: Path, tmp_path: Path
 ) -> None:
-    pc.score(model, whole, tmp_path / "scored")
-    # The second fragment of a part: half of its file is there when the worker dies.
-    source = CursedTable(whole, 3, tasks.die_once, tmp_path / "died")
+    pc.score(model, lake, tmp_path / "scored")
+    # The second fragment of a part: the worker has written half of the file when it dies.
+    source = FaultyTable(lake, 3, workloads.kill_worker_once, tmp_path / "died")
     pc.score(model, source, tmp_path / "again", engine="processes", workers=2)
     assert (tmp_path / "died").exists()
-    assert digests(tmp_path / "again") == digests(tmp_path / "scored")
+    assert file_digests(tmp_path / "again") == file_digests(tmp_path / "scored")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "died", "scored"]
 
 
 def test_a_part_that_always_fails_is_named_and_nothing_is_committed(
-    model: pc.Model, whole: Path, place: Place, tmp_path: Path, pool: Executor
+    model: pc.Model, lake: Path, table_at: TableFactory, tmp_path: Path, pool: Executor
 ) -> None:
-    sink = place("scored")
-    pc.score(model, whole, sink, columns=["id"])
+    sink = table_at("scored")
+    pc.score(model, lake, sink, columns=["id"])
     before = commits_and_files(sink)
-    source = CursedTable(whole, FILES - 1, tasks.fail, tmp_path / "flag")
+    source = FaultyTable(lake, FILES - 1, workloads.raise_error, tmp_path / "flag")
     with pytest.raises(pc.TableError, match="scored, part 3 of 3: failed 3 times"):
         pc.score(model, source, sink, columns=["id"], where=[("id", ">=", 0)], engine=pool)
     assert commits_and_files(sink) == before
@@ -238,15 +239,17 @@ def test_a_part_that_always_fails_is_named_and_nothing_is_committed(
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1), st.integers(1, 20))
-def test_a_plan_is_cut_between_fragments_into_like_parts(sizes: list[int], most: int) -> None:
-    sizes = [*sizes, 1]  # a plan without rows is not cut
+def test_a_plan_is_split_between_fragments_into_balanced_parts(
+    sizes: list[int], count: int
+) -> None:
+    sizes = [*sizes, 1]  # a plan without rows is not split
     plan = Plan(pa.schema([]), range(len(sizes)), sum(sizes), "state", 7, fragment_rows=sizes)
-    parts = plan.split(most)
+    parts = plan.split(count)
     assert [number for part in parts for number in part.fragments] == [*range(len(sizes))]
-    assert 1 <= len(parts) <= most
+    assert 1 <= len(parts) <= count
     for part in parts:
         assert (
             part.rows == sum(part.fragment_rows) == sum(sizes[number] for number in part.fragments)
         )
-        assert part.rows <= sum(sizes) / most + max(sizes)
+        assert part.rows <= sum(sizes) / count + max(sizes)
         assert (part.snapshot, part.version) == ("state", 7)

@@ -1,4 +1,4 @@
-"""Tables that Spark writes are read here, and scored tables are read by Spark, value for value."""
+"""Tables written by Spark, and scored tables read by Spark, have the same values."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ TYPES = {
     "month": "string",
     "hour": "int",
 }
-"""What Spark takes the columns of the scored table for."""
+"""Types of the columns of the scored table in Spark."""
 
 
 @pytest.fixture(params=["TIMESTAMP_MICROS", "INT96"])
 def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Path:
-    """Written by Spark."""
+    """A table written by Spark."""
     spark.conf.set("spark.sql.parquet.outputTimestampType", request.param)
     frame = spark.createDataFrame(TABLE)
     frame.repartition(2).write.partitionBy("month", "hour").parquet(str(tmp_path / "lake"))
     return tmp_path / "lake"
 
 
-def test_what_spark_wrote_is_read(lake: Path) -> None:
+def test_a_table_written_by_spark_is_read(lake: Path) -> None:
     names = {path.name for path in lake.rglob("*") if path.is_file()}
     assert "_SUCCESS" in names
     assert any(name.startswith(".") and name.endswith(".crc") for name in names)
@@ -64,14 +64,14 @@ def test_what_spark_wrote_is_read(lake: Path) -> None:
     found = pa.Table.from_batches(plan.batches(), plan.schema)
     assert found.num_rows == plan.rows == ROWS
     kind = found.schema.field("at").type
-    if kind.tz is None:  # as Parquet has INT96: nobody says that it is UTC
+    if kind.tz is None:  # INT96 has no time zone
         at = found["at"].cast(pa.timestamp("us")).cast(TABLE["at"].type)
         found = found.set_column(found.schema.get_field_index("at"), "at", at)
     assert columns_of(found) == columns_of(TABLE)
     for name in ("id", "small", "whole", "single", "double", "flag", "day", "price", "bytes"):
         assert found.schema.field(name).type == TABLE.schema.field(name).type, name
-    chosen = table.plan(["id"], partition={"month": "2014 02/ä", "hour": 2})
-    ids = pa.Table.from_batches(chosen.batches())["id"].to_pylist()
+    selected = table.plan(["id"], partition={"month": "2014 02/ä", "hour": 2})
+    ids = pa.Table.from_batches(selected.batches())["id"].to_pylist()
     assert sorted(ids) == list(range(1, ROWS, 3))
     model = pc.fit(TABLE, SPEC)
     assert pc.fit(lake, SPEC).predict_proba(TABLE) == pytest.approx(model.predict_proba(TABLE))
@@ -81,7 +81,7 @@ def types_of(frame: DataFrame) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in frame.schema}
 
 
-def test_spark_reads_what_was_scored(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_reads_a_scored_table(spark: SparkSession, tmp_path: Path) -> None:
     coded = TABLE.append_column("coded", TABLE["text"].combine_chunks().dictionary_encode())
     options = ds.partitioning(pa.schema([TABLE.field(n) for n in ("month", "hour")]), flavor="hive")
     ds.write_dataset(coded, tmp_path / "lake", format="parquet", partitioning=options)

@@ -1,6 +1,6 @@
-"""A session of Spark Connect, in a process of its own: ``python connected.py <lake> <folder>``.
+"""Run everything on Spark Connect in another process: ``python spark_connect.py <lake> <folder>``.
 
-It fits, summarizes, evaluates and scores the lake, and prints what came of it as JSON.
+It fits, summarizes, evaluates and scores the lake, and prints the results as JSON.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from tasks import SPEC, digests
+from workloads import SPEC, file_digests
 
 import probclass_core as pc
 
 
 def main(lake: Path, folder: Path) -> None:
-    """Do everything by the session, and tell."""
+    """Run every step on a session of Spark Connect, and print the results."""
     session = SparkSession.builder.remote("local[2]").getOrCreate()
     model = pc.fit(lake, SPEC, engine=session)
     report = pc.score(model, lake, folder / "scored", engine="spark")
-    told = {
+    results = {
         "session": type(session).__module__,
         "model": model.id,
         "statistics": pc.summarize(lake, SPEC, engine=session).to_bundle().content_id,
         "log_loss": pc.evaluate(model, lake, engine=session).log_loss,
         "rows": report.rows,
-        "digests": digests(folder / "scored"),
+        "digests": file_digests(folder / "scored"),
     }
-    sys.stdout.write(json.dumps(told))
+    sys.stdout.write(json.dumps(results))
     session.stop()
 
 

@@ -1,4 +1,4 @@
-"""An engine of another distribution: the last item first, and the answers in order all the same."""
+"""A plugin with an engine that runs the last item first, and gives the results in order."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ import probclass_core as pc
 
 PROBCLASS_API = 1
 
+HANDLE = object()
+"""The plugin recognizes this object as a handle of its engine."""
 
-class Backwards:
+
+class ReversedEngine:
     in_process = False
 
     def map(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        sent = [pickle.dumps((work, item)) for item in items]
+        pickles = [pickle.dumps((work, item)) for item in items]
         answers = []
-        for one in reversed(sent):
-            call, item = pickle.loads(one)
+        for pickled in reversed(pickles):
+            call, item = pickle.loads(pickled)
             answers.append(pickle.dumps(call(item)))
         return map(pickle.loads, reversed(answers))
 
@@ -27,8 +30,8 @@ class Backwards:
 @pc.hookimpl
 def probclass_engines() -> Iterable[pc.EnginePlugin]:
     yield pc.EnginePlugin(
-        name="backwards",
+        name="reversed",
         summary="this thread, the last item first",
-        recognizes=lambda given: given == "the other way around",
-        open=lambda handle, workers: contextlib.nullcontext(Backwards()),
+        recognizes=lambda handle: handle is HANDLE,
+        open=lambda handle, workers: contextlib.nullcontext(ReversedEngine()),
     )

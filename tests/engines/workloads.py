@@ -1,4 +1,4 @@
-"""Lakes for engines, estimators that fail in a worker, and what to compare."""
+"""A table for engines, fragments that fail in a worker, and values to compare."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rows_of(seed: int, rows: int = 60) -> pa.Table:
 
 
 def write_lake(root: Path, months: int = 5) -> Path:
-    """A partition of two files for each month; fragments are row groups of 25 rows and less."""
+    """Write a partition of two files for each month."""
     for month in range(months):
         folder = root / f"month={month:02d}"
         folder.mkdir(parents=True)
@@ -58,8 +58,8 @@ def write_lake(root: Path, months: int = 5) -> Path:
     return root
 
 
-def digests(root: Path) -> dict[str, str]:
-    """Of every file below, by its path."""
+def file_digests(root: Path) -> dict[str, str]:
+    """SHA-256 of every file below a folder, by path."""
     return {
         path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(root.rglob("*"))
@@ -67,46 +67,46 @@ def digests(root: Path) -> dict[str, str]:
     }
 
 
-def rows_in(place: Any) -> list[dict[str, Any]]:
-    """Of a scored table, in order of their ids."""
-    plan = pc.open_table(place).plan()
+def scored_rows(scored: Any) -> list[dict[str, Any]]:
+    """The rows of a scored table, sorted by id."""
+    plan = pc.open_table(scored).plan()
     return pa.Table.from_batches(plan.batches(), plan.schema).sort_by("id").to_pylist()
 
 
-def die(flag: Path) -> None:
-    """What the kernel does to a process that takes too much memory."""
+def kill_worker(flag: Path) -> None:
+    """Kill this process, as the kernel does when it takes too much memory."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_once(flag: Path) -> None:
-    """The first time only, whoever it is."""
-    if _first(flag):
+def kill_worker_once(flag: Path) -> None:
+    """Kill the first process that calls this."""
+    if _is_first(flag):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fail(flag: Path) -> None:
-    """As a library does that nobody has thought of."""
+def raise_error(flag: Path) -> None:
+    """Raise an error of a kind that probclass does not know."""
     raise RuntimeError("no such luck")
 
 
-def fail_once(flag: Path) -> None:
-    """The first time only."""
-    if _first(flag):
+def raise_error_once(flag: Path) -> None:
+    """Raise an error in the first process that calls this."""
+    if _is_first(flag):
         raise OSError("the disk was away")
 
 
-def meet(folder: Path) -> None:
-    """Wait until two processes are at it."""
+def wait_for_another_process(folder: Path) -> None:
+    """Wait until two processes are in this function."""
     folder.mkdir(exist_ok=True)
     (folder / str(os.getpid())).touch()
-    given_up = time.monotonic() + 60.0
+    deadline = time.monotonic() + 60.0
     while len(list(folder.iterdir())) < 2:
-        if time.monotonic() > given_up:
-            raise TimeoutError("nobody else came")
+        if time.monotonic() > deadline:
+            raise TimeoutError("no other process came")
         time.sleep(0.01)
 
 
-def _first(flag: Path) -> bool:
+def _is_first(flag: Path) -> bool:
     try:
         flag.touch(exist_ok=False)
     except FileExistsError:
@@ -115,11 +115,11 @@ def _first(flag: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Cursed:
-    """A fragment that something befalls."""
+class FaultyFragment:
+    """A fragment that calls a function before it is read."""
 
     fragment: Fragment
-    befalls: Callable[[Path], None]
+    fault: Callable[[Path], None]
     flag: Path
 
     @property
@@ -127,69 +127,69 @@ class Cursed:
         return self.fragment.digest
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        self.befalls(self.flag)
+        self.fault(self.flag)
         yield from self.fragment.read()
 
     def __str__(self) -> str:
         return str(self.fragment)
 
 
-class CursedTable:
-    """A table one of whose fragments is cursed.
+class FaultyTable:
+    """A table with one faulty fragment.
 
     Args:
-        root: of the table, or the table.
-        number: of the fragment.
-        befalls: what it does where it is read.
-        flag: a file that tells that it did.
+        root: root of the table, or the table.
+        number: position of the fragment.
+        fault: function to call before the fragment is read.
+        flag: path that the function gets.
     """
 
     def __init__(
-        self, root: Path | Table, number: int, befalls: Callable[[Path], None], flag: Path
+        self, root: Path | Table, number: int, fault: Callable[[Path], None], flag: Path
     ) -> None:
         self._table: Table = pc.open_table(root)
-        self._curse = number, befalls, flag
+        self._fault = number, fault, flag
         self.schema = self._table.schema
         self.uri = self._table.uri
         self.partition_columns = self._table.partition_columns
         self.partitions = self._table.partitions
 
-    def plan(self, *given: Any, **rows: Any) -> Plan:
-        plan = self._table.plan(*given, **rows)
-        number, befalls, flag = self._curse
+    def plan(self, *arguments: Any, **options: Any) -> Plan:
+        plan = self._table.plan(*arguments, **options)
+        number, fault, flag = self._fault
         fragments = list(plan.fragments)
-        fragments[number] = Cursed(fragments[number], befalls, flag)
+        fragments[number] = FaultyFragment(fragments[number], fault, flag)
         return Plan(
             plan.schema, fragments, plan.rows, plan.snapshot, plan.version, plan.fragment_rows
         )
 
 
-def own_memory() -> int:
-    """Bytes of memory of this process that are not those of a file, and so of no other's.
+def private_memory() -> int:
+    """Bytes of memory of this process that belong to no file, and so are not shared.
 
-    Pages of a file count as private, too, while no other process has looked at them.
+    Pages of a file would count as private, too, until another process looks at them.
     """
     rollup = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in rollup if line.startswith("Anonymous:"))
 
 
 @dataclass(frozen=True)
-class Densities:
-    """Log densities of a batch, and the memory that the worker has taken for itself by then."""
+class LogDensities:
+    """The private memory of the worker after it scored a batch, and the log densities."""
 
     model: pc.Model
 
     def __call__(self, batch: pa.RecordBatch) -> tuple[int, np.ndarray]:
-        found = self.model.posterior(batch).log_density
-        return own_memory(), found
+        densities = self.model.posterior(batch).log_density
+        return private_memory(), densities
 
 
 @dataclass(frozen=True)
-class DensitiesByStore:
-    """The same, of a model that the worker loads."""
+class LogDensitiesFromStore:
+    """The same, for a model that the worker loads."""
 
     store: str
     ref: str
 
     def __call__(self, batch: pa.RecordBatch) -> tuple[int, np.ndarray]:
-        return Densities(pc.ModelStore(self.store).load(self.ref))(batch)
+        return LogDensities(pc.ModelStore(self.store).load(self.ref))(batch)
