@@ -1,4 +1,4 @@
-"""The bundled demonstration: five years of Beijing's air, laid out as a monthly lake.
+"""The demonstration: five years of bundled air-quality data, written as a partitioned lake.
 
-`lake.lay_out` writes the lake; ``python -m probclass_core.demo.lake DIRECTORY`` does so by hand.
+lake  lay_out writes the lake; so does ``python -m probclass_core.demo.lake DIRECTORY``
 """

@@ -1,9 +1,9 @@
-"""Lay the bundled air-quality data out as a Hive-partitioned lake, one directory per month or day.
+"""Write the bundled air-quality data as a Hive-partitioned lake, one directory per month or day.
 
     lake/month=2010-01/part-0.parquet ... lake/month=2014-12/part-0.parquet
     lake/day=2010-01-01/part-0.parquet ... lake/day=2014-12-31/part-0.parquet
 
-The lake appears whole or not at all, and laying it out again changes nothing.
+The lake is written completely or not at all, and writing it again changes nothing.
 """
 
 from __future__ import annotations
@@ -23,29 +23,35 @@ import pyarrow.parquet as pq
 from probclass_core.errors import SpecError, TableError, one_of
 
 GOOD_UP_TO, MODERATE_UP_TO = 35.0, 115.0
-"""Upper ends of two classes of PM2.5, in µg/m³: breakpoints of China's HJ 633 air quality index."""
+"""Upper limits of two classes of PM2.5, in µg/m³: from China's HJ 633 air quality index."""
 
 PARTITIONS = {"month": "%Y-%m", "day": "%Y-%m-%d"}
-"""What a lake can be cut by, and how such a part is written."""
+"""Partition columns of the lake and the format of their values."""
 
 _RECIPE = b"1"
 _MARKER = "_probclass_demo"
 
 
 def lay_out(root: str | Path, by: str = "month") -> Path:
-    """Write the lake at `root`, unless it lies there already; return its path.
+    """Write the lake unless it is already there.
 
-    Beside the columns of the bundled file (see ``beijing_pm25.md``) each row has `air` ("good",
-    "moderate" or "unhealthy"; null where pm25 is), `hour` of the day (0 to 23) and
-    `log_wind_speed` (natural logarithm of m/s). `month` ("2014-01") or `day` ("2014-01-31") is in
-    the directory's name.
+    In addition to the columns of the bundled file (see ``beijing_pm25.md``), the table has `air`
+    ("good", "moderate" or "unhealthy"; null where pm25 is null), `hour` of the day (0 to 23),
+    `log_wind_speed` (natural logarithm of m/s), and the partition column.
+
+    Args:
+        root: directory of the lake.
+        by: partition column: ``"month"``, such as 2014-01, or ``"day"``, such as 2014-01-31.
+
+    Returns:
+        The path of the lake.
 
     Raises:
-        SpecError: it cannot be cut by that.
-        TableError: something else is at `root`, or it cannot be written.
+        SpecError: if the lake cannot be partitioned by this column.
+        TableError: if something else is at `root`, or the lake cannot be written.
     """
     if by not in PARTITIONS:
-        raise SpecError(f"the demo lake is cut by {one_of(PARTITIONS)}, not by {by!r}.")
+        raise SpecError(f"the demo lake is partitioned by {one_of(PARTITIONS)}, not by {by!r}.")
     root = Path(root)
     source = files("probclass_core.demo").joinpath("beijing_pm25.parquet").read_bytes()
     digest = hashlib.sha256(_RECIPE + by.encode() + source).hexdigest()
@@ -54,27 +60,27 @@ def lay_out(root: str | Path, by: str = "month") -> Path:
         return root
     if root.exists() and not marker.is_file() and (not root.is_dir() or any(root.iterdir())):
         raise TableError(
-            f"{root} exists and is no demo lake; name another directory, or remove it."
+            f"{root} exists and is not a demo lake; name another directory, or remove it."
         )
     staging = root.parent / f"_staging-{root.name}-{uuid.uuid4().hex}"
     try:
-        table = _enriched(pq.read_table(pa.BufferReader(source)))
-        for part, rows in _parts(table, PARTITIONS[by]):
-            directory = staging / f"{by}={part}"
+        table = _with_derived_columns(pq.read_table(pa.BufferReader(source)))
+        for value, rows in _partitions(table, PARTITIONS[by]):
+            directory = staging / f"{by}={value}"
             directory.mkdir(parents=True)
             pq.write_table(rows, directory / "part-0.parquet")
         (staging / _MARKER).write_text(digest, encoding="utf-8")
-        _swap(staging, root)
+        _replace(staging, root)
     except OSError as error:
         if marker.is_file() and marker.read_text(encoding="utf-8") == digest:
-            return root  # another run laid out the same lake in the meantime
-        raise TableError(f"cannot lay out the lake at {root}: {error.strerror}.") from error
+            return root  # another process has written the same lake
+        raise TableError(f"cannot write the lake at {root}: {error.strerror}.") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return root
 
 
-def _enriched(table: pa.Table) -> pa.Table:
+def _with_derived_columns(table: pa.Table) -> pa.Table:
     pm25 = table["pm25"]
     air = pc.if_else(
         pc.less_equal(pm25, GOOD_UP_TO),
@@ -88,15 +94,15 @@ def _enriched(table: pa.Table) -> pa.Table:
     )
 
 
-def _parts(table: pa.Table, written: str) -> Iterator[tuple[str, pa.Table]]:
-    part = pc.strftime(table["time"], format=written)
-    for name in pc.unique(part).to_pylist():
-        yield name, table.filter(pc.equal(part, name))
+def _partitions(table: pa.Table, time_format: str) -> Iterator[tuple[str, pa.Table]]:
+    values = pc.strftime(table["time"], format=time_format)
+    for value in pc.unique(values).to_pylist():
+        yield value, table.filter(pc.equal(values, value))
 
 
-def _swap(staging: Path, root: Path) -> None:
+def _replace(staging: Path, root: Path) -> None:
     if not (root / _MARKER).is_file():
-        staging.replace(root)  # onto nothing, or onto an empty directory
+        staging.replace(root)  # nothing is there, or an empty directory
         return
     retired = root.parent / f"_retired-{root.name}-{uuid.uuid4().hex}"
     root.replace(retired)

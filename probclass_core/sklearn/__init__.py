@@ -1,8 +1,10 @@
-"""The face for scikit-learn: a model as a classifier of arrays and DataFrames.
+"""A model as a scikit-learn classifier of arrays and DataFrames.
 
-classifier.py holds `ProbClassifier`, parameters.py says what its parameters mean for the columns at
-hand, conversion.py turns what scikit-learn's users hold into Arrow. scikit-learn is imported here
-and nowhere else, and nothing else imports this.
+scikit-learn is imported here only, and no other package imports this one.
+
+classifier  ProbClassifier
+parameters  its parameters as a ModelSpec
+conversion  arrays, frames and labels as Arrow
 """
 
 from probclass_core.sklearn.classifier import ProbClassifier

@@ -1,7 +1,7 @@
-"""`ProbClassifier`: the road from rows to a model and back, with arrays at both ends.
+"""`ProbClassifier`: a model with scikit-learn's interface.
 
-There is no arithmetic here: rows are summarized, merged and finalized as everywhere, and the
-answers are those of the `Model`.
+It converts arrays and frames to Arrow tables, and summarizes, merges, finalizes and predicts with
+the functions of the library.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from probclass_core.pipeline import summarize
 from probclass_core.sklearn.conversion import (
     array_columns,
     arrow_classes,
+    checked_labels,
     free_name,
     is_frame,
     label_name,
-    labels_of,
     whole_as_integers,
 )
 from probclass_core.sklearn.parameters import (
@@ -50,31 +50,30 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
     """A class prior times blocks of columns, as a scikit-learn classifier.
 
     ``X`` is an array, or a pandas, polars or pyarrow table, whose columns keep their names and
-    types; the columns of an array are named ``x0``, ``x1``, … A null or NaN is marginalized, an
-    infinity refused. Where an estimator models categories, floats that are all whole count as
-    integers. ``y`` is text, bool or whole numbers; a series' name names the model's label.
+    types; the columns of an array are named ``x0``, ``x1``, … Null and NaN are marginalized,
+    infinities are refused. For estimators of categories, columns of whole floats count as integers.
+    ``y`` is text, bool or whole numbers; if it is a series, its name becomes the model's label.
 
-    Options are parameters under the name of their block, as those of a pipeline are under its
-    step: ``set_params(categorical__pseudo_count=0.5)``. A block without a name of its own has its
-    estimator's.
+    Options are parameters prefixed with the name of their block, like those of a pipeline step:
+    ``set_params(categorical__pseudo_count=0.5)``. By default a block is named like its estimator.
 
     Args:
-        estimator: ``"auto"``, what `ModelSpec.auto` proposes: numbers to ``gaussian_diagonal``,
-            text, bool and dictionaries to ``categorical``; the name of a registered estimator, for
+        estimator: ``"auto"`` for the blocks of `ModelSpec.auto`: ``gaussian_diagonal`` for numbers,
+            ``categorical`` for text, bool and dictionaries; the name of an estimator that models
             all columns as one block; columns by estimator, ``{"gaussian_full": ["a", "b"],
-            "categorical": ["c"]}``; a list of `Block` or of what `Block.from_dict` takes; or a
-            `ModelSpec`, whose weight column is not read. Columns in no block are left out.
-        options: of the block if there is but one, else by block: ``{"categorical":
-            {"pseudo_count": 0.5}}``. They override those that a `Block` brings.
-        prior: ``"empirical"``, ``"uniform"``, or a probability for every class; none means the
-            `ModelSpec`'s own, or else ``"empirical"``.
+            "categorical": ["c"]}``; a list of `Block` or of dicts for `Block.from_dict`; or a
+            `ModelSpec`, whose weight column is ignored. Columns in no block are ignored.
+        options: options of a single block, or options by block: ``{"categorical":
+            {"pseudo_count": 0.5}}``. They override the options of a `Block`.
+        prior: ``"empirical"``, ``"uniform"``, or a probability for every class; None means the
+            prior of the `ModelSpec`, or ``"empirical"`` without one.
 
     Attributes:
-        classes_: the ``k`` labels, ascending, of the type of ``y``.
-        n_features_in_: how many columns ``X`` had.
-        feature_names_in_: their names, if they had names and these are text.
+        classes_: the ``k`` labels, ascending, with the type of ``y``.
+        n_features_in_: number of columns of ``X``.
+        feature_names_in_: names of the columns, if all have names that are text.
         statistics_: `Statistics` of all rows so far.
-        model_: the fitted `Model`.
+        model_: fitted `Model`.
 
     Examples:
         >>> sizes = [[3.9], [4.1], [6.0], [6.2]]
@@ -96,18 +95,18 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         self.prior = prior
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; if ``deep``, options that are set as ``<block>__<option>``, too."""
+        """Parameters by name; if ``deep``, also the options, as ``<block>__<option>``."""
         params: dict[str, Any] = super().get_params(deep=deep)
-        for block, chosen in _table(self.options).items():
+        for block, options in _table(self.options).items():
             if deep and "__" not in block:
-                params |= {f"{block}__{option}": value for option, value in _table(chosen).items()}
+                params |= {f"{block}__{option}": value for option, value in _table(options).items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters and, as ``<block>__<option>``, options; `fit` says if there is no such.
+        """Set parameters, and options as ``<block>__<option>``, which `fit` checks.
 
         Raises:
-            ValueError: there is no parameter of a name without ``__``.
+            ValueError: if a name without ``__`` is not a parameter.
         """
         nested = {key: value for key, value in params.items() if "__" in key}
         super().set_params(**{key: value for key, value in params.items() if key not in nested})
@@ -118,20 +117,20 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on these rows alone.
+        """Train on these rows only.
 
         Args:
             X: ``(n, d)``.
             y: ``(n,)`` labels.
-            sample_weight: ``(n,)``, at least 0; a weight of 2 equals the row standing twice.
+            sample_weight: ``(n,)``, at least 0; a weight of 2 counts as two rows.
 
         Raises:
-            SpecError: the parameters do not fit the columns.
-            DataError: the rows cannot carry the model.
-            PluginError: an estimator is unknown.
-            ValueError: X, y or the weights are not what scikit-learn takes.
+            SpecError: if the parameters do not fit the columns.
+            DataError: if the rows do not suffice for the model.
+            PluginError: if an estimator is unknown.
+            ValueError: if scikit-learn does not accept X, y or the weights.
         """
-        labels = labels_of(y)
+        labels = checked_labels(y)
         table = self._rows(X, reset=True)
         classes = np.unique(labels)
         spec = self._spec(table.schema, y)
@@ -139,25 +138,25 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         return self._trained(statistics, finalize(statistics), classes, declared=False)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Train on these rows and all before, by merging statistics: as if by one `fit`.
+        """Train on these rows and all earlier ones, with the same result as one `fit`.
 
-        The first rows settle which estimator models which column. Parameters are made when they
-        are asked for, so the rows need not carry a model from the start. A class without rows has
+        The first call determines which estimator models which column. Parameters are computed when
+        they are needed, so the first rows need not suffice for a model. A class without rows has
         probability 0.
 
         Args:
             X: ``(n, d)``.
             y: ``(n,)`` labels.
-            classes: in the first call, all labels that will come; without it, ``classes_`` are
-                those that came.
+            classes: all labels that will occur, in the first call; by default ``classes_`` are the
+                labels so far.
             sample_weight: ``(n,)``, at least 0.
 
         Raises:
-            DataError: a label is none of ``classes``, or a column is of another type than before.
+            DataError: if a label is not in ``classes``, or the type of a column changed.
             SpecError, PluginError, ValueError: as `fit`.
         """
         first = not hasattr(self, "statistics_")
-        labels = labels_of(y)
+        labels = checked_labels(y)
         known, declared = self._known_classes(classes, labels, first)
         table = self._rows(X, reset=first)
         spec = self._spec(table.schema, y) if first else self.statistics_.spec
@@ -168,11 +167,11 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
 
     @property
     def model_(self) -> Model:
-        """The fitted `Model`, for a `ModelStore` or for `score`; its classes are those with rows.
+        """The fitted `Model`, for a `ModelStore` or `score`; its classes are those with rows.
 
         Raises:
-            NotFittedError: there was neither `fit` nor `partial_fit`.
-            DataError: the rows of `partial_fit` cannot carry a model yet.
+            NotFittedError: if neither `fit` nor `partial_fit` was called.
+            DataError: if the rows of `partial_fit` do not suffice for a model yet.
         """
         check_is_fitted(self)
         if self._model is None:
@@ -180,10 +179,10 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         return self._model
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row, the first of equals: ``(n,)``, of ``y``'s type."""
-        decision = np.argmax(self.predict_log_proba(X), axis=1)
-        predicted: NDArray[Any] = self.classes_[decision]
-        return predicted
+        """The most probable class of each row, ``(n,)``, with the type of ``y``."""
+        best = np.argmax(self.predict_log_proba(X), axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
 
     def predict_proba(self, X: Any) -> FloatArray:
         """P(c | x), ``(n, k)``, columns in the order of ``classes_``."""
@@ -192,21 +191,21 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """log P(c | x), ``(n, k)``, columns in the order of ``classes_``."""
-        table = self._to_score(X)
+        table = self._features(X)
         return self._all_classes(self.model_.predict_log_proba(table))
 
     def predict_joint_log_proba(self, X: Any) -> FloatArray:
         """log p(x, c) in nats, ``(n, k)``, columns in the order of ``classes_``."""
-        table = self._to_score(X)
+        table = self._features(X)
         return self._all_classes(self.model_.joint_log_likelihood(table))
 
     def score_samples(self, X: Any) -> FloatArray:
-        """log p(x) of each row in nats, ``(n,)``: low where a row is unlike those of training.
+        """log p(x) of each row in nats, ``(n,)``: low for a row unlike those of training.
 
         Raises:
-            NotSupportedError: a block knows its densities only up to a common term.
+            NotSupportedError: if the densities of a block are known only up to a common term.
         """
-        table = self._to_score(X)
+        table = self._features(X)
         return self.model_.score_samples(table)
 
     def __sklearn_tags__(self) -> Any:
@@ -223,7 +222,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         *,
         declared: bool,
     ) -> Self:
-        """Take over what was learnt, all at once, so that rows that were refused leave no trace."""
+        """Set all fitted attributes at once, so that a failed call changes none of them."""
         self.statistics_ = statistics
         self.classes_ = classes
         self._model = model
@@ -231,68 +230,68 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         return self
 
     def _rows(self, X: Any, *, reset: bool) -> pa.Table:
-        """X under the column names of `fit`, whatever its own: scikit-learn goes by place."""
+        """X with the column names of `fit`: scikit-learn identifies columns by position."""
         if is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            # Arrow lays the index of a pandas frame behind its columns.
+            # Arrow appends the index of a pandas frame to its columns.
             columns = as_table(X).columns[: self.n_features_in_]
         else:
             matrix = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
             columns = array_columns(matrix)
-        numbered = [f"x{place}" for place in range(self.n_features_in_)]
+        numbered = [f"x{number}" for number in range(self.n_features_in_)]
         return pa.table(columns, names=list(getattr(self, "feature_names_in_", numbered)))
 
     def _spec(self, schema: pa.Schema, y: Any) -> ModelSpec:
         label = label_name(y, schema.names)
         return model_spec(self.estimator, self.options, self.prior, schema, label)
 
-    def _to_score(self, X: Any) -> pa.Table:
+    def _features(self, X: Any) -> pa.Table:
         check_is_fitted(self)
-        return _features(self._rows(X, reset=False), self.statistics_.spec)
+        return _model_columns(self._rows(X, reset=False), self.statistics_.spec)
 
-    def _all_classes(self, values: FloatArray) -> FloatArray:
+    def _all_classes(self, logs: FloatArray) -> FloatArray:
         """Logs in the order of ``classes_``, ``(n, k)``: −inf for a class without rows."""
         classes = self.model_.classes
         if len(classes) == len(self.classes_):
-            return values
-        result = np.full((len(values), len(self.classes_)), -np.inf)
-        result[:, label_codes(classes, arrow_classes(self.classes_))] = values
+            return logs
+        result = np.full((len(logs), len(self.classes_)), -np.inf)
+        result[:, label_codes(classes, arrow_classes(self.classes_))] = logs
         return result
 
     def _known_classes(
         self, classes: Any, labels: NDArray[Any], first: bool
     ) -> tuple[NDArray[Any], bool]:
-        """The classes once these rows are in, and whether they were declared."""
+        """The classes including these rows, and whether they were declared."""
         seen = np.unique(labels)
         before = seen if first else self.classes_
         if classes is not None:
-            given = unique_labels(classes)
-            if not first and not np.array_equal(given, before):
+            declaration = unique_labels(classes)
+            if not first and not np.array_equal(declaration, before):
                 raise DataError(
-                    f"classes are {one_of(given)}, but were {one_of(before)} before; declare them "
-                    "in the first call."
+                    f"classes are {one_of(declaration)}, but were {one_of(before)} before; declare "
+                    "them in the first call."
                 )
-            before = given
+            before = declaration
         declared = classes is not None if first else self._classes_declared
         kinds = [arrow_classes(values).type for values in (seen, before)]
         if kinds[0] != kinds[1]:
-            raise DataError(f"labels are {kinds[0]}, but classes {kinds[1]}; make them one type.")
+            raise DataError(f"labels are {kinds[0]}, but classes {kinds[1]}; use one type.")
         new = np.setdiff1d(seen, before)
         if declared and len(new):
-            raise DataError(f"label {str(new[0])!r} is none of the classes {one_of(before)}.")
+            raise DataError(f"label {str(new[0])!r} is not one of the classes {one_of(before)}.")
         return (np.union1d(before, new) if len(new) else before), declared
 
 
 def _table(options: Any) -> Mapping[str, Any]:
-    """Options as they were given, none where they are no table, which `fit` will say."""
+    """The options, or none if they are not a table, which `fit` reports."""
     return options if isinstance(options, Mapping) else {}
 
 
-def _features(table: pa.Table, spec: ModelSpec) -> pa.Table:
-    """The columns of the model, as its estimators take them.
+def _model_columns(table: pa.Table, spec: ModelSpec) -> pa.Table:
+    """The columns of the model, converted for its estimators.
 
     Raises:
-        DataError: one is missing.
+        DataError: if a column is missing.
     """
     check_columns(table.schema, spec.features)
     table = table.select(list(spec.features))
@@ -309,9 +308,9 @@ def _summarize(
     classes: NDArray[Any],
     sample_weight: Any,
 ) -> Statistics:
-    """Statistics of the rows, of a spec without weight: an array has no name to be read by."""
+    """Statistics of the rows, by a spec without a weight column: a weight array has no name."""
     check_consistent_length(labels, table[0])
-    table = _features(table, spec)
+    table = _model_columns(table, spec)
     codes = pa.array(np.searchsorted(classes, labels))
     label = pa.DictionaryArray.from_arrays(codes, arrow_classes(classes))
     table = table.append_column(spec.label, label)

@@ -1,4 +1,4 @@
-"""From what scikit-learn's users hold, arrays, frames, labels, to Arrow."""
+"""Arrays, frames and labels of scikit-learn users as Arrow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def array_columns(matrix: NDArray[Any]) -> list[pa.Array]:
     """The columns of an ``(n, d)`` array; NaN and None are null.
 
     Raises:
-        TypeError, ValueError: the objects of a column are neither all numbers nor all text.
+        TypeError, ValueError: if the objects of a column are neither all numbers nor all text.
     """
     return [_array_column(values) for values in np.ascontiguousarray(matrix.T)]
 
@@ -38,54 +38,54 @@ def _array_column(values: NDArray[Any]) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         column = None
     if column is None or pa.types.is_nested(column.type):
-        # NumPy says what is wrong with a cell in the words that scikit-learn's users know.
+        # NumPy's error for a bad cell is the one that scikit-learn users know.
         column = pa.array(values.astype(np.float64), from_pandas=True)
     return column
 
 
-def labels_of(y: Any) -> NDArray[Any]:
-    """y as ``(n,)``.
+def checked_labels(y: Any) -> NDArray[Any]:
+    """Labels as an array ``(n,)``.
 
     Raises:
-        ValueError: y is not what scikit-learn takes for classes, in its words.
+        ValueError: if scikit-learn does not accept y as classes.
     """
     if y is None:
         raise DataError("a classifier requires y to be passed, but the target y is None.")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     if labels.dtype == object:
-        _refuse_nulls(labels)
+        _check_no_nulls(labels)
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     return labels
 
 
-def _refuse_nulls(labels: NDArray[Any]) -> None:
+def _check_no_nulls(labels: NDArray[Any]) -> None:
     try:
         nulls = pa.array(labels, from_pandas=True).null_count
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return  # of several kinds, which scikit-learn refuses
+        return  # labels of mixed types, which scikit-learn refuses
     if nulls:
         raise DataError(f"y contains NaN or None in {nulls} rows; leave these rows out.")
 
 
 def label_name(y: Any, taken: Sequence[str]) -> str:
-    """The name of the label in the model: that of the series y, else ``y``."""
+    """The name of the label in the model: the name of the series y, else ``y``."""
     name = getattr(y, "name", None)
     return free_name(name if isinstance(name, str) and name else "y", taken)
 
 
 def free_name(name: str, taken: Sequence[str]) -> str:
-    """The name, with as many underscores behind it as make it one of its own."""
+    """The name, followed by as many underscores as make it unique."""
     while name in taken:
         name += "_"
     return name
 
 
 def arrow_classes(classes: NDArray[Any]) -> pa.Array:
-    """Classes as a model holds them: text, bool, or int64, whole floats too.
+    """Classes as a model stores them: text, bool, or int64, also for whole floats.
 
     Raises:
-        DataError: they are of several kinds, or numbers beyond int64.
+        DataError: if the classes have mixed types, or are numbers beyond int64.
     """
     try:
         if classes.dtype.kind in "iuf":
@@ -93,18 +93,18 @@ def arrow_classes(classes: NDArray[Any]) -> pa.Array:
         return pa.array(classes.tolist())
     except pa.ArrowException as error:
         raise DataError(
-            f"labels {one_of(classes)} are not of one kind, or beyond int64; make them text."
+            f"labels {one_of(classes)} have mixed types or are beyond int64; convert them to text."
         ) from error
 
 
 def whole_as_integers(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """These columns, where they are floats and all whole, as integers with NaN as null."""
+    """The table with these columns as integers if they are whole floats; NaN becomes null."""
     for name in columns:
         column = table[name]
         if pa.types.is_floating(column.type):
             try:
                 whole = pc.if_else(pc.is_nan(column), None, column).cast(pa.int64())
             except pa.ArrowInvalid:
-                continue  # a fraction; its estimator says what it takes
+                continue  # it has fractions; the estimator reports what it accepts
             table = table.set_column(table.column_names.index(name), name, whole)
     return table

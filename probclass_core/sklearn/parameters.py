@@ -1,4 +1,4 @@
-"""What the parameters of a `ProbClassifier` mean for the columns at hand: a `ModelSpec`."""
+"""The parameters of a `ProbClassifier` as a `ModelSpec`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from probclass_core.plugins.manager import find_estimator
 from probclass_core.spec import Block, ModelSpec, Prior
 
 Blocks = str | ModelSpec | Mapping[str, str | Sequence[str]] | Sequence[Block | Mapping[str, Any]]
-"""The ways to say which estimator models which columns; see `ProbClassifier`."""
+"""Forms of the parameter ``estimator``; see `ProbClassifier`."""
 
 AUTO = "auto"
 
@@ -25,17 +25,17 @@ def model_spec(
     schema: pa.Schema,
     label: str,
 ) -> ModelSpec:
-    """The model that the parameters describe, without a weight column.
+    """The `ModelSpec` of a classifier's parameters, without a weight column.
 
     Args:
-        estimator: see `ProbClassifier`, like ``options`` and ``prior``.
-        options: over those of the blocks.
-        prior: none keeps the spec's own.
-        schema: of the features.
-        label: name of the label, unless a `ModelSpec` has its own.
+        estimator: see `ProbClassifier`.
+        options: options that override those of the blocks.
+        prior: prior that overrides that of a `ModelSpec`, or None.
+        schema: schema of the features.
+        label: name of the label, unless `estimator` is a `ModelSpec`.
 
     Raises:
-        SpecError: they describe none.
+        SpecError: if the parameters are invalid or do not fit the schema.
     """
     spec = _spec(estimator, schema, label)
     return dataclasses.replace(
@@ -65,33 +65,34 @@ def _spec(estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
 
 
 def _with_options(blocks: Sequence[Block], options: Mapping[str, Any] | None) -> list[Block]:
-    """The blocks with options over their own."""
+    """The blocks, their options overridden."""
     if options is not None and not isinstance(options, Mapping):
         raise SpecError(f"options must be a table, got {options!r}.")
-    given = dict(options or {})
+    by_block = dict(options or {})
     names = [str(block.name) for block in blocks]
     for name in names:
-        if not isinstance(given.get(name, {}), Mapping):
-            raise SpecError(f"options of block {name!r} must be a table, got {given[name]!r}.")
+        if not isinstance(by_block.get(name, {}), Mapping):
+            raise SpecError(f"options of block {name!r} must be a table, got {by_block[name]!r}.")
     if len(names) == 1:
-        bare = {key: value for key, value in given.items() if key not in names}
-        given = {names[0]: {**bare, **given.get(names[0], {})}}
-    for name in given:
+        direct = {key: value for key, value in by_block.items() if key not in names}
+        by_block = {names[0]: {**direct, **by_block.get(names[0], {})}}
+    for name in by_block:
         if name not in names:
             raise SpecError(
                 f"options name the block {name!r}; the model has {one_of(names)}."
                 + nearest(str(name), names)
             )
     return [
-        Block.from_dict({**block.to_dict(), **given.get(str(block.name), {})}) for block in blocks
+        Block.from_dict({**block.to_dict(), **by_block.get(str(block.name), {})})
+        for block in blocks
     ]
 
 
 def models_floats(block: Block) -> bool:
-    """Whether the block's estimator takes float64 columns; one that does not models categories.
+    """Whether the block's estimator accepts float64 columns; otherwise it models categories.
 
     Raises:
-        PluginError: there is no such estimator.
+        PluginError: if the estimator is unknown.
     """
     features = pa.schema([(column, pa.float64()) for column in block.columns])
     try:
@@ -102,7 +103,7 @@ def models_floats(block: Block) -> bool:
 
 
 def only_categories(estimator: Blocks) -> bool:
-    """Whether every column has to be a category: what scikit-learn asks before it knows columns."""
+    """Whether all columns must be categories; scikit-learn asks this before it has columns."""
     if not isinstance(estimator, str) or estimator == AUTO:
         return False
     try:

@@ -52,7 +52,7 @@ def test_it_is_cut_by_day_too(table: pa.Table, tmp_path: Path) -> None:
 
 
 def test_it_is_cut_by_nothing_else(tmp_path: Path) -> None:
-    with pytest.raises(pc.SpecError, match="is cut by 'day', 'month', not by 'year'"):
+    with pytest.raises(pc.SpecError, match="is partitioned by 'day', 'month', not by 'year'"):
         lay_out(tmp_path / "years", "year")
 
 
@@ -78,7 +78,7 @@ def test_a_lake_of_an_older_recipe_is_replaced(
 
 def test_it_lies_over_nothing_of_the_users(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("ten years of work")
-    with pytest.raises(pc.TableError, match="no demo lake"):
+    with pytest.raises(pc.TableError, match="is not a demo lake"):
         lay_out(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 

@@ -239,7 +239,7 @@ def test_labels_that_are_no_classes_are_refused(labels: Any, message: str) -> No
 @pytest.mark.parametrize(
     ("classes", "labels", "message"),
     [
-        (SPECIES, ["Emperor"], "label 'Emperor' is none of the classes 'Adelie'"),
+        (SPECIES, ["Emperor"], "label 'Emperor' is not one of the classes 'Adelie'"),
         (SPECIES, [1], "labels are int64, but classes string"),
         (["Adelie", "Gentoo"], ["Adelie"], "were 'Adelie', 'Chinstrap', 'Gentoo' before"),
     ],
