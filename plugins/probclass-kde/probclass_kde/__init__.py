@@ -1,6 +1,7 @@
-"""Kernel densities as a likelihood of probclass: any shape, from the rows themselves.
+"""Kernel densities for probclass: densities of any shape, from the training rows themselves.
 
-`estimator` has the four verbs, `bandwidth` the rules for how wide a kernel is.
+estimator  kde: the estimator
+bandwidth  rules for the width of the kernels
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from probclass_kde.estimator import KernelDensity
 __all__ = ["PROBCLASS_API", "KernelDensity", "probclass_estimators"]
 
 PROBCLASS_API = 1
-"""The version of the contract that this module follows."""
+"""Version of the estimator contract that this plugin implements."""
 
 
 @pc.hookimpl

@@ -1,4 +1,4 @@
-"""Kernel densities against SciPy's, the rules by hand, and the contract's laws."""
+"""Kernel densities compared with SciPy's, bandwidth rules computed by hand, and the laws."""
 
 from __future__ import annotations
 
@@ -45,53 +45,51 @@ def two_modes(size: int) -> np.ndarray:
     return np.concatenate([rng.normal(-5.0, 0.5, size), rng.normal(5.0, 0.5, size)])
 
 
-def test_the_density_is_scipys() -> None:
+def test_density_equals_that_of_scipy() -> None:
     rng = np.random.default_rng(12)
     x = np.concatenate([rng.normal(size=80), rng.gamma(2.0, size=60)])
     y = np.repeat(["a", "b"], [80, 60])
-    at = np.linspace(-4.0, 9.0, 50)
+    points = np.linspace(-4.0, 9.0, 50)
     model = fitted(x, y, bandwidth=0.3)
-    ours = densities(model, at)
+    density = densities(model, points)
     for column, sample in enumerate((x[:80], x[80:])):
-        scipys = stats.gaussian_kde(sample, bw_method=0.3 / sample.std(ddof=1))
-        np.testing.assert_allclose(ours[:, column], scipys(at), rtol=1e-9)
+        peer = stats.gaussian_kde(sample, bw_method=0.3 / sample.std(ddof=1))
+        np.testing.assert_allclose(density[:, column], peer(points), rtol=1e-9)
     grid = np.linspace(-10.0, 30.0, 20_001)
     np.testing.assert_allclose(np.trapezoid(densities(model, grid), grid, axis=0), 1.0, rtol=1e-6)
 
 
-def test_rules_of_thumb() -> None:
+def test_scott_and_silverman_follow_their_formulas() -> None:
     x = np.arange(1.0, 101.0)
     y = np.array(["a", "b"] * 50)
     for rule, factor in (("scott", 1.06), ("silverman", 0.9)):
         expected = [factor * x[start::2].std() * 50**-0.2 for start in (0, 1)]
         assert widths(fitted(x, y, bandwidth=rule)) == pytest.approx(expected)
-    spoiled = np.append(x[0::2], 1e6)
-    low, high = np.sort(spoiled)[[12, 38]]
+    with_outlier = np.sort(np.append(x[0::2], 1e6))
+    low, high = with_outlier[[12, 38]]
     expected_width = 0.9 * (high - low) / (2.0 * stats.norm.ppf(0.75)) * 51**-0.2
-    assert bandwidth.choose("silverman", np.sort(spoiled), np.ones(51)) == pytest.approx(
-        expected_width
-    )
+    assert bandwidth.choose("silverman", with_outlier, np.ones(51)) == pytest.approx(expected_width)
 
 
 @pytest.mark.parametrize("size", [300, 5000, 50_000])
-def test_isj_of_a_normal_sample_is_about_the_best_width(size: int) -> None:
-    """(4 / 3n)^(1/5) σ is the best for a normal density: Silverman, eq. 3.28."""
+def test_isj_is_close_to_the_optimal_width_for_a_normal_sample(size: int) -> None:
+    """(4 / 3n)^(1/5) σ is optimal for a normal density: Silverman, eq. 3.28."""
     values = np.sort(np.random.default_rng(13).normal(7.0, 2.0, size))
-    found = bandwidth.choose("isj", values, np.ones(size))
-    assert found == pytest.approx(2.0 * (4.0 / (3.0 * size)) ** 0.2, rel=0.15)
+    width = bandwidth.choose("isj", values, np.ones(size))
+    assert width == pytest.approx(2.0 * (4.0 / (3.0 * size)) ** 0.2, rel=0.15)
     scaled = bandwidth.choose("isj", 1e-3 * values + 1.0, np.ones(size))
-    assert scaled == pytest.approx(1e-3 * found, rel=1e-6)
+    assert scaled == pytest.approx(1e-3 * width, rel=1e-6)
 
 
-def test_isj_sees_two_modes() -> None:
-    """Of each mode alone Scott's rule is about right; of both it is ten times too wide."""
+def test_isj_is_narrow_enough_for_two_modes() -> None:
+    """Scott's rule is about right for each mode alone, and ten times too wide for both."""
     x = np.sort(two_modes(1000))
     isj, scott = (bandwidth.choose(rule, x, np.ones(len(x))) for rule in ("isj", "scott"))
     assert isj == pytest.approx(1.06 * 0.5 * 1000**-0.2, rel=0.2)
     assert scott > 8.0 * isj
 
 
-def test_isj_scores_two_modes_better_than_rules_of_thumb() -> None:
+def test_isj_predicts_two_modes_better_than_the_other_rules() -> None:
     x = two_modes(500)
     y = np.where(np.arange(len(x)) % 2, "a", "b")
     held_out = two_modes(700)
@@ -103,13 +101,13 @@ def test_isj_scores_two_modes_better_than_rules_of_thumb() -> None:
     assert mean["isj"] > mean["scott"] + 0.1
 
 
-def test_few_values_take_silvermans_rule() -> None:
+def test_isj_falls_back_to_silvermans_rule_for_few_values() -> None:
     values = np.arange(10.0)
-    chosen = [bandwidth.choose(rule, values, np.ones(10)) for rule in ("isj", "silverman")]
-    assert chosen[0] == chosen[1]
+    isj, silverman = (bandwidth.choose(rule, values, np.ones(10)) for rule in ("isj", "silverman"))
+    assert isj == silverman
 
 
-def test_what_it_refuses() -> None:
+def test_invalid_data_and_options_are_refused() -> None:
     x, y = np.array([1.0, 2.0, np.nan]), np.array(["a", "a", "b"])
     with pytest.raises(pc.DataError, match="class 'b' has no value in column 'x'"):
         fitted(x, y)
@@ -120,7 +118,7 @@ def test_what_it_refuses() -> None:
         pc.fit({"x": ["p", "q"], "y": ["a", "b"]}, pc.ModelSpec("y", [pc.Block("kde", ["x"])]))
 
 
-def test_a_model_is_its_points() -> None:
+def test_parameters_are_the_distinct_points_with_counts() -> None:
     model = fitted(np.array([1.0, 1.0, 2.0, 5.0]), np.array(["a", "a", "a", "b"]), bandwidth=1)
     assert model.parameters["kde"].to_pylist() == [
         {"class": "a", "feature": "x", "point": 1.0, "count": 2.0, "bandwidth": 1.0},

@@ -1,6 +1,7 @@
-"""Student's t as a likelihood of probclass: a location, a scale, and how heavy the tails are.
+"""Student's t for probclass: a location, a scale and heavy tails.
 
-`estimator` has the four verbs and the second pass, `fitting` the maximum likelihood.
+estimator  student_t: the estimator, with up to three passes over the rows
+fitting    maximum likelihood for values with counts
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from probclass_student_t.estimator import StudentT
 __all__ = ["PROBCLASS_API", "StudentT", "probclass_estimators"]
 
 PROBCLASS_API = 1
-"""The version of the contract that this module follows."""
+"""Version of the estimator contract that this plugin implements."""
 
 
 @pc.hookimpl

@@ -1,10 +1,10 @@
-"""Independent features with Student's t as their density, from counts on grids.
+"""Independent features with the density of Student's t, fitted to counts on grids.
 
-The first pass counts the distinct values of each class, and beyond a bound on their number those of
-cells of one width. That is fine enough unless the tails are so long that the cells which reach the
-outliers are wider than what lies in the middle. Then another pass counts on a grid that follows the
-density: equal steps of asinh((x − m) / s), around the median m and scale s that the pass before
-found. Cells are narrow in the middle, and grow with the distance.
+The first pass counts the distinct values of each class, or cells of equal width if there are too
+many distinct values. That is fine enough unless the tails are so long that cells wide enough to
+reach the outliers are too coarse for the middle. Then another pass counts on a grid that follows
+the density: equal steps of asinh((x − m) / s), around the median m and scale s that the previous
+pass found. Its cells are narrow in the middle and grow with the distance.
 """
 
 from __future__ import annotations
@@ -18,42 +18,54 @@ import pyarrow as pa
 
 import probclass_core as pc
 from probclass_core.authoring import (
+    EstimatorOptions,
     FloatArray,
+    OptionPath,
+    dense_arrays,
     histogram,
     is_numeric_type,
-    label_codes,
     notes_of,
-    number_option,
+    number,
     numeric_column,
-    read_options,
+    option,
     require_types,
-    with_notes,
+    whole,
 )
 from probclass_student_t import fitting
 
-_DEFAULTS: Mapping[str, Any] = {
-    "degrees_of_freedom": None,
-    "scale_floor": 1e-9,
-    "cells": 4096,
-    "around": {},
-}
-
 _STEP = 1.0 / 64.0
-"""Width of a cell of a second pass: in the middle a 64th of the scale, far out of the distance."""
+"""Width of a cell of a second pass: a 64th of the scale in the middle, of the distance far out."""
 
 _FINE = 16.0
-"""So many cells, at least, should lie between the quartiles."""
+"""Fewest cells between the quartiles that need no further pass."""
 
 _FARTHEST = 1e300
 
+_CENTERS = "a table of columns and classes with [location, scale], scales above 0"
+
+
+def _parse_centers(path: OptionPath, value: Any) -> dict[tuple[str, str], tuple[float, float]]:
+    """Location and scale by feature and class."""
+    try:
+        centers = {
+            (str(name), str(label)): (float(location), float(scale))
+            for name, by_class in value.items()
+            for label, (location, scale) in by_class.items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise path.error(_CENTERS, value) from error
+    if not all(np.isfinite(location) and scale > 0.0 for location, scale in centers.values()):
+        raise path.error(_CENTERS, value)
+    return centers
+
 
 class _Cells(NamedTuple):
-    """The rows of one class and feature, gathered.
+    """Counts of the values of one class and feature.
 
     Attributes:
-        values: what each cell stands for, ascending, in the column's unit, ``(n,)``.
+        values: middle of each cell, ascending, in the column's unit, ``(n,)``.
         counts: Σ w, ``(n,)``.
-        width: of the cell at the median, in the column's unit; 0 for distinct values.
+        width: width of the cell at the median, in the column's unit; 0 for distinct values.
     """
 
     values: FloatArray
@@ -62,38 +74,50 @@ class _Cells(NamedTuple):
 
 
 class StudentT(pc.LikelihoodEstimator):
-    """Independent features of Student's t given the class: a location, a scale and heavy tails.
-
-    Options:
-        degrees_of_freedom: ν of every class and feature, at least 1; by default found for each.
-        scale_floor: smallest scale, as a fraction of the feature's own with all classes in one;
-            0 keeps a scale of zero as a point mass.
-        cells: up to so many distinct values of a class are counted as they are, more on a grid.
-        around: feature → class → [location, scale], the center of a grid that widens with the
-            distance; set by a fit that needs another pass.
+    """Independent features with Student's t given the class: a location, a scale and heavy tails.
 
     Statistics: class, feature, cell (a distinct value, the lower edge of a cell, or the number of a
     cell around a center), width (0 for a value), count (Σ w).
     Parameters: class, feature, count, location, scale, degrees_of_freedom.
 
     Raises:
-        SpecError: a column is not numeric, or an option is out of range.
+        SpecError: if a column is not numeric, or an option is unknown or out of bounds.
     """
 
     name: ClassVar[str] = "student_t"
 
+    class Options(EstimatorOptions):
+        """Options of `StudentT`."""
+
+        degrees_of_freedom: float | None = number(
+            None,
+            at_least=fitting.LEAST_FREEDOM,
+            doc="ν of every class and feature; by default it is estimated for each.",
+        )
+        scale_floor: float = number(
+            1e-9,
+            doc="Smallest scale, as a fraction of the feature's scale, classes pooled; 0 keeps a "
+            "zero scale as a point mass.",
+        )
+        cells: int = whole(
+            4096,
+            at_least=4,
+            doc="Largest number of distinct values of a class that are counted as they are; more "
+            "are counted on a grid.",
+        )
+        around: dict[tuple[str, str], tuple[float, float]] = option(
+            {},
+            _parse_centers,
+            expected=_CENTERS,
+            doc="Centers of grids whose cells grow with the distance; set by a fit that needs "
+            "another pass.",
+        )
+
+    options: Options
+
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        chosen = read_options(self.name, options, _DEFAULTS)
-        super().__init__(features, chosen)
+        super().__init__(features, options)
         require_types(self.name, features, is_numeric_type, "numbers")
-        freedom = chosen["degrees_of_freedom"]
-        if freedom is not None:
-            least = fitting.LEAST_FREEDOM
-            freedom = number_option(self.name, "degrees_of_freedom", freedom, at_least=least)
-        self.freedom: float | None = freedom
-        self.scale_floor = number_option(self.name, "scale_floor", chosen["scale_floor"])
-        self.cells = int(number_option(self.name, "cells", chosen["cells"], at_least=4, whole=True))
-        self.around = _centers(chosen["around"])
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -105,17 +129,17 @@ class StudentT(pc.LikelihoodEstimator):
             for code, label in enumerate(classes.dictionary.to_pylist()):
                 rows = (codes == code) & ~np.isnan(values)
                 cells, width = values[rows], 0.0
-                center = self.around.get((name, str(label)))
+                center = self.options.around.get((name, str(label)))
                 if center is not None:
-                    cells, width = _numbers(cells, *center), _STEP
+                    cells, width = _cell_numbers(cells, *center), _STEP
                 weight = None if weights is None else weights[rows]
                 parts.append(self._counted(classes.dictionary[code], name, cells, width, weight))
         return pa.concat_tables(parts).combine_chunks()
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        gathered = pa.concat_tables(tables).combine_chunks()
-        parts = [gathered.slice(0, 0)]
-        for name, label, rows in self._groups(gathered):
+        statistics = pa.concat_tables(tables).combine_chunks()
+        parts = [statistics.slice(0, 0)]
+        for name, label, rows in self._groups(statistics):
             width = float(rows["width"].to_numpy().max())
             cells, counts = rows["cell"].to_numpy(), rows["count"].to_numpy()
             parts.append(self._counted(label, name, cells, width, counts))
@@ -123,7 +147,7 @@ class StudentT(pc.LikelihoodEstimator):
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
         centers: dict[str, dict[str, list[float]]] = {}
-        for (name, label), center in self.around.items():
+        for (name, label), center in self.options.around.items():
             centers.setdefault(name, {})[label] = list(center)
         coarse = False
         for name, label, rows in self._groups(statistics):
@@ -137,30 +161,31 @@ class StudentT(pc.LikelihoodEstimator):
         return {"around": centers} if coarse else None
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        found = {
+        observed = {
             (name, label.as_py()): self._cells(name, label, rows)
             for name, label, rows in self._groups(statistics)
         }
-        cells = []
+        rows = []
         for name in self.features.names:
-            floor = self._floor([one for (column, _), one in found.items() if column == name])
+            floor = self._floor(
+                [cells for (column, _), cells in observed.items() if column == name]
+            )
             for label in classes.to_pylist():
-                one = found.get((name, label))
-                if one is None:
+                cells = observed.get((name, label))
+                if cells is None:
                     raise pc.DataError(
                         f"class {label!r} has no value in column {name!r}; drop the class, or "
                         "leave the column out."
                     )
-                fit = fitting.fit(one.values, one.counts, floor, self.freedom)
-                cells.append((label, name, float(one.counts.sum()), *fit))
-        labels, *columns = zip(*cells, strict=True)
+                freedom = self.options.degrees_of_freedom
+                fit = fitting.fit(cells.values, cells.counts, floor, freedom)
+                rows.append((label, name, float(cells.counts.sum()), *fit))
+        labels, *columns = zip(*rows, strict=True)
         names = ("feature", "count", *fitting.Fit._fields)
         parameters = pa.table(
             {"class": pa.array(labels, classes.type), **dict(zip(names, columns, strict=True))}
         )
-        return with_notes(
-            parameters, estimator=self.name, features=self.features.names, options=self.options
-        )
+        return self.annotate(parameters)
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> StudentTLikelihood:
         return StudentTLikelihood(parameters, classes)
@@ -168,13 +193,14 @@ class StudentT(pc.LikelihoodEstimator):
     def _counted(
         self, label: pa.Scalar, name: str, cells: FloatArray, width: float, counts: Any
     ) -> pa.Table:
-        """One class and feature, no cell twice."""
-        if (name, str(label.as_py())) in self.around:
-            values, place = np.unique(cells, return_inverse=True)
-            sums = np.bincount(place, counts, minlength=len(values)).astype(np.float64)
+        """Statistics of one class and feature, with each cell once."""
+        if (name, str(label.as_py())) in self.options.around:
+            values, position = np.unique(cells, return_inverse=True)
+            sums = np.bincount(position, counts, minlength=len(values)).astype(np.float64)
         else:
-            one = histogram(cells, width, np.zeros(len(cells), np.intp), counts, 1, self.cells)
-            values, width, sums = one.values, one.width, one.counts[0]
+            group = np.zeros(len(cells), np.intp)
+            grid = histogram(cells, width, group, counts, 1, self.options.cells)
+            values, width, sums = grid.values, grid.width, grid.counts[0]
         size = len(values)
         return pa.table(
             {
@@ -187,12 +213,12 @@ class StudentT(pc.LikelihoodEstimator):
         )
 
     def _groups(self, statistics: pa.Table) -> Iterator[tuple[str, pa.Scalar, pa.Table]]:
-        """The rows of each feature and class that has any, in order."""
+        """Feature, class and rows of each pair that has any, in order."""
         keys = [("feature", "ascending"), ("class", "ascending"), ("cell", "ascending")]
         ordered = statistics.sort_by(keys).combine_chunks()
         if ordered.num_rows:
             names, labels = (ordered[key].combine_chunks() for key in ("feature", "class"))
-            codes = [one.dictionary_encode().indices.to_numpy() for one in (names, labels)]
+            codes = [keys.dictionary_encode().indices.to_numpy() for keys in (names, labels)]
             changes = np.any([np.diff(code) != 0 for code in codes], axis=0)
             starts = [0, *(np.flatnonzero(changes) + 1).tolist(), ordered.num_rows]
             for start, stop in itertools.pairwise(starts):
@@ -200,7 +226,7 @@ class StudentT(pc.LikelihoodEstimator):
 
     def _cells(self, name: str, label: pa.Scalar, rows: pa.Table) -> _Cells:
         cells, counts = rows["cell"].to_numpy(), rows["count"].to_numpy()
-        center = self.around.get((name, str(label.as_py())))
+        center = self.options.around.get((name, str(label.as_py())))
         if center is None:
             width = float(rows["width"].to_numpy().max())
             return _Cells(cells + 0.5 * width, counts, width)
@@ -212,18 +238,18 @@ class StudentT(pc.LikelihoodEstimator):
         return _Cells(values, counts, width)
 
     def _floor(self, cells: Sequence[_Cells]) -> float:
-        """The smallest scale of a feature; 0 would be a density that is infinite."""
+        """The smallest scale of a feature, above 0, because a density must be finite."""
         if not cells:
             return pc.POINT_MASS_WIDTH
-        values = np.concatenate([one.values for one in cells])
-        counts = np.concatenate([one.counts for one in cells])
+        values = np.concatenate([part.values for part in cells])
+        counts = np.concatenate([part.counts for part in cells])
         order = np.lexsort((counts, values))
         _, scale = fitting.robust_scale(values[order], counts[order])
-        return max(self.scale_floor * scale, pc.POINT_MASS_WIDTH)
+        return max(self.options.scale_floor * scale, pc.POINT_MASS_WIDTH)
 
 
 class StudentTLikelihood:
-    """log p(x | c): the sum over the features that are there of log t(x; μ, σ, ν).
+    """log p(x | c): the sum over the observed features of log t(x; μ, σ, ν).
 
     Args:
         parameters: of `StudentT`.
@@ -234,12 +260,10 @@ class StudentTLikelihood:
 
     def __init__(self, parameters: pa.Table, classes: pa.Array) -> None:
         self.features: list[str] = notes_of(parameters)["features"]
-        rows = label_codes(parameters["class"], classes)
-        columns = label_codes(parameters["feature"], pa.array(self.features, pa.string()))
-        tables = np.empty((3, len(classes), len(self.features)))
-        for table, name in zip(tables, fitting.Fit._fields, strict=True):
-            table[rows, columns] = parameters[name].to_numpy()
-        self.location, self.scale, self.freedom = tables
+        features = pa.array(self.features, pa.string())
+        self.location, self.scale, self.freedom = dense_arrays(
+            parameters, classes, "feature", features, fitting.Fit._fields
+        )
         self.constant = fitting.log_normalizer(self.freedom) - np.log(self.scale)
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
@@ -256,31 +280,9 @@ class StudentTLikelihood:
         return result
 
 
-def _numbers(values: FloatArray, location: float, scale: float) -> FloatArray:
-    """The numbers of the cells around a center that values fall into."""
+def _cell_numbers(values: FloatArray, location: float, scale: float) -> FloatArray:
+    """The number of each value's cell on the grid around a center."""
     with np.errstate(over="ignore"):
         z = np.clip((values - location) / scale, -_FARTHEST, _FARTHEST)
     numbers: FloatArray = np.floor(np.arcsinh(z) / _STEP)
     return numbers + 0.0  # −0.0 becomes 0.0
-
-
-def _centers(around: Any) -> dict[tuple[str, str], tuple[float, float]]:
-    """Feature and class to location and scale.
-
-    Raises:
-        SpecError: it is no such table, or a scale is not above 0.
-    """
-    try:
-        centers = {
-            (str(name), str(label)): (float(location), float(scale))
-            for name, by_class in around.items()
-            for label, (location, scale) in by_class.items()
-        }
-    except (AttributeError, TypeError, ValueError):
-        centers = {("", ""): (0.0, 0.0)}
-    if not all(np.isfinite(location) and scale > 0.0 for location, scale in centers.values()):
-        raise pc.SpecError(
-            f"student_t: around must give each column a table of classes with [location, scale], "
-            f"scales above 0, got {around!r}."
-        )
-    return centers

@@ -1,4 +1,4 @@
-"""Student's t against SciPy's, the contract's laws, and the passes that heavy tails take."""
+"""Student's t compared with SciPy's, the laws, and further passes for heavy tails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from probclass_core.testing.suite import EstimatorLaws
 (PLUGIN,) = probclass_student_t.probclass_estimators()
 COLUMNS = {"x": numbers(), "y": numbers()}
 ONE_COLUMN = {"x": numbers()}
-CENTRES = {"x": {"a": [0.0, 1.0], "b": [3.0, 0.5]}}
+CENTERS = {"x": {"a": [0.0, 1.0], "b": [3.0, 0.5]}}
 
 
 class TestStudentT(EstimatorLaws):
@@ -28,7 +28,7 @@ class TestStudentT(EstimatorLaws):
 class TestStudentTOnGrids(EstimatorLaws):
     plugin = PLUGIN
     columns = ONE_COLUMN
-    options = ({"cells": 4}, {"cells": 4, "around": CENTRES}, {"around": CENTRES})
+    options = ({"cells": 4}, {"cells": 4, "around": CENTERS}, {"around": CENTERS})
     examples = 3
 
 
@@ -53,58 +53,58 @@ def parameters(model: pc.Model) -> list[dict[str, float]]:
 @pytest.mark.parametrize(
     ("freedom", "location", "scale"), [(1.5, 0, 1), (4, 1e6, 1e-3), (30, -7, 50)]
 )
-def test_the_density_is_the_most_likely_one(freedom: float, location: float, scale: float) -> None:
-    """As scipy.stats.t.fit finds it by a general search; no likelihood is below SciPy's."""
+def test_fit_is_at_least_as_likely_as_that_of_scipy(
+    freedom: float, location: float, scale: float
+) -> None:
     rng = np.random.default_rng(3)
-    one, other = (stats.t.rvs(freedom, location, scale, 1500, random_state=rng) for _ in range(2))
-    model = fitted(two_classes(one, other))
+    samples = [stats.t.rvs(freedom, location, scale, 1500, random_state=rng) for _ in range(2)]
+    model = fitted(two_classes(*samples))
     assert "passes" not in model.training
-    for sample, found in zip((one, other), parameters(model), strict=True):
-        peer = stats.t.fit((sample - location) / scale, 4.0, loc=0.0, scale=1.0)
-        assert found["count"] == 1500
-        ours = found["degrees_of_freedom"], found["location"], found["scale"]
-        theirs = peer[0], location + scale * peer[1], scale * peer[2]
-        likelihoods = [stats.t.logpdf(sample, *one).sum() for one in (ours, theirs)]
-        assert likelihoods[0] >= likelihoods[1] - 1e-3
-        assert ours[1] == pytest.approx(theirs[1], abs=1e-2 * scale)
-        assert ours[2] == pytest.approx(theirs[2], rel=1e-2)
+    for sample, row in zip(samples, parameters(model), strict=True):
+        assert row["count"] == 1500
+        fit = row["degrees_of_freedom"], row["location"], row["scale"]
+        standardized = stats.t.fit((sample - location) / scale, 4.0, loc=0.0, scale=1.0)
+        peer = standardized[0], location + scale * standardized[1], scale * standardized[2]
+        assert stats.t.logpdf(sample, *fit).sum() >= stats.t.logpdf(sample, *peer).sum() - 1e-3
+        assert fit[1] == pytest.approx(peer[1], abs=1e-2 * scale)
+        assert fit[2] == pytest.approx(peer[2], rel=1e-2)
 
 
-def test_the_log_density_is_scipys() -> None:
+def test_log_density_equals_that_of_scipy() -> None:
     rng = np.random.default_rng(4)
     model = fitted(two_classes(rng.standard_t(3, 300), rng.standard_t(2, 300) + 2.0))
     points = np.array([-1e200, -50.0, 0.0, 0.3, 1e6])
     with pc.trying(PLUGIN):
-        ours = model.log_likelihood_by_block({"x": points})[:, :, 0]
-    for column, found in enumerate(parameters(model)):
-        shape = found["degrees_of_freedom"], found["location"], found["scale"]
-        np.testing.assert_allclose(ours[1:, column], stats.t.logpdf(points[1:], *shape), rtol=1e-9)
-        tail = (shape[0] + 1) * (np.log(1e200) - np.log(shape[2]) - np.log(shape[0]) / 2)
-        constant = stats.t.logpdf(0.0, shape[0]) - np.log(shape[2])
-        assert ours[0, column] == pytest.approx(constant - tail)
+        logs = model.log_likelihood_by_block({"x": points})[:, :, 0]
+    for column, row in enumerate(parameters(model)):
+        fit = row["degrees_of_freedom"], row["location"], row["scale"]
+        np.testing.assert_allclose(logs[1:, column], stats.t.logpdf(points[1:], *fit), rtol=1e-9)
+        tail = (fit[0] + 1) * (np.log(1e200) - np.log(fit[2]) - np.log(fit[0]) / 2)
+        constant = stats.t.logpdf(0.0, fit[0]) - np.log(fit[2])
+        assert logs[0, column] == pytest.approx(constant - tail)
 
 
-def test_a_normal_sample_is_fitted_as_one() -> None:
+def test_fit_to_a_normal_sample_is_close_to_a_normal() -> None:
     rng = np.random.default_rng(5)
     sample = rng.normal(10.0, 2.0, 20_000)
     model = fitted(two_classes(sample, sample), degrees_of_freedom=200)
-    found = parameters(model)[0]
-    assert found["location"] == pytest.approx(sample.mean(), abs=0.01)
-    assert found["scale"] == pytest.approx(sample.std(), rel=0.02)
+    fit = parameters(model)[0]
+    assert fit["location"] == pytest.approx(sample.mean(), abs=0.01)
+    assert fit["scale"] == pytest.approx(sample.std(), rel=0.02)
 
 
-def test_outliers_do_not_bend_the_location() -> None:
+def test_outliers_do_not_move_the_location() -> None:
     rng = np.random.default_rng(6)
     clean = rng.normal(0.0, 1.0, 1000)
-    spoiled = np.concatenate([clean, np.full(50, 1e9)])
-    model = fitted(two_classes(spoiled, clean + 5.0))
+    with_outliers = np.concatenate([clean, np.full(50, 1e9)])
+    model = fitted(two_classes(with_outliers, clean + 5.0))
     assert abs(parameters(model)[0]["location"]) < 0.1
     with pc.trying(PLUGIN):
         assert model.predict({"x": [0.0, 5.0]}).to_pylist() == ["a", "b"]
 
 
-def test_tails_too_long_for_one_grid_take_another_pass() -> None:
-    """Few cells over the range of Cauchy's outliers; around the median they are fine again."""
+def test_long_tails_need_another_pass() -> None:
+    """Cells over the range of Cauchy's outliers are too coarse; around the median they are fine."""
     rng = np.random.default_rng(7)
     one, other = rng.standard_cauchy(20_000), 5.0 + 0.1 * rng.standard_cauchy(20_000)
     table = two_classes(one, other)
@@ -112,16 +112,16 @@ def test_tails_too_long_for_one_grid_take_another_pass() -> None:
     assert model.training["passes"] in (2, 3)
     assert "passes" not in exact.training
     assert model.spec.blocks[0].options == {"cells": 64}
-    for found, wanted, scale in zip(parameters(model), parameters(exact), (1.0, 0.1), strict=True):
-        assert found["location"] == pytest.approx(wanted["location"], abs=1e-3 * scale)
-        assert found["scale"] == pytest.approx(wanted["scale"], rel=2e-3)
-        assert found["degrees_of_freedom"] == pytest.approx(wanted["degrees_of_freedom"], rel=2e-3)
+    for fit, best, scale in zip(parameters(model), parameters(exact), (1.0, 0.1), strict=True):
+        assert fit["location"] == pytest.approx(best["location"], abs=1e-3 * scale)
+        assert fit["scale"] == pytest.approx(best["scale"], rel=2e-3)
+        assert fit["degrees_of_freedom"] == pytest.approx(best["degrees_of_freedom"], rel=2e-3)
     with pc.trying(PLUGIN):
         early = pc.finalize(pc.summarize(table, spec(cells=64)), early=True)
     assert parameters(early)[1]["scale"] != pytest.approx(parameters(exact)[1]["scale"], rel=0.5)
 
 
-def test_what_it_refuses() -> None:
+def test_invalid_data_and_options_are_refused() -> None:
     table = pa.table({"x": [1.0, None, 2.0], "y": ["a", "b", "a"]})
     with pytest.raises(pc.DataError, match="class 'b' has no value in column 'x'"):
         fitted(table)
