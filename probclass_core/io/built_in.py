@@ -1,4 +1,4 @@
-"""The built-in formats of tables. Their modules are imported when a table of theirs is opened."""
+"""The built-in table formats; their modules are imported when such a table is opened."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["PROBCLASS_API", "probclass_table_formats"]
 
 
 @contextmanager
-def _needs(library: str, extra: str) -> Iterator[None]:
-    """Around an import; says what to install where a format's library is not there."""
+def _requires(library: str, extra: str) -> Iterator[None]:
+    """Raise NotSupportedError, with what to install, if an import in the block fails."""
     try:
         yield
     except ImportError as error:
@@ -32,12 +32,12 @@ def _needs(library: str, extra: str) -> Iterator[None]:
 def _open_parquet(ref: TableRef) -> Table:
     from probclass_core.io.parquet.discovery import parquet_table
 
-    _refuse_versions(ref)
+    _check_no_version(ref)
     return parquet_table(ref)
 
 
 def _parquet_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-    _refuse_versions(ref)
+    _check_no_version(ref)
     if "://" in ref.uri:
         from probclass_core.io.parquet.object_sink import ObjectSink
 
@@ -49,10 +49,10 @@ def _parquet_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
     return ParquetSink(Path(ref.uri), partition)
 
 
-def _refuse_versions(ref: TableRef) -> None:
+def _check_no_version(ref: TableRef) -> None:
     if not ref.newest:
         raise TableError(
-            f"{ref.uri} is a directory of Parquet files, which keeps no versions; "
+            f"{ref.uri} is a directory of Parquet files, which has no versions; "
             "leave version and timestamp out."
         )
 
@@ -64,10 +64,10 @@ def _parquet_leftovers(ref: TableRef) -> Sequence[Leftover]:
         return object_leftovers(ref)
     from probclass_core.io.parquet.directory_sink import staging_leftovers
 
-    found = staging_leftovers(Path(ref.uri))
-    if not found and not Path(ref.uri).exists():
+    leftovers = staging_leftovers(Path(ref.uri))
+    if not leftovers and not Path(ref.uri).exists():
         raise TableError(f"{ref.uri} does not exist.")
-    return found
+    return leftovers
 
 
 def _is_delta(ref: TableRef) -> bool:
@@ -75,21 +75,21 @@ def _is_delta(ref: TableRef) -> bool:
 
 
 def _open_delta(ref: TableRef) -> Table:
-    with _needs("deltalake", "delta"):
+    with _requires("deltalake", "delta"):
         from probclass_core.io.delta.table import delta_table
 
     return delta_table(ref)
 
 
 def _delta_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-    with _needs("deltalake", "delta"):
+    with _requires("deltalake", "delta"):
         from probclass_core.io.delta.sink import DeltaSink
 
     return DeltaSink(ref, partition)
 
 
 def _delta_leftovers(ref: TableRef) -> Sequence[Leftover]:
-    with _needs("deltalake", "delta"):
+    with _requires("deltalake", "delta"):
         from probclass_core.io.delta.leftovers import delta_leftovers
 
     return delta_leftovers(ref)
@@ -100,21 +100,21 @@ def _is_iceberg(ref: TableRef) -> bool:
 
 
 def _open_iceberg(ref: TableRef) -> Table:
-    with _needs("pyiceberg", "iceberg"):
+    with _requires("pyiceberg", "iceberg"):
         from probclass_core.io.iceberg.table import IcebergTable
 
     return IcebergTable(ref)
 
 
 def _iceberg_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-    with _needs("pyiceberg", "iceberg"):
+    with _requires("pyiceberg", "iceberg"):
         from probclass_core.io.iceberg.sink import IcebergSink
 
     return IcebergSink(ref, partition)
 
 
 def _iceberg_leftovers(ref: TableRef) -> Sequence[Leftover]:
-    with _needs("pyiceberg", "iceberg"):
+    with _requires("pyiceberg", "iceberg"):
         from probclass_core.io.iceberg.leftovers import iceberg_leftovers
 
     return iceberg_leftovers(ref)
@@ -122,10 +122,10 @@ def _iceberg_leftovers(ref: TableRef) -> Sequence[Leftover]:
 
 @hookimpl
 def probclass_table_formats() -> Iterable[TableFormat]:
-    """Registers Delta, Iceberg and Parquet."""
+    """Register Delta, Iceberg and Parquet."""
     yield TableFormat(
         name="delta",
-        summary="Delta Lake: versions, and commits by the log",
+        summary="Delta Lake: versions, and commits to a log",
         recognizes=_is_delta,
         open=_open_delta,
         sink=_delta_sink,
@@ -133,7 +133,7 @@ def probclass_table_formats() -> Iterable[TableFormat]:
     )
     yield TableFormat(
         name="iceberg",
-        summary="Apache Iceberg: snapshots, and commits by a catalog",
+        summary="Apache Iceberg: snapshots, and commits to a catalog",
         recognizes=_is_iceberg,
         open=_open_iceberg,
         sink=_iceberg_sink,
@@ -142,7 +142,7 @@ def probclass_table_formats() -> Iterable[TableFormat]:
     yield TableFormat(
         name="parquet",
         summary="Parquet files and Hive-partitioned directories, on disk and on object stores",
-        recognizes=lambda ref: False,  # what no other format claims is taken for Parquet
+        recognizes=lambda ref: False,  # the default for tables that no other format recognizes
         open=_open_parquet,
         sink=_parquet_sink,
         leftovers=_parquet_leftovers,

@@ -1,4 +1,4 @@
-"""What killed writers left of a table, removed."""
+"""Remove what killed writers left of a table."""
 
 from __future__ import annotations
 
@@ -11,34 +11,39 @@ from probclass_core.io.references import ABANDONED, Leftover, TableRef
 
 
 def clean_table(
-    place: str | Path | TableRef, *, older_than: timedelta = ABANDONED, dry_run: bool = False
+    table: str | Path | TableRef, *, older_than: timedelta = ABANDONED, dry_run: bool = False
 ) -> list[Leftover]:
     """Remove what killed writers left of a table, and nothing else.
 
-    No reader is shown any of it, so no row of the table changes, at no version.
+    No reader sees any of it, so no row of the table changes, in any version.
 
     Args:
-        place: path, URI or `TableRef`.
-        older_than: leave what was touched more recently, for it may belong to a living writer; by
-            default a day. Zero is safe only while nobody writes the table.
-        dry_run: remove nothing.
+        table: path, URI or `TableRef`.
+        older_than: least age of what is removed; younger files may belong to a live writer. By
+            default a day; zero is safe only while nobody writes to the table.
+        dry_run: whether to remove nothing.
 
     Returns:
-        What was removed, or would have been.
+        What was removed, or would be.
 
     Raises:
-        TableError: there is no such table, its format leaves nothing that is known, or something
-            cannot be removed.
-        PluginError: no such format.
+        TableError: if there is no such table, its format cannot list leftovers, or one cannot be
+            removed.
+        PluginError: if the format is unknown.
     """
-    ref = TableRef.parse(place)
-    found = format_of(ref)
-    if found.leftovers is None:
-        raise TableError(f"{ref.uri}: what killed writers leave in {found.name!r} is not known.")
+    ref = TableRef.parse(table)
+    table_format = format_of(ref)
+    if table_format.leftovers is None:
+        raise TableError(
+            f"{ref.uri}: format {table_format.name!r} cannot list what killed writers left."
+        )
     if not ref.newest:
-        raise TableError(f"{ref.uri}: a table is cleaned at all versions at once; name none.")
-    abandoned = [left for left in found.leftovers(ref) if left.abandoned(older_than)]
+        raise TableError(
+            f"{ref.uri}: all versions of a table are cleaned at once; leave version and timestamp "
+            "out."
+        )
+    leftovers = [left for left in table_format.leftovers(ref) if left.abandoned(older_than)]
     if not dry_run:
-        for leftover in abandoned:
+        for leftover in leftovers:
             leftover.remove()
-    return abandoned
+    return leftovers

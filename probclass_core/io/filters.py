@@ -1,7 +1,9 @@
-"""Which rows: plain, templatable values on the outside, Arrow expressions on the inside."""
+"""Filters of rows: plain values, as a template or command line gives them, as Arrow expressions."""
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -13,7 +15,7 @@ from probclass_core.errors import SpecError, TableError, nearest, one_of
 
 Condition = Sequence[Any]
 Where: TypeAlias = Sequence[Condition] | pc.Expression | None
-"""Conditions ``(column, op, value)`` that must all hold, or a ready expression, or no condition."""
+"""Conditions ``(column, op, value)`` that must all hold; an Arrow expression; or None."""
 
 _OPERATORS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
     "==": lambda column, value: column == value,
@@ -24,7 +26,7 @@ _OPERATORS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
     ">": lambda column, value: column > value,
     ">=": lambda column, value: column >= value,
     "in": lambda column, value: column.isin(value),
-    # As with "!=", a null meets it not; to Arrow it is simply none of the values.
+    # Null does not match, as with "!="; for Arrow it is simply not one of the values.
     "not in": lambda column, value: column.is_valid() & ~column.isin(value),
 }
 
@@ -32,37 +34,32 @@ _OPERATORS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
 def expression(
     schema: pa.Schema, partition: Mapping[str, Any] | None, where: Where
 ) -> pc.Expression | None:
-    """One expression for a partition and conditions, or none.
+    """Return one Arrow expression for a partition and conditions, or None for all rows.
 
-    Values are cast to the type of their column, so text from a template or a command line compares
-    with numbers and times.
+    Values are cast to the type of their column, so text from a template or a command line can be
+    compared with numbers and times.
 
     Raises:
-        TableError: a column is not there.
-        SpecError: a condition is malformed, or a value is of no use for its column.
+        TableError: if a column does not exist.
+        SpecError: if a condition is malformed, or a value cannot be compared with its column.
     """
-    given = typed_partition(schema, partition)
-    terms = [_condition(schema, (name, "==", value)) for name, value in given.items()]
+    values = typed_partition(schema, partition)
+    terms = [_condition(schema, (name, "==", value)) for name, value in values.items()]
     if isinstance(where, pc.Expression):
         terms.append(where)
     elif where is not None:
         if not _is_list(where):
             raise SpecError(f"where must be a list of (column, op, value), got {where!r}.")
         terms.extend(_condition(schema, condition) for condition in where)
-    if not terms:
-        return None
-    whole = terms[0]
-    for term in terms[1:]:
-        whole = whole & term
-    return whole
+    return functools.reduce(operator.and_, terms) if terms else None
 
 
 def typed_partition(schema: pa.Schema, partition: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Partition values as their columns have them: month "01" of an integer column is 1.
+    """Cast partition values to the types of their columns: "01" of an integer column is 1.
 
     Raises:
-        TableError: a column is not there.
-        SpecError: a value is of no use for its column.
+        TableError: if a column does not exist.
+        SpecError: if a value cannot be compared with its column.
     """
     if not isinstance(partition, Mapping | None):
         raise SpecError(
@@ -77,22 +74,24 @@ def typed_partition(schema: pa.Schema, partition: Mapping[str, Any] | None) -> d
 def typed_conditions(
     schema: pa.Schema, partition: Mapping[str, Any] | None, where: Where
 ) -> list[tuple[str, str, Any]]:
-    """The plain conditions among what `expression` takes, their values as their columns have them.
+    """Return the conditions that `expression` combines, with values in the types of their columns.
+
+    An Arrow expression is left out.
 
     Raises:
-        TableError: a column is not there.
-        SpecError: a value is of no use for its column.
+        TableError: if a column does not exist.
+        SpecError: if a value cannot be compared with its column.
     """
-    given = [(name, "==", value) for name, value in typed_partition(schema, partition).items()]
+    conditions = [(name, "==", value) for name, value in typed_partition(schema, partition).items()]
     for condition in where if isinstance(where, Sequence) else ():
-        name, operator, value = condition
+        name, op, value = condition
         kind = _column_type(schema, name)
-        if operator in ("in", "not in"):
+        if op in ("in", "not in"):
             typed: Any = [_scalar(kind, item, condition).as_py() for item in value]
         else:
             typed = _scalar(kind, value, condition).as_py()
-        given.append((name, operator, typed))
-    return given
+        conditions.append((name, op, typed))
+    return conditions
 
 
 def _condition(schema: pa.Schema, condition: Condition) -> pc.Expression:
@@ -102,36 +101,37 @@ def _condition(schema: pa.Schema, condition: Condition) -> pc.Expression:
             f"condition {condition!r} is not (column, op, value) with op one of "
             f"{one_of(_OPERATORS)}."
         )
-    name, operator, value = condition
+    name, op, value = condition
     kind = _column_type(schema, name)
     column = pc.field(name)
-    if operator in ("in", "not in"):
+    if op in ("in", "not in"):
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise SpecError(f"condition {condition!r}: {operator!r} needs a list of values.")
-        given = pa.array([_scalar(kind, item, condition) for item in value], kind)
-        return _OPERATORS[operator](column, given)
+            raise SpecError(f"condition {condition!r}: {op!r} needs a list of values.")
+        values = pa.array([_scalar(kind, item, condition) for item in value], kind)
+        return _OPERATORS[op](column, values)
     if value is None:
-        # A null is equal to nothing, but "which have none" is what is meant.
-        if operator in ("==", "="):
+        # In SQL null equals nothing, but the caller means the rows without a value.
+        if op in ("==", "="):
             return column.is_null()
-        if operator == "!=":
+        if op == "!=":
             return column.is_valid()
         raise SpecError(f"condition {condition!r}: null has no order; use '==' or '!='.")
-    return _OPERATORS[operator](column, _scalar(kind, value, condition))
+    return _OPERATORS[op](column, _scalar(kind, value, condition))
 
 
 def _column_type(schema: pa.Schema, name: object) -> pa.DataType:
     if name not in schema.names:
         hint = nearest(str(name), schema.names)
-        there = one_of(schema.names)
-        raise TableError(f"no column {name!r} to filter by; the table has {there}.{hint}")
+        raise TableError(
+            f"no column {name!r} to filter by; the table has {one_of(schema.names)}.{hint}"
+        )
     return value_type(schema.field(name).type)
 
 
 def _scalar(kind: pa.DataType, value: Any, condition: Condition) -> pa.Scalar:
     try:
         typed = pa.scalar(value).cast(kind)
-        pc.equal(typed, typed)  # there are types that Arrow compares with nothing
+        pc.equal(typed, typed)  # Arrow cannot compare values of all types
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SpecError(
             f"condition {condition!r}: {value!r} cannot be compared with {kind}."

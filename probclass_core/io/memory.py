@@ -1,4 +1,4 @@
-"""Tables in memory: Arrow tables, frames, and readers that can be read once."""
+"""Tables in memory: Arrow tables, data frames, and readers that can be read once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import (
-    BATCH_ROWS,
-    as_table,
-    in_slices,
-    read_rows,
-)
+from probclass_core.arrow.arrays import BATCH_ROWS, as_table, in_slices, read_rows
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.types import in_safe_types, safe_types
 from probclass_core.errors import TableError
@@ -25,7 +20,7 @@ _FRAGMENT_ROWS = BATCH_ROWS
 
 
 class _InMemory:
-    """What has no address and no partitions."""
+    """A table without address and partitions."""
 
     uri: str | None = None
     partition_columns: Sequence[str] = ()
@@ -35,10 +30,10 @@ class _InMemory:
 
 
 class MemoryTable(_InMemory):
-    """A table or frame in memory, cut into slices.
+    """A table or data frame in memory, read in slices.
 
     Args:
-        data: see `arrays.as_table`.
+        data: table or data frame; see `arrays.as_table`.
     """
 
     def __init__(self, data: Any) -> None:
@@ -56,11 +51,11 @@ class MemoryTable(_InMemory):
         where: Where = None,
         allow_dictionaries: bool = False,
     ) -> Plan:
-        columns, kept = columns_and_filter(self.schema, columns, partition, where)
-        table = self._table if kept is None else self._table.filter(kept)
-        if kept is not None and not table.num_rows:
+        columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
+        table = self._table if row_filter is None else self._table.filter(row_filter)
+        if row_filter is not None and not table.num_rows:
             raise TableError(
-                f"no row meets partition {dict(partition or {})} and where {where}; "
+                f"no row matches partition {dict(partition or {})} and where {where}; "
                 f"the table has {self._table.num_rows} rows."
             )
         table = table.select(columns)
@@ -73,7 +68,7 @@ class MemoryTable(_InMemory):
 
 @dataclass(frozen=True)
 class _Slice:
-    """Some rows of a table in memory."""
+    """Some rows of a table in memory, as a fragment."""
 
     table: pa.Table
     digest: None = None
@@ -82,17 +77,17 @@ class _Slice:
         return f"{self.table.num_rows} rows in memory"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By itself Arrow would send the whole table that this is a slice of.
-        return _received, (to_ipc(self.table),)
+        # Arrow would pickle the whole table that this is a slice of.
+        return _slice_from_ipc, (to_ipc(self.table),)
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        # Chunks follow the history of a table; equal rows should give equal batches.
+        # Chunks depend on how the table was made; equal rows should give equal batches.
         step = read_rows(self.table.schema)
         for start in range(0, self.table.num_rows, step):
             yield from self.table.slice(start, step).combine_chunks().to_batches()
 
 
-def _received(rows: bytes) -> _Slice:
+def _slice_from_ipc(rows: bytes) -> _Slice:
     return _Slice(from_ipc(rows))
 
 
@@ -114,18 +109,18 @@ class ReaderTable(_InMemory):
         where: Where = None,
         allow_dictionaries: bool = False,
     ) -> Plan:
-        columns, kept = columns_and_filter(self.schema, columns, partition, where)
+        columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
         schema = pa.schema([self.schema.field(name) for name in columns])
-        return Plan(schema, [_Stream(self._reader, columns, kept)], None, None)
+        return Plan(schema, [_Stream(self._reader, columns, row_filter)], None, None)
 
 
 @dataclass(frozen=True)
 class _Stream:
-    """The rows of a reader, once."""
+    """The rows of a reader, as a fragment."""
 
     reader: pa.RecordBatchReader
     columns: Sequence[str]
-    kept: pc.Expression | None
+    row_filter: pc.Expression | None
     digest: None = None
 
     def __str__(self) -> str:
@@ -133,6 +128,6 @@ class _Stream:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         for batch in map(in_safe_types, self.reader):
-            rows = batch if self.kept is None else batch.filter(self.kept)
+            rows = batch if self.row_filter is None else batch.filter(self.row_filter)
             rows = rows.select(list(self.columns))
             yield from in_slices([rows], read_rows(rows.schema))

@@ -21,17 +21,16 @@ _DEFAULT_FORMAT = "parquet"
 
 
 def open_table(source: Any) -> Table:
-    """The table behind a source.
+    """Open the table behind a source.
 
     Args:
-        source: a path, URI or `TableRef`; a pyarrow Table, RecordBatch, Dataset or
-            RecordBatchReader (read once); a pandas or polars DataFrame; a mapping of columns; a
-            `Table`.
+        source: path, URI or `TableRef`; pyarrow Table, RecordBatch, Dataset or RecordBatchReader
+            (read once); pandas or polars DataFrame; mapping of columns; `Table`.
 
     Raises:
-        TableError: the path holds no table.
-        DataError: the object is none of these.
-        PluginError: no such format.
+        TableError: if there is no table at the path.
+        DataError: if the object is none of these.
+        PluginError: if the format is unknown.
     """
     if isinstance(source, Table):
         return source
@@ -47,47 +46,49 @@ def open_table(source: Any) -> Table:
     return MemoryTable(source)
 
 
-def open_sink(sink: str | Path | TableRef, partition: Mapping[str, Any]) -> Sink:
-    """Where a partition of a table is to stand.
+def open_sink(table: str | Path | TableRef, partition: Mapping[str, Any]) -> Sink:
+    """Open a partition of a table to write it.
 
     Args:
-        sink: path, URI or `TableRef`.
-        partition: values of the partition columns, outermost first; none for the whole table.
+        table: path, URI or `TableRef`.
+        partition: values of the partition columns, outermost first; empty for the whole table.
 
     Raises:
-        TableError: the place cannot hold such a table, or its format is only read.
-        PluginError: no such format.
+        TableError: if the location cannot hold such a table, or its format is read-only.
+        PluginError: if the format is unknown.
     """
-    ref = TableRef.parse(sink)
-    found = format_of(ref)
-    if found.sink is None:
-        raise TableError(f"{ref.uri}: tables of format {found.name!r} are read, not written.")
+    ref = TableRef.parse(table)
+    table_format = format_of(ref)
+    if table_format.sink is None:
+        raise TableError(f"{ref.uri}: tables of format {table_format.name!r} are read-only.")
     if not ref.newest:
-        raise TableError(f"{ref.uri}: an earlier version is read, not written; leave it out.")
-    return found.sink(ref, partition)
+        raise TableError(
+            f"{ref.uri}: an earlier version cannot be written; leave version and timestamp out."
+        )
+    return table_format.sink(ref, partition)
 
 
 def format_of(ref: TableRef) -> TableFormat:
-    """The format that is named, or else the first that recognizes the place, or else Parquet.
+    """Return the named format, or else the first that recognizes the table, or else Parquet.
 
     Raises:
-        PluginError: no such format.
-        TableError: a format is written before a path that is no URI.
+        PluginError: if the format is unknown.
+        TableError: if a format is written before a path that is not a URI.
     """
     if ref.format is not None:
         return find_table_format(ref.format)
     formats = registry().table_formats
     prefix, _, rest = ref.uri.partition("+")
     if rest and prefix in formats and "://" not in rest and not Path(ref.uri).exists():
-        # As Parquet, which is the default, it would become a directory of this odd name.
+        # It would become a Parquet directory of that odd name.
         raise TableError(
-            f"{ref.uri}: a format stands before a URI; write {prefix}+file://{rest}, or "
+            f"{ref.uri}: a format can only precede a URI; write {prefix}+file://{rest}, or "
             f"TableRef({rest!r}, format={prefix!r})."
         )
-    claims = (found for found in formats.values() if found.recognizes(ref))
-    return next(claims, formats[_DEFAULT_FORMAT])
+    recognized = (candidate for candidate in formats.values() if candidate.recognizes(ref))
+    return next(recognized, formats[_DEFAULT_FORMAT])
 
 
 def _is_dataset(source: Any) -> bool:
-    # By name: importing pyarrow.dataset to ask would cost every program a second.
+    # By name, because importing pyarrow.dataset takes a second.
     return any(kind.__name__ == "Dataset" for kind in type(source).__mro__)

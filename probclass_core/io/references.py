@@ -1,8 +1,8 @@
-"""Which table, and in which format: what a plugin registers so that its tables are found.
+"""Addresses of tables, and leftovers of killed writers.
 
-A format is a descriptor with a name and functions: one opens a table to read, one opens the place
-of a partition to write, one tells what killed writers left behind. The built-in formats are
-registered in the same way.
+A plugin registers a format as a descriptor with a name and functions: to open a table, to open the
+sink of a partition, to list what killed writers left. The built-in formats are registered the same
+way.
 """
 
 from __future__ import annotations
@@ -12,30 +12,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
 from probclass_core.errors import TableError
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(frozen=True)
 class TableRef:
-    """The address of a table, where a path alone does not say enough.
+    """The address of a table: its path or URI, format, version and options.
 
     Attributes:
         uri: path or URI; a prefix names the format, as in ``delta+s3://bucket/table``.
-        format: name of a registered format; by default what the prefix or a look at the place says.
+        format: name of a registered format; by default it follows from the prefix or the files.
         version: version or snapshot to read; by default the newest.
-        timestamp: read the version that was the newest at this time; not together with `version`.
-        options: storage or catalog options, as the format's own library takes them; the query of a
-            URI is taken for more of them, except after ``http``. They are never shown or recorded.
+        timestamp: time whose newest version to read; not together with `version`.
+        options: storage or catalog options, as the library of the format takes them. The query of
+            a URI adds to them, except after ``http``. They are never shown or recorded.
 
     Raises:
-        TableError: version and timestamp are both given, the prefix and `format` differ, or the
-            URI holds a password.
+        TableError: if `version` and `timestamp` are both given, the prefix and `format` differ, or
+            the URI contains a password.
     """
 
     uri: str
@@ -55,15 +52,15 @@ class TableRef:
             object.__setattr__(self, "uri", rest)
         object.__setattr__(self, "uri", self.uri.removeprefix("file://"))
         if "://" in self.uri:
-            self._keep_to_the_address()
+            self._separate_options()
 
-    def _keep_to_the_address(self) -> None:
-        """A URI is recorded in models and tables; what is no address has no place in it."""
+    def _separate_options(self) -> None:
+        """Move the query into the options, because the URI is recorded in models and tables."""
         masked = re.sub(r"://[^/@]*:[^/]*@", "://***@", self.uri)
         if masked != self.uri:
             raise TableError(
-                f"{masked.partition('?')[0]}: a URI is recorded with what is made of the table, "
-                "and must not hold a password; give it in the options or by the environment."
+                f"{masked.partition('?')[0]}: a URI is recorded in models and scored tables, and "
+                "must not contain a password; give it in the options or by the environment."
             )
         address, _, query = self.uri.partition("?")
         if query and not address.startswith("http"):
@@ -71,43 +68,43 @@ class TableRef:
             object.__setattr__(self, "options", {**dict(parse_qsl(query)), **self.options})
 
     @classmethod
-    def parse(cls, place: object) -> TableRef:
-        """The reference itself, or one to a path or URI.
+    def parse(cls, table: object) -> TableRef:
+        """Return a reference as it is, and the reference to a path or URI.
 
         Raises:
-            TableError: it is neither, or a Path made of a URI.
+            TableError: if `table` is neither, or a Path made from a URI.
         """
-        if isinstance(place, cls):
-            return place
-        if not isinstance(place, (str, Path)):
+        if isinstance(table, cls):
+            return table
+        if not isinstance(table, (str, Path)):
             raise TableError(
-                f"{place!r} is no path; a table is named by its path or URI, as text or Path."
+                f"{table!r} is not a path; name a table by its path or URI, as str or Path."
             )
-        if isinstance(place, Path) and re.match(r"\w[\w+.-]+:/", str(place)):
+        if isinstance(table, Path) and re.match(r"\w[\w+.-]+:/", str(table)):
             raise TableError(
-                f"{str(place)!r} was a URI before it was made a Path; give it as text."
+                f"{str(table)!r} was a URI before it was made a Path; give it as a str."
             )
-        return cls(str(place))
+        return cls(str(table))
 
     @property
     def newest(self) -> bool:
-        """Whether no earlier version is asked for."""
+        """Whether the newest version is read."""
         return self.version is None and self.timestamp is None
 
 
 ABANDONED = timedelta(hours=24)
-"""What nobody has touched for so long is no living writer's work."""
+"""Age at which a leftover cannot belong to a live writer."""
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """What a writer that was killed left behind, and no reader is shown.
+    """A file or directory that a killed writer left and no reader sees.
 
     Attributes:
-        path: where it lies: a file, or a directory as a whole.
-        bytes: on disk.
-        touched: when anything of it was last written; none where the storage does not say.
-        remove: takes it away; silent where it is gone already.
+        path: path or URI of the file or the directory.
+        bytes: size in bytes.
+        touched: time of the last change, or None if the file system does not report it.
+        remove: function that removes it; it does nothing if it is gone already.
     """
 
     path: str
@@ -116,7 +113,7 @@ class Leftover:
     remove: Callable[[], None] = field(repr=False)
 
     def abandoned(self, older_than: timedelta = ABANDONED) -> bool:
-        """Whether it is too old to be a living writer's; never of an unknown age, but for zero."""
+        """Whether it is too old to belong to a live writer; of unknown age only if zero is."""
         if self.touched is None:
             return older_than <= timedelta(0)
         return datetime.now(UTC) - self.touched >= older_than

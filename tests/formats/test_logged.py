@@ -136,7 +136,7 @@ def test_what_has_no_place_in_the_table_is_refused(lake: Lake) -> None:
         pc.score(model, source, sink, partition={"kind": "p"}, columns=["x"])
     assert len(lake.versions("scored")) == 1
     assert len(lake.files("scored")) == 1
-    with pytest.raises(pc.TableError, match="an earlier version is read, not written"):
+    with pytest.raises(pc.TableError, match="an earlier version cannot be written"):
         pc.score(model, source, lake.ref("scored", version=lake.versions("scored")[0]))
     with pytest.raises(pc.TableError, match=r"is not a Delta table|no such table"):
         pc.fit(lake.ref("nothing"), spec())

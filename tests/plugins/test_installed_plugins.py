@@ -137,7 +137,7 @@ for source, sink in [
     assert done.returncode == 0, done.stderr
     same, only_read, unknown, missing = done.stdout.splitlines()
     assert same == "True"
-    assert only_read.endswith("tables of format 'csv' are read, not written.")
+    assert only_read.endswith("tables of format 'csv' are read-only.")
     assert "PluginError unknown table format 'tsv'; registered: 'csv', " in unknown
     assert missing.startswith("TableError cannot read")
 

@@ -140,7 +140,7 @@ def test_a_place_that_a_scored_table_must_not_take(
 
 @pytest.mark.parametrize(
     ("sink", "message"),
-    [(None, "is no path"), (5, "is no path"), ("sea://bucket/scored", "Protocol not known")],
+    [(None, "is not a path"), (5, "is not a path"), ("sea://bucket/scored", "Protocol not known")],
 )
 def test_a_sink_that_is_no_place(sink: Any, message: str) -> None:
     with pytest.raises(pc.TableError, match=message):

@@ -170,7 +170,7 @@ def test_a_table_in_memory_is_scored_into_a_partition(sink: Path) -> None:
     table = rows_of(1).append_column("month", pa.array(["2014-01"] * 30 + ["2014-02"] * 10))
     pc.score(model(), table, sink, partition={"month": "2014-02"})
     assert scored(sink)["id"].to_pylist() == list(range(1030, 1040))
-    with pytest.raises(pc.TableError, match=r"no row meets partition \{'month': '2015-01'\}"):
+    with pytest.raises(pc.TableError, match=r"no row matches partition \{'month': '2015-01'\}"):
         pc.score(model(), table, sink, partition={"month": "2015-01"})
     report = pc.score(model(), table.to_pandas(), sink, partition={"month": "2014-02"})
     # What has no name cannot be known to be the same.

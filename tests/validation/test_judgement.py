@@ -109,7 +109,7 @@ def test_rows_that_cannot_be_explained(model: pc.Model) -> None:
         pc.explain(model, {"x": [float("inf")], "u": ["p"]})
     with pytest.raises(pc.DataError, match="column 'u': rows outside its domain: 1"):
         pc.explain(model, {"x": [1.0], "u": ["r"]})
-    with pytest.raises(pc.TableError, match="no row meets"):
+    with pytest.raises(pc.TableError, match="no row matches"):
         pc.explain(model, ROWS, where=[("x", ">", 9)])
 
 
