@@ -100,7 +100,7 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
         return {
             "shards": [str(shard) for shard in plan.shards],
             "fragments": plan.fragments,
-            "kept": plan.cached,
+            "cached": plan.cached,
             "rows": plan.rows,
         }
 
