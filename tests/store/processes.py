@@ -1,6 +1,6 @@
-"""What the tests run in processes of their own: savers that are killed, racers, promoters.
+"""Processes that save and promote: killed at every step, or at the same time as others.
 
-Run as ``python processes.py <what> <store> …``.
+Run as ``python processes.py <function> <store> …``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ def save_and_promote(root: Path) -> None:
 
 
 def killed(folder: Path) -> None:
-    """Save and promote in ``<folder>/<n>``, killed just before the n-th step on its files.
+    """For n = 0, 1, …: save and promote in ``<folder>/<n>``, killed just before the n-th step.
 
-    Steps are what Python reports to audit hooks, and every fsync. Ends with the first that lives.
+    Steps are the file operations that Python reports to audit hooks, and every fsync. Stops once a
+    process has survived.
     """
     for step in itertools.count():
         root = folder / f"{step:03d}"
@@ -45,6 +46,7 @@ def killed(folder: Path) -> None:
 
 
 def kill_before(step: int, root: Path) -> None:
+    """Kill this process just before the n-th step on the files below a folder."""
     steps = itertools.count()
 
     def count() -> None:
@@ -57,35 +59,35 @@ def kill_before(step: int, root: Path) -> None:
 
     sync = os.fsync
 
-    def counted_sync(descriptor: int) -> None:
+    def counting_sync(descriptor: int) -> None:
         count()
         sync(descriptor)
 
-    os.fsync = counted_sync
+    os.fsync = counting_sync
     sys.addaudithook(audit)
 
 
 def race(root: Path, start: str) -> None:
-    """Save the same ten models in the same order as every other racer, from the same moment."""
+    """Save ten models, the same ones at the same time as the other processes."""
     store = ModelStore(root)
-    saved = [SampleModel(seed, {"process": os.getpid()}) for seed in range(10)]
+    models = [SampleModel(seed, {"process": os.getpid()}) for seed in range(10)]
     time.sleep(max(0.0, float(start) - time.time()))
-    for model in saved:
+    for model in models:
         assert store.save(model, "air").id == model.id
 
 
 def promote(root: Path, rounds: str) -> None:
-    """Move the champion between two versions, again and again."""
+    """Move the champion back and forth between two versions."""
     store = ModelStore(root)
     versions = store.versions("air")
     for number in range(int(rounds)):
         store.promote("air", versions[number % 2], "champion")
 
 
-def swap(root: Path, first: str, last: str, told: str) -> None:
-    """Promote versions, each in place of what is champion right before; tell who followed whom."""
+def swap(root: Path, first: str, last: str, output: str) -> None:
+    """Promote versions, each in place of the current champion; write each move to a file."""
     store = ModelStore(root)
-    with Path(told).open("w") as moves:
+    with Path(output).open("w") as moves:
         for seed in range(int(first), int(last)):
             version = store.save(SampleModel(seed), "air")
             while True:
@@ -98,10 +100,10 @@ def swap(root: Path, first: str, last: str, told: str) -> None:
 
 
 if __name__ == "__main__":
-    what: dict[str, Callable[..., None]] = {
+    functions: dict[str, Callable[..., None]] = {
         "killed": killed,
         "race": race,
         "promote": promote,
         "swap": swap,
     }
-    what[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])
+    functions[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

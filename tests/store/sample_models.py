@@ -1,4 +1,4 @@
-"""Bundles made by hand, so that the store is tested without fitting anything."""
+"""Small bundles and models, so that stores are tested without a fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from probclass_core.arrow.bundle import Bundle
 
 
 def sample_bundle(seed: int = 0, **provenance: Any) -> Bundle:
-    """A bundle of every kind of column that parameters have; another seed, another content."""
+    """A bundle with every kind of column that parameters have; its content depends on the seed."""
     tensor = pa.fixed_shape_tensor(pa.float64(), (2, 2))
     flat = pa.array([[1.0, 0.5, 0.5, 2.0 + seed], [1.0, 0.0, 0.0, 1.0]], pa.list_(pa.float64(), 4))
     priors = pa.table(
@@ -38,7 +38,7 @@ def sample_bundle(seed: int = 0, **provenance: Any) -> Bundle:
 
 @dataclass(frozen=True)
 class SampleModel:
-    """What a store can save: anything that has a bundle."""
+    """A model that a store can save; its id depends on the seed."""
 
     seed: int = 0
     provenance: dict[str, Any] = field(default_factory=dict)

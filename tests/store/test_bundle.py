@@ -1,4 +1,4 @@
-"""A bundle gives back what went in, names it by its content, and vouches for every byte."""
+"""A bundle is read back unchanged, is named by its content, and detects every changed byte."""
 
 from __future__ import annotations
 
@@ -53,27 +53,27 @@ def tables(draw: st.DrawFn) -> pa.Table:
     return pa.table(columns).replace_schema_metadata(metadata or None)
 
 
-def same(left: pa.Table, right: pa.Table) -> bool:
-    """Equal in schema, metadata and every value, a NaN being equal to a NaN."""
+def equal(left: pa.Table, right: pa.Table) -> bool:
+    """Whether schema, metadata and every value are equal; a NaN equals a NaN."""
     schemas = left.schema.equals(right.schema, check_metadata=True)
     return schemas and repr(left.to_pylist()) == repr(right.to_pylist())
 
 
 @given(tables())
-def test_a_table_comes_back_as_it_was(table: pa.Table) -> None:
+def test_a_table_is_read_back_unchanged(table: pa.Table) -> None:
     back = from_ipc(to_ipc(table))
-    assert same(back, table)
+    assert equal(back, table)
     assert to_ipc(back) == to_ipc(table)
 
 
 @given(tables(), st.data())
-def test_the_bytes_do_not_tell_how_a_table_was_cut(table: pa.Table, data: st.DataObject) -> None:
+def test_the_bytes_do_not_depend_on_slices_and_chunks(table: pa.Table, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, table.num_rows))
     cut = data.draw(st.integers(start, table.num_rows))
     rows = table.slice(start)
     chunked = pa.concat_tables([table.slice(start, cut - start), table.slice(cut)])
     assert to_ipc(rows) == to_ipc(chunked)
-    # A dictionary and a tensor are more than their values: those are not built anew from lists.
+    # Dictionaries and tensors are not rebuilt from lists: they are more than their values.
     plain = rows.select([f.name for f in rows.schema if f.type in CELLS and not is_dictionary(f)])
     assert to_ipc(plain) == to_ipc(pa.Table.from_pylist(plain.to_pylist(), plain.schema))
 
@@ -82,7 +82,7 @@ def is_dictionary(field: pa.Field) -> bool:
     return bool(pa.types.is_dictionary(field.type))
 
 
-def test_what_lies_beneath_a_null_is_no_part_of_a_table() -> None:
+def test_values_under_a_null_are_not_stored() -> None:
     validity, values = pa.py_buffer(bytes([0b11111101])), pa.array([1, 99, 3]).buffers()[1]
     stray = pa.Array.from_buffers(pa.int64(), 3, [validity, values])
     assert to_ipc(pa.table({"x": stray})) == to_ipc(pa.table({"x": [1, None, 3]}))
@@ -90,10 +90,10 @@ def test_what_lies_beneath_a_null_is_no_part_of_a_table() -> None:
 
 def test_a_table_without_rows_keeps_its_schema() -> None:
     empty = sample_bundle().tables["gaussian"].slice(0, 0)
-    assert same(from_ipc(to_ipc(empty)), empty)
+    assert equal(from_ipc(to_ipc(empty)), empty)
 
 
-def test_chunks_with_dictionaries_of_their_own_become_one() -> None:
+def test_chunks_with_different_dictionaries_become_one() -> None:
     chunks = [pa.array(["a", "b"]).dictionary_encode(), pa.array(["c", "b"]).dictionary_encode()]
     back = from_ipc(to_ipc(pa.table({"wind": pa.chunked_array(chunks)})))
     assert back["wind"].num_chunks == 1
@@ -111,23 +111,23 @@ def test_a_memory_mapped_table_is_not_copied(tmp_path: Path) -> None:
     assert pa.total_allocated_bytes() - before < 10_000
 
 
-@pytest.mark.parametrize("bytes_", [b"", b"ARROW1", b"no table at all"])
-def test_bytes_that_are_no_table_are_refused(bytes_: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"ARROW1", b"not a table"])
+def test_bytes_that_are_not_a_table_are_refused(data: bytes) -> None:
     with pytest.raises(StoreError, match="not a readable Arrow IPC file"):
-        from_ipc(bytes_)
+        from_ipc(data)
 
 
-def test_a_bundle_comes_back_as_it_was() -> None:
+def test_a_bundle_is_read_back_unchanged() -> None:
     bundle = sample_bundle(rows=10)
     back = read_back(bundle)
     assert back.content_id == bundle.content_id
     assert (back.kind, back.content, back.provenance) == ("model", bundle.content, {"rows": 10})
     assert list(back.tables) == ["priors", "gaussian"]
-    assert all(same(back.tables[name], table) for name, table in bundle.tables.items())
+    assert all(equal(back.tables[name], table) for name, table in bundle.tables.items())
     assert back.manifest() == bundle.manifest()
 
 
-def test_the_content_id_is_the_digest_that_the_format_promises() -> None:
+def test_the_content_id_is_the_documented_digest() -> None:
     bundle = sample_bundle()
     named = {
         "kind": "model",
@@ -139,7 +139,7 @@ def test_the_content_id_is_the_digest_that_the_format_promises() -> None:
     assert bundle.content_id == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_the_content_id_leaves_the_run_out_and_takes_everything_else_in() -> None:
+def test_the_content_id_depends_on_everything_but_the_provenance() -> None:
     bundle = sample_bundle()
     assert sample_bundle(rows=10, run="monday").content_id == bundle.content_id
     priors = bundle.tables["priors"]
@@ -171,7 +171,7 @@ def test_the_content_id_is_the_same_in_every_process() -> None:
     assert ids == {sample_bundle().content_id}
 
 
-def test_a_bundle_holds_what_would_be_read_back() -> None:
+def test_a_bundle_has_its_content_as_json_values() -> None:
     content = {"columns": ("a", "b"), "levels": {1: "x"}}
     bundle = Bundle("model", content, {})
     content["columns"] = ()
@@ -179,25 +179,25 @@ def test_a_bundle_holds_what_would_be_read_back() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), datetime(2014, 1, 1, tzinfo=UTC), {1, 2}])
-def test_values_that_json_does_not_know_are_refused(value: object) -> None:
+def test_values_that_are_not_json_are_refused(value: object) -> None:
     with pytest.raises(StoreError, match="provenance must be plain values"):
         Bundle("model", {}, {}, {"value": value})
 
 
 @pytest.mark.parametrize("name", ["a/b", "../up", "wind direction", "风向", "a:b%2F", ".hidden"])
-def test_any_table_name_makes_a_file_of_its_own_folder(name: str) -> None:
+def test_any_table_name_makes_a_file_in_its_folder(name: str) -> None:
     bundle = Bundle("model", {}, {name: pa.table({"x": [1]})})
     (file,) = bundle.files()
     assert Path("folder", file).resolve().parent == Path("folder").resolve()
     assert list(read_back(bundle).tables) == [name]
 
 
-def test_a_newer_format_asks_for_an_upgrade_before_anything_else() -> None:
+def test_a_newer_format_asks_for_an_upgrade_before_any_other_check() -> None:
     with pytest.raises(StoreError, match=r"newer probclass .* reads up to 2\); upgrade probclass"):
         Bundle.from_files({"min_reader_version": READER_VERSION + 1}, no_file)
 
 
-def test_a_newer_format_that_this_reader_may_read_is_read() -> None:
+def test_a_newer_format_with_a_known_reader_version_is_read() -> None:
     bundle = Bundle("model", {}, {}, format_version=FORMAT_VERSION + 1)
     assert read_back(bundle).content_id == bundle.content_id
 
@@ -211,7 +211,7 @@ def test_a_manifest_without_one_of_its_keys_is_refused(key: str) -> None:
 
 
 @pytest.mark.parametrize("manifest", [[], None, "text"])
-def test_a_manifest_that_is_no_object_is_refused(manifest: Any) -> None:
+def test_a_manifest_that_is_not_an_object_is_refused(manifest: Any) -> None:
     with pytest.raises(StoreError, match="not a JSON object"):
         Bundle.from_files(manifest, no_file)
 
@@ -221,7 +221,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
     "the format": lambda manifest: manifest.update(format_version=0),
     "a value of the content": lambda manifest: manifest["content"]["spec"].update(label="water"),
     "a digest": lambda manifest: manifest["files"]["priors.arrow"].update(sha256="0" * 64),
-    "a file left out": lambda manifest: manifest["files"].pop("priors.arrow"),
+    "a missing file": lambda manifest: manifest["files"].pop("priors.arrow"),
     "the id": lambda manifest: manifest.update(content_id="0" * 64),
 }
 
@@ -245,30 +245,30 @@ def test_a_manifest_cannot_reach_outside_its_folder(name: str) -> None:
         Bundle.from_files(manifest, no_file)
 
 
-def test_no_table_is_opened_while_another_file_is_unverified() -> None:
+def test_all_files_are_verified_before_a_table_is_opened() -> None:
     bundle = sample_bundle()
     files = {**bundle.files(), "gaussian.arrow": b"x" * len(bundle.files()["gaussian.arrow"])}
     with pytest.raises(StoreError, match=r"'gaussian.arrow' is damaged \(SHA-256"):
         Bundle.from_files(bundle.manifest(), lambda name: files[name])
 
 
-def test_a_well_signed_file_that_would_crash_a_reader_is_refused() -> None:
+def test_a_file_with_a_right_digest_that_would_crash_a_reader_is_refused() -> None:
     offsets = pa.array([0, 2**30, 2], pa.int32()).buffers()[1]
     text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
-    data = ipc_as_it_is(text)
-    manifest, files = signed({"priors.arrow": data})
+    data = ipc_of(text)
+    manifest, files = bundle_of({"priors.arrow": data})
     with pytest.raises(StoreError, match=r"'priors.arrow' is not a valid table"):
         Bundle.from_files(manifest, files.__getitem__)
 
 
-def test_a_well_signed_file_that_is_no_table_is_refused() -> None:
-    manifest, files = signed({"priors.arrow": b"not arrow"})
+def test_a_file_with_a_right_digest_that_is_not_a_table_is_refused() -> None:
+    manifest, files = bundle_of({"priors.arrow": b"not arrow"})
     with pytest.raises(StoreError, match=r"'priors.arrow' is not a readable Arrow IPC file"):
         Bundle.from_files(manifest, files.__getitem__)
 
 
 def read_back(bundle: Bundle) -> Bundle:
-    """By way of the text of a manifest and a buffer per file, as a store does."""
+    """The bundle read from the text of its manifest and a buffer per file, as a store does."""
     manifest = json.loads(json.dumps(bundle.manifest()))
     files = bundle.files()
     return Bundle.from_files(manifest, lambda name: pa.py_buffer(files[name]))
@@ -278,7 +278,7 @@ def no_file(name: str) -> bytes:
     raise AssertionError(f"{name} was read")
 
 
-def ipc_as_it_is(array: pa.Array) -> bytes:
+def ipc_of(array: pa.Array) -> bytes:
     batch = pa.RecordBatch.from_arrays([array], ["x"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as writer:
@@ -286,8 +286,8 @@ def ipc_as_it_is(array: pa.Array) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def signed(files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """A manifest that is right about any bytes, as someone who means harm would write it."""
+def bundle_of(files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """A manifest with the right digests of any files, as an attacker would write it."""
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     named = {"kind": "model", "format_version": 1, "content": {}, "files": digests}
     text = json.dumps(named, sort_keys=True, separators=(",", ":"))

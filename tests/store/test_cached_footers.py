@@ -1,4 +1,4 @@
-"""Files whose statistics are kept are not opened, and a file that has changed is another."""
+"""Files with cached statistics are not opened, and a changed file is read again."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.open import open_table
 
 
-def test_kept_files_are_not_opened(lake: Path, store: Path) -> None:
-    """Not even their footers are read: what opens the table looks at the first file and the last.
+def test_files_with_cached_statistics_are_not_opened(lake: Path, store: Path) -> None:
+    """Not even their footers are read, but those of the first and the last file of the table.
 
-    Elsewhere nothing is known of them, and the damage is told of.
+    A fit without the cache reports that the files are damaged.
     """
-    whole = pc.fit(lake, SPEC, where=days_between(DAYS[0], DAYS[6]), cache=store)
+    model = pc.fit(lake, SPEC, where=days_between(DAYS[0], DAYS[6]), cache=store)
     for day in DAYS[1:7]:
         path = lake / f"day={day}" / "rows.parquet"
         before = path.stat()
@@ -41,13 +41,13 @@ def test_kept_files_are_not_opened(lake: Path, store: Path) -> None:
     again = pc.fit(source, SPEC, cache=store)
     assert again.training["cache"] == {"fragments": 8, "reused": 7}
     assert source.rows == 60
-    assert pc.fit(lake, SPEC, where=days_between(DAYS[0], DAYS[6]), cache=store).id == whole.id
+    assert pc.fit(lake, SPEC, where=days_between(DAYS[0], DAYS[6]), cache=store).id == model.id
     assert pc.plan_shards(lake, SPEC, cache=store).cached == 8
     with pytest.raises(pc.TableError, match=DAYS[1]):
         pc.fit(lake, SPEC)
 
 
-def test_a_footer_that_is_known_is_that_of_one_state_of_a_file(lake: Path, store: Path) -> None:
+def test_a_cached_footer_is_not_used_for_a_changed_file(lake: Path, store: Path) -> None:
     fit_and_count(lake, store)
     pq.write_table(rows_of(9, 500), lake / f"day={DAYS[4]}" / "rows.parquet", row_group_size=90)
     assert fit_and_count(lake, store) == (500, 7)
@@ -55,10 +55,10 @@ def test_a_footer_that_is_known_is_that_of_one_state_of_a_file(lake: Path, store
     write_day(lake, DAYS[4], narrow)
     assert fit_and_count(lake, store) == (50, 7)
     shutil.copytree(lake, lake.parent / "copy")
-    assert fit_and_count(lake.parent / "copy", store) == (470, 0), "another place is another table"
+    assert fit_and_count(lake.parent / "copy", store) == (470, 0), "a copy is another table"
 
 
-def test_a_file_that_is_replaced_after_the_plan_is_told_of(lake: Path) -> None:
+def test_a_file_that_is_replaced_after_the_plan_is_reported(lake: Path) -> None:
     plan = open_table(lake).plan()
     for number, rows in ((0, rows_of(0, 50)), (1, rows_of(1, 70))):
         write_day(lake, DAYS[number], rows)
@@ -67,7 +67,7 @@ def test_a_file_that_is_replaced_after_the_plan_is_told_of(lake: Path) -> None:
     assert sum(batch.num_rows for batch in plan.fragments[2].read()) == 60
 
 
-def test_a_file_that_is_not_as_its_known_footer_says_is_told_of(lake: Path) -> None:
+def test_a_file_that_differs_from_its_cached_footer_is_reported(lake: Path) -> None:
     first = with_footer_cache(open_table(lake), FootersInMemory()).plan()
     fragments = first.fragments
     plan = with_footer_cache(open_table(lake), FootersInMemory(first)).plan()
@@ -93,7 +93,7 @@ def test_a_file_that_is_not_as_its_known_footer_says_is_told_of(lake: Path) -> N
     ids=str,
 )
 @pytest.mark.parametrize("swapped", [False, True])
-def test_text_of_any_type_is_read_alike_known_or_not(
+def test_text_of_any_type_is_read_the_same_with_cached_footers(
     tmp_path: Path, other: pa.DataType, swapped: bool
 ) -> None:
     values = ["p", None, "q"] if not pa.types.is_null(other) else [None] * 3
@@ -103,8 +103,8 @@ def test_text_of_any_type_is_read_alike_known_or_not(
         write_day(tmp_path / "lake", day, pa.table({"text": text, "id": range(3)}))
     table = with_footer_cache(open_table(tmp_path / "lake"), FootersInMemory())
     plan = table.plan(["text", "id"], allow_dictionaries=True)
-    known = with_footer_cache(open_table(tmp_path / "lake"), FootersInMemory(plan))
-    again = known.plan(["text", "id"], allow_dictionaries=True)
+    with_cache = with_footer_cache(open_table(tmp_path / "lake"), FootersInMemory(plan))
+    again = with_cache.plan(["text", "id"], allow_dictionaries=True)
     assert again.schema == plan.schema
     assert [part.digest for part in again.fragments] == [part.digest for part in plan.fragments]
     for read in (plan, again):

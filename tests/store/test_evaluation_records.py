@@ -1,4 +1,4 @@
-"""Evaluations kept beside a version: what is recorded, found again, and refused."""
+"""Evaluations recorded with a version: stored, read back, and refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def model(iris: pa.Table) -> pc.Model:
     return pc.fit(iris, pc.ModelSpec.auto(iris, label="species"))
 
 
-def test_an_evaluation_is_found_again_beside_its_version(
+def test_a_recorded_evaluation_is_read_back_unchanged(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table
 ) -> None:
     version = store.save(model, "iris")
@@ -37,12 +37,12 @@ def test_an_evaluation_is_found_again_beside_its_version(
     assert again.to_dict() == quality.to_dict()
     assert again.confusion == quality.confusion
     assert again.reliability == quality.reliability
-    # The version is what it was, and nothing else took the folder for one.
+    # The folder of evaluations is not listed as a model or version.
     assert (store.models(), store.versions("iris")) == (["iris"], [version])
     assert store.load("iris").id == version.id
 
 
-def test_the_same_rows_again_add_nothing(
+def test_the_same_evaluation_is_recorded_once(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table
 ) -> None:
     version = store.save(model, "iris")
@@ -65,7 +65,7 @@ def test_an_infinite_loss_stays_infinite(store: pc.ModelStore, iris: pa.Table) -
     assert pc.Evaluation.from_dict(found.result).log_loss == float("inf") == quality.log_loss
 
 
-def test_of_very_many_classes_the_numbers_are_kept(store: pc.ModelStore) -> None:
+def test_an_evaluation_of_many_classes_is_stored_without_its_tables(store: pc.ModelStore) -> None:
     names = [f"class {number:03}" for number in range(400)]
     table = pa.table({"c": names * 2, "x": [float(at) for at in range(800)]})
     model = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))
@@ -90,7 +90,7 @@ def test_an_evaluation_of_another_model_is_refused(
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"model": "iris"}'])
-def test_a_damaged_record_is_named(
+def test_a_damaged_record_is_reported(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table, content: str
 ) -> None:
     store.save(model, "iris")

@@ -1,4 +1,4 @@
-"""Shards: many tasks summarize, one merges, and the model is that of one task."""
+"""Shards: many tasks summarize, one merges, and the model equals that of one task."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def rows_of(seed: int) -> pa.Table:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """One file a day, each longer than the one before."""
+    """A table of one file a day, each longer than the one before."""
     for seed, day in enumerate(DAYS):
         folder = tmp_path / "lake" / f"day={day}"
         folder.mkdir(parents=True)
@@ -59,7 +59,7 @@ def store(tmp_path: Path) -> pc.ModelStore:
     "rows", [{}, {"where": [("day", ">=", "2014-01-03"), ("x", "<", 500.0)]}], ids=["all", "some"]
 )
 @pytest.mark.parametrize("most", [1, 5, 100])
-def test_the_model_is_that_of_one_task_and_the_last_task_reads_nothing(
+def test_the_model_equals_that_of_one_task_and_the_last_task_reads_nothing(
     most: int, rows: dict[str, Any], lake: Path, store: pc.ModelStore
 ) -> None:
     plan = pc.plan_shards(lake, SPEC, cache=store, most=most, min_rows=1, **rows)
@@ -75,7 +75,7 @@ def test_the_model_is_that_of_one_task_and_the_last_task_reads_nothing(
     assert again == pc.ShardPlan((), plan.fragments, plan.fragments, 0)
 
 
-def test_shards_in_processes_of_their_own(lake: Path, store: pc.ModelStore, tmp_path: Path) -> None:
+def test_shards_in_separate_processes(lake: Path, store: pc.ModelStore, tmp_path: Path) -> None:
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps(SPEC.to_dict()))
     script = (
@@ -83,19 +83,17 @@ def test_shards_in_processes_of_their_own(lake: Path, store: pc.ModelStore, tmp_
         "pc.summarize(lake, pc.ModelSpec.from_file(spec), cache=store, shard=shard)"
     )
     plan = pc.plan_shards(lake, SPEC, cache=store, most=3, min_rows=1)
-    under_way = [
+    tasks = [
         subprocess.Popen([sys.executable, "-c", script, lake, spec, store.uri, str(shard)])
         for shard in plan.shards
     ]
-    assert [task.wait() for task in under_way] == [0, 0, 0]
+    assert [task.wait() for task in tasks] == [0, 0, 0]
     model = pc.fit(lake, SPEC, cache=store)
     assert model.training["cache"]["reused"] == len(DAYS)
     assert model.id == pc.fit(lake, SPEC).id
 
 
-def test_a_lost_shard_and_a_new_file_cost_a_reading_and_no_more(
-    lake: Path, store: pc.ModelStore
-) -> None:
+def test_a_lost_shard_and_a_new_file_are_read_by_the_fit(lake: Path, store: pc.ModelStore) -> None:
     plan = pc.plan_shards(lake, SPEC, cache=store, most=4, min_rows=1)
     for shard in plan.shards[1:]:
         pc.summarize(lake, SPEC, cache=store, shard=shard)
@@ -106,20 +104,20 @@ def test_a_lost_shard_and_a_new_file_cost_a_reading_and_no_more(
     assert model.id == pc.fit(lake, SPEC).id
 
 
-def test_a_day_later_only_the_new_day_is_left(lake: Path, store: pc.ModelStore) -> None:
+def test_a_day_later_only_the_new_day_is_in_a_shard(lake: Path, store: pc.ModelStore) -> None:
     window = [("day", "<", DAYS[-1])]
     pc.summarize(lake, SPEC, cache=store, where=window)
     plan = pc.plan_shards(lake, SPEC, cache=store, min_rows=1)
     assert plan == pc.ShardPlan((Shard(11, 12),), 12, 11, rows_of(11).num_rows)
 
 
-def test_small_tables_are_not_cut(lake: Path, store: pc.ModelStore) -> None:
+def test_small_tables_are_one_shard(lake: Path, store: pc.ModelStore) -> None:
     total = sum(rows_of(seed).num_rows for seed in range(12))
     assert pc.plan_shards(lake, SPEC, cache=store).shards == (Shard(0, 12),)
     assert len(pc.plan_shards(lake, SPEC, cache=store, min_rows=total // 3).shards) == 3
 
 
-def test_what_cannot_be_kept_makes_no_shards(lake: Path, store: pc.ModelStore) -> None:
+def test_statistics_that_are_not_cached_make_no_shards(lake: Path, store: pc.ModelStore) -> None:
     points = pc.ModelSpec("air", [pc.Block("knn_density", ["x", "y"], k=3)])
     assert pc.plan_shards(lake, points, cache=store).shards == ()
     assert pc.plan_shards(rows_of(0), SPEC, cache=store).shards == ()
@@ -140,7 +138,7 @@ def test_a_shard_beyond_the_end_is_empty(lake: Path, store: pc.ModelStore) -> No
         ({"spec": pc.ModelSpec("air", [pc.Block("gaussian_full", ["wind"])])}, "'wind'"),
     ],
 )
-def test_refusals_of_a_plan(
+def test_a_plan_refuses(
     arguments: dict[str, Any], message: str, lake: Path, store: pc.ModelStore
 ) -> None:
     arguments = {"spec": SPEC, "cache": store, **arguments}
@@ -149,7 +147,7 @@ def test_refusals_of_a_plan(
 
 
 @pytest.mark.parametrize("shard", ["", "1", "a:b", "-1:3", 3])
-def test_refusals_of_a_shard(shard: Any, lake: Path) -> None:
+def test_a_shard_refuses(shard: Any, lake: Path) -> None:
     with pytest.raises(pc.SpecError, match=r"is not a shard; pass one of plan_shards"):
         pc.summarize(lake, SPEC, shard=shard)
 
@@ -166,9 +164,9 @@ def test_shards_cover_all_rows_once_and_are_balance(
     total = sum(sizes)
     assert len(shards) <= max(1, min(most, total // min_rows))
     assert all(a.stop <= b.first for a, b in pairwise(shards))
-    held = [sum(sizes[shard.first : shard.stop]) for shard in shards]
-    assert sum(held) == total
+    rows = [sum(sizes[shard.first : shard.stop]) for shard in shards]
+    assert sum(rows) == total
     if shards:
-        assert 0 not in held
+        assert 0 not in rows
         # No shard is more than a fair share and one fragment.
-        assert max(held) <= total / max(1, min(most, total // min_rows)) + max(sizes)
+        assert max(rows) <= total / max(1, min(most, total // min_rows)) + max(sizes)

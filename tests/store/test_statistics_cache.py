@@ -1,4 +1,4 @@
-"""Statistics kept by fragment: what is read, what is reused, and that the model is the same."""
+"""Cached statistics are reused for unchanged fragments, and give the same model."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ import probclass_core as pc
 from probclass_core.plugins.manager import registry
 
 
-def test_what_was_summarized_once_is_not_read_again(lake: Path, store: Path) -> None:
+def test_cached_fragments_are_not_read_again(lake: Path, store: Path) -> None:
     assert fit_and_count(lake, store) == (480, 0)
     assert fit_and_count(lake, store) == (0, 8)
     assert fit_and_count(lake, pc.ModelStore(store)) == (0, 8)
     statistics = pc.summarize(source := CountingTable(lake), SPEC, cache=str(store))
     assert (statistics.rows, source.rows) == (480, 0)
     assert len(entries(store)) == 8
-    assert pc.ModelStore(store).models() == [], "kept statistics are no model"
+    assert pc.ModelStore(store).models() == [], "cached statistics are not a model"
 
 
-def test_a_sliding_window_reads_the_new_day_alone(lake: Path, store: Path) -> None:
+def test_a_sliding_window_reads_only_the_new_day(lake: Path, store: Path) -> None:
     assert fit_and_count(lake, store, where=days_between(DAYS[0], DAYS[5])) == (360, 0)
     assert fit_and_count(lake, store, where=days_between(DAYS[1], DAYS[6])) == (60, 5)
     assert fit_and_count(lake, store, where=[("day", "in", DAYS[2:])]) == (60, 5)
@@ -50,20 +50,20 @@ def test_a_sliding_window_reads_the_new_day_alone(lake: Path, store: Path) -> No
     )
 
 
-def test_erasing_rows_reads_their_file_alone(lake: Path, store: Path) -> None:
+def test_erasing_rows_reads_only_their_file_again(lake: Path, store: Path) -> None:
     fit_and_count(lake, store)
     write_day(lake, DAYS[4], rows_of(4).slice(1))
     assert fit_and_count(lake, store) == (59, 7)
 
 
-def test_a_file_of_the_same_size_written_later_is_another(lake: Path, store: Path) -> None:
+def test_a_file_of_the_same_size_written_later_is_read_again(lake: Path, store: Path) -> None:
     fit_and_count(lake, store)
     path = lake / f"day={DAYS[4]}" / "rows.parquet"
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
     assert fit_and_count(lake, store) == (60, 7)
 
 
-def test_conditions_on_rows_are_part_of_what_is_kept(lake: Path, store: Path) -> None:
+def test_statistics_are_cached_per_condition_on_rows(lake: Path, store: Path) -> None:
     fit_and_count(lake, store)
     north = [("wind", "==", "N")]
     read, reused = fit_and_count(lake, store, where=north)
@@ -76,7 +76,7 @@ def test_conditions_on_rows_are_part_of_what_is_kept(lake: Path, store: Path) ->
     assert fit_and_count(lake, store, where=[("x", ">", 0.5)])[1] == 0
 
 
-def test_what_has_no_text_of_its_own_is_read_each_time(lake: Path, store: Path) -> None:
+def test_sources_and_conditions_without_a_digest_are_not_cached(lake: Path, store: Path) -> None:
     for where in (pa.compute.field("day") >= DAYS[6], [("wind", "in", pa.array(["N"]))]):
         first, second = (fit_and_count(lake, store, where=where) for _ in range(2))
         assert first == second
@@ -89,7 +89,7 @@ def test_what_has_no_text_of_its_own_is_read_each_time(lake: Path, store: Path) 
     assert entries(store) == []
 
 
-def test_days_without_a_name_meet_conditions_row_by_row(lake: Path, store: Path) -> None:
+def test_conditions_on_a_null_partition_are_checked_for_each_row(lake: Path, store: Path) -> None:
     write_day(lake, "__HIVE_DEFAULT_PARTITION__", rows_of(99))
     assert fit_and_count(lake, store) == (540, 0)
     assert fit_and_count(lake, store, where=[("day", "!=", DAYS[0])])[1] == 7
@@ -97,7 +97,7 @@ def test_days_without_a_name_meet_conditions_row_by_row(lake: Path, store: Path)
     assert fit_and_count(lake, store, where=[("day", "==", None)]) == (60, 0)
 
 
-def test_the_prior_is_not_summarized_but_everything_else_is(lake: Path, store: Path) -> None:
+def test_statistics_are_reused_for_another_prior_and_nothing_else(lake: Path, store: Path) -> None:
     fit_and_count(lake, store)
     assert fit_and_count(lake, store, dataclasses.replace(SPEC, prior="uniform")) == (0, 8)
     full, winds = SPEC.blocks
@@ -115,7 +115,7 @@ def test_the_prior_is_not_summarized_but_everything_else_is(lake: Path, store: P
         assert fit_and_count(lake, store, other) == (0, 8)
 
 
-def test_another_release_reads_anew(
+def test_another_release_or_estimator_version_reads_again(
     lake: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit_and_count(lake, store)
@@ -133,7 +133,7 @@ def test_another_release_reads_anew(
     assert fit_and_count(lake, store) == (0, 8)
 
 
-def test_files_read_as_other_types_are_summarized_as_such(tmp_path: Path, store: Path) -> None:
+def test_files_read_as_other_types_are_summarized_again(tmp_path: Path, store: Path) -> None:
     spec = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", ["x"]), pc.Block("categorical", "u")])
     lake = tmp_path / "mixed"
     label = ["a", "b", "a", "b"]
@@ -142,14 +142,14 @@ def test_files_read_as_other_types_are_summarized_as_such(tmp_path: Path, store:
     assert fit_and_count(lake, store, spec) == (8, 0)
     write_day(lake, "3", pa.table({"x": [0.5, 1.5, 2.5, 4.5], "u": ["p"] * 4, "air": label}))
     assert fit_and_count(lake, store, spec) == (12, 0), (
-        "whole numbers are read as floats beside floats"
+        "integers are read as floats if another file has floats"
     )
     assert fit_and_count(lake, store, spec) == (0, 3)
     assert fit_and_count(lake, store, spec, where=[("day", "<", 3)])[1] in (0, 2)
     assert fit_and_count(lake, store, spec, where=[("day", "<", 3)]) == (0, 2)
 
 
-def test_one_relative_path_is_two_tables_in_two_folders(
+def test_a_relative_path_is_another_table_in_another_folder(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(2):
@@ -161,14 +161,14 @@ def test_one_relative_path_is_two_tables_in_two_folders(
     assert fit_and_count(Path("../0/lake"), store) == (0, 1)
 
 
-def test_points_are_not_kept(lake: Path, store: Path) -> None:
+def test_points_are_not_cached(lake: Path, store: Path) -> None:
     spec = pc.ModelSpec("air", [pc.Block("knn_density", ["x"]), pc.Block("categorical", ["wind"])])
     for _ in range(2):
         assert fit_and_count(lake, store, spec) == (480, 0)
     assert entries(store) == []
 
 
-def test_true_is_the_store_of_the_environment(
+def test_cache_true_is_the_store_of_the_environment(
     lake: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROBCLASS_STORE", str(store))
@@ -180,8 +180,8 @@ def test_true_is_the_store_of_the_environment(
     assert "cache" not in pc.fit(lake, SPEC, cache=False).training
 
 
-def test_statistics_are_kept_wherever_fsspec_reaches(lake: Path) -> None:
-    store = "memory://kept-statistics"
+def test_statistics_are_cached_in_stores_of_fsspec(lake: Path) -> None:
+    store = "memory://cached-statistics"
     assert fit_and_count(lake, store) == (480, 0)
     assert fit_and_count(lake, store) == (0, 8)
     assert len(entries(store)) == len(pc.StatisticsCache(store).collect(timedelta(0))) == 8

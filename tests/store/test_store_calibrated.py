@@ -1,4 +1,4 @@
-"""Models that hold what was measured after their fit: stored, loaded, and told apart."""
+"""Calibration and density quantiles, fitted after the model, are stored and loaded with it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ def model(penguins: pa.Table) -> pc.Model:
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_a_calibrated_model_comes_back_as_it_was(
+def test_a_calibrated_model_is_read_back_unchanged(
     tmp_path: Path, penguins: pa.Table, model: pc.Model, method: str
 ) -> None:
-    measured = pc.with_density_quantiles(pc.calibrate(model, penguins, method), penguins)
+    calibrated = pc.with_density_quantiles(pc.calibrate(model, penguins, method), penguins)
     store = pc.ModelStore(tmp_path)
-    version = store.save(measured, "penguins")
+    version = store.save(calibrated, "penguins")
     loaded = store.load(version.ref)
-    assert loaded.id == measured.id == version.id
-    assert loaded.calibration == measured.calibration
-    assert loaded.density_quantiles == measured.density_quantiles
+    assert loaded.id == calibrated.id == version.id
+    assert loaded.calibration == calibrated.calibration
+    assert loaded.density_quantiles == calibrated.density_quantiles
     assert list(loaded.parameters) == ["gaussian_full"]
-    np.testing.assert_array_equal(loaded.predict_proba(penguins), measured.predict_proba(penguins))
+    np.testing.assert_array_equal(
+        loaded.predict_proba(penguins), calibrated.predict_proba(penguins)
+    )
     rule = pc.DecisionRule(min_density_quantile=0.02)
-    assert loaded.predict(penguins, rule) == measured.predict(penguins, rule)
+    assert loaded.predict(penguins, rule) == calibrated.predict(penguins, rule)
     assert loaded.training["calibration"] == {"method": method, "rows": 344}
-    # SampleModel from what was loaded, it is the same version; nothing is lost on the way.
+    # The loaded model is saved as the same version: nothing was lost.
     assert pc.ModelStore(tmp_path / "other").save(loaded, "penguins").id == version.id
 
 
@@ -51,21 +53,23 @@ def test_classes_of_every_type_are_calibrated(
     calibrated = pc.calibrate(pc.fit(table, spec), table, method)
     version = pc.ModelStore(tmp_path).save(calibrated, "m")
     loaded = pc.ModelStore(tmp_path).load(version.ref)
-    found = loaded.predict_proba(table)
-    np.testing.assert_array_equal(found, calibrated.predict_proba(table))
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    probabilities = loaded.predict_proba(table)
+    np.testing.assert_array_equal(probabilities, calibrated.predict_proba(table))
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
     costs = {str(words[0]).lower(): {str(words[1]).lower(): 0.0}}
     assert loaded.predict(table, {"costs": costs}).type == loaded.classes.type
 
 
-def test_what_was_measured_is_part_of_the_identity(penguins: pa.Table, model: pc.Model) -> None:
-    some = penguins.slice(0, 300)
+def test_calibration_and_quantiles_are_part_of_the_content_id(
+    penguins: pa.Table, model: pc.Model
+) -> None:
+    first_rows = penguins.slice(0, 300)
     others = [
         pc.calibrate(model, penguins),
-        pc.calibrate(model, some),
+        pc.calibrate(model, first_rows),
         pc.calibrate(model, penguins, "isotonic"),
         pc.with_density_quantiles(model, penguins),
-        pc.with_density_quantiles(model, some),
+        pc.with_density_quantiles(model, first_rows),
     ]
     assert len({model.id, *(other.id for other in others)}) == 6
     without = dataclasses.replace(others[0], calibration=None)
@@ -73,7 +77,7 @@ def test_what_was_measured_is_part_of_the_identity(penguins: pa.Table, model: pc
     assert pc.calibrate(model, penguins).id == others[0].id
 
 
-def test_a_model_without_them_is_stored_as_ever(model: pc.Model) -> None:
+def test_a_model_without_them_has_no_such_tables(model: pc.Model) -> None:
     bundle = model.to_bundle()
     assert list(bundle.tables) == ["priors", "gaussian_full"]
     again = pc.Model.from_bundle(Bundle.from_files(bundle.manifest(), bundle.files().__getitem__))
@@ -81,18 +85,16 @@ def test_a_model_without_them_is_stored_as_ever(model: pc.Model) -> None:
     assert again.id == model.id
 
 
-def test_a_reader_that_would_not_calibrate_is_told_to_stop(
+def test_a_calibrated_model_needs_a_reader_that_calibrates(
     penguins: pa.Table, model: pc.Model
 ) -> None:
-    measured = pc.with_density_quantiles(model, penguins)
-    calibrated = pc.calibrate(measured, penguins)
-    needs = [
-        each.to_bundle().manifest()["min_reader_version"] for each in (model, measured, calibrated)
-    ]
-    assert needs == [1, 1, 2]
+    with_quantiles = pc.with_density_quantiles(model, penguins)
+    models = (model, with_quantiles, pc.calibrate(with_quantiles, penguins))
+    versions = [stored.to_bundle().manifest()["min_reader_version"] for stored in models]
+    assert versions == [1, 1, 2]
 
 
-def test_the_tables_are_readable_by_themselves(
+def test_the_tables_are_plain_arrow_files(
     tmp_path: Path, penguins: pa.Table, model: pc.Model
 ) -> None:
     store = pc.ModelStore(tmp_path)

@@ -1,4 +1,4 @@
-"""Killed at any step, or with others at work on the same files: all of a version, or none."""
+"""Writers that are killed, race or lose their object store leave whole versions or none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def finish(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0, errors
 
 
-def test_killed_before_any_step_a_reader_sees_all_or_nothing_and_a_rerun_completes(
+def test_a_writer_killed_before_any_step_leaves_all_or_nothing_and_a_rerun_completes(
     tmp_path: Path,
 ) -> None:
     finish(start("killed", tmp_path))
@@ -58,12 +58,12 @@ def test_killed_before_any_step_a_reader_sees_all_or_nothing_and_a_rerun_complet
         store.promote("air", version, "champion")
         assert store.read_bundle("air@champion").content_id == SampleModel(1).id
         assert store.versions("air") == [version]
-    # The kill did come on either side of both commits.
+    # Some were killed before and some after each of the two commits.
     assert len(roots) > 20
     assert 3 < promoted < saved < len(roots) - 3
 
 
-def test_racing_savers_of_equal_fits_make_one_version_each(tmp_path: Path) -> None:
+def test_processes_that_save_equal_models_make_one_version_of_each(tmp_path: Path) -> None:
     racers = [start("race", tmp_path, time.time() + 4) for _ in range(4)]
     for racer in racers:
         finish(racer)
@@ -77,7 +77,7 @@ def test_racing_savers_of_equal_fits_make_one_version_each(tmp_path: Path) -> No
     assert not list(tmp_path.rglob(".*"))
 
 
-def test_an_alias_that_moves_is_never_away(tmp_path: Path) -> None:
+def test_an_alias_that_moves_always_resolves(tmp_path: Path) -> None:
     store = ModelStore(tmp_path)
     versions = {store.save(SampleModel(seed), "air").id for seed in range(2)}
     store.promote("air", sorted(versions)[0], "champion")
@@ -93,17 +93,17 @@ def test_an_alias_that_moves_is_never_away(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(".*"))
 
 
-def test_of_racing_swaps_none_is_lost(tmp_path: Path) -> None:
-    told = [tmp_path / f"moves-{number}" for number in range(3)]
+def test_no_swap_of_racing_processes_is_lost(tmp_path: Path) -> None:
+    outputs = [tmp_path / f"moves-{number}" for number in range(3)]
     racers = [
         start("swap", tmp_path / "models", 30 * number, 30 * (number + 1), path)
-        for number, path in enumerate(told)
+        for number, path in enumerate(outputs)
     ]
     for racer in racers:
         finish(racer)
-    moves = [line.split() for path in told for line in path.read_text().splitlines()]
+    moves = [line.split() for path in outputs for line in path.read_text().splitlines()]
     followed_by = dict(moves)
-    assert len(moves) == len(followed_by) == 90  # nobody was followed by two
+    assert len(moves) == len(followed_by) == 90  # no version was replaced twice
     last = "None"
     while last in followed_by:
         last = followed_by.pop(last)
@@ -112,45 +112,45 @@ def test_of_racing_swaps_none_is_lost(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob(".*"))
 
 
-class Failing(MemoryFileSystem):
-    """An object store that goes away after so many PUTs."""
+class FailingFileSystem(MemoryFileSystem):
+    """An object store that fails after a number of PUTs."""
 
     protocol = "failing"
-    puts_left = 0
+    remaining_puts = 0
 
     def pipe_file(self, path: str, value: bytes, **options: object) -> None:
-        if Failing.puts_left == 0:
+        if FailingFileSystem.remaining_puts == 0:
             raise ConnectionError("the object store went away")
-        Failing.puts_left -= 1
+        FailingFileSystem.remaining_puts -= 1
         super().pipe_file(path, value, **options)
 
 
 @pytest.fixture
-def failing() -> str:
-    fsspec.register_implementation("failing", Failing, clobber=True)
+def failing_uri() -> str:
+    fsspec.register_implementation("failing", FailingFileSystem, clobber=True)
     return f"failing://{uuid.uuid4()}"
 
 
 @pytest.mark.parametrize("puts", [0, 1, 2])
-def test_an_object_store_that_goes_away_shows_no_version(failing: str, puts: int) -> None:
-    store = ModelStore(failing)
-    Failing.puts_left = puts
+def test_a_save_that_fails_in_an_object_store_shows_no_version(failing_uri: str, puts: int) -> None:
+    store = ModelStore(failing_uri)
+    FailingFileSystem.remaining_puts = puts
     with pytest.raises(StoreError, match=r"cannot write failing://.*: the object store went away"):
         store.save(SampleModel(), "air")
     assert store.models() == []
     with pytest.raises(StoreError, match="no model 'air'"):
         store.load(f"air@{SampleModel().id}")
-    Failing.puts_left = 10
+    FailingFileSystem.remaining_puts = 10
     version = store.save(SampleModel(), "air")
     assert store.read_bundle("air").content_id == version.id
 
 
-def test_a_promotion_that_fails_leaves_the_alias(failing: str) -> None:
-    store = ModelStore(failing)
-    Failing.puts_left = 10
+def test_a_promotion_that_fails_leaves_the_alias_unchanged(failing_uri: str) -> None:
+    store = ModelStore(failing_uri)
+    FailingFileSystem.remaining_puts = 10
     first, second = store.save(SampleModel(), "air"), store.save(SampleModel(1), "air")
     store.promote("air", first, "champion")
-    Failing.puts_left = 0
+    FailingFileSystem.remaining_puts = 0
     with pytest.raises(StoreError, match="went away"):
         store.promote("air", second, "champion")
     assert store.resolve("air@champion") == first

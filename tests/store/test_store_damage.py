@@ -1,4 +1,4 @@
-"""Damage to any file of a version is found before anything is loaded, and told in one line."""
+"""Damage to any file of a version is detected before it is loaded, and reported in one line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, version: ModelVersion) -> Path:
 
 
 def refusal(store: ModelStore, ref: str = "air@champion") -> str:
-    """The one line with which loading is refused; reading and saving again refuse alike."""
+    """The one line of the error of loading; reading the bundle fails too."""
     with pytest.raises(StoreError) as caught:
         store.load(ref)
     message = str(caught.value)
@@ -48,15 +48,17 @@ def refusal(store: ModelStore, ref: str = "air@champion") -> str:
     return message
 
 
-def edited(path: Path, **changes: Any) -> None:
+def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_one_flipped_byte_anywhere_in_a_table(store: ModelStore, folder: Path, name: str) -> None:
-    whole = (folder / name).read_bytes()
-    for position in range(0, len(whole), 7):
-        damaged = bytearray(whole)
+def test_a_flipped_bit_anywhere_in_a_table_is_detected(
+    store: ModelStore, folder: Path, name: str
+) -> None:
+    intact = (folder / name).read_bytes()
+    for position in range(0, len(intact), 7):
+        damaged = bytearray(intact)
         damaged[position] ^= 1
         (folder / name).write_bytes(damaged)
         with pytest.raises(StoreError, match=f"'{name}' is damaged"):
@@ -68,44 +70,48 @@ def test_one_flipped_byte_anywhere_in_a_table(store: ModelStore, folder: Path, n
         store.save(SampleModel(), "air")
 
 
-def test_one_flipped_byte_anywhere_in_a_manifest(store: ModelStore, folder: Path) -> None:
+def test_a_flipped_bit_anywhere_in_a_manifest_does_not_change_the_content(
+    store: ModelStore, folder: Path
+) -> None:
     path, content_id = folder / "manifest.json", SampleModel().id
-    whole = path.read_bytes()
+    intact = path.read_bytes()
     refused = 0
-    for position in range(len(whole)):
-        damaged = bytearray(whole)
+    for position in range(len(intact)):
+        damaged = bytearray(intact)
         damaged[position] ^= 1
         path.write_bytes(damaged)
         try:
-            # What is no part of the content (the time, a space) may pass; nothing else does.
+            # A flip outside the content (in the time, or a space) may go unnoticed.
             assert store.read_bundle("air@champion").content_id == content_id
         except StoreError:
             refused += 1
-    assert refused > len(whole) / 2
+    assert refused > len(intact) / 2
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("left", [0, 100, -1])
-def test_a_truncated_table(store: ModelStore, folder: Path, name: str, left: int) -> None:
-    (folder / name).write_bytes((folder / name).read_bytes()[:left])
+@pytest.mark.parametrize("size", [0, 100, -1])
+def test_a_truncated_table_is_refused(
+    store: ModelStore, folder: Path, name: str, size: int
+) -> None:
+    (folder / name).write_bytes((folder / name).read_bytes()[:size])
     assert f"{name!r} has" in (message := refusal(store))
     assert "bytes instead of" in message
 
 
-@pytest.mark.parametrize("left", [0, 100, -3])
-def test_a_truncated_manifest(store: ModelStore, folder: Path, left: int) -> None:
+@pytest.mark.parametrize("size", [0, 100, -3])
+def test_a_truncated_manifest_is_refused(store: ModelStore, folder: Path, size: int) -> None:
     path = folder / "manifest.json"
-    path.write_bytes(path.read_bytes()[:left])
+    path.write_bytes(path.read_bytes()[:size])
     assert f"{path} is not a JSON object" in refusal(store)
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_missing_table(store: ModelStore, folder: Path, name: str) -> None:
+def test_a_missing_table_is_refused(store: ModelStore, folder: Path, name: str) -> None:
     (folder / name).unlink()
     assert f"file {name!r} is missing" in refusal(store)
 
 
-def test_a_missing_manifest_is_a_version_that_is_not_there(
+def test_a_version_without_a_manifest_does_not_exist(
     store: ModelStore, folder: Path, version: ModelVersion
 ) -> None:
     other = store.save(SampleModel(1), "air")
@@ -119,26 +125,26 @@ def test_a_missing_manifest_is_a_version_that_is_not_there(
     assert store.save(SampleModel(), "air").id == version.id
 
 
-def test_an_edited_manifest(store: ModelStore, folder: Path) -> None:
-    edited(folder / "manifest.json", content={"spec": {"label": "water"}})
+def test_an_edited_manifest_is_refused(store: ModelStore, folder: Path) -> None:
+    edit(folder / "manifest.json", content={"spec": {"label": "water"}})
     assert "the manifest was edited" in refusal(store)
 
 
-def test_a_newer_format(store: ModelStore, folder: Path) -> None:
+def test_a_newer_format_asks_for_an_upgrade(store: ModelStore, folder: Path) -> None:
     newer = READER_VERSION + 1
-    edited(folder / "manifest.json", format_version=newer, min_reader_version=newer, content="new")
+    edit(folder / "manifest.json", format_version=newer, min_reader_version=newer, content="new")
     assert "newer probclass" in (message := refusal(store))
     assert message.endswith("upgrade probclass.")
 
 
-def test_a_version_in_the_folder_of_another(store: ModelStore, folder: Path) -> None:
+def test_a_version_in_the_folder_of_another_is_refused(store: ModelStore, folder: Path) -> None:
     other = folder.with_name("0" * 64)
     folder.rename(other)
     assert f"contains version {folder.name[:12]}" in refusal(store, f"air@{other.name}")
 
 
 @pytest.mark.parametrize("text", ["", "null", "{}", '{"id": 1}', '{"model": "air"'])
-def test_a_damaged_alias_is_mended_by_promoting_again(
+def test_promoting_again_repairs_a_damaged_alias(
     store: ModelStore, folder: Path, version: ModelVersion, text: str
 ) -> None:
     path = folder.parent / "aliases" / "champion.json"
@@ -151,23 +157,23 @@ def test_a_damaged_alias_is_mended_by_promoting_again(
 
 
 def test_an_alias_cannot_reach_outside_its_model(store: ModelStore, folder: Path) -> None:
-    edited(folder.parent / "aliases" / "champion.json", id="../../secret")
+    edit(folder.parent / "aliases" / "champion.json", id="../../secret")
     assert "champion.json is damaged" in refusal(store)
 
 
-def test_a_table_that_cannot_be_read_is_told(store: ModelStore, folder: Path) -> None:
+def test_a_table_that_cannot_be_read_is_reported(store: ModelStore, folder: Path) -> None:
     (folder / "priors.arrow").unlink()
     (folder / "priors.arrow").mkdir()
     assert f"cannot read {folder / 'priors.arrow'}" in refusal(store)
 
 
-def test_a_store_that_is_a_file_is_told(tmp_path: Path) -> None:
+def test_a_store_that_is_a_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "models"
-    path.write_text("no folder")
+    path.write_text("not a folder")
     store = ModelStore(path)
     with pytest.raises(StoreError, match=r"cannot write .*models"):
         store.save(SampleModel(), "air")
     for ref in ("air", "air@champion", f"air@{SampleModel().id}"):
         with pytest.raises(StoreError, match=r"(is empty; check the path|cannot read .*models)"):
             store.load(ref)
-    assert path.read_text() == "no folder"
+    assert path.read_text() == "not a folder"

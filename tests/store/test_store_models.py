@@ -1,4 +1,4 @@
-"""A model that went through a store is the model that was fitted."""
+"""A model that is loaded from a store equals the fitted model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_saved_model_predicts_the_same(store: pc.ModelStore, penguins: pa.Tabl
     assert np.array_equal(loaded.score_samples(penguins), model.score_samples(penguins))
 
 
-def test_a_refit_on_the_same_rows_is_the_version_that_is_there(
+def test_a_refit_on_the_same_rows_is_the_stored_version(
     store: pc.ModelStore, penguins: pa.Table
 ) -> None:
     first = store.save(pc.fit(penguins, SPEC), "penguins")
@@ -64,7 +64,7 @@ def test_another_prior_is_another_version(store: pc.ModelStore, penguins: pa.Tab
     assert len(store.versions("penguins")) == 2
 
 
-def test_a_bundle_is_readable_where_its_estimator_is_not_installed(store: pc.ModelStore) -> None:
+def test_a_bundle_is_readable_without_its_estimator(store: pc.ModelStore) -> None:
     store.save(SampleModel(), "air")
     with pytest.raises(pc.PluginError, match="by_hand"):
         store.load("air")

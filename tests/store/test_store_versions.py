@@ -1,4 +1,4 @@
-"""Saving, naming, finding and promoting versions, the same on a disk and behind fsspec."""
+"""Saving, naming, finding and promoting versions, in local folders and through fsspec."""
 
 from __future__ import annotations
 
@@ -23,55 +23,55 @@ from probclass_core.store.references import Alias, ModelVersion
 
 @pytest.fixture(params=["local", "file", "memory"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ModelStore:
-    """An empty store in a folder that is not there yet, by path, by ``file://``, and by fsspec."""
+    """An empty store in a folder that does not exist yet: a path, a ``file://`` URI, and fsspec."""
     folder = tmp_path / "my models"
     uris = {"local": folder, "file": folder.as_uri(), "memory": f"memory://{uuid.uuid4()}/models"}
     return ModelStore(uris[request.param])
 
 
-def test_what_was_saved_is_read_back(store: ModelStore) -> None:
-    saved = SampleModel(provenance={"rows": 10})
-    version = store.save(saved, "air", provenance={"run": "monday"})
-    assert version.ref == f"air@{saved.id}"
+def test_a_saved_bundle_is_read_back_unchanged(store: ModelStore) -> None:
+    model = SampleModel(provenance={"rows": 10})
+    version = store.save(model, "air", provenance={"run": "monday"})
+    assert version.ref == f"air@{model.id}"
     assert version.provenance == {"rows": 10, "run": "monday"}
     assert datetime.now(UTC) - datetime.fromisoformat(version.created) < timedelta(minutes=1)
     bundle = store.read_bundle(version.ref)
-    assert bundle.content_id == version.id == saved.id
-    assert bundle.content == saved.to_bundle().content
+    assert bundle.content_id == version.id == model.id
+    assert bundle.content == model.to_bundle().content
     assert bundle.provenance == version.provenance
-    for name, table in saved.to_bundle().tables.items():
+    for name, table in model.to_bundle().tables.items():
         assert bundle.tables[name].equals(table, check_metadata=True)
 
 
-def test_saving_leaves_the_model_as_it_was(store: ModelStore) -> None:
+def test_saving_does_not_change_the_model(store: ModelStore) -> None:
     bundle = SampleModel(provenance={"rows": 10}).to_bundle()
 
-    class Kept:
+    class OneBundle:
         def to_bundle(self) -> Bundle:
             return bundle
 
-    store.save(Kept(), "air", provenance={"run": "monday"})
+    store.save(OneBundle(), "air", provenance={"run": "monday"})
     assert bundle.provenance == {"rows": 10}
 
 
-def test_an_equal_fit_is_the_version_that_is_there(store: ModelStore) -> None:
+def test_an_equal_fit_is_the_stored_version(store: ModelStore) -> None:
     first = store.save(SampleModel(), "air", provenance={"run": "monday"})
     again = store.save(SampleModel(), "air", provenance={"run": "tuesday"})
     assert again == first
     assert store.versions("air") == [first]
 
 
-def test_one_fit_may_have_several_names(store: ModelStore) -> None:
+def test_a_model_can_be_saved_under_several_names(store: ModelStore) -> None:
     assert store.save(SampleModel(), "air").id == store.save(SampleModel(), "water").id
     assert store.models() == ["air", "water"]
 
 
-def test_versions_stand_in_the_order_they_were_saved(store: ModelStore) -> None:
+def test_versions_are_listed_in_the_order_they_were_saved(store: ModelStore) -> None:
     versions = [store.save(SampleModel(seed), "air") for seed in range(5)]
     assert store.versions("air") == versions
 
 
-def test_a_version_goes_by_its_id_its_first_digits_and_its_aliases(store: ModelStore) -> None:
+def test_a_version_is_named_by_its_id_its_first_digits_and_its_aliases(store: ModelStore) -> None:
     version = store.save(SampleModel(), "air")
     store.save(SampleModel(1), "air")
     store.promote("air", version, "champion")
@@ -81,7 +81,7 @@ def test_a_version_goes_by_its_id_its_first_digits_and_its_aliases(store: ModelS
         assert store.read_bundle(f"air@{selector}").content_id == version.id
 
 
-def test_a_bare_name_will_do_while_there_is_one_version(store: ModelStore) -> None:
+def test_a_bare_name_is_enough_while_there_is_one_version(store: ModelStore) -> None:
     first = store.save(SampleModel(), "air")
     assert store.resolve("air") == first
     second = store.save(SampleModel(1), "air")
@@ -92,7 +92,7 @@ def test_a_bare_name_will_do_while_there_is_one_version(store: ModelStore) -> No
         assert choice in str(caught.value)
 
 
-def test_promoting_records_when_and_what_it_was_before(store: ModelStore) -> None:
+def test_promoting_records_the_time_and_the_previous_version(store: ModelStore) -> None:
     first, second = store.save(SampleModel(), "air"), store.save(SampleModel(1), "air")
     assert store.aliases("air") == {}
     before = store.promote("air", first, "champion")
@@ -105,15 +105,15 @@ def test_promoting_records_when_and_what_it_was_before(store: ModelStore) -> Non
     assert store.promote("air", after.previous, "champion").id == first.id
 
 
-def test_promoting_again_what_is_promoted_changes_nothing(store: ModelStore) -> None:
+def test_promoting_the_current_version_changes_nothing(store: ModelStore) -> None:
     first, second = store.save(SampleModel(), "air"), store.save(SampleModel(1), "air")
     store.promote("air", first, "champion")
-    done = store.promote("air", second, "champion")
-    assert store.promote("air", second, "champion") == done
+    promoted = store.promote("air", second, "champion")
+    assert store.promote("air", second, "champion") == promoted
     assert store.aliases("air")["champion"].previous == first.id
 
 
-def test_a_version_is_promoted_in_place_of_the_one_expected_alone(store: ModelStore) -> None:
+def test_a_version_is_promoted_only_in_place_of_the_expected_one(store: ModelStore) -> None:
     first, second, third = (store.save(SampleModel(seed), "air") for seed in range(3))
     with pytest.raises(StoreError, match="names nothing, not the expected version"):
         store.promote("air", first, "champion", expected=second)
@@ -123,12 +123,12 @@ def test_a_version_is_promoted_in_place_of_the_one_expected_alone(store: ModelSt
     assert store.promote("air", second, "champion", expected=first).previous == first.id
     with pytest.raises(StoreError, match="promoted by another process"):
         store.promote("air", third, "champion", expected=first.ref)
-    # What was done already is done: a retry does not know that it is one.
+    # A retry after success succeeds, although the alias no longer names the expected version.
     assert store.promote("air", second, "champion", expected=first).previous == first.id
     assert store.resolve("air@champion") == second
 
 
-def test_a_version_to_promote_goes_by_any_of_its_names(store: ModelStore) -> None:
+def test_a_version_to_promote_can_be_given_by_any_of_its_names(store: ModelStore) -> None:
     version = store.save(SampleModel(), "air")
     store.save(SampleModel(1), "air")
     store.promote("air", version, "candidate")
@@ -157,10 +157,10 @@ def test_an_empty_store_has_no_models(store: ModelStore) -> None:
         store.load("air@champion")
 
 
-def test_an_unknown_model_is_told_by_what_there_is_and_the_nearest(store: ModelStore) -> None:
+def test_an_unknown_model_lists_the_models_and_suggests_the_nearest(store: ModelStore) -> None:
     store.save(SampleModel(), "air_quality")
     store.save(SampleModel(), "water")
-    asked = [
+    calls = [
         lambda: store.load("air_qualty"),
         lambda: store.load("air_qualty@champion"),
         lambda: store.load("air_qualty@0123456789"),
@@ -168,14 +168,16 @@ def test_an_unknown_model_is_told_by_what_there_is_and_the_nearest(store: ModelS
         lambda: store.aliases("air_qualty"),
         lambda: store.promote("air_qualty", "0123456789", "champion"),
     ]
-    for ask in asked:
+    for call in calls:
         with pytest.raises(StoreError, match="it has 'air_quality', 'water'") as caught:
-            ask()
+            call()
         assert "Did you mean 'air_quality'?" in str(caught.value)
 
 
 @pytest.mark.parametrize("selector", ["champoin", "0123456789", "f" * 64])
-def test_an_unknown_version_is_told_by_what_there_is(store: ModelStore, selector: str) -> None:
+def test_an_unknown_version_lists_the_aliases_and_versions(
+    store: ModelStore, selector: str
+) -> None:
     version = store.save(SampleModel(), "air")
     store.promote("air", version, "champion")
     with pytest.raises(StoreError) as caught:
@@ -184,7 +186,7 @@ def test_an_unknown_version_is_told_by_what_there_is(store: ModelStore, selector
     assert ("Did you mean 'champion'?" in str(caught.value)) == (selector == "champoin")
 
 
-def test_digits_that_fit_several_versions_are_not_enough(tmp_path: Path) -> None:
+def test_digits_that_match_several_versions_are_refused(tmp_path: Path) -> None:
     store = ModelStore(tmp_path)
     version = store.save(SampleModel(), "air")
     twin = version.id[:10] + "0" * 54
@@ -198,7 +200,7 @@ def test_digits_that_fit_several_versions_are_not_enough(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../air", "a/b", "a\\b", "-x", "a@b", "a b", "x" * 129, "a\n", "é"]
 )
-def test_a_model_name_is_safe_on_every_file_system(store: ModelStore, name: str) -> None:
+def test_a_model_name_must_be_valid_on_every_file_system(store: ModelStore, name: str) -> None:
     with pytest.raises(StoreError, match="cannot name a model; use up to 128 letters"):
         store.save(SampleModel(), name)
     with pytest.raises(StoreError, match="cannot name a model"):
@@ -207,7 +209,7 @@ def test_a_model_name_is_safe_on_every_file_system(store: ModelStore, name: str)
 
 
 @pytest.mark.parametrize("alias", ["", "..", "a/b", "../../x", "a b", ".x", "champion\n"])
-def test_an_alias_is_safe_on_every_file_system(store: ModelStore, alias: str) -> None:
+def test_an_alias_must_be_valid_on_every_file_system(store: ModelStore, alias: str) -> None:
     store.save(SampleModel(), "air")
     with pytest.raises(StoreError, match="cannot be an alias"):
         store.promote("air", "air", alias)
@@ -216,13 +218,13 @@ def test_an_alias_is_safe_on_every_file_system(store: ModelStore, alias: str) ->
 
 
 @pytest.mark.parametrize("alias", ["deadbeef", "0123456789", "DEADBEEF", "f" * 64])
-def test_an_alias_cannot_be_taken_for_an_id(store: ModelStore, alias: str) -> None:
+def test_an_alias_that_looks_like_an_id_is_refused(store: ModelStore, alias: str) -> None:
     version = store.save(SampleModel(), "air")
     with pytest.raises(StoreError, match="looks like a content id"):
         store.promote("air", version, alias)
 
 
-def test_a_model_may_be_called_aliases(store: ModelStore) -> None:
+def test_a_model_can_be_called_aliases(store: ModelStore) -> None:
     version = store.save(SampleModel(), "aliases")
     store.promote("aliases", version, "aliases")
     assert store.resolve("aliases@aliases") == version
@@ -235,12 +237,12 @@ class Statistics:
         return Bundle("statistics", {}, {})
 
 
-def test_statistics_are_no_model(store: ModelStore) -> None:
+def test_statistics_are_not_saved_as_a_model(store: ModelStore) -> None:
     with pytest.raises(StoreError, match="cannot save statistics as a model; finalize it first"):
         store.save(Statistics(), "air")
 
 
-def test_provenance_that_cannot_be_written_down_saves_nothing(store: ModelStore) -> None:
+def test_provenance_that_is_not_json_saves_nothing(store: ModelStore) -> None:
     with pytest.raises(StoreError, match="provenance must be plain values"):
         store.save(SampleModel(), "air", provenance={"when": datetime.now(UTC)})
     assert store.models() == []
@@ -250,9 +252,9 @@ def test_the_layout_on_disk_is_the_documented_one(tmp_path: Path) -> None:
     store = ModelStore(str(tmp_path))
     version = store.save(SampleModel(), "air")
     store.promote("air", version, "champion")
-    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
+    paths = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
     files = ["gaussian.arrow", "manifest.json", "priors.arrow"]
-    assert found == [*(f"air/{version.id}/{name}" for name in files), "air/aliases/champion.json"]
+    assert paths == [*(f"air/{version.id}/{name}" for name in files), "air/aliases/champion.json"]
     alias = json.loads((tmp_path / "air" / "aliases" / "champion.json").read_text())
     assert alias == dataclasses.asdict(store.aliases("air")["champion"])
 
@@ -268,7 +270,7 @@ def test_versions_and_aliases_are_plain_values(store: ModelStore) -> None:
             value.id = "other"  # type: ignore[misc]
 
 
-def test_what_a_killed_saver_left_is_swept_once_it_is_old(tmp_path: Path) -> None:
+def test_files_of_a_killed_writer_are_removed_once_they_are_old(tmp_path: Path) -> None:
     store = ModelStore(tmp_path)
     old, young = tmp_path / "air" / ".staging-old", tmp_path / "air" / ".staging-young"
     for folder in (old, young):
