@@ -1,4 +1,4 @@
-"""The rules of the house that a linter cannot check: what is public is documented and tested."""
+"""Conventions that a linter cannot check, such as: every public name is documented and tested."""
 
 from __future__ import annotations
 
@@ -33,6 +33,14 @@ SOURCES = sorted(
 CORE_MODULES = sorted(
     module.name for module in pkgutil.walk_packages(pc.__path__, "probclass_core.")
 )
+PACKAGES = [
+    "probclass_core",
+    *(
+        module.name
+        for module in pkgutil.walk_packages(pc.__path__, "probclass_core.")
+        if module.ispkg
+    ),
+]
 HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("probclass_"))
 ERRORS = sorted(
     name
@@ -61,16 +69,38 @@ def errors_expected(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_a_module_says_what_it_is_for(path: Path) -> None:
+def test_every_module_has_a_docstring(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_map_of_a_package_lists_its_modules(package: str) -> None:
+    """Lines such as ``name  what it contains``, ``folder/  …`` or ``- `name`: …`` are the map.
+
+    The map of a package may also list the modules of its subpackages.
+    """
+    inside = {
+        name.removeprefix(f"{package}.") for name in CORE_MODULES if name.startswith(f"{package}.")
+    }
+    modules = {name for name in inside if "." not in name and not name.startswith("__")}
+    listed = mapped(package) | (mapped(package.rpartition(".")[0]) if "." in package else set())
+    assert modules <= listed
+    assert mapped(package) <= {part for name in inside for part in name.split(".")}
+
+
+def mapped(package: str) -> set[str]:
+    """Names of modules in the map of a package."""
+    text = inspect.getdoc(importlib.import_module(package)) or ""
+    names = re.findall(r"(?m)^ *([a-z_]+)  |\b([a-z_]+)/(?=\s|\Z)|`([a-z_]+)`:", text)
+    return {name for alternatives in names for name in alternatives if name}
+
+
 def loaded_by(statement: str) -> set[str]:
-    """The modules that a new process has loaded after it."""
+    """Modules that a new process has loaded after a statement."""
     script = f"{statement}; import sys; print(*sys.modules)"
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    return set(ended.stdout.split())
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
 
 
 def test_importing_the_core_is_cheap() -> None:
@@ -82,22 +112,22 @@ def test_importing_the_core_is_cheap() -> None:
     assert not heavy & loaded_by("from probclass_core import *")
 
 
-def test_type_checkers_see_the_public_face() -> None:
+def test_type_checkers_see_the_public_names() -> None:
     stub = ast.parse((ROOT / "probclass_core" / "__init__.pyi").read_text(encoding="utf-8"))
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     assert all(alias.asname == alias.name for node in imports for alias in node.names)
-    named = {
+    modules = {
         alias.name: f"probclass_core.{node.module}" for node in imports for alias in node.names
     }
-    assert sorted(named) == pc.__all__
-    for name, home in named.items():
-        assert getattr(importlib.import_module(str(home)), name) is getattr(pc, name)
+    assert sorted(modules) == pc.__all__
+    for name, module in modules.items():
+        assert getattr(importlib.import_module(module), name) is getattr(pc, name)
 
 
 @pytest.mark.parametrize("name", sorted(pc.__all__))
 def test_a_public_name_is_documented(name: str) -> None:
     value = getattr(pc, name)
-    assert not inspect.ismodule(value), "a module hides the public name"
+    assert not inspect.ismodule(value), "a module has the same name"
     if inspect.isclass(value) or inspect.isroutine(value):
         assert inspect.getdoc(value)
         assert not (inspect.getdoc(value) or "").startswith(f"{name}("), "a generated docstring"
@@ -112,7 +142,7 @@ def test_an_error_is_public_documented_and_tested(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_a_hook_shows_how_to_implement_it(name: str) -> None:
+def test_a_hook_has_an_example_and_is_documented(name: str) -> None:
     assert ">>>" in (inspect.getdoc(getattr(hookspecs, name)) or "")
     assert name in documentation()
 
@@ -139,11 +169,11 @@ def test_an_operator_is_documented(name: str) -> None:
     assert name in documentation()
 
 
-def test_constraints_name_versions_and_nothing_else() -> None:
+def test_constraints_contain_only_exact_versions() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = [line for line in lines if not line.startswith("#")]
     assert [line for line in pins if not re.fullmatch(r"[\w.-]+==[\w.!]+", line)] == []
-    assert lines[0].startswith("#"), "the first line says how to renew the pins"
+    assert lines[0].startswith("#"), "the first line explains how to update the file"
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -156,9 +186,11 @@ def test_a_skipped_test_fails_the_run_in_ci(
         "import pytest\n"
         "def test_runs(): pass\n"
         "@pytest.mark.skip(reason='no time')\n"
-        "def test_does_not(): pass\n"
+        "def test_is_skipped(): pass\n"
     )
-    (tmp_path / "test_not_at_all.py").write_text("import pytest\npytest.importorskip('absent')\n")
+    (tmp_path / "test_not_collected.py").write_text(
+        "import pytest\npytest.importorskip('absent')\n"
+    )
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", workers, "--rootdir", tmp_path, tmp_path],
         capture_output=True,
@@ -167,5 +199,5 @@ def test_a_skipped_test_fails_the_run_in_ci(
         check=False,
     )
     assert run.returncode == code
-    assert "test_it.py::test_does_not" in run.stdout
-    assert "\ntest_not_at_all.py" in run.stdout
+    assert "test_it.py::test_is_skipped" in run.stdout
+    assert "\ntest_not_collected.py" in run.stdout

@@ -1,13 +1,13 @@
-"""The laws of the contract, ready to be tried on any estimator.
+"""The conformance kit: the laws of the estimator contract, to be tried on any estimator.
 
-- `suite`: `EstimatorLaws`, the class whose subclass makes pytest try every law.
-- `generators`: columns, tables, parts and far-out rows, as Hypothesis strategies.
-- `laws`, `scoring_laws`: each law as a plain function, which needs neither pytest nor Hypothesis.
-- `law`: what makes a function a law, and what the message of its breaking tells.
-- `trial`: an estimator with columns and options, which a law is tried on.
-- `retyped`: the same values in other Arrow types and layouts.
-- `comparison`: when two results say the same, and how a message shows that they do not.
-- `broken`: estimators that break one law each, which the laws must reject.
+suite       `EstimatorLaws`: subclass it, and pytest tries every law
+generators  columns, tables, parts and rows with extreme values, as Hypothesis strategies
+laws        the laws, as plain functions that need neither pytest nor Hypothesis
+law         the decorator that turns a check into a law
+trial       an estimator with columns and options, to try laws on
+retyped     the same values in other Arrow types and layouts
+comparison  comparison of results, with messages that show the first difference
+broken      estimators that each break a law, to test the laws themselves
 
 `suite` and `generators` need the extra ``testing``.
 """

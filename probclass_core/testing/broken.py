@@ -1,7 +1,7 @@
-"""Estimators that break one law each: what the laws must reject, or they prove nothing.
+"""Estimators that break a law, to test that every law rejects one.
 
-Each is `gaussian_diagonal` with one mistake that has been made in earnest somewhere. It may break
-other laws, too; `BROKEN` names the one that it is here for.
+Each is `gaussian_diagonal` with one realistic mistake. It may break several laws; `BROKEN` gives
+the law that it is meant to break.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Alter = Callable[[pa.RecordBatch, FloatArray], FloatArray]
 
 
 class _Base(GaussianDiagonal):
-    """The good one, in whose results a subclass may put one thing wrong."""
+    """A correct estimator; subclasses introduce one mistake."""
 
     name: ClassVar[str] = "broken"
 
@@ -33,7 +33,7 @@ class _Base(GaussianDiagonal):
         return _Altered(super().likelihood(parameters, classes), self.alter)
 
     def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
-        """What is made of log-likelihoods ``(n, k)``."""
+        """Change log-likelihoods ``(n, k)``."""
         return values
 
 
@@ -48,37 +48,37 @@ class _Altered:
 
 
 class _SmoothsEveryBatch(_Base):
-    """A pseudo-count in summarize counts once a batch."""
+    """Adds a pseudo-count in summarize, once per batch."""
 
     def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
         table = super().summarize(batch, classes, weights)
         return _with(table, "count", pc.add(table["count"], 1.0))
 
 
-class _AveragesTheParts(_Base):
-    """The mean of means, however many rows each stands for."""
+class _AveragesParts(_Base):
+    """Averages the means of parts without weighting them by their rows."""
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return _with(super().merge(tables), "mean", _over_parts(tables, "mean"))
+        return _with(super().merge(tables), "mean", _aggregate_means(tables, "mean"))
 
 
 class _KeepsTheFirstPart(_Base):
-    """The mean that came first."""
+    """Keeps the mean of the first part."""
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return _with(super().merge(tables), "mean", _over_parts(tables, "first"))
+        return _with(super().merge(tables), "mean", _aggregate_means(tables, "first"))
 
 
 class _LooksAtTheFirstRow(_Base):
-    """Takes the type of the classes from a row that need not be there."""
+    """Reads the first row of every table, which may have no rows."""
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         first = [table["class"][0] for table in tables]
         return super().merge(tables[: len(first)])
 
 
-class _UsesUpWeights(_Base):
-    """Normalizes the weights where they lie."""
+class _NormalizesInPlace(_Base):
+    """Normalizes the weights in place."""
 
     def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
         table = super().summarize(batch, classes, weights)
@@ -88,7 +88,7 @@ class _UsesUpWeights(_Base):
 
 
 class _CountsItsCalls(_Base):
-    """finalize depends on how often it was called."""
+    """Returns parameters that depend on the number of calls."""
 
     calls: ClassVar[int] = 0
 
@@ -99,15 +99,15 @@ class _CountsItsCalls(_Base):
 
 
 class _DrawsWithoutASeed(_Base):
-    """Noise that no one can repeat."""
+    """Adds random noise without a seed."""
 
     def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
         table = super().summarize(batch, classes, weights)
         return _with(table, "mean", pc.add(table["mean"], np.random.default_rng().random()))
 
 
-class _KnowsItsThread(_Base):
-    """What was set up in the main thread is not there in another."""
+class _DependsOnTheThread(_Base):
+    """Gives other results outside the main thread."""
 
     def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
         table = super().summarize(batch, classes, weights)
@@ -117,14 +117,14 @@ class _KnowsItsThread(_Base):
 
 
 class _IgnoresWeights(_Base):
-    """Every row counts once."""
+    """Counts every row once."""
 
     def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
         return super().summarize(batch, classes, None)
 
 
-class _SkipsAHeader(_Base):
-    """The first row of a batch is left out."""
+class _SkipsTheFirstRow(_Base):
+    """Leaves out the first row of every batch."""
 
     def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
         rest = None if weights is None else weights[1:]
@@ -132,15 +132,15 @@ class _SkipsAHeader(_Base):
 
 
 class _ScalesEachBatch(_Base):
-    """A log-likelihood depends on its neighbors in the batch."""
+    """Returns log-likelihoods that depend on the size of the batch."""
 
     def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
         altered: FloatArray = values - len(values)
         return altered
 
 
-class _WantsDoubles(_Base):
-    """A dtype is taken for granted."""
+class _RequiresFloat64(_Base):
+    """Accepts only float64 columns."""
 
     def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
         if any(column.type != pa.float64() for column in batch.columns):
@@ -148,8 +148,8 @@ class _WantsDoubles(_Base):
         return super().summarize(batch, classes, weights)
 
 
-class _TakesNanForZero(_Base):
-    """A NaN is not a null here."""
+class _FillsNan(_Base):
+    """Treats NaN as 0 instead of null."""
 
     def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
         columns = [
@@ -163,7 +163,7 @@ class _TakesNanForZero(_Base):
 
 
 class _FillsNulls(_Base):
-    """A null counts as 0 in training."""
+    """Treats null as 0 in training."""
 
     def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
         columns = [pc.fill_null(column, 0) for column in batch.columns]
@@ -172,7 +172,7 @@ class _FillsNulls(_Base):
 
 
 class _PicklesItsState(_Base):
-    """To read the statistics is to execute what someone else wrote."""
+    """Stores a pickled object, which executes code when it is read."""
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         table = super().merge(tables)
@@ -180,14 +180,14 @@ class _PicklesItsState(_Base):
 
 
 class _KeepsEveryPart(_Base):
-    """To merge is to remember all."""
+    """Keeps the statistics of every part in a merge."""
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         return pa.concat_tables(tables)
 
 
 class _RefinesByCalls(_Base):
-    """The options of another pass depend on how often it was asked for them."""
+    """Asks for options that depend on the number of calls."""
 
     calls: ClassVar[int] = 0
 
@@ -196,36 +196,36 @@ class _RefinesByCalls(_Base):
         return {"variance_floor": 10.0 * self.calls}
 
 
-class _HasNanForEvidence(_Base):
-    """A log of 0 less another."""
+class _ReturnsNanEvidence(_Base):
+    """Returns NaN as log evidence."""
 
     def log_evidence(self, statistics: pa.Table) -> float:
         return float("nan")
 
 
-class _HasEvidenceInSecret(_Base):
-    """log_evidence answers, but the traits say it does not."""
+class _HidesItsEvidence(_Base):
+    """Implements log_evidence without the trait has_evidence."""
 
     def log_evidence(self, statistics: pa.Table) -> float:
         return 0.0
 
 
 class _AveragesTheEvidence(_Base):
-    """The mean over the classes in place of the sum."""
+    """Averages log evidence over classes instead of adding it up."""
 
     def log_evidence(self, statistics: pa.Table) -> float:
         return super().log_evidence(statistics) / len(sorted_classes(statistics["class"]))
 
 
-class _TakesAnyOption(_Base):
-    """A misspelt option changes nothing, and nobody is told."""
+class _IgnoresUnknownOptions(_Base):
+    """Ignores a misspelled option."""
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         super().__init__(features, {key: options[key] for key in options if "such" not in key})
 
 
 class _Overflows(_Base):
-    """0 · ∞ far out."""
+    """Computes 0 · ∞ for extreme values."""
 
     def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -235,51 +235,51 @@ class _Overflows(_Base):
 
 
 class _AddsAConstant(_Base):
-    """A row without features is not certain."""
+    """Returns −1 as the log-likelihood of a row without features."""
 
     def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
         return values - 1.0
 
 
-class _FinesNulls(_Base):
-    """A row pays for each feature that it lacks."""
+class _PenalizesNulls(_Base):
+    """Subtracts a penalty for each null."""
 
     def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
         missing = np.isnan(numeric_matrix(batch, self.features.names)).sum(axis=0)
-        fine = np.where(missing < len(self.features), missing, 0)
-        altered: FloatArray = values - fine[:, None]
+        penalty = np.where(missing < len(self.features), missing, 0)
+        altered: FloatArray = values - penalty[:, None]
         return altered
 
 
 class _ClaimsToFactorize(GaussianFull):
-    """A full covariance by the name of a diagonal one."""
+    """Has a full covariance, but the trait factorizes."""
 
     name: ClassVar[str] = "broken"
 
 
-class _KeepsParametersAtHome(_Base):
-    """The table is a key to what only this process knows."""
+class _KeepsParametersInMemory(_Base):
+    """Keeps parameters in memory that are not in the table."""
 
-    kept: ClassVar[dict[int, pa.Table]] = {}
+    tables: ClassVar[dict[int, pa.Table]] = {}
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         table = super().finalize(statistics, classes)
-        self.kept[id(table)] = table
+        self.tables[id(table)] = table
         return table
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
-        return super().likelihood(self.kept[id(parameters)], classes)
+        return super().likelihood(self.tables[id(parameters)], classes)
 
 
 class _SortsTheClasses(_Base):
-    """Columns in an order of its own."""
+    """Returns columns in sorted order instead of class order."""
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
         return super().likelihood(parameters, sorted_classes(classes))
 
 
-class _ItemizesByHalves(_Base):
-    """Shares that do not sum to the whole."""
+class _ItemizesOnlyHalf(_Base):
+    """Returns items that sum to half of the log-likelihood."""
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
         return _Itemized(super().likelihood(parameters, classes), self.alter)
@@ -290,8 +290,8 @@ class _Itemized(_Altered):
         return {"half": 0.5 * self.log_likelihood(row)[0]}
 
 
-class _CallsItselfLinear(_Base):
-    """A linear form of what is quadratic."""
+class _ClaimsToBeLinear(_Base):
+    """Returns a linear form for a quadratic log-likelihood."""
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
         return _Linear(super().likelihood(parameters, classes), len(classes), self.features.names)
@@ -310,8 +310,8 @@ def _with(table: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, values)
 
 
-def _over_parts(tables: Sequence[pa.Table], how: str) -> pa.ChunkedArray:
-    """The means of the parts in one, cell by cell, in the order of `GaussianDiagonal.merge`."""
+def _aggregate_means(tables: Sequence[pa.Table], how: str) -> pa.ChunkedArray:
+    """Aggregate the means of the parts, in the order of `GaussianDiagonal.merge`."""
     grouped = pa.concat_tables(tables).group_by(["class", "feature"], use_threads=False)
     merged = grouped.aggregate([("mean", how)])
     return merged.sort_by([("class", "ascending"), ("feature", "ascending")])[f"mean_{how}"]
@@ -321,38 +321,38 @@ def _plugin(
     factory: type[LikelihoodEstimator], *, has_evidence: bool = True, passes: int = 1
 ) -> EstimatorPlugin:
     traits = Traits(factorizes=True, has_evidence=has_evidence, passes=passes)
-    return EstimatorPlugin("broken", factory, f"breaks a law: {factory.__doc__}", traits=traits)
+    return EstimatorPlugin("broken", factory, str(factory.__doc__), traits=traits)
 
 
 BROKEN: Mapping[str, EstimatorPlugin] = {
     "summarizing_the_whole_is_merging_its_parts": _plugin(_SmoothsEveryBatch),
-    "merging_is_associative": _plugin(_AveragesTheParts),
+    "merging_is_associative": _plugin(_AveragesParts),
     "merging_is_commutative": _plugin(_KeepsTheFirstPart),
-    "nothing_is_the_identity_of_merging": _plugin(_LooksAtTheFirstRow),
-    "inputs_stay_as_they_are": _plugin(_UsesUpWeights),
-    "finalizing_twice_is_finalizing_once": _plugin(_CountsItsCalls),
-    "fitting_twice_is_fitting_once": _plugin(_DrawsWithoutASeed),
-    "workers_do_not_matter": _plugin(_KnowsItsThread),
+    "merging_with_no_rows_changes_nothing": _plugin(_LooksAtTheFirstRow),
+    "inputs_are_not_modified": _plugin(_NormalizesInPlace),
+    "finalize_is_deterministic": _plugin(_CountsItsCalls),
+    "fit_is_deterministic": _plugin(_DrawsWithoutASeed),
+    "workers_do_not_matter": _plugin(_DependsOnTheThread),
     "weights_count_rows": _plugin(_IgnoresWeights),
-    "row_order_does_not_matter": _plugin(_SkipsAHeader),
+    "row_order_does_not_matter": _plugin(_SkipsTheFirstRow),
     "batch_size_does_not_matter": _plugin(_ScalesEachBatch),
-    "types_do_not_matter": _plugin(_WantsDoubles),
-    "nan_is_null": _plugin(_TakesNanForZero),
-    "a_row_without_features_teaches_nothing": _plugin(_FillsNulls),
+    "types_do_not_matter": _plugin(_RequiresFloat64),
+    "nan_is_null": _plugin(_FillsNan),
+    "a_row_without_features_changes_no_parameter": _plugin(_FillsNulls),
     "statistics_survive_storage": _plugin(_PicklesItsState),
     "statistics_do_not_grow": _plugin(_KeepsEveryPart),
     "passes_do_not_depend_on_parts": _plugin(_RefinesByCalls, passes=2),
-    "evidence_is_finite": _plugin(_HasNanForEvidence),
-    "evidence_is_refused_where_none_is_offered": _plugin(_HasEvidenceInSecret, has_evidence=False),
+    "evidence_is_finite": _plugin(_ReturnsNanEvidence),
+    "evidence_without_the_trait_is_refused": _plugin(_HidesItsEvidence, has_evidence=False),
     "evidence_adds_up_over_classes": _plugin(_AveragesTheEvidence),
-    "unknown_options_are_refused": _plugin(_TakesAnyOption),
+    "unknown_options_are_refused": _plugin(_IgnoresUnknownOptions),
     "likelihoods_are_numbers": _plugin(_Overflows),
     "a_row_without_features_has_log_likelihood_0": _plugin(_AddsAConstant),
-    "a_null_is_marginalized": _plugin(_FinesNulls),
+    "a_null_is_marginalized": _plugin(_PenalizesNulls),
     "log_likelihoods_sum_over_features": _plugin(_ClaimsToFactorize),
-    "parameters_survive_storage": _plugin(_KeepsParametersAtHome),
+    "parameters_survive_storage": _plugin(_KeepsParametersInMemory),
     "columns_follow_the_classes": _plugin(_SortsTheClasses),
-    "items_sum_to_the_log_likelihood": _plugin(_ItemizesByHalves),
-    "a_linear_form_tells_the_differences": _plugin(_CallsItselfLinear),
+    "items_sum_to_the_log_likelihood": _plugin(_ItemizesOnlyHalf),
+    "a_linear_form_gives_the_differences": _plugin(_ClaimsToBeLinear),
 }
-"""Law to an estimator that breaks it; all are of two columns of numbers or more."""
+"""Law to an estimator that breaks it, for blocks of at least two numeric columns."""

@@ -1,4 +1,4 @@
-"""When two results say the same, and how a message shows that they do not."""
+"""Compare results of an estimator; messages show the first difference."""
 
 from __future__ import annotations
 
@@ -19,114 +19,114 @@ _MOST_ROWS = 30
 _PICKLE = re.compile(rb"\x80[\x02-\x05].*\.\Z", re.DOTALL)
 
 
-def check(good: bool, expected: object, came: object) -> None:
-    """Raise an AssertionError that says what was expected and what came, unless all is good."""
+def check(good: bool, expected: object, actual: object) -> None:
+    """Raise an AssertionError that shows both results, unless ``good``."""
     if not good:
-        raise AssertionError(f"expected: {expected}\n    came: {came}")
+        raise AssertionError(f"expected: {expected}\n     got: {actual}")
 
 
-def same_statistics(trial: Trial, expected: Statistics, came: Statistics, rows: pa.Table) -> None:
-    """Two statistics say the same: equal classes, parameters, log-likelihoods and evidence.
+def same_statistics(trial: Trial, expected: Statistics, actual: Statistics, rows: pa.Table) -> None:
+    """Check that two statistics give equal classes, parameters, log-likelihoods and evidence.
 
-    The tables of statistics themselves may differ: in the order of their rows, in their last
-    digits, or where the merge is a documented approximation.
+    The tables of statistics may differ in the order of their rows, in their last digits, or because
+    the merge is a documented approximation.
 
     Args:
-        trial: whose they are.
-        expected: one of them.
-        came: the other.
-        rows: on which log-likelihoods are compared.
+        trial: the estimator.
+        expected: expected statistics.
+        actual: actual statistics.
+        rows: rows to compare log-likelihoods on.
 
     Raises:
-        AssertionError: they do not; it shows the first difference.
+        AssertionError: if they differ; shows the first difference.
     """
-    counts = [one.classes.select(["class", "count"]).to_pylist() for one in (expected, came)]
+    counts = [part.classes.select(["class", "count"]).to_pylist() for part in (expected, actual)]
     check(counts[0] == counts[1], f"classes {counts[0]}", f"classes {counts[1]}")
-    models = [_model_or_refusal(one) for one in (expected, came)]
+    models = [_model_or_error(part) for part in (expected, actual)]
     if isinstance(models[0], Model) and isinstance(models[1], Model):
         same_models(trial, models[0], models[1], rows)
     else:
-        check(
-            isinstance(models[0], Model) == isinstance(models[1], Model),
-            _told(models[0]),
-            _told(models[1]),
-        )
-    if trial.plugin.traits.has_evidence and expected.blocks and came.blocks:
-        evidence = [_evidence(trial, one) for one in (expected, came)]
+        same_kind = isinstance(models[0], Model) == isinstance(models[1], Model)
+        check(same_kind, *map(_describe_outcome, models))
+    if trial.plugin.traits.has_evidence and expected.blocks and actual.blocks:
+        evidence = [_evidence(trial, part) for part in (expected, actual)]
         good = _close(evidence[0], evidence[1], trial.tolerance, trial.tolerance)
         check(good, f"log evidence {evidence[0]}", f"log evidence {evidence[1]}")
 
 
-def same_models(trial: Trial, expected: Model, came: Model, rows: pa.Table) -> None:
-    """Two models say the same: equal parameters, and equal log-likelihoods of the rows.
+def same_models(trial: Trial, expected: Model, actual: Model, rows: pa.Table) -> None:
+    """Check that two models have equal parameters and log-likelihoods of the rows.
 
     Raises:
-        AssertionError: they do not; it shows the first difference.
+        AssertionError: if they differ; shows the first difference.
     """
     name = trial.plugin.name
-    same_parameters(trial, expected.parameters[name], came.parameters[name])
+    same_parameters(trial, expected.parameters[name], actual.parameters[name])
     if rows.num_rows:
         same_likelihoods(
-            trial, trial.log_likelihood(expected, rows), trial.log_likelihood(came, rows), rows
+            trial, trial.log_likelihood(expected, rows), trial.log_likelihood(actual, rows), rows
         )
 
 
-def same_parameters(trial: Trial, expected: pa.Table, came: pa.Table) -> None:
-    """Two tables of parameters hold the same rows, in any order, but for rounding.
+def same_parameters(trial: Trial, expected: pa.Table, actual: pa.Table) -> None:
+    """Check that two tables of parameters have equal rows in any order, except for rounding.
 
     Raises:
-        AssertionError: they do not; it shows the first cell that differs.
+        AssertionError: if they differ; shows the first different cell.
     """
     columns = expected.column_names
-    check(columns == came.column_names, f"columns {columns}", f"columns {came.column_names}")
+    check(columns == actual.column_names, f"columns {columns}", f"columns {actual.column_names}")
     keys = [name for name in columns if _is_key(expected[name].type)]
-    one, other = (_in_order(table, keys) for table in (expected, came))
+    expected_rows, actual_rows = (_sorted_rows(table, keys) for table in (expected, actual))
     check(
-        len(one) == len(other),
+        len(expected_rows) == len(actual_rows),
         f"parameters\n{as_text(expected)}",
-        f"parameters\n{as_text(came)}",
+        f"parameters\n{as_text(actual)}",
     )
     for name in columns:
-        largest = max((_largest(row[name]) for row in one), default=0.0)
-        for wanted, got in zip(one, other, strict=True):
-            where = ", ".join(f"{key} {wanted[key]!r}" for key in keys if key != name)
-            what = f"parameter {name!r}" + (f" of {where}" if where else "")
-            good = _close(wanted[name], got[name], trial.tolerance, trial.tolerance * largest)
-            check(good, f"{what} is {wanted[name]!r}", f"it is {got[name]!r}")
+        largest = max((_largest(row[name]) for row in expected_rows), default=0.0)
+        for row, other in zip(expected_rows, actual_rows, strict=True):
+            place = ", ".join(f"{key} {row[key]!r}" for key in keys if key != name)
+            parameter = f"parameter {name!r}" + (f" of {place}" if place else "")
+            good = _close(row[name], other[name], trial.tolerance, trial.tolerance * largest)
+            check(good, f"{parameter} is {row[name]!r}", f"it is {other[name]!r}")
 
 
-def same_likelihoods(trial: Trial, expected: np.ndarray, came: np.ndarray, rows: pa.Table) -> None:
-    """Two arrays of log-likelihoods ``(n, k)`` agree.
+def same_likelihoods(
+    trial: Trial, expected: np.ndarray, actual: np.ndarray, rows: pa.Table
+) -> None:
+    """Check that two arrays of log-likelihoods ``(n, k)`` are equal, except for rounding.
 
     Raises:
-        AssertionError: they do not; it shows the first row that differs.
+        AssertionError: if they differ; shows the first different row.
     """
     check(
-        expected.shape == came.shape,
+        expected.shape == actual.shape,
         f"log-likelihoods of shape {expected.shape}",
-        f"of shape {came.shape}",
+        f"shape {actual.shape}",
     )
     differs = ~np.isclose(
-        came, expected, rtol=trial.tolerance, atol=trial.tolerance, equal_nan=True
+        actual, expected, rtol=trial.tolerance, atol=trial.tolerance, equal_nan=True
     )
     for row in np.flatnonzero(differs.any(axis=1))[:1]:
         features = rows.select(list(trial.columns)).slice(int(row), 1).to_pylist()[0]
-        raise AssertionError(
-            f"expected: log-likelihoods {expected[row].tolist()} of the row {features}\n"
-            f"    came: {came[row].tolist()}"
+        check(
+            False,
+            f"log-likelihoods {expected[row].tolist()} for the row {features}",
+            actual[row].tolist(),
         )
 
 
-def raised(error: Exception) -> str:
-    """What a message says where an estimator raised an error in place of a result."""
-    return f"expected: a result\n    came: {error!r}"
+def describe_error(error: Exception) -> str:
+    """The message for an estimator that raised an error instead of returning a result."""
+    return f"expected: a result\n     got: {error!r}"
 
 
 def check_plain(table: pa.Table) -> None:
-    """A table holds no pickled objects: reading it must execute nothing.
+    """Check that a table contains no pickled objects: reading it must not execute code.
 
     Raises:
-        AssertionError: a cell, or an entry of the schema metadata, is one.
+        AssertionError: if a cell, or a value of the schema metadata, is a pickled object.
     """
     metadata = list((table.schema.metadata or {}).values())
     cells = [
@@ -140,7 +140,7 @@ def check_plain(table: pa.Table) -> None:
 
 
 def as_text(rows: pa.Table) -> str:
-    """A small table as text, a row a line, a null as a dash."""
+    """A table as text, with one line per row and a dash for a null; long tables are cut."""
     shown = rows.slice(0, _MOST_ROWS)
     columns = [[name, *map(_cell, shown[name].to_pylist())] for name in shown.column_names]
     widths = [max(map(len, column)) for column in columns]
@@ -153,15 +153,15 @@ def as_text(rows: pa.Table) -> str:
     return "\n".join(f"    {line}" for line in lines)
 
 
-def _model_or_refusal(statistics: Statistics) -> Model | DataError:
+def _model_or_error(statistics: Statistics) -> Model | DataError:
     try:
         return finalize(statistics, early=True)
     except DataError as error:
         return error
 
 
-def _told(outcome: Model | DataError) -> str:
-    return "a model" if isinstance(outcome, Model) else f"the refusal {str(outcome)!r}"
+def _describe_outcome(outcome: Model | DataError) -> str:
+    return "a model" if isinstance(outcome, Model) else f"the error {str(outcome)!r}"
 
 
 def _evidence(trial: Trial, statistics: Statistics) -> float | str:
@@ -177,8 +177,8 @@ def _is_key(kind: pa.DataType) -> bool:
     )
 
 
-def _in_order(table: pa.Table, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows as values, those of equal keys by their other cells."""
+def _sorted_rows(table: pa.Table, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows as dicts, sorted by keys, then by the other cells."""
     rest = [name for name in table.column_names if name not in keys]
 
     def key(row: Mapping[str, Any]) -> tuple[Any, ...]:

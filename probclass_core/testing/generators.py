@@ -1,8 +1,8 @@
-"""Tables made to break an estimator, as Hypothesis strategies.
+"""Hypothesis strategies for tables that are likely to break an estimator.
 
-A `Column` says what values a column may take: `numbers`, `categories`, `counts`, `words` make the
-usual ones. Every table draws for each of them a mood, such as "all the same" or "far from zero",
-so that rare cases are not rare here.
+A `Column` describes the values of a column; `numbers`, `categories`, `counts` and `words` make the
+usual ones. In every table, each column draws one of its moods, such as "all equal" or "far from
+zero", so that special cases occur often.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from probclass_core.testing.trial import LABEL, WEIGHT
 Cells = st.SearchStrategy[Any]
 
 _MOST_STEPS = 800
-"""Numbers are eighths of whole ones, so that sums of them are exact, in float32 too."""
+"""Numbers are multiples of 1/8, so that their sums are exact, even in float32."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column may hold.
+    """The values that a column may have.
 
     Attributes:
-        type: its Arrow type.
-        moods: strategies of a value, of which each table uses one.
-        far: strategy of a value in rows to score: what training never saw, as far out as it goes.
+        type: Arrow type of the column.
+        moods: strategies for training values; each table uses one of them.
+        far: strategy for values to score, including extreme values and values that training never
+            contains.
     """
 
     type: pa.DataType
@@ -39,11 +40,11 @@ class Column:
 
 
 def numbers(at_least: float | None = None, at_most: float | None = None) -> Column:
-    """Numbers within bounds: constant, repeating or spread out, at several scales and heights.
+    """Numbers within bounds: constant, repeated or spread out, on several scales and offsets.
 
     Args:
-        at_least: the smallest; none where there is no bound.
-        at_most: the largest.
+        at_least: smallest number, or None for no bound.
+        at_most: largest number, or None for no bound.
     """
     low = -_MOST_STEPS if at_least is None else int(8 * at_least)
     high = _MOST_STEPS + low if at_most is None else int(8 * at_most)
@@ -61,18 +62,18 @@ def numbers(at_least: float | None = None, at_most: float | None = None) -> Colu
 
 
 def categories(values: Sequence[str] = ("", "b", "3", "ß"), unseen: str = "never seen") -> Column:
-    """Text: one value only, or any of a few.
+    """Text: always the same value, or any of a few.
 
     Args:
-        values: in training.
+        values: values in training.
         unseen: a value that only rows to score have.
     """
-    one, any_of = st.just(values[-1]), st.sampled_from(list(values))
-    return Column(pa.string(), [one, any_of, any_of], st.sampled_from([*values, unseen]))
+    constant, any_of = st.just(values[-1]), st.sampled_from(list(values))
+    return Column(pa.string(), [constant, any_of, any_of], st.sampled_from([*values, unseen]))
 
 
 def counts(largest: int = 2**20) -> Column:
-    """Whole numbers of at least 0, as float64: all 0, small, or some as large as ``largest``."""
+    """Counts as float64: all 0, all small, or some of them up to ``largest``."""
     few, many, far = [0, 0, 1, 2, 7], [0, 3, largest], [0, 1, 170, largest]
     usual, wide, outside = (
         st.sampled_from([float(value) for value in values if value <= largest])
@@ -82,7 +83,7 @@ def counts(largest: int = 2**20) -> Column:
 
 
 def words(values: Sequence[str] = ("", "b", "3", "ß"), unseen: str = "never seen") -> Column:
-    """Lists of words, some of them empty, with null words and repeated ones."""
+    """Lists of words: some are empty, some contain null or repeated words."""
     listed = [
         st.lists(st.sampled_from([*values, *more, None]), max_size=5) for more in ((), [unseen])
     ]
@@ -90,12 +91,13 @@ def words(values: Sequence[str] = ("", "b", "3", "ß"), unseen: str = "never see
 
 
 def tables(columns: Mapping[str, Column]) -> st.SearchStrategy[pa.Table]:
-    """Rows to train on: two classes or three, of each two complete rows to begin with.
+    """Training rows of two or three classes, with weights of 0 to 3.
 
-    After them come rows of any class or none, with gaps, and every row has a weight of 0 to 3.
+    They begin with two complete rows of every class; rows of any class, or without a label, follow,
+    and have nulls.
 
     Args:
-        columns: by name.
+        columns: columns by name.
     """
     starts = st.sampled_from([["a", "b"] * 2, ["b", "a", "c"] * 2, ["a", "a", "b", "b"]])
     return starts.flatmap(lambda start: _tables(columns, start))
@@ -103,7 +105,7 @@ def tables(columns: Mapping[str, Column]) -> st.SearchStrategy[pa.Table]:
 
 @st.composite
 def parts(draw: st.DrawFn, columns: Mapping[str, Column]) -> list[pa.Table]:
-    """Rows to train on in two to four parts, of which some are empty or a single row."""
+    """Training rows in two to four parts, some of them empty or with a single row."""
     table = draw(tables(columns))
     cuts = st.lists(st.integers(0, table.num_rows), min_size=1, max_size=3)
     edges = [0, *sorted(draw(cuts)), table.num_rows]
@@ -112,7 +114,7 @@ def parts(draw: st.DrawFn, columns: Mapping[str, Column]) -> list[pa.Table]:
 
 @st.composite
 def far_rows(draw: st.DrawFn, columns: Mapping[str, Column]) -> pa.Table:
-    """Rows to score: values as far out as they go, that training never saw, and nulls."""
+    """Rows to score, with extreme values, values that training never contains, and nulls."""
     size = draw(st.integers(0, 6))
     return pa.table(
         {
@@ -127,7 +129,7 @@ INPUTS: Mapping[str, Callable[[Mapping[str, Column]], st.SearchStrategy[Any]]] =
     "parts": parts,
     "rows": far_rows,
 }
-"""Strategies of what a law may need, by the name of its argument."""
+"""Strategies for the tables that laws take, by argument name."""
 
 
 @st.composite
@@ -141,8 +143,8 @@ def _tables(draw: st.DrawFn, columns: Mapping[str, Column], start: Sequence[str]
     for name, column in columns.items():
         mood = column.moods[draw(st.integers(0, len(column.moods) - 1))]
         complete = _array(draw, mood, len(start), column.type)
-        gappy = _array(draw, mood | st.none(), len(more), column.type)
-        data[name] = pa.concat_arrays([complete, gappy])
+        with_nulls = _array(draw, mood | st.none(), len(more), column.type)
+        data[name] = pa.concat_arrays([complete, with_nulls])
     return pa.table(data)
 
 

@@ -1,4 +1,4 @@
-"""What makes a function a law: its name and statement head every message of its breaking."""
+"""The decorator that turns a check into a law, with a message that shows how it was broken."""
 
 from __future__ import annotations
 
@@ -11,55 +11,55 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from probclass_core.plugins.manager import trying
-from probclass_core.testing.comparison import as_text, raised
+from probclass_core.testing.comparison import as_text, describe_error
 from probclass_core.testing.trial import Trial
 
 Law: TypeAlias = Callable[..., None]
-"""``law(trial, table=…)``: what else it needs are ``table``, ``parts`` or ``rows``, by keyword."""
+"""``law(trial, table=…)``: takes some of ``table``, ``parts`` and ``rows`` by keyword."""
 
 
 def law(check: Law) -> Law:
-    """A check as a law, tried as if the estimator were installed.
+    """Turn a check into a law, which can be tried on an estimator that is not installed.
 
     Args:
-        check: its docstring's first line states the law. It raises an AssertionError that says
-            what was expected and what came.
+        check: function whose docstring's first line states the law, and which raises an
+            AssertionError that shows the expected and the actual result.
 
     Returns:
-        the law; what it raises is an AssertionError that names the estimator, the law, its options
-        and the rows on which it broke. An error of the estimator itself is the cause of one.
+        The law. It raises an AssertionError that names the estimator, the law, the options and the
+        rows that broke it, also if the estimator itself raised an error, which is then the cause.
     """
     statement = (inspect.getdoc(check) or "").splitlines()[0]
 
     @functools.wraps(check)
-    def tried(trial: Trial, **inputs: Any) -> None:
+    def try_check(trial: Trial, **inputs: Any) -> None:
         __tracebackhide__ = True
         with trying(trial.plugin):
             try:
                 check(trial, **inputs)
                 return
             except AssertionError as error:
-                told, cause = str(error), error.__cause__
-            except Exception as error:  # an estimator under trial may raise anything
-                told, cause = raised(error), error
+                reason, cause = str(error), error.__cause__
+            except Exception as error:  # an estimator may raise anything
+                reason, cause = describe_error(error), error
         options = json.dumps(dict(trial.options), ensure_ascii=False)
         lines = [
             f"{trial.plugin.name} breaks the law {check.__name__}: {statement}",
-            told,
+            reason,
             f"options: {options}",
-            *_shown(inputs),
+            *_show(inputs),
         ]
         raise AssertionError("\n".join(lines)) from cause
 
-    return tried
+    return try_check
 
 
-def needs(one: Law) -> list[str]:
-    """Names of what a law needs beside the trial: of ``table``, ``parts`` and ``rows``."""
-    return list(inspect.signature(one).parameters)[1:]
+def needs(law: Law) -> list[str]:
+    """The tables that a law takes: names among ``table``, ``parts`` and ``rows``."""
+    return list(inspect.signature(law).parameters)[1:]
 
 
-def _shown(inputs: dict[str, Any]) -> Iterator[str]:
+def _show(inputs: dict[str, Any]) -> Iterator[str]:
     for name, value in inputs.items():
         if isinstance(value, pa.Table):
             yield f"{name}:\n{as_text(value)}"

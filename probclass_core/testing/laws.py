@@ -1,15 +1,14 @@
-"""The laws that an estimator keeps, each a plain function that raises an AssertionError.
+"""The laws of the estimator contract, each a plain function that raises an AssertionError.
 
-Of a `Trial` and, by keyword, what else the law needs: ``table``, rows with labels and weights that
-carry a model; ``parts``, such a table cut up, some parts empty; ``rows`` to score, far out ones
-too. Those of training stand here, those of scoring in `scoring_laws`.
+A law takes a `Trial` and, by keyword, tables: ``table``, labeled and weighted rows that a model can
+be fitted to; ``parts``, such a table cut into parts, some of them empty; ``rows`` to score, some
+with extreme values. The laws of training come first, those of scoring follow.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,19 +16,19 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
+from probclass_core.estimation.contract import ItemizedLikelihood, LinearLikelihood
 from probclass_core.estimation.statistics import merge, refine
 from probclass_core.model.model import Model, finalize
 from probclass_core.pipeline import summarize
 from probclass_core.plugins.descriptors import EstimatorPlugin
-from probclass_core.spec import ModelSpec
-from probclass_core.testing import scoring_laws
 from probclass_core.testing.comparison import (
     as_text,
     check,
     check_plain,
-    raised,
+    describe_error,
     same_likelihoods,
     same_models,
+    same_parameters,
     same_statistics,
 )
 from probclass_core.testing.law import Law, law
@@ -43,13 +42,13 @@ from probclass_core.testing.trial import (
     rows_of_class,
 )
 
-_COPIES = 6
-"""Doublings of a table after which its statistics must not have grown."""
+_DOUBLINGS = 6
+"""How often statistics are merged with themselves before their size is measured."""
 
 
 @law
 def summarizing_the_whole_is_merging_its_parts(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
-    """summarize(a ++ b) says the same as merge([summarize(a), summarize(b)])."""
+    """summarize(a ++ b) agrees with merge([summarize(a), summarize(b)])."""
     table = pa.concat_tables(parts)
     merged = merge([trial.summarize(part) for part in parts])
     same_statistics(trial, trial.summarize(table), merged, table)
@@ -57,18 +56,18 @@ def summarizing_the_whole_is_merging_its_parts(trial: Trial, *, parts: Sequence[
 
 @law
 def merging_is_associative(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
-    """However parts are grouped, their merge says the same."""
+    """The result of a merge does not depend on how parts are grouped."""
     table = pa.concat_tables(parts)
     summarized = [trial.summarize(part) for part in parts]
     at_once = merge(summarized)
-    for place in range(1, len(parts)):
-        grouped = merge([merge(summarized[:place]), merge(summarized[place:])])
+    for cut in range(1, len(parts)):
+        grouped = merge([merge(summarized[:cut]), merge(summarized[cut:])])
         same_statistics(trial, at_once, grouped, table)
 
 
 @law
 def merging_is_commutative(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
-    """In whatever order parts come, their merge says the same."""
+    """The result of a merge does not depend on the order of the parts."""
     table = pa.concat_tables(parts)
     summarized = [trial.summarize(part) for part in parts]
     for order in (summarized[::-1], [*summarized[1:], summarized[0]]):
@@ -76,130 +75,128 @@ def merging_is_commutative(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
 
 
 @law
-def nothing_is_the_identity_of_merging(trial: Trial, *, table: pa.Table) -> None:
-    """Statistics merged alone, or with those of no rows, say the same as before."""
-    some = trial.summarize(table)
-    block, estimator = trial.block(some), trial.estimator(some)
-    nothing = block.slice(0, 0)
-    for tables in ([block], [block, nothing], [nothing, block], [nothing, block, nothing]):
-        merged = trial.with_block(some, estimator.merge(tables))
-        same_statistics(trial, some, merged, table)
-    same_statistics(trial, some, merge([trial.summarize(table.slice(0, 0)), some]), table)
+def merging_with_no_rows_changes_nothing(trial: Trial, *, table: pa.Table) -> None:
+    """Statistics merged alone, or with statistics of no rows, stay the same."""
+    statistics = trial.summarize(table)
+    block, estimator = trial.block(statistics), trial.estimator(statistics)
+    empty = block.slice(0, 0)
+    for tables in ([block], [block, empty], [empty, block], [empty, block, empty]):
+        merged = trial.with_block(statistics, estimator.merge(tables))
+        same_statistics(trial, statistics, merged, table)
+    no_rows = trial.summarize(table.slice(0, 0))
+    same_statistics(trial, statistics, merge([no_rows, statistics]), table)
 
 
 @law
-def inputs_stay_as_they_are(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
-    """No verb changes a batch, weights or statistics that it was given."""
+def inputs_are_not_modified(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
+    """No method modifies the batch, the weights or the statistics that it receives."""
     table = pa.concat_tables(parts)
     batch, labels = labeled_batch(trial, table)
     estimator = trial.estimator(trial.summarize(table))
     weights = np.arange(1.0, len(labels) + 1.0)
     before = to_ipc(pa.Table.from_batches([batch]))
-    one, other = (estimator.summarize(batch, labels, weights) for _ in range(2))
+    first, second = (estimator.summarize(batch, labels, weights) for _ in range(2))
     check(
         weights.tolist() == list(range(1, len(labels) + 1)),
-        "weights as they were",
+        "unmodified weights",
         weights.tolist(),
     )
-    check(to_ipc(pa.Table.from_batches([batch])) == before, "the batch as it was", "another")
-    statistics = to_ipc(one)
-    merged = estimator.merge([one, other])
-    whole = to_ipc(merged)
+    check(
+        to_ipc(pa.Table.from_batches([batch])) == before, "an unmodified batch", "a modified batch"
+    )
+    statistics = to_ipc(first)
+    merged = estimator.merge([first, second])
+    before = to_ipc(merged)
     classes = trial.summarize(table).classes["class"].combine_chunks()
     estimator.finalize(merged, classes)
-    check(to_ipc(one) == statistics, "statistics as merge found them", one.to_pylist())
-    check(to_ipc(merged) == whole, "statistics as finalize found them", merged.to_pylist())
+    check(to_ipc(first) == statistics, "statistics unmodified by merge", first.to_pylist())
+    check(to_ipc(merged) == before, "statistics unmodified by finalize", merged.to_pylist())
 
 
 @law
-def finalizing_twice_is_finalizing_once(trial: Trial, *, table: pa.Table) -> None:
-    """finalize depends on statistics and classes alone, to the last bit."""
+def finalize_is_deterministic(trial: Trial, *, table: pa.Table) -> None:
+    """finalize depends only on statistics and classes, to the last bit."""
     statistics = trial.summarize(table)
-    once, again = (finalize(statistics, early=True) for _ in range(2))
-    same_models(trial, once, again, table)
-    check(once.id == again.id, f"parameters {_parameters(trial, once)}", _parameters(trial, again))
+    first, second = (finalize(statistics, early=True) for _ in range(2))
+    same_models(trial, first, second, table)
+    _check_same_id(trial, first, second)
 
 
 @law
-def fitting_twice_is_fitting_once(trial: Trial, *, table: pa.Table) -> None:
+def fit_is_deterministic(trial: Trial, *, table: pa.Table) -> None:
     """The same rows give the same parameters, to the last bit."""
-    once, again = trial.fit(table), trial.fit(table)
-    check(once.id == again.id, f"parameters {_parameters(trial, once)}", _parameters(trial, again))
+    _check_same_id(trial, trial.fit(table), trial.fit(table))
 
 
 @law
 def workers_do_not_matter(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
-    """One thread and two fit the same model, to the last bit."""
-    alone, together = (trial.fit(InParts(parts), workers=workers) for workers in (1, 2))
-    check(
-        alone.id == together.id,
-        f"parameters {_parameters(trial, alone)}",
-        _parameters(trial, together),
-    )
+    """One thread and two threads fit the same model, to the last bit."""
+    one, two = (trial.fit(InParts(parts), workers=workers) for workers in (1, 2))
+    _check_same_id(trial, one, two)
 
 
 @law
 def weights_count_rows(trial: Trial, *, table: pa.Table) -> None:
-    """A weight of 2 is the row standing twice, a weight of 0 its absence."""
+    """A weight of 2 counts a row twice, a weight of 0 leaves it out."""
     weights = table[WEIGHT].to_pylist()
     repeated = np.repeat(np.arange(table.num_rows), weights)
-    written_out = trial.summarize(table.take(pa.array(repeated)))
-    same_statistics(trial, written_out, trial.summarize(table, weighted=True), table)
+    expected = trial.summarize(table.take(pa.array(repeated)))
+    same_statistics(trial, expected, trial.summarize(table, weighted=True), table)
 
 
 @law
 def row_order_does_not_matter(trial: Trial, *, table: pa.Table) -> None:
     """Rows in another order give the same statistics."""
-    places = np.arange(table.num_rows)
-    for order in (places[::-1], np.concatenate([places[1::2], places[::2]])):
-        turned = trial.summarize(table.take(pa.array(order)))
-        same_statistics(trial, trial.summarize(table), turned, table)
+    rows = np.arange(table.num_rows)
+    for order in (rows[::-1], np.concatenate([rows[1::2], rows[::2]])):
+        reordered = trial.summarize(table.take(pa.array(order)))
+        same_statistics(trial, trial.summarize(table), reordered, table)
 
 
 @law
 def batch_size_does_not_matter(trial: Trial, *, table: pa.Table) -> None:
-    """Batches of one row, or of three, give the statistics of one batch, and its likelihoods."""
-    whole = trial.summarize(table)
-    model = finalize(whole, early=True)
+    """Batches of one row or three give the same statistics and likelihoods as one batch."""
+    statistics = trial.summarize(table)
+    model = finalize(statistics, early=True)
     expected = trial.log_likelihood(model, table)
     for size in (1, 3):
         batches = table.to_batches(max_chunksize=size)
         reader = pa.RecordBatchReader.from_batches(table.schema, batches)
-        same_statistics(trial, whole, trial.summarize(reader), table)
-        pieces = [table.slice(start, size) for start in range(0, table.num_rows, size)]
-        scored = np.concatenate([trial.log_likelihood(model, piece) for piece in pieces])
+        same_statistics(trial, statistics, trial.summarize(reader), table)
+        slices = [table.slice(start, size) for start in range(0, table.num_rows, size)]
+        scored = np.concatenate([trial.log_likelihood(model, rows) for rows in slices])
         same_likelihoods(trial, expected, scored, table)
 
 
 @law
 def types_do_not_matter(trial: Trial, *, table: pa.Table) -> None:
-    """The same values of another type, or in chunks, slices and dictionaries, say the same."""
+    """The same values in another type, or in chunks, slices and dictionaries, give the same."""
     statistics = trial.summarize(table)
     expected = trial.log_likelihood(finalize(statistics, early=True), table)
     for name, other in retyped(table, trial.columns):
         try:
             summarized = trial.summarize(other)
             same_statistics(trial, statistics, summarized, table)
-            came = trial.log_likelihood(finalize(summarized, early=True), other)
-            same_likelihoods(trial, expected, came, table)
+            actual = trial.log_likelihood(finalize(summarized, early=True), other)
+            same_likelihoods(trial, expected, actual, table)
         except Exception as error:
-            told = str(error) if isinstance(error, AssertionError) else raised(error)
-            raise AssertionError(f"columns as {name}\n{told}") from error
+            reason = str(error) if isinstance(error, AssertionError) else describe_error(error)
+            raise AssertionError(f"columns as {name}\n{reason}") from error
 
 
 @law
 def nan_is_null(trial: Trial, *, table: pa.Table) -> None:
-    """A NaN says in training and in scoring what a null says."""
+    """A NaN has the same effect as a null, in training and in scoring."""
     other = nan_for_null(table, trial.columns)
     same_statistics(trial, trial.summarize(table), trial.summarize(other), table)
     model = trial.fit(table)
-    expected, came = (trial.log_likelihood(model, rows) for rows in (table, other))
-    same_likelihoods(trial, expected, came, table)
+    expected, actual = (trial.log_likelihood(model, rows) for rows in (table, other))
+    same_likelihoods(trial, expected, actual, table)
 
 
 @law
-def a_row_without_features_teaches_nothing(trial: Trial, *, table: pa.Table) -> None:
-    """A row of nulls changes the prior and no parameter."""
+def a_row_without_features_changes_no_parameter(trial: Trial, *, table: pa.Table) -> None:
+    """A training row whose features are all null changes the prior, but no parameter."""
     row = pa.Table.from_pylist(
         [{LABEL: table[LABEL].drop_null()[0].as_py(), WEIGHT: 1}], schema=table.schema
     )
@@ -209,58 +206,61 @@ def a_row_without_features_teaches_nothing(trial: Trial, *, table: pa.Table) -> 
 
 @law
 def statistics_survive_storage(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
-    """Statistics read back from Arrow IPC, their metadata included, merge as before."""
+    """Statistics read from Arrow IPC, with their metadata, merge like the original ones."""
     table = pa.concat_tables(parts)
     summarized = [trial.summarize(part) for part in parts]
     stored = []
-    for one in summarized:
-        for block in one.blocks.values():
+    for statistics in summarized:
+        for block in statistics.blocks.values():
             check_plain(block)
             same = to_ipc(from_ipc(to_ipc(block))) == to_ipc(block)
-            check(same, "the table that was stored", "another")
-        read = {name: from_ipc(to_ipc(block)) for name, block in one.blocks.items()}
-        stored.append(trial.with_block(one, read[trial.plugin.name]) if read else one)
+            check(same, "the table that was stored", "another table")
+        blocks = {name: from_ipc(to_ipc(block)) for name, block in statistics.blocks.items()}
+        stored.append(
+            trial.with_block(statistics, blocks[trial.plugin.name]) if blocks else statistics
+        )
     same_statistics(trial, merge(summarized), merge(stored), table)
 
 
 @law
 def statistics_do_not_grow(trial: Trial, *, table: pa.Table) -> None:
-    """Statistics of the same rows over and over take no more memory than those of a few."""
+    """The size of statistics does not grow when the same rows are added again and again."""
     statistics = merge([trial.summarize(table)] * 2)
-    few = len(to_ipc(trial.block(statistics)))
-    for _ in range(_COPIES):
+    before = len(to_ipc(trial.block(statistics)))
+    for _ in range(_DOUBLINGS):
         statistics = merge([statistics, statistics])
-    many = len(to_ipc(trial.block(statistics)))
-    check(many <= 2 * few, f"about {few} bytes after {2**_COPIES} times the rows", f"{many} bytes")
+    after = len(to_ipc(trial.block(statistics)))
+    expected = f"about {before} bytes after {2**_DOUBLINGS} times the rows"
+    check(after <= 2 * before, expected, f"{after} bytes")
 
 
 @law
 def passes_do_not_depend_on_parts(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
-    """However rows are split, the same passes follow, and they end at the same model."""
+    """The number of passes and the final model do not depend on how rows are split."""
     table = pa.concat_tables(parts)
     whole, merged = trial.summarize(table), merge([trial.summarize(part) for part in parts])
     passes = 1
-    while (refined := refine(whole, passes=passes)) is not None:
-        again = refine(merged, passes=passes)
-        if again is None:
-            raise AssertionError(f"expected: another pass, of {_options(refined)}\n    came: none")
-        whole = summarize(table, refined)
-        merged = merge([summarize(part, again) for part in parts])
+    while (expected := refine(whole, passes=passes)) is not None:
+        actual = refine(merged, passes=passes)
+        if actual is None:
+            options = dict(expected.blocks[0].options)
+            raise AssertionError(f"expected: another pass, with {options}\n     got: None")
+        whole = summarize(table, expected)
+        merged = merge([summarize(part, actual) for part in parts])
         passes += 1
-    one, other = (finalize(statistics, early=True) for statistics in (whole, merged))
-    same_models(trial, one, other, table)
+    same_models(trial, finalize(whole, early=True), finalize(merged, early=True), table)
 
 
 @law
 def evidence_is_finite(trial: Trial, *, table: pa.Table) -> None:
     """Under a proper prior, the log evidence of rows without nulls is a finite number."""
-    statistics = trial.summarize(_complete(trial, table))
+    statistics = trial.summarize(_complete_rows(trial, table))
     evidence = trial.estimator(statistics).log_evidence(trial.block(statistics))
     check(isinstance(evidence, float) and np.isfinite(evidence), "a finite number", evidence)
 
 
 @law
-def evidence_is_refused_where_none_is_offered(trial: Trial, *, table: pa.Table) -> None:
+def evidence_without_the_trait_is_refused(trial: Trial, *, table: pa.Table) -> None:
     """Without the trait has_evidence, log_evidence raises NotSupportedError."""
     statistics = trial.summarize(table)
     estimator, block = trial.estimator(statistics), trial.block(statistics)
@@ -273,22 +273,22 @@ def evidence_is_refused_where_none_is_offered(trial: Trial, *, table: pa.Table) 
 
 @law
 def evidence_adds_up_over_classes(trial: Trial, *, table: pa.Table) -> None:
-    """Under a prior declared beforehand, the log evidence is the sum over the classes."""
-    table = _complete(trial, table)
+    """Under a prior that does not depend on the rows, log evidence is a sum over classes."""
+    table = _complete_rows(trial, table)
     statistics = trial.summarize(table)
     estimator = trial.estimator(statistics)
-    whole = estimator.log_evidence(trial.block(statistics))
-    alone = [
+    total = estimator.log_evidence(trial.block(statistics))
+    by_class = [
         estimator.log_evidence(trial.block(trial.summarize(rows_of_class(table, label))))
         for label in statistics.classes["class"].to_pylist()
     ]
-    good = np.isclose(whole, sum(alone), rtol=trial.tolerance, atol=trial.tolerance)
-    check(bool(good), f"{sum(alone)}, of the classes {alone}", whole)
+    good = np.isclose(total, sum(by_class), rtol=trial.tolerance, atol=trial.tolerance)
+    check(bool(good), f"{sum(by_class)}, the sum of the classes' {by_class}", total)
 
 
 @law
 def unknown_options_are_refused(trial: Trial, *, table: pa.Table) -> None:
-    """An option that the estimator does not have is a SpecError, not passed over."""
+    """An option that the estimator does not have raises a SpecError."""
     features = trial.summarize(table).features
     try:
         trial.plugin.factory(features, {**trial.options, "no_such_option": 1})
@@ -297,66 +297,189 @@ def unknown_options_are_refused(trial: Trial, *, table: pa.Table) -> None:
     check(False, "SpecError for the option 'no_such_option'", "an estimator")
 
 
+@law
+def likelihoods_are_numbers(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
+    """A log-likelihood is (n, k) float64, finite or −inf, for extreme values too."""
+    model = trial.fit(table)
+    for scored in (table, rows, rows.slice(0, 0)):
+        values = trial.likelihood(model).log_likelihood(trial.batch(scored))
+        shape = (scored.num_rows, len(model.classes))
+        check(values.shape == shape, f"shape {shape}", values.shape)
+        check(values.dtype == np.float64, "float64", values.dtype)
+        invalid = np.isnan(values) | np.isposinf(values)
+        for row in np.flatnonzero(invalid.any(axis=1))[:1]:
+            features = scored.select(list(trial.columns)).slice(int(row), 1).to_pylist()[0]
+            check(False, f"numbers or −inf for the row {features}", values[row].tolist())
+
+
+@law
+def a_row_without_features_has_log_likelihood_0(trial: Trial, *, table: pa.Table) -> None:
+    """For a row whose features are all null, log p(x | class) is 0."""
+    rows = pa.Table.from_pylist([{}, {}], schema=table.select(list(trial.columns)).schema)
+    values = trial.log_likelihood(trial.fit(table), rows)
+    check(not values.any(), "zeros", values.tolist())
+
+
+@law
+def a_null_is_marginalized(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
+    """A row without a feature has the log-likelihood of a model without that feature."""
+    model = trial.fit(table)
+    for column in trial.columns:
+        smaller = trial.without(column)
+        if smaller is not None:
+            nulls = _with_nulls(rows, [column])
+            expected = smaller.log_likelihood(smaller.fit(table), rows)
+            same_likelihoods(trial, expected, trial.log_likelihood(model, nulls), nulls)
+
+
+@law
+def log_likelihoods_sum_over_features(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
+    """The log-likelihood of a row is the sum of those of its single features."""
+    model = trial.fit(table)
+    by_feature = [
+        trial.log_likelihood(model, _with_nulls(rows, [c for c in trial.columns if c != column]))
+        for column in trial.columns
+    ]
+    same_likelihoods(trial, np.sum(by_feature, axis=0), trial.log_likelihood(model, rows), rows)
+
+
+@law
+def parameters_survive_storage(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
+    """Parameters that a new estimator reads from Arrow IPC give the same likelihoods."""
+    model = trial.fit(table)
+    parameters = model.parameters[trial.plugin.name]
+    check_plain(parameters)
+    stored = from_ipc(to_ipc(parameters))
+    check(to_ipc(stored) == to_ipc(parameters), "the table that was stored", "another table")
+    likelihood = trial.estimator(model).likelihood(stored, model.classes)
+    for scored in (table, rows):
+        actual = likelihood.log_likelihood(trial.batch(scored))
+        same_likelihoods(trial, trial.log_likelihood(model, scored), actual, scored)
+
+
+@law
+def columns_follow_the_classes(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
+    """Classes in another order give the same parameters, and likelihoods in that order."""
+    statistics = trial.summarize(table)
+    model = finalize(statistics, early=True)
+    parameters = model.parameters[trial.plugin.name]
+    reversed_classes = model.classes[::-1]
+    estimator = trial.estimator(statistics)
+    actual = estimator.finalize(trial.block(statistics), reversed_classes)
+    same_parameters(trial, parameters, actual)
+    likelihood = estimator.likelihood(parameters, reversed_classes)
+    for scored in (table, rows):
+        expected = trial.log_likelihood(model, scored)[:, ::-1]
+        same_likelihoods(trial, expected, likelihood.log_likelihood(trial.batch(scored)), scored)
+
+
+@law
+def items_sum_to_the_log_likelihood(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
+    """If a likelihood itemizes a row, the items sum to the row's log-likelihood."""
+    model = trial.fit(table)
+    likelihood = trial.likelihood(model)
+    if isinstance(likelihood, ItemizedLikelihood):
+        for scored in (table, rows):
+            for number in range(scored.num_rows):
+                row = scored.slice(number, 1)
+                items = list(likelihood.itemize(trial.batch(row)).values())
+                total = np.sum([np.zeros(len(model.classes)), *items], axis=0)
+                same_likelihoods(trial, trial.log_likelihood(model, row), total[None, :], row)
+
+
+@law
+def a_linear_form_gives_the_differences(trial: Trial, *, table: pa.Table) -> None:
+    """If a likelihood has a linear form, it gives the differences between classes."""
+    model = trial.fit(table)
+    likelihood = trial.likelihood(model)
+    if not isinstance(likelihood, LinearLikelihood):
+        return
+    try:
+        names, weights, intercept = likelihood.linear_form()
+    except NotSupportedError:
+        return
+    if set(names) <= set(trial.columns):
+        rows = table.select(list(names)).drop_null()
+        features = np.array([rows[name].to_numpy() for name in names], dtype=np.float64)
+        linear = (weights @ features).T + intercept
+        values = trial.log_likelihood(model, rows)
+        scale = 1.0 + np.abs(linear).max(initial=0.0)  # size of terms that cancel in differences
+        differences = [(array - array[:, :1]) / scale for array in (values, linear)]
+        same_likelihoods(trial, differences[0], differences[1], rows)
+
+
 def laws_of(plugin: EstimatorPlugin) -> list[Law]:
-    """The laws that bind an estimator of such traits."""
+    """The laws that apply to an estimator, given its traits."""
     traits = plugin.traits
-    excused = set()
+    exempt = set()
     if traits.state_grows:
-        excused.add(statistics_do_not_grow)
+        exempt.add(statistics_do_not_grow)
     if not traits.factorizes:
-        excused |= {
-            scoring_laws.log_likelihoods_sum_over_features,
-            scoring_laws.a_null_is_marginalized,
-        }
+        exempt |= {log_likelihoods_sum_over_features, a_null_is_marginalized}
     if traits.passes == 1:
-        excused.add(passes_do_not_depend_on_parts)
+        exempt.add(passes_do_not_depend_on_parts)
     if traits.has_evidence:
-        excused.add(evidence_is_refused_where_none_is_offered)
+        exempt.add(evidence_without_the_trait_is_refused)
     else:
-        excused |= {evidence_is_finite, evidence_adds_up_over_classes}
-    return [one for one in LAWS if one not in excused]
+        exempt |= {evidence_is_finite, evidence_adds_up_over_classes}
+    return [law for law in LAWS if law not in exempt]
 
 
-def _complete(trial: Trial, table: pa.Table) -> pa.Table:
-    """The rows that have a label and every feature; there are such of every class."""
+def _complete_rows(trial: Trial, table: pa.Table) -> pa.Table:
+    """The rows that have a label and all features; every class has some."""
     return table.filter(
         functools.reduce(pc.and_, (table[name].is_valid() for name in (LABEL, *trial.columns)))
     )
 
 
-def _parameters(trial: Trial, model: Model) -> str:
-    return f"{model.id[:12]}\n{as_text(model.parameters[trial.plugin.name])}"
+def _with_nulls(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The rows with nulls in these columns."""
+    for name in columns:
+        position, kind = rows.schema.get_field_index(name), rows.schema.field(name).type
+        rows = rows.set_column(position, name, pa.nulls(rows.num_rows, kind))
+    return rows
 
 
-def _options(spec: ModelSpec) -> dict[str, Any]:
-    return dict(spec.blocks[0].options)
+def _check_same_id(trial: Trial, expected: Model, actual: Model) -> None:
+    shown = [
+        f"parameters {model.id[:12]}\n{as_text(model.parameters[trial.plugin.name])}"
+        for model in (expected, actual)
+    ]
+    check(expected.id == actual.id, *shown)
 
 
 LAWS: Sequence[Law] = (
     summarizing_the_whole_is_merging_its_parts,
     merging_is_associative,
     merging_is_commutative,
-    nothing_is_the_identity_of_merging,
-    inputs_stay_as_they_are,
-    finalizing_twice_is_finalizing_once,
-    fitting_twice_is_fitting_once,
+    merging_with_no_rows_changes_nothing,
+    inputs_are_not_modified,
+    finalize_is_deterministic,
+    fit_is_deterministic,
     workers_do_not_matter,
     weights_count_rows,
     row_order_does_not_matter,
     batch_size_does_not_matter,
     types_do_not_matter,
     nan_is_null,
-    a_row_without_features_teaches_nothing,
+    a_row_without_features_changes_no_parameter,
     statistics_survive_storage,
     statistics_do_not_grow,
     passes_do_not_depend_on_parts,
     evidence_is_finite,
-    evidence_is_refused_where_none_is_offered,
+    evidence_without_the_trait_is_refused,
     evidence_adds_up_over_classes,
     unknown_options_are_refused,
-    *scoring_laws.LAWS,
+    likelihoods_are_numbers,
+    a_row_without_features_has_log_likelihood_0,
+    a_null_is_marginalized,
+    log_likelihoods_sum_over_features,
+    parameters_survive_storage,
+    columns_follow_the_classes,
+    items_sum_to_the_log_likelihood,
+    a_linear_form_gives_the_differences,
 )
-"""All of them, those of training first."""
+"""All laws, in the order in which they are tried."""
 
 LAWS_OF_EVIDENCE = (evidence_is_finite, evidence_adds_up_over_classes)
-"""Those that hold under a prior that is declared."""
+"""Laws that are tried under a declared prior."""

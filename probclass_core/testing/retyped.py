@@ -12,10 +12,10 @@ Cast = Callable[[pa.ChunkedArray], pa.ChunkedArray | None]
 
 
 def retyped(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-    """The table with the columns in every type that holds all their values exactly.
+    """The table with its columns in every type that represents all values exactly.
 
     Yields:
-        What was made of them, in words, and the table; nothing where no column can be made that.
+        The name of the type or layout, and the table; only if it changes at least one column.
     """
     for name, cast in _CASTS.items():
         cast_columns = {column: cast(table[column]) for column in columns}
@@ -29,7 +29,7 @@ def retyped(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.T
 
 
 def nan_for_null(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """The table with NaN for the nulls of its floating columns."""
+    """The table with NaN instead of null in its floating-point columns."""
     return _with(
         table,
         {
@@ -48,12 +48,16 @@ def _with(table: pa.Table, columns: Mapping[str, pa.ChunkedArray | None]) -> pa.
 
 
 def _numbers_as(kind: pa.DataType) -> Cast:
-    """Numbers in another type, if it holds them all."""
+    """Cast numbers to a type, if it represents all of them exactly."""
 
     def cast(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-        if not numeric or column.type == kind or (_is_whole(column.type) and not _is_whole(kind)):
-            return None  # whole numbers may be categories, floats never are
+        if (
+            not numeric
+            or column.type == kind
+            or (_is_integer(column.type) and not _is_integer(kind))
+        ):
+            return None  # integers may be categories, floats may not
         try:
             other = column.cast(kind)
         except pa.ArrowInvalid:
@@ -63,7 +67,7 @@ def _numbers_as(kind: pa.DataType) -> Cast:
     return cast
 
 
-def _is_whole(kind: pa.DataType) -> bool:
+def _is_integer(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind))
 
 
@@ -72,7 +76,7 @@ def _text_as(kind: pa.DataType) -> Cast:
 
 
 def _as_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """With small codes, and the first value listed twice, as joined dictionaries may have it."""
+    """Encode with 8-bit codes and the first value listed twice, as in merged dictionaries."""
     if pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
         return None
     encoded = column.combine_chunks().dictionary_encode()
@@ -103,4 +107,4 @@ _CASTS: Mapping[str, Cast] = {
     "plain values": _as_plain,
     "large lists": _as_large_lists,
 }
-"""What may be made of a column: the column, or none where it cannot be that."""
+"""Name to a cast, which returns the column, or None if it does not apply."""

@@ -1,4 +1,4 @@
-"""The class that a plugin's tests subclass: pytest then tries every law of the contract.
+"""A test class whose subclasses make pytest try every law of the contract.
 
 Example::
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 
 class EstimatorLaws:
-    """Every law of the contract, tried on one estimator.
+    """Tests of one estimator against every law of the contract.
 
-    A subclass whose name begins with ``Test`` sets ``plugin`` and ``columns``. Which laws bind the
-    estimator follows from its traits. A broken law's message names it, and shows the smallest rows
-    found that break it.
+    A subclass whose name begins with ``Test`` sets ``plugin`` and ``columns``. The estimator's
+    traits determine which laws apply. If a law is broken, the message names it and shows the
+    smallest rows found that break it.
 
     Attributes:
-        plugin: the descriptor that the hook yields. It is tried as if it were installed.
-        columns: of the block, by name; see `generators`.
-        options: of the block, of which each example uses one.
-        declared_prior: options under which the prior is proper and fixed beforehand, without a
-            look at the rows, for the laws of evidence.
-        evidence_adds_up: false where the classes share a parameter, such as a covariance, so that
-            their evidences do not add up.
-        examples: how many tables each law is tried on.
+        plugin: descriptor of the estimator, which need not be installed.
+        columns: columns of the block by name; see `generators`.
+        options: alternative options of the block; each example uses one of them.
+        declared_prior: options that make the prior proper and independent of the rows, for the laws
+            of evidence.
+        evidence_adds_up: False if classes share a parameter, such as a covariance, so that log
+            evidence is not a sum over classes.
+        examples: number of tables that each law is tried on.
         tolerance: see `Trial`.
     """
 
@@ -55,15 +55,15 @@ class EstimatorLaws:
 
     @classmethod
     def pytest_generate_tests(cls, metafunc: pytest.Metafunc) -> None:
-        """One test for each law that binds the estimator."""
+        """Make one test for each law that applies to the estimator."""
         if "law" in metafunc.fixturenames:
             laws = laws_of(cls.plugin)
             if not cls.evidence_adds_up:
-                laws = [one for one in laws if one is not evidence_adds_up_over_classes]
-            metafunc.parametrize("law", laws, ids=[one.__name__ for one in laws])
+                laws = [law for law in laws if law is not evidence_adds_up_over_classes]
+            metafunc.parametrize("law", laws, ids=[law.__name__ for law in laws])
 
     def test_law(self, law: Law) -> None:
-        """The law holds of every table drawn."""
+        """The law is true for every generated table."""
         __tracebackhide__ = True
         try_law(
             law,
@@ -84,14 +84,14 @@ def try_law(
     examples: int = 15,
     tolerance: float = 1e-6,
 ) -> None:
-    """Try one law on tables drawn for it; see `EstimatorLaws`.
+    """Try one law on generated tables; see `EstimatorLaws`.
 
     Raises:
-        AssertionError: it is broken; shown is the smallest example found.
-        hypothesis.errors.Unsatisfiable: hardly any table carries a model of this estimator.
+        AssertionError: if the law is broken; shows the smallest example found.
+        hypothesis.errors.Unsatisfiable: if the estimator refuses almost all tables.
     """
     __tracebackhide__ = True
-    drawn = {name: INPUTS[name](columns) for name in needs(law)}
+    strategies = {name: INPUTS[name](columns) for name in needs(law)}
 
     @settings(
         max_examples=examples,
@@ -100,11 +100,11 @@ def try_law(
         phases=[Phase.generate, Phase.shrink],
         verbosity=Verbosity.quiet,
     )
-    @given(chosen=st.sampled_from(list(options)), inputs=st.fixed_dictionaries(drawn))
-    def holds(chosen: Mapping[str, Any], inputs: dict[str, Any]) -> None:
+    @given(chosen=st.sampled_from(list(options)), inputs=st.fixed_dictionaries(strategies))
+    def try_example(chosen: Mapping[str, Any], inputs: dict[str, Any]) -> None:
         trial = Trial(plugin, tuple(columns), chosen, tolerance)
         table = inputs["table"] if "table" in inputs else pa.concat_tables(inputs["parts"])
-        assume(trial.carries(table))
+        assume(trial.can_fit(table))
         law(trial, **inputs)
 
-    holds()
+    try_example()

@@ -1,4 +1,4 @@
-"""What a law is tried on: an estimator, with the columns and options of one block."""
+"""An estimator with the columns and options of one block, to try laws on."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from probclass_core.plugins.manager import trying
 from probclass_core.spec import Block, ModelSpec
 
 LABEL, WEIGHT = "(label)", "(weight)"
-"""Names of the columns that a law's tables have beside the estimator's own."""
+"""Names of the columns that tables have in addition to the features."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """An estimator with the columns and options of one block, on the whole road.
+    """An estimator with the columns and options of one block, in a model with no other block.
 
     Attributes:
-        plugin: what the estimator's distribution registers; it need not be installed.
-        columns: of the block.
-        options: of the block.
-        tolerance: two log-likelihoods that differ by less than this fraction, or by less than so
-            many nats, are the same; so are parameters by this fraction of their column's largest.
+        plugin: descriptor of the estimator, which need not be installed.
+        columns: columns of the block.
+        options: options of the block.
+        tolerance: largest difference of equal results: for log-likelihoods relative, or absolute in
+            nats; for parameters relative to the largest value in the column.
     """
 
     plugin: EstimatorPlugin
@@ -43,20 +43,20 @@ class Trial:
     tolerance: float = 1e-6
 
     def spec(self, *, weighted: bool = False) -> ModelSpec:
-        """A model of this one block."""
+        """The spec of a model with this block."""
         block = Block(self.plugin.name, self.columns, self.plugin.name, **self.options)
         return ModelSpec(LABEL, [block], weight=WEIGHT if weighted else None)
 
     def summarize(self, source: Any, *, weighted: bool = False) -> Statistics:
-        """Statistics of a model of this block; the weights count only if ``weighted``."""
+        """Statistics of the rows; weights are ignored unless ``weighted``."""
         return summarize(source, self.spec(weighted=weighted))
 
     def fit(self, source: Any, *, workers: int = 1) -> Model:
-        """A model of this block."""
+        """A model fitted to the rows."""
         return fit(source, self.spec(), workers=workers)
 
-    def carries(self, table: pa.Table) -> bool:
-        """Whether the rows carry a model: an estimator may refuse a feature without values."""
+    def can_fit(self, table: pa.Table) -> bool:
+        """Whether a model can be fitted: an estimator may refuse a feature without values."""
         with trying(self.plugin):
             try:
                 self.fit(table)
@@ -65,25 +65,25 @@ class Trial:
             return True
 
     def without(self, column: str) -> Trial | None:
-        """The same of the other columns; none where there are none, or an option speaks of it."""
-        rest = [name for name in self.columns if name != column]
-        less = replace(self, columns=rest)
+        """The trial without a column, or None if it is the only one or an option needs it."""
+        others = [name for name in self.columns if name != column]
+        smaller = replace(self, columns=others)
         try:
-            bind(less.spec(), pa.schema([(name, pa.null()) for name in rest]))
+            bind(smaller.spec(), pa.schema([(name, pa.null()) for name in others]))
         except SpecError:
             return None
-        return less
+        return smaller
 
     def estimator(self, statistics: Statistics | Model) -> LikelihoodEstimator:
-        """A new one, as training makes it."""
+        """A new estimator, constructed as in training."""
         return bind(self.spec(), statistics.features)[self.plugin.name]
 
     def block(self, statistics: Statistics) -> pa.Table:
-        """The estimator's own statistics."""
+        """The estimator's table of statistics."""
         return statistics.blocks[self.plugin.name]
 
     def with_block(self, statistics: Statistics, table: pa.Table) -> Statistics:
-        """The statistics with another table in place of the estimator's own."""
+        """The statistics with another table of the estimator."""
         return replace(statistics, blocks={self.plugin.name: table})
 
     def likelihood(self, model: Model) -> Likelihood:
@@ -91,7 +91,7 @@ class Trial:
         return model.likelihoods[self.plugin.name]
 
     def log_likelihood(self, model: Model, rows: pa.Table) -> np.ndarray:
-        """log p(x | c) of every row, ``(n, k)``."""
+        """log p(x | class) of every row, ``(n, k)``."""
         return model.log_likelihood_by_block(rows)[:, :, 0]
 
     def batch(self, rows: pa.Table) -> pa.RecordBatch:
@@ -102,10 +102,10 @@ class Trial:
 
 
 class InParts(MemoryTable):
-    """A table in memory of which every part is read by whichever worker is free.
+    """A table in memory with one fragment per part.
 
     Args:
-        parts: of one schema.
+        parts: tables of one schema.
     """
 
     def __init__(self, parts: Sequence[pa.Table]) -> None:
@@ -115,11 +115,11 @@ class InParts(MemoryTable):
     def plan(self, columns: Sequence[str] | None = None, **rows: Any) -> Plan:
         plan = super().plan(columns, **rows)
         names = plan.schema.names
-        return replace(plan, fragments=[_Part(part.select(names)) for part in self._parts])
+        return replace(plan, fragments=[_Fragment(part.select(names)) for part in self._parts])
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Fragment:
     table: pa.Table
     digest: None = None
 
@@ -128,7 +128,7 @@ class _Part:
 
 
 def labeled_batch(trial: Trial, table: pa.Table) -> tuple[pa.RecordBatch, pa.DictionaryArray]:
-    """The block's columns of the rows that have a label, and the labels, as training gives them."""
+    """Features and labels of the labeled rows, as training passes them to the estimator."""
     table = table.filter(table[LABEL].is_valid()).combine_chunks()
     return trial.batch(table), table[LABEL].combine_chunks().dictionary_encode()
 
