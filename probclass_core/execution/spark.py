@@ -1,7 +1,7 @@
 """The engine of a Spark session, classic or Connect.
 
-No rows pass through Spark. It distributes a frame of numbers, one for each item, each a task; the
-function that `mapInArrow` runs on them has the serialized items, and returns the answers as binary.
+No rows pass through Spark. It distributes a frame of numbers, one per item, and runs a task for
+each; the function that `mapInArrow` runs has the serialized items, and returns binary answers.
 The workers read the tables themselves, as this process would.
 """
 

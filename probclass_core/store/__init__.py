@@ -3,6 +3,7 @@
 references        names, aliases and references such as ``air@champion``
 files             the files of a store, in any file system
 records           small records as JSON
+display           records as short text, for the command line and web pages
 model_store       `ModelStore` saves, loads, lists and promotes models
 evaluations       recorded evaluations of a version
 packs             the statistics of many fragments in one Arrow IPC file

@@ -222,7 +222,7 @@ class ModelStore:
         ref = version.ref if isinstance(version, ModelVersion) else version
         ref = ref if "@" in ref else f"{name}@{ref}"
         if parse_ref(ref)[0] != name:
-            raise StoreError(f"{ref!r} is not a version of model {name!r}; give one of its own.")
+            raise StoreError(f"{ref!r} is not a version of model {name!r}; give one that is.")
         return self.resolve(ref)
 
     # Evaluations

@@ -419,7 +419,7 @@ class _File:
         path: its path in the store.
         data: its bytes.
         pack: the pack that it is, or None if it is damaged or of an earlier layout.
-        entries: the entries of the pack; otherwise one that stands for the file.
+        entries: the entries of the pack; or one entry for a file that is not a pack.
     """
 
     path: str
@@ -434,7 +434,8 @@ class _File:
         if name.endswith(_SUFFIX):
             try:
                 pack = Pack(data, path)
-                entries = [_describe(pack, each, data, summary) for each in pack.fragments]
+                fragments = pack.fragments
+                entries = [_describe(pack, data, fragment, summary) for fragment in fragments]
                 return cls(path, data, pack, entries)
             except (StoreError, LookupError, TypeError, ValueError):
                 reason = _DAMAGED
@@ -442,7 +443,7 @@ class _File:
         return cls(path, data, None, [entry])
 
 
-def _describe(pack: Pack, fragment: str, data: Buffer, summary: str) -> CacheEntry:
+def _describe(pack: Pack, data: Buffer, fragment: str, summary: str) -> CacheEntry:
     of, entry = pack.summary, pack.entry(fragment, data)
     reason = _why_stale(of) if of["digest"] == summary else "in the folder of another summary"
     try:

@@ -57,20 +57,20 @@ def test_a_table_written_by_spark_is_read(lake: Path) -> None:
     names = {path.name for path in lake.rglob("*") if path.is_file()}
     assert "_SUCCESS" in names
     assert any(name.startswith(".") and name.endswith(".crc") for name in names)
-    table = pc.open_table(lake)
-    assert list(table.partition_columns) == ["month", "hour"]
-    assert len(table.partitions()) == 3
-    plan = table.plan(TABLE.column_names)
-    found = pa.Table.from_batches(plan.batches(), plan.schema)
-    assert found.num_rows == plan.rows == ROWS
-    kind = found.schema.field("at").type
+    source = pc.open_table(lake)
+    assert list(source.partition_columns) == ["month", "hour"]
+    assert len(source.partitions()) == 3
+    plan = source.plan(TABLE.column_names)
+    table = pa.Table.from_batches(plan.batches(), plan.schema)
+    assert table.num_rows == plan.rows == ROWS
+    kind = table.schema.field("at").type
     if kind.tz is None:  # INT96 has no time zone
-        at = found["at"].cast(pa.timestamp("us")).cast(TABLE["at"].type)
-        found = found.set_column(found.schema.get_field_index("at"), "at", at)
-    assert columns_of(found) == columns_of(TABLE)
+        at = table["at"].cast(pa.timestamp("us")).cast(TABLE["at"].type)
+        table = table.set_column(table.schema.get_field_index("at"), "at", at)
+    assert columns_of(table) == columns_of(TABLE)
     for name in ("id", "small", "whole", "single", "double", "flag", "day", "price", "bytes"):
-        assert found.schema.field(name).type == TABLE.schema.field(name).type, name
-    selected = table.plan(["id"], partition={"month": "2014 02/ä", "hour": 2})
+        assert table.schema.field(name).type == TABLE.schema.field(name).type, name
+    selected = source.plan(["id"], partition={"month": "2014 02/ä", "hour": 2})
     ids = pa.Table.from_batches(selected.batches())["id"].to_pylist()
     assert sorted(ids) == list(range(1, ROWS, 3))
     model = pc.fit(TABLE, SPEC)
@@ -90,10 +90,10 @@ def test_spark_reads_a_scored_table(spark: SparkSession, tmp_path: Path) -> None
     frame = spark.read.parquet(str(tmp_path / "scored"))
     assert frame.count() == report.rows == ROWS
     assert types_of(frame) == TYPES
-    found = columns_of(frame.toArrow())
+    columns = columns_of(frame.toArrow())
     for name, cells in columns_of(coded).items():
-        assert found[name] == cells, name
-    assert found["p_p"] == model.predict_proba(TABLE)[:, 0].tolist()
-    assert found["prediction"] == model.predict(TABLE).to_pylist()
+        assert columns[name] == cells, name
+    assert columns["p_p"] == model.predict_proba(TABLE)[:, 0].tolist()
+    assert columns["prediction"] == model.predict(TABLE).to_pylist()
     assert frame.where("month is null").count() == ROWS // 3
     assert frame.where("month = '2014-01' and hour = 1").count() == ROWS // 3

@@ -95,10 +95,12 @@ def test_statistics_are_right_after_any_truncation_or_flipped_byte(lake: Path, s
     for position in range(0, len(intact), 179):
         for data in (intact[:position], flip(intact, position)):
             path.write_bytes(data)
-            found = pc.summarize(lake, SPEC, partition={"day": DAYS[0]}, cache=store)
-            assert found.rows == expected.rows
-            assert found.classes.equals(expected.classes)
-            assert all(table.equals(expected.blocks[name]) for name, table in found.blocks.items())
+            statistics = pc.summarize(lake, SPEC, partition={"day": DAYS[0]}, cache=store)
+            assert statistics.rows == expected.rows
+            assert statistics.classes.equals(expected.classes)
+            assert all(
+                table.equals(expected.blocks[name]) for name, table in statistics.blocks.items()
+            )
 
 
 def test_many_days_make_few_packs(tmp_path: Path, store: Path) -> None:

@@ -29,11 +29,11 @@ def test_a_recorded_evaluation_is_read_back_unchanged(
     recorded = store.record_evaluation(
         "iris", quality, on={"source": "iris.csv"}, provenance={"run": 1}
     )
-    (found,) = store.evaluations(version)
-    assert found == recorded
-    assert (found.model, found.version) == ("iris", version.id)
-    assert (found.on, found.provenance) == ({"source": "iris.csv"}, {"run": 1})
-    again = pc.Evaluation.from_dict(found.result)
+    (record,) = store.evaluations(version)
+    assert record == recorded
+    assert (record.model, record.version) == ("iris", version.id)
+    assert (record.on, record.provenance) == ({"source": "iris.csv"}, {"run": 1})
+    again = pc.Evaluation.from_dict(record.result)
     assert again.to_dict() == quality.to_dict()
     assert again.confusion == quality.confusion
     assert again.reliability == quality.reliability
@@ -60,9 +60,9 @@ def test_an_infinite_loss_stays_infinite(store: pc.ModelStore, iris: pa.Table) -
     store.save(model, "m")
     quality = pc.evaluate(model, pa.table({"c": ["a", "b"], "x": ["v", "v"]}))
     store.record_evaluation("m", quality)
-    (found,) = store.evaluations("m")
-    assert found.result["log_loss"] is None
-    assert pc.Evaluation.from_dict(found.result).log_loss == float("inf") == quality.log_loss
+    (record,) = store.evaluations("m")
+    assert record.result["log_loss"] is None
+    assert pc.Evaluation.from_dict(record.result).log_loss == float("inf") == quality.log_loss
 
 
 def test_an_evaluation_of_many_classes_is_stored_without_its_tables(store: pc.ModelStore) -> None:
@@ -70,11 +70,11 @@ def test_an_evaluation_of_many_classes_is_stored_without_its_tables(store: pc.Mo
     table = pa.table({"c": names * 2, "x": [float(at) for at in range(800)]})
     model = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))
     store.save(model, "m")
-    found = store.record_evaluation("m", pc.evaluate(model, table))
-    assert found.result["rows"] == 800
-    assert "confusion" not in found.result
+    record = store.record_evaluation("m", pc.evaluate(model, table))
+    assert record.result["rows"] == 800
+    assert "confusion" not in record.result
     with pytest.raises(pc.DataError, match="not a complete evaluation: 'confusion' is missing"):
-        pc.Evaluation.from_dict(found.result)
+        pc.Evaluation.from_dict(record.result)
 
 
 def test_an_evaluation_of_another_model_is_refused(

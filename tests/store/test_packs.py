@@ -94,10 +94,10 @@ def test_damage_to_one_entry_leaves_the_others() -> None:
     _, data = encode_pack(SUMMARY, entries)
     damaged = bytearray(data)
     damaged[data.rindex(bytes(entries["second"].streams["statistics"])) + 1000] ^= 1
-    found = entries_in(bytes(damaged))
-    assert found["first"].tables("the pack")["statistics"].equals(TABLE)
+    read = entries_in(bytes(damaged))
+    assert read["first"].tables("the pack")["statistics"].equals(TABLE)
     with pytest.raises(pc.StoreError, match=r"^the pack is damaged: "):
-        found["second"].tables("the pack")
+        read["second"].tables("the pack")
     for cut in (b"", data[:40], data[:200], data[:-1], b"{}" + data):
         with pytest.raises(pc.StoreError, match=r"^the pack is damaged: "):
             Pack(cut, "the pack")
@@ -111,8 +111,8 @@ def test_a_flipped_bit_is_never_read_as_data() -> None:
         damaged[position] ^= 1 << position % 8
         try:
             entry = entries_in(bytes(damaged))["first"]
-            found = entry.tables("the pack")["statistics"]
+            table = entry.tables("the pack")["statistics"]
         except pc.StoreError:
             continue
         assert (entry.rows, entry.null_labels, entry.footer) == (2, 1, FOOTER)
-        assert found.equals(tables["statistics"])
+        assert table.equals(tables["statistics"])

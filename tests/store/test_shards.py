@@ -10,10 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from daily_lake import rows_of, write_day
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,30 +22,15 @@ from probclass_core.training.shards import Shard, _balance
 SPEC = pc.ModelSpec(
     "air", [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])]
 )
-DAYS = [f"2014-01-{day:02d}" for day in range(1, 13)]
-
-
-def rows_of(seed: int) -> pa.Table:
-    noise = np.random.default_rng(seed)
-    rows = 40 + 20 * seed
-    good = noise.random(rows) < 0.5
-    return pa.table(
-        {
-            "x": noise.normal(np.where(good, 1.0, -1.0), 1e3),
-            "y": noise.normal(size=rows),
-            "wind": noise.choice(["N", "S"], rows),
-            "air": np.where(good, "good", "bad"),
-        }
-    )
+ROWS = {f"2014-01-{day:02d}": 20 + 20 * day for day in range(1, 13)}
+"""Number of rows of each day."""
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
     """A table of one file a day, each longer than the one before."""
-    for seed, day in enumerate(DAYS):
-        folder = tmp_path / "lake" / f"day={day}"
-        folder.mkdir(parents=True)
-        pq.write_table(rows_of(seed), folder / "rows.parquet")
+    for seed, (day, rows) in enumerate(ROWS.items()):
+        write_day(tmp_path / "lake", day, rows_of(seed, rows))
     return tmp_path / "lake"
 
 
@@ -89,7 +73,7 @@ def test_shards_in_separate_processes(lake: Path, store: pc.ModelStore, tmp_path
     ]
     assert [task.wait() for task in tasks] == [0, 0, 0]
     model = pc.fit(lake, SPEC, cache=store)
-    assert model.training["cache"]["reused"] == len(DAYS)
+    assert model.training["cache"]["reused"] == len(ROWS)
     assert model.id == pc.fit(lake, SPEC).id
 
 
@@ -105,14 +89,14 @@ def test_a_lost_shard_and_a_new_file_are_read_by_the_fit(lake: Path, store: pc.M
 
 
 def test_a_day_later_only_the_new_day_is_in_a_shard(lake: Path, store: pc.ModelStore) -> None:
-    window = [("day", "<", DAYS[-1])]
+    window = [("day", "<", "2014-01-12")]
     pc.summarize(lake, SPEC, cache=store, where=window)
     plan = pc.plan_shards(lake, SPEC, cache=store, min_rows=1)
-    assert plan == pc.ShardPlan((Shard(11, 12),), 12, 11, rows_of(11).num_rows)
+    assert plan == pc.ShardPlan((Shard(11, 12),), 12, 11, ROWS["2014-01-12"])
 
 
 def test_small_tables_are_one_shard(lake: Path, store: pc.ModelStore) -> None:
-    total = sum(rows_of(seed).num_rows for seed in range(12))
+    total = sum(ROWS.values())
     assert pc.plan_shards(lake, SPEC, cache=store).shards == (Shard(0, 12),)
     assert len(pc.plan_shards(lake, SPEC, cache=store, min_rows=total // 3).shards) == 3
 
