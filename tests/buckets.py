@@ -1,4 +1,4 @@
-"""Buckets of object stores that tests serve on loopback, and what tests do with them."""
+"""Buckets of object stores that tests run on localhost."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ AZURE_ACCOUNT = "devstoreaccount1"
 AZURE_KEY = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
-"""The well-known key of the emulator's only account; it opens nothing else."""
+"""The public key of the only account of the emulator."""
 
 
 class Bucket:
-    """A bucket of an S3 server, and how to get in.
+    """A bucket of an S3 server, and the options to access it.
 
     Args:
-        name: of the bucket.
-        endpoint: where it is served.
+        name: name of the bucket.
+        endpoint: URL of the server.
     """
 
     scheme: ClassVar[str] = "s3"
@@ -34,7 +34,7 @@ class Bucket:
         self.options = self.options_at(endpoint)
 
     def options_at(self, endpoint: str) -> dict[str, Any]:
-        """Options of a `TableRef` for tables of Parquet files."""
+        """Return the options of a `TableRef` for tables of Parquet files."""
         return {
             "access_key": "tester",
             "secret_key": SECRET,
@@ -43,7 +43,7 @@ class Bucket:
         }
 
     def delta_options_at(self, endpoint: str) -> dict[str, str]:
-        """The same for Delta tables."""
+        """Return the options of a `TableRef` for Delta tables."""
         return {
             "aws_access_key_id": "tester",
             "aws_secret_access_key": SECRET,
@@ -60,23 +60,23 @@ class Bucket:
         self.filesystem.create_dir(self.name)
 
     def at(self, path: str, *, by: str | None = None, **options: Any) -> pc.TableRef:
-        """A table in it; by way of another endpoint, if given."""
-        kept = {**self.options_at(by or self.endpoint), **options}
-        return pc.TableRef(f"{self.scheme}://{self.name}/{path}", options=kept)
+        """Return a table in the bucket, accessed through another endpoint if given."""
+        options = {**self.options_at(by or self.endpoint), **options}
+        return pc.TableRef(f"{self.scheme}://{self.name}/{path}", options=options)
 
     def delta_at(self, path: str, *, by: str | None = None, **options: str) -> pc.TableRef:
-        """A Delta table in it."""
-        kept = {**self.delta_options_at(by or self.endpoint), **options}
-        return pc.TableRef(f"delta+{self.scheme}://{self.name}/{path}", options=kept)
+        """Return a Delta table in the bucket."""
+        options = {**self.delta_options_at(by or self.endpoint), **options}
+        return pc.TableRef(f"delta+{self.scheme}://{self.name}/{path}", options=options)
 
     def keys(self, folder: str) -> list[str]:
-        """Of the objects in a folder, relative to it."""
-        place = f"{self.name}/{folder}"
-        found = self.filesystem.get_file_info(FileSelector(place, recursive=True))
-        return sorted(i.path.removeprefix(f"{place}/") for i in found if i.is_file)
+        """List the keys of the objects in a folder, relative to the folder."""
+        prefix = f"{self.name}/{folder}"
+        entries = self.filesystem.get_file_info(FileSelector(prefix, recursive=True))
+        return sorted(info.path.removeprefix(f"{prefix}/") for info in entries if info.is_file)
 
     def copy_from(self, folder: Path, to: str) -> None:
-        """Put the files of a local folder into it."""
+        """Upload the files of a local folder."""
         for path in sorted(folder.rglob("*")):
             if path.is_file():
                 key = f"{self.name}/{to}/{path.relative_to(folder).as_posix()}"
@@ -85,7 +85,7 @@ class Bucket:
 
 
 class Container(Bucket):
-    """The same of Azure's Blob Storage."""
+    """A container of Azure Blob Storage."""
 
     scheme = "abfs"
 
@@ -114,7 +114,7 @@ class Container(Bucket):
 
 
 class GoogleBucket(Bucket):
-    """The same of Google Cloud Storage."""
+    """A bucket of Google Cloud Storage."""
 
     scheme = "gs"
 

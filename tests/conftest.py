@@ -59,7 +59,7 @@ def adult(data: Path) -> tuple[pa.Table, pa.Table]:
 
 
 class Served:
-    """Servers of object stores, each started when a test first asks for it."""
+    """Object store servers; each is started when a test first needs it."""
 
     def __init__(self, folder: pytest.TempPathFactory, running: ExitStack) -> None:
         self._folder = folder
@@ -67,31 +67,31 @@ class Served:
         self._ports: dict[str, int] = {}
 
     def endpoint(self, kind: str) -> str:
-        """Of the server of a kind of store."""
-        from servers import SERVED
+        """Return the URL of the server of a kind of object store."""
+        from servers import SERVERS_BY_KIND
 
         if kind not in self._ports:
-            server = SERVED[kind](self._folder.mktemp(kind))
+            server = SERVERS_BY_KIND[kind](self._folder.mktemp(kind))
             self._ports[kind] = self._running.enter_context(server)
         return f"http://127.0.0.1:{self._ports[kind]}"
 
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Object stores over HTTP."""
+    """Object store servers on localhost."""
     with ExitStack() as running:
         yield Served(tmp_path_factory, running)
 
 
 @pytest.fixture
 def bucket(request: pytest.FixtureRequest, served: Served) -> Bucket:
-    """A new bucket: of S3, or of the kind that an indirect parameter names."""
+    """A new bucket: on S3, or on the object store that an indirect parameter names."""
     from buckets import KINDS
 
     kind = getattr(request, "param", "s3")
-    made = KINDS[kind](f"lake-{uuid.uuid4().hex[:12]}", served.endpoint(kind))
-    made.make()
-    return made
+    new = KINDS[kind](f"lake-{uuid.uuid4().hex[:12]}", served.endpoint(kind))
+    new.make()
+    return new
 
 
 class NoSilentSkips:

@@ -1,4 +1,4 @@
-"""A small table of every type that tables of others have, with nulls, and a model of it."""
+"""A small table with a column of each common type, with nulls, and a spec for it."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ TABLE = pa.table(
 
 
 def columns_of(table: pa.Table) -> dict[str, list[Any]]:
-    """Plain values by column, in order of the ids."""
+    """Return plain values by column, ordered by id."""
     rows = sorted(table.to_pylist(), key=lambda row: row["id"])
     return {name: [row[name] for row in rows] for name in table.column_names}

@@ -1,6 +1,6 @@
-"""Serves the S3 protocol on a free port of loopback until its input ends.
+"""Serve the S3 protocol on a free port of localhost until standard input ends.
 
-Run by the Python of ``.venv-servers``, for what it needs does not go with what the tests need.
+The Python of ``.venv-servers`` runs it, because its requirements conflict with those of the tests.
 """
 
 from __future__ import annotations

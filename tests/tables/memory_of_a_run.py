@@ -1,4 +1,4 @@
-"""Fits or scores so many rows, made on the fly, and tells the peak memory of the process in MB.
+"""Fit or score generated rows, and print the peak memory of the process in MB.
 
 Run as ``python memory_of_a_run.py fit|bins|score <rows> <folder>``.
 """
@@ -34,15 +34,15 @@ def batch() -> pa.RecordBatch:
 
 
 def stream(rows: int) -> pa.RecordBatchReader:
-    """A new copy of the batch each time, so that who keeps them keeps memory."""
-    one = batch()
+    """Return a reader of copies of one batch, so that batches that are kept take memory."""
+    original = batch()
 
     def copies() -> Iterator[pa.RecordBatch]:
         for _ in range(rows // BATCH):
-            columns = [pa.concat_arrays([column[:1], column[1:]]) for column in one.columns]
-            yield pa.RecordBatch.from_arrays(columns, schema=one.schema)
+            columns = [pa.concat_arrays([column[:1], column[1:]]) for column in original.columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=original.schema)
 
-    return pa.RecordBatchReader.from_batches(one.schema, copies())
+    return pa.RecordBatchReader.from_batches(original.schema, copies())
 
 
 def fit(rows: int, folder: Path) -> None:
@@ -50,7 +50,7 @@ def fit(rows: int, folder: Path) -> None:
 
 
 def bins(rows: int, folder: Path) -> None:
-    """Fit an estimator whose statistics of a batch are as long as the batch, or nearly."""
+    """Fit an estimator whose statistics of a batch have about as many rows as the batch."""
     spec = pc.ModelSpec("label", [pc.Block("discretized", list("abcdef"))])
     assert pc.fit(stream(rows), spec, workers=1).training["rows"] == rows
 

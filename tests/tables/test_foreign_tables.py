@@ -1,4 +1,4 @@
-"""Tables that others wrote: the same rows, types, nulls, partition values, and the same model."""
+"""Tables that other libraries wrote: rows, types, nulls, partition values, and the model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def by_polars(root: Path) -> None:
 
 
 def by_pandas(root: Path) -> None:
-    """With an index that is no range, which pandas keeps in a column of its own."""
+    """Write an index that is not a range, which pandas stores in an extra column."""
     frame = TABLE.to_pandas(types_mapper=pd.ArrowDtype).sample(frac=1.0, random_state=0)
     frame.to_parquet(root, partition_cols=["month", "hour"])
 
@@ -62,17 +62,17 @@ def test_rows_types_nulls_and_partition_values_are_read(lake: Path) -> None:
     assert list(table.partition_columns) == ["month", "hour"]
     assert {**table.partitions()[0]}.keys() == {"month", "hour"}
     plan = table.plan()
-    found = pa.Table.from_batches(plan.batches(), plan.schema)
-    assert found.num_rows == plan.rows == ROWS
-    assert columns_of(found.select(TABLE.column_names)) == columns_of(TABLE)
+    rows = pa.Table.from_batches(plan.batches(), plan.schema)
+    assert rows.num_rows == plan.rows == ROWS
+    assert columns_of(rows.select(TABLE.column_names)) == columns_of(TABLE)
     for name in ("small", "single", "double", "flag", "day"):
-        assert found.schema.field(name).type == TABLE.schema.field(name).type
-    chosen = table.plan(["id"], partition={"month": "2014 02/ä", "hour": 2})
-    ids = pa.Table.from_batches(chosen.batches())["id"].to_pylist()
+        assert rows.schema.field(name).type == TABLE.schema.field(name).type
+    one_partition = table.plan(["id"], partition={"month": "2014 02/ä", "hour": 2})
+    ids = pa.Table.from_batches(one_partition.batches())["id"].to_pylist()
     assert sorted(ids) == list(range(1, ROWS, 3))
 
 
-def test_they_train_the_same_model_and_are_scored(lake: Path) -> None:
+def test_the_same_model_is_trained_and_rows_are_scored(lake: Path) -> None:
     model = pc.fit(TABLE, SPEC)
     assert pc.fit(lake, SPEC).predict_proba(TABLE) == pytest.approx(model.predict_proba(TABLE))
     report = pc.score(model, lake, lake.parent / "scored", columns=["id", "month", "hour"])
@@ -83,8 +83,9 @@ def test_they_train_the_same_model_and_are_scored(lake: Path) -> None:
     assert scored["p_p"].to_pylist() == pytest.approx(model.predict_proba(TABLE)[:, 0].tolist())
 
 
-def test_their_statistics_are_counted(lake: Path) -> None:
-    found = pc.inspect_table(lake)
-    assert found.files is not None
-    assert (found.rows, len(found.partitions), found.files.models) == (ROWS, 3, [])
-    assert found.files.coverage["id"] == 1.0
+def test_statistics_in_footers_are_counted(lake: Path) -> None:
+    inspection = pc.inspect_table(lake)
+    assert inspection.files is not None
+    assert (inspection.rows, len(inspection.partitions)) == (ROWS, 3)
+    assert inspection.files.models == []
+    assert inspection.files.coverage["id"] == 1.0

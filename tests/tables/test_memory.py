@@ -1,4 +1,4 @@
-"""Nobody holds the table: many times the rows, the same memory."""
+"""Memory does not grow with the number of rows: no step has the whole table in memory."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).parent / "memory_of_a_run.py"
-FILLED = 1_000_000
-"""Rows from which a scoring writes one full row group while the next fills; below, its memory
-depends on them."""
+FULL_ROW_GROUP = 1_000_000
+"""Rows from which scoring writes one full row group while it fills the next. With fewer rows, the
+memory of scoring grows with them."""
 
 
 @pytest.mark.parametrize(
-    ("what", "rows", "times"),
-    [("fit", 200_000, 10), ("bins", 1_000_000, 4), ("score", FILLED, 5)],
+    ("command", "rows", "factor"),
+    [("fit", 200_000, 10), ("bins", 1_000_000, 4), ("score", FULL_ROW_GROUP, 5)],
 )
 def test_peak_memory_does_not_grow_with_the_rows(
-    tmp_path: Path, what: str, rows: int, times: int
+    tmp_path: Path, command: str, rows: int, factor: int
 ) -> None:
     peaks = []
-    for size in (rows, times * rows):
+    for size in (rows, factor * rows):
         run = subprocess.run(
-            [sys.executable, RUN, what, str(size), tmp_path / str(size)],
+            [sys.executable, RUN, command, str(size), tmp_path / str(size)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             capture_output=True,
             text=True,

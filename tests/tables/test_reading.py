@@ -1,4 +1,4 @@
-"""Parquet in: files, directories, Hive partitions, and the rows that a filter asks for."""
+"""Reading: files, directories, Hive partitions, filters, and tables in memory."""
 
 from __future__ import annotations
 
@@ -24,21 +24,32 @@ from probclass_core.io.open import open_table
 COUNT = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", ["id"])])
 
 
-def rows_read(source: Any, **chosen: Any) -> int:
-    """How many rows of a source are trained on."""
-    rows: int = pc.summarize(source, COUNT, **chosen).classes["rows"].to_numpy().sum()
+def rows_read(source: Any, **selection: Any) -> int:
+    """Return the number of rows that a fit would read."""
+    rows: int = pc.summarize(source, COUNT, **selection).classes["rows"].to_numpy().sum()
     return rows
 
 
 def partitioned(root: Path, **columns: Sequence[Any]) -> Path:
-    """A Hive-partitioned table by these columns, as pyarrow writes it; ids 0, 1, 2, …"""
+    """Write rows with ids 0, 1, 2, … as a table that is Hive-partitioned by these columns."""
     size = len(next(iter(columns.values())))
     table = pa.table({"id": range(size), "air": ["good", "bad"] * (size // 2), **columns})
     pq.write_to_dataset(table, root, partition_cols=list(columns))
     return root
 
 
-def test_a_file_a_directory_a_uri_and_a_dataset_are_one_table(tmp_path: Path) -> None:
+def stored(table: pa.Table, kind: str, folder: Path) -> Any:
+    """Return the same rows in partitions by year, in files, in memory, or as a reader."""
+    if kind == "partitions":
+        return partitioned(folder / "lake", year=table["year"].to_pylist())
+    if kind == "files":
+        return write_rows(folder / "rows", table[:3], table[3:])
+    if kind == "reader":
+        return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=2))
+    return table
+
+
+def test_file_directory_uri_and_dataset_give_the_same_model(tmp_path: Path) -> None:
     one, two = rows_of(1), rows_of(2)
     folder = write_rows(tmp_path / "rows", one, two)
     file = tmp_path / "rows.parquet"
@@ -58,7 +69,7 @@ def test_a_file_a_directory_a_uri_and_a_dataset_are_one_table(tmp_path: Path) ->
         )
 
 
-def test_what_readers_pass_over_is_no_data(tmp_path: Path) -> None:
+def test_hidden_files_are_not_data(tmp_path: Path) -> None:
     lake = write_lake(tmp_path / "lake", "2014-01", "2014-02")
     for stray in ("_staging-1/part-0.parquet", "month=2014-01/_part.parquet", ".hidden/a.parquet"):
         (lake / stray).parent.mkdir(exist_ok=True)
@@ -67,22 +78,22 @@ def test_what_readers_pass_over_is_no_data(tmp_path: Path) -> None:
     assert rows_read(lake) == 2 * 47
 
 
-def test_a_partition_is_read_alone(tmp_path: Path) -> None:
+def test_only_the_partition_is_read(tmp_path: Path) -> None:
     lake = write_lake(tmp_path, "2014-01", "2014-02", "2014-03")
-    of_one = pc.summarize(lake, COUNT, partition={"month": "2014-02"})
-    assert of_one.rows == 47
+    february = pc.summarize(lake, COUNT, partition={"month": "2014-02"})
+    assert february.rows == 47
     assert (
-        of_one.to_bundle().content_id
+        february.to_bundle().content_id
         == pc.summarize(lake / "month=2014-02", COUNT).to_bundle().content_id
     )
-    # Nothing of the other months is opened: a damaged file there does no harm.
+    # The files of other months are not opened, so a damaged file there does not matter.
     (lake / "month=2014-03" / "0.parquet").write_bytes(b"PAR1 is not enough")
     assert rows_read(lake, partition={"month": "2014-02"}) == 47
     with pytest.raises(pc.TableError, match=r"cannot read .*2014-03/0\.parquet"):
         rows_read(lake)
 
 
-def test_partition_values_come_as_text_or_typed(tmp_path: Path) -> None:
+def test_partition_values_may_be_text_or_typed(tmp_path: Path) -> None:
     years, months = [2013] * 4 + [2014] * 8, ["01", "12"] * 6
     lake = partitioned(tmp_path, year=years, month=months)
     assert sorted(path.name for path in (lake / "year=2013").iterdir()) == ["month=01", "month=12"]
@@ -95,13 +106,13 @@ def test_partition_values_come_as_text_or_typed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["a/b", "50%", "a=b", "ü ñ", "x y", "a:b?c*", "2014-01", "true"])
-def test_escaped_partition_values(tmp_path: Path, value: str) -> None:
+def test_partition_values_with_special_characters(tmp_path: Path, value: str) -> None:
     lake = partitioned(tmp_path, place=[value, value, "else", "else", "else", "else"])
     assert rows_read(lake, partition={"place": value}) == 2
     assert rows_read(lake, where=[("place", "!=", value)]) == 4
 
 
-def test_a_null_partition(tmp_path: Path) -> None:
+def test_null_partition_value(tmp_path: Path) -> None:
     lake = partitioned(tmp_path, year=[2013, 2013, 2014, None, None, None])
     assert (lake / "year=__HIVE_DEFAULT_PARTITION__").is_dir()
     assert rows_read(lake, partition={"year": None}) == 3
@@ -113,31 +124,27 @@ def test_a_null_partition(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("operator", "value"), [("!=", 2013), (">", 2013), ("in", (2014, 2015)), ("not in", (2013, 1))]
 )
-@pytest.mark.parametrize("where_it_stands", ["directories", "rows", "memory"])
-def test_a_null_meets_no_condition_as_in_sql(
-    tmp_path: Path, operator: str, value: Any, where_it_stands: str
+@pytest.mark.parametrize("kind", ["partitions", "files", "memory"])
+def test_null_matches_no_comparison_as_in_sql(
+    tmp_path: Path, operator: str, value: Any, kind: str
 ) -> None:
     years = [2013, 2013, 2014, None, None, 2015]
     table = pa.table({"id": range(6), "air": ["good", "bad"] * 3, "year": years})
-    source: Any = table
-    if where_it_stands == "directories":
-        source = partitioned(tmp_path / "lake", year=years)
-    elif where_it_stands == "rows":
-        source = tmp_path / "rows.parquet"
-        pq.write_table(table, source)
-    found = rows_read(source, where=[("year", operator, value)])
+    count = rows_read(stored(table, kind, tmp_path), where=[("year", operator, value)])
     with duckdb.connect() as connection:
         connection.register("years", table)
         query = f"select count(*) from years where year {operator} {value}"
-        assert [(found,)] == connection.sql(query).fetchall()
+        assert [(count,)] == connection.sql(query).fetchall()
 
 
 @pytest.mark.parametrize("integer", [pa.int8(), pa.int32(), pa.int64(), pa.uint64()])
 @pytest.mark.parametrize("digits", [10, 38])
-def test_whole_numbers_beside_decimals(tmp_path: Path, integer: pa.DataType, digits: int) -> None:
+def test_files_with_integers_and_with_decimals(
+    tmp_path: Path, integer: pa.DataType, digits: int
+) -> None:
     prices = pa.table({"price": pa.array([Decimal("0.25")], pa.decimal128(digits, 2))})
-    whole = pa.table({"price": pa.array([100], integer)})
-    for number, tables in enumerate([(prices, whole), (whole, prices)]):
+    integers = pa.table({"price": pa.array([100], integer)})
+    for number, tables in enumerate([(prices, integers), (integers, prices)]):
         plan = open_table(write_rows(tmp_path / str(number), *tables)).plan()
         read = pa.Table.from_batches(plan.batches(10), plan.schema)
         assert sorted(read["price"].to_pylist()) == [Decimal("0.25"), 100]
@@ -159,23 +166,17 @@ FILTERS = [
 
 
 @pytest.mark.parametrize(("operator", "value", "rows"), FILTERS)
-@pytest.mark.parametrize("where_it_stands", ["directories", "rows", "memory", "reader"])
-def test_filters_take_text_for_any_type(
-    tmp_path: Path, operator: str, value: Any, rows: int, where_it_stands: str
+@pytest.mark.parametrize("kind", ["partitions", "files", "memory", "reader"])
+def test_filter_values_may_be_text_for_any_type(
+    tmp_path: Path, operator: str, value: Any, rows: int, kind: str
 ) -> None:
     years = [2013, 2013, 2014, 2014, 2014, 2015]
     table = pa.table({"id": range(6), "air": ["good", "bad"] * 3, "year": years})
-    source: Any = table
-    if where_it_stands == "directories":
-        source = partitioned(tmp_path / "lake", year=years)
-    elif where_it_stands == "rows":
-        source = write_rows(tmp_path / "rows", table[:3], table[3:])
-    elif where_it_stands == "reader":
-        source = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=2))
+    source = stored(table, kind, tmp_path)
     where = [("year", operator, value)]
     if rows:
         assert rows_read(source, where=where) == rows
-    elif where_it_stands in ("directories", "memory"):
+    elif kind in ("partitions", "memory"):
         with pytest.raises(pc.TableError, match="year"):
             rows_read(source, where=where)
     else:
@@ -195,24 +196,26 @@ def test_filters_on_times_numbers_text_and_dictionaries(tmp_path: Path) -> None:
         }
     )
     folder = write_rows(tmp_path, table)
-    for source in (table, folder):
-        assert rows_read(source, where=[("at", ">=", "2014-01-03"), ("at", "<", "2014-01-05")]) == 2
-        assert rows_read(source, where=[("at", "<", "2014-01-02 12:00:00")]) == 2
-        assert rows_read(source, where=[("day", "<=", "2014-01-02")]) == 2
-        assert rows_read(source, where=[("score", ">", "2")]) == 3
-        assert rows_read(source, where=[("score", "==", None)]) == 1
-        assert rows_read(source, where=[("wind", "==", "N")]) == 3
-        assert rows_read(source, where=[("wind", "in", ["S"])]) == 2
-        assert rows_read(source, where=ds.field("id") > 3) == 2
-        # A condition on a column that the model does not read.
-        assert rows_read(source, where=[("wind", "==", "N"), ("score", "<", 5)]) == 2
+    filters: list[tuple[Any, int]] = [
+        ([("at", ">=", "2014-01-03"), ("at", "<", "2014-01-05")], 2),
+        ([("at", "<", "2014-01-02 12:00:00")], 2),
+        ([("day", "<=", "2014-01-02")], 2),
+        ([("score", ">", "2")], 3),
+        ([("score", "==", None)], 1),
+        ([("wind", "==", "N")], 3),
+        ([("wind", "in", ["S"])], 2),
+        ([("wind", "==", "N"), ("score", "<", 5)], 2),
+        (ds.field("id") > 3, 2),
+    ]
+    for where, rows in filters:
+        assert rows_read(table, where=where) == rows_read(folder, where=where) == rows
 
 
-def test_rows_of_one_partition_that_meet_a_filter(tmp_path: Path) -> None:
+def test_partition_and_filter_together(tmp_path: Path) -> None:
     lake = write_lake(tmp_path, "2014-01", "2014-02")
-    chosen = {"partition": {"month": "2014-01"}, "where": [("wind", "==", "N")]}
-    whole = pa.concat_tables([rows_of(0), rows_of(100, rows=7)])
-    assert rows_read(lake, **chosen) == whole["wind"].to_pylist().count("N")
+    january = pa.concat_tables([rows_of(0), rows_of(100, rows=7)])
+    count = rows_read(lake, partition={"month": "2014-01"}, where=[("wind", "==", "N")])
+    assert count == january["wind"].to_pylist().count("N")
 
 
 BAD_FILTERS: list[tuple[Any, str]] = [
@@ -231,7 +234,7 @@ BAD_FILTERS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("where", "message"), BAD_FILTERS)
-def test_a_filter_that_makes_no_sense(tmp_path: Path, where: Any, message: str) -> None:
+def test_malformed_filters_are_rejected(tmp_path: Path, where: Any, message: str) -> None:
     lake = partitioned(tmp_path, year=[2013, 2014])
     for source in (lake, pa.table({"id": [1], "air": ["good"], "year": [2013]})):
         with pytest.raises(pc.SpecError, match=message) as caught:
@@ -239,7 +242,7 @@ def test_a_filter_that_makes_no_sense(tmp_path: Path, where: Any, message: str) 
         assert "\n" not in str(caught.value)
 
 
-def test_a_filter_by_a_type_that_has_no_order_and_no_equality(tmp_path: Path) -> None:
+def test_filter_on_a_type_without_comparison_is_rejected(tmp_path: Path) -> None:
     table = pa.table({"id": [1], "air": ["good"], "pair": [{"x": 1}], "list": [[1]]})
     pq.write_table(table, tmp_path / "nested.parquet")
     for source in (table, tmp_path / "nested.parquet"):
@@ -248,35 +251,35 @@ def test_a_filter_by_a_type_that_has_no_order_and_no_equality(tmp_path: Path) ->
                 rows_read(source, where=[(column, "==", value)])
 
 
-def test_a_filter_by_a_column_that_is_not_there(tmp_path: Path) -> None:
+def test_filter_on_an_unknown_column_is_rejected(tmp_path: Path) -> None:
     lake = write_lake(tmp_path, "2014-01")
     message = r"no column 'year' to filter by; the table has .*'month'"
-    for chosen in ({"where": [("year", "==", 1)]}, {"partition": {"year": 1}}):
+    for selection in ({"where": [("year", "==", 1)]}, {"partition": {"year": 1}}):
         with pytest.raises(pc.TableError, match=message):
-            rows_read(lake, **chosen)
+            rows_read(lake, **selection)
     with pytest.raises(pc.SpecError, match="partition must be a table such as"):
         rows_read(lake, partition="month=2014-01")
 
 
-def test_a_partition_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+def test_unknown_partition_is_rejected_with_a_list_of_partitions(tmp_path: Path) -> None:
     lake = write_lake(tmp_path / "lake", *(f"2014-{month:02d}" for month in range(1, 7)))
     message = (
         r"lake has no partition with \{'month': '2015-01'\}; it has 6: "
         r"'month=2014-01', 'month=2014-02', 'month=2014-03', … 'month=2014-06'"
     )
-    chosen = {"month": "2015-01"}
-    for ask in (
-        lambda: pc.fit(lake, SPEC, partition=chosen),
-        lambda: pc.evaluate(model(), lake, partition=chosen),
-        lambda: pc.score(model(), lake, tmp_path / "scored", partition=chosen),
+    partition = {"month": "2015-01"}
+    for call in (
+        lambda: pc.fit(lake, SPEC, partition=partition),
+        lambda: pc.evaluate(model(), lake, partition=partition),
+        lambda: pc.score(model(), lake, tmp_path / "scored", partition=partition),
     ):
         with pytest.raises(pc.TableError, match=message):
-            ask()
+            call()
     assert not (tmp_path / "scored").exists()
 
 
-def test_files_whose_types_differ_are_read_as_what_they_share(tmp_path: Path) -> None:
-    """A dataset would take the first file's types, whose integers refuse the other's floats."""
+def test_files_of_different_types_are_read_as_their_common_type(tmp_path: Path) -> None:
+    """A dataset would use the types of the first file, whose integers cannot hold floats."""
     labels = ["good", "bad"]
     folder = write_rows(
         tmp_path,
@@ -291,7 +294,7 @@ def test_files_whose_types_differ_are_read_as_what_they_share(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_files_whose_types_share_nothing(tmp_path: Path, first: int) -> None:
+def test_files_without_a_common_type_are_rejected(tmp_path: Path, first: int) -> None:
     parts = [
         pa.table({"air": ["good", "bad"], "id": [1, 2]}),
         pa.table({"air": [0, 1], "id": [1, 2]}),
@@ -303,18 +306,19 @@ def test_files_whose_types_share_nothing(tmp_path: Path, first: int) -> None:
         pc.fit(folder, COUNT)
 
 
-def test_statistics_of_parts_whose_types_differ() -> None:
-    def of(**columns: Any) -> pc.Statistics:
+def test_statistics_of_different_types_are_merged_or_rejected() -> None:
+    def summarize(**columns: Any) -> pc.Statistics:
         return pc.summarize(pa.table(columns), COUNT)
 
-    whole, floats = of(air=["good", "bad"], id=[1, 2]), of(air=["good", "bad"], id=[0.5, 1.5])
-    nothing = of(air=pa.array([None], pa.string()), id=pa.nulls(1))
-    merged = pc.merge([whole, nothing, floats])
+    integers = summarize(air=["good", "bad"], id=[1, 2])
+    floats = summarize(air=["good", "bad"], id=[0.5, 1.5])
+    nulls = summarize(air=pa.array([None], pa.string()), id=pa.nulls(1))
+    merged = pc.merge([integers, nulls, floats])
     assert merged.features.field("id").type == pa.float64()
     with pytest.raises(pc.DataError, match="label 'air' is int64 and string in different parts"):
-        pc.merge([whole, of(air=[0, 1], id=[1, 2])])
+        pc.merge([integers, summarize(air=[0, 1], id=[1, 2])])
     with pytest.raises(pc.DataError, match="column 'id' is int64 in one part and bool in another"):
-        pc.merge([whole, of(air=["good", "bad"], id=[True, False])])
+        pc.merge([integers, summarize(air=["good", "bad"], id=[True, False])])
 
 
 UNREADABLE = {
@@ -330,7 +334,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("kind", sorted(UNREADABLE))
-def test_a_source_that_holds_no_table(tmp_path: Path, kind: str) -> None:
+def test_source_without_a_table_is_rejected(tmp_path: Path, kind: str) -> None:
     make, message = UNREADABLE[kind]
     make(tmp_path / "source")
     with pytest.raises(pc.TableError, match=message) as caught:
@@ -339,14 +343,14 @@ def test_a_source_that_holds_no_table(tmp_path: Path, kind: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_source_nobody_knows() -> None:
+def test_unknown_source_is_rejected() -> None:
     with pytest.raises(pc.TableError, match=r"cannot open sea://bucket/lake: Protocol not known"):
         pc.fit("sea://bucket/lake", SPEC)
     with pytest.raises(pc.DataError, match="cannot read int as a table"):
         pc.fit(5, SPEC)
 
 
-def test_a_reader_can_be_read_once(tmp_path: Path) -> None:
+def test_a_reader_can_be_read_once() -> None:
     table = rows_of(1)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7))
     assert pc.fit(reader, SPEC).training["rows"] == 40
@@ -354,19 +358,18 @@ def test_a_reader_can_be_read_once(tmp_path: Path) -> None:
         pc.fit(reader, SPEC)
 
 
-def test_a_cursor_that_is_bound_to_its_thread_is_read_in_that_thread(tmp_path: Path) -> None:
-    database = sqlite3.connect(":memory:")  # refuses any other thread than this
+def test_a_database_cursor_is_read_in_its_own_thread(tmp_path: Path) -> None:
+    database = sqlite3.connect(":memory:")  # it can only be used in this thread
     database.execute("CREATE TABLE rows (id INTEGER, air TEXT)")
     rows = [(number, ("good", "bad")[number % 2]) for number in range(50)]
     database.executemany("INSERT INTO rows VALUES (?, ?)", rows)
     schema = pa.schema([("id", pa.int64()), ("air", pa.string())])
 
     def reader() -> pa.RecordBatchReader:
-        found = database.execute("SELECT id, air FROM rows ORDER BY id")
-        batches = iter(lambda: found.fetchmany(20), [])
-        columns = (list(zip(*batch, strict=True)) for batch in batches)
+        cursor = database.execute("SELECT id, air FROM rows ORDER BY id")
+        chunks = (zip(*rows, strict=True) for rows in iter(lambda: cursor.fetchmany(20), []))
         return pa.RecordBatchReader.from_batches(
-            schema, (pa.record_batch([*map(pa.array, each)], schema=schema) for each in columns)
+            schema, (pa.record_batch([*map(pa.array, columns)], schema) for columns in chunks)
         )
 
     model = pc.fit(reader(), COUNT)
@@ -377,7 +380,7 @@ def test_a_cursor_that_is_bound_to_its_thread_is_read_in_that_thread(tmp_path: P
 
 
 @pytest.mark.parametrize("columns", [1, 20, 500])
-def test_a_batch_is_no_larger_than_32_mb_of_numbers(tmp_path: Path, columns: int) -> None:
+def test_batches_are_at_most_32_mb(tmp_path: Path, columns: int) -> None:
     size = 1_200_000 // columns
     values = np.arange(size, dtype=float)
     path = write_rows(tmp_path / "wide", pa.table({f"x{j}": values for j in range(columns)}))
@@ -387,7 +390,7 @@ def test_a_batch_is_no_larger_than_32_mb_of_numbers(tmp_path: Path, columns: int
         assert max(batch.nbytes for batch in batches) <= 2**25
 
 
-def test_posteriors_of_many_classes_are_made_of_few_rows_at_a_time() -> None:
+def test_batches_for_many_classes_have_few_rows() -> None:
     size, classes = 6_000, 1_500
     table = pa.table({"c": [f"{row % classes}" for row in range(size)], "x": np.arange(size) % 7.0})
     fitted = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))

@@ -1,4 +1,4 @@
-"""What holds for a table on a disk holds on every object store, in every format they keep."""
+"""Tables and model stores behave on every object store as on a local disk, in all formats."""
 
 from __future__ import annotations
 
@@ -38,42 +38,43 @@ every_format = pytest.mark.parametrize(
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """Two months on disk."""
+    """A table of two months on a local disk."""
     return write_lake(tmp_path / "lake", "2014-01", "2014-02")
 
 
-def places(bucket: Bucket, form: str) -> At:
+def table_in(bucket: Bucket, form: str) -> At:
+    """Return the method that gives a table of a format in the bucket."""
     return bucket.delta_at if form == "delta" else bucket.at
 
 
 @pytest.fixture(scope="module")
-def elsewhere() -> Iterator[Callable[[int, Path, pc.TableRef], pc.ScoreReport]]:
-    """Scores in another process: delta-rs holds Python up while it asks for a file's size."""
+def score_in_process() -> Iterator[Callable[[int, Path, pc.TableRef], pc.ScoreReport]]:
+    """Score in another process, because delta-rs keeps the GIL while it requests a file's size."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        yield lambda *arguments: pool.submit(scored_in, *arguments).result(60)
+        yield lambda *arguments: pool.submit(score, *arguments).result(60)
 
 
-def scored_in(seed: int, lake: Path, sink: pc.TableRef) -> pc.ScoreReport:
+def score(seed: int, lake: Path, sink: pc.TableRef) -> pc.ScoreReport:
     return pc.score(model(seed), lake, sink)
 
 
-def read(table: pc.TableRef, **rows: Any) -> pa.Table:
-    plan = pc.open_table(table).plan(**rows)
+def read(table: pc.TableRef, **selection: Any) -> pa.Table:
+    plan = pc.open_table(table).plan(**selection)
     return pa.Table.from_batches(plan.batches(), plan.schema)
 
 
 @every_store
-def test_a_bucket_is_read_as_a_disk_is(bucket: Bucket, lake: Path) -> None:
+def test_tables_in_a_bucket_are_read(bucket: Bucket, lake: Path) -> None:
     bucket.copy_from(lake, "lake")
     assert pc.fit(bucket.at("lake"), SPEC).id == pc.fit(lake, SPEC).id
     assert pc.open_table(bucket.at("lake")).plan(partition=FEBRUARY).rows == 47
 
 
 @every_format
-def test_partitions_are_scored_once_replaced_whole_and_cleaned(
+def test_partitions_are_scored_once_replaced_and_cleaned(
     bucket: Bucket, lake: Path, form: str
 ) -> None:
-    scored = places(bucket, form)("scored")
+    scored = table_in(bucket, form)("scored")
     report = pc.score(model(50), lake, scored)
     assert (report.rows, report.skipped) == (94, 0)
     assert pc.score(model(50), lake, scored).skipped == 2
@@ -87,11 +88,11 @@ def test_partitions_are_scored_once_replaced_whole_and_cleaned(
     with pytest.raises(KeyboardInterrupt):
         pc.score(model(51), lake, scored, progress=stop)
     assert pc.clean_table(scored, older_than=timedelta(0)) == []
-    told = pc.inspect_table(scored)
-    assert told.files is not None
-    assert (told.rows, len(told.partitions)) == (56, 2)
-    assert all(file.path.startswith(f"{scored.uri}/month=2014-0") for file in told.files)
-    assert told.files.models == [model(50).id]
+    inspection = pc.inspect_table(scored)
+    assert inspection.files is not None
+    assert (inspection.rows, len(inspection.partitions)) == (56, 2)
+    assert all(f.path.startswith(f"{scored.uri}/month=2014-0") for f in inspection.files)
+    assert inspection.files.models == [model(50).id]
 
 
 @pytest.mark.parametrize(
@@ -110,20 +111,20 @@ def test_partitions_are_scored_once_replaced_whole_and_cleaned(
     ],
     indirect=["bucket"],
 )
-def test_writing_outlasts_a_store_that_fails_now_and_then(
+def test_writing_survives_transient_failures(
     bucket: Bucket,
     lake: Path,
     proxy: Proxy,
-    elsewhere: Callable[[int, Path, pc.TableRef], pc.ScoreReport],
+    score_in_process: Callable[[int, Path, pc.TableRef], pc.ScoreReport],
     form: str,
     kind: str,
     requests: str,
 ) -> None:
-    at = places(bucket, form)
+    at = table_in(bucket, form)
     pc.score(model(50), lake, at("scored"))
     fault = Fault(kind, requests, times=1)
     proxy.faults.append(fault)
-    report = elsewhere(51, lake, at("scored", by=proxy.endpoint))
+    report = score_in_process(51, lake, at("scored", by=proxy.endpoint))
     assert (report.rows, report.skipped) == (94, 0)
     assert fault.met > fault.times
     scored = read(at("scored"))
@@ -133,53 +134,55 @@ def test_writing_outlasts_a_store_that_fails_now_and_then(
 
 
 @pytest.mark.parametrize("bucket", ["s3", "azure"], indirect=True)
-def test_of_two_writers_of_a_delta_partition_one_commits(bucket: Bucket, lake: Path) -> None:
+def test_one_of_two_concurrent_writers_of_a_delta_partition_commits(
+    bucket: Bucket, lake: Path
+) -> None:
     sink = bucket.delta_at("scored")
     pc.score(model(50), lake, sink)
     barrier = threading.Barrier(2)
-    ended: dict[int, str] = {}
+    outcomes: dict[int, str] = {}
 
     def write(seed: int) -> None:
-        def wait_at_the_end(done: int, total: int | None) -> None:
+        def wait_before_commit(done: int, total: int | None) -> None:
             if done == total:
                 barrier.wait(30)
 
         try:
-            pc.score(model(seed), lake, sink, partition=FEBRUARY, progress=wait_at_the_end)
-            ended[seed] = "committed"
+            pc.score(model(seed), lake, sink, partition=FEBRUARY, progress=wait_before_commit)
+            outcomes[seed] = "committed"
         except pc.TableError as error:
-            ended[seed] = str(error)
+            outcomes[seed] = str(error)
 
     writers = [threading.Thread(target=write, args=(seed,)) for seed in (51, 52)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join()
-    [winner] = [seed for seed, end in ended.items() if end == "committed"]
-    [loser] = [end for end in ended.values() if end != "committed"]
+    [winner] = [seed for seed, outcome in outcomes.items() if outcome == "committed"]
+    [loser] = [outcome for outcome in outcomes.values() if outcome != "committed"]
     assert "was replaced by another writer" in loser
     assert set(read(sink, partition=FEBRUARY)["model_id"].to_pylist()) == {model(winner).id}
 
 
 @pytest.mark.parametrize("bucket", ["azure"], indirect=True)
-def test_a_refused_key_is_told_in_one_line_and_never_shown(bucket: Bucket, lake: Path) -> None:
-    wrong = "bm90IHRoZSBrZXk="
-    refused = [
-        bucket.at("lake", account_key=wrong),
-        bucket.delta_at("lake", azure_storage_account_key=wrong),
+def test_a_rejected_key_gives_one_line_and_is_never_shown(bucket: Bucket, lake: Path) -> None:
+    wrong_key = "bm90IHRoZSBrZXk="
+    tables = [
+        bucket.at("lake", account_key=wrong_key),
+        bucket.delta_at("lake", azure_storage_account_key=wrong_key),
     ]
-    for place in refused:
-        with pytest.raises(pc.TableError, match="abfs://lake-") as read_from:
-            pc.fit(place, SPEC)
-        with pytest.raises(pc.TableError, match="abfs://lake-") as written_to:
-            pc.score(model(), lake, place)
-        for told in (str(read_from.value), str(written_to.value)):
-            assert not {"\n", "\x1b"} & {*told}
-            assert wrong not in told
+    for table in tables:
+        with pytest.raises(pc.TableError, match="abfs://lake-") as read_error:
+            pc.fit(table, SPEC)
+        with pytest.raises(pc.TableError, match="abfs://lake-") as write_error:
+            pc.score(model(), lake, table)
+        for message in (str(read_error.value), str(write_error.value)):
+            assert not {"\n", "\x1b"} & {*message}
+            assert wrong_key not in message
 
 
 @every_store
-def test_a_model_store_lies_in_a_bucket(bucket: Bucket) -> None:
+def test_a_model_store_in_a_bucket(bucket: Bucket) -> None:
     uri = f"{bucket.scheme}://{bucket.name}/models"
     store = pc.ModelStore(uri, options=bucket.options)
     version = store.save(model(), "air")
