@@ -1,4 +1,4 @@
-"""What authors of estimators hold in their hands before anything is installed."""
+"""Helpers for authors of estimators, and estimators tried before they are installed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Wide(Narrow):
     pass
 
 
-NARROW = pc.EstimatorPlugin("narrow", Narrow, "a normal by another name")
+NARROW = pc.EstimatorPlugin("narrow", Narrow, "a normal under another name")
 SPEC = pc.ModelSpec("y", [pc.Block("narrow", ["x"])])
 
 
 @pytest.mark.parametrize("name", authoring.__all__)
-def test_a_helper_is_documented(name: str) -> None:
+def test_every_helper_is_documented(name: str) -> None:
     assert re.search(rf"`{name}`", PAGE.read_text(encoding="utf-8"))
     assert inspect.getdoc(getattr(authoring, name)) or name == "MISSING"
 
@@ -44,13 +44,13 @@ def test_an_estimator_can_be_tried_before_it_is_installed() -> None:
         pc.fit(TABLE, SPEC)
 
 
-def test_what_is_tried_is_gone_after_an_error_too() -> None:
+def test_trying_ends_after_an_error_too() -> None:
     with pytest.raises(ZeroDivisionError), pc.trying(NARROW):
         raise ZeroDivisionError
     assert "narrow" not in pc.estimators()
 
 
-def test_trials_may_be_nested_and_repeated_but_not_contradict_each_other() -> None:
+def test_trying_may_be_nested_and_repeated_but_not_redefine_a_name() -> None:
     other = pc.EstimatorPlugin("narrow", Wide, "another")
     with pc.trying(NARROW):
         with pc.trying(NARROW):
@@ -60,9 +60,9 @@ def test_trials_may_be_nested_and_repeated_but_not_contradict_each_other() -> No
         assert pc.estimators()["narrow"] is Narrow
 
 
-def test_what_is_registered_is_not_hidden() -> None:
-    stranger = pc.EstimatorPlugin("gaussian_diagonal", Narrow, "a stranger")
-    with pytest.raises(pc.PluginError, match="GaussianDiagonal"), pc.trying(NARROW, stranger):
+def test_trying_cannot_replace_a_registered_estimator() -> None:
+    impostor = pc.EstimatorPlugin("gaussian_diagonal", Narrow, "an impostor")
+    with pytest.raises(pc.PluginError, match="GaussianDiagonal"), pc.trying(NARROW, impostor):
         pass
     assert pc.estimators()["gaussian_diagonal"] is GaussianDiagonal
     assert "narrow" not in pc.estimators()

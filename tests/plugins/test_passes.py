@@ -1,4 +1,4 @@
-"""Estimators that read the rows more than once: who makes the passes, and who refuses."""
+"""Estimators that read the rows more than once: fits make the passes, finalize refuses too few."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.authoring import FloatArray, notes_of, numeric_column, with_notes
+from probclass_core.authoring import FloatArray, notes_of, number, numeric_column, with_notes
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 
 class Trimmed(GaussianDiagonal):
-    """A normal of the rows within 3 of ``center``, which is the mean of the pass before."""
+    """A normal of the rows within 3 of ``center``, the mean that the previous pass found."""
 
     name = "trimmed"
 
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        options = dict(options)
-        self.center = options.pop("center", None)
-        super().__init__(features, options)
+    class Options(GaussianDiagonal.Options):
+        center: float | None = number(None, at_least=-np.inf, doc="Center of the rows to use.")
+
+    options: Options
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         (name,) = self.features.names
-        if self.center is not None:
+        center = self.options.center
+        if center is not None:
             values = numeric_column(batch, name)
-            near = pa.array(np.where(np.abs(values - self.center) < 3.0, values, np.nan))
+            near = pa.array(np.where(np.abs(values - center) < 3.0, values, np.nan))
             batch = pa.record_batch({name: near})
         return super().summarize(batch, classes, weights)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parameters = super().finalize(statistics, classes)
-        return with_notes(parameters, **notes_of(parameters), center=self.center)
+        return with_notes(parameters, **notes_of(parameters), center=self.options.center)
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any]:
         count, mean = (statistics[name].to_numpy() for name in ("count", "mean"))
@@ -57,19 +58,19 @@ TABLE = pa.table({"x": X, "y": list("aaaabbbb"), "z": X})
 
 def centers(passes: int) -> list[float | None]:
     """The center that the last pass had, for each number of passes allowed."""
-    found = []
+    result = []
     for allowed in range(1, passes + 1):
         with pc.trying(plugin(allowed)):
-            found.append(notes_of(pc.fit(TABLE, SPEC).parameters["trimmed"])["center"])
-    return found
+            result.append(notes_of(pc.fit(TABLE, SPEC).parameters["trimmed"])["center"])
+    return result
 
 
 def test_a_fit_makes_as_many_passes_as_the_trait_allows() -> None:
-    # All rows: mean 4. Within 3 of 4 lie 2, 2 and 3, of mean 7 / 3. Within 3 of that, all but two.
+    # All rows: mean 4. Within 3 of 4 are 2, 2 and 3, with mean 7 / 3. Within 3 of that: 6 rows.
     assert centers(4) == pytest.approx([None, 4.0, 7 / 3, 1.5])
 
 
-def test_a_model_keeps_the_options_that_it_was_asked_for() -> None:
+def test_a_model_records_the_options_that_the_user_gave() -> None:
     with pc.trying(plugin(4)):
         model = pc.fit(TABLE, SPEC)
         assert model.spec == SPEC
@@ -80,7 +81,7 @@ def test_a_model_keeps_the_options_that_it_was_asked_for() -> None:
         assert "passes" not in pc.fit(TABLE, SPEC).training
 
 
-def test_passes_by_hand_end_where_those_of_a_fit_do() -> None:
+def test_passes_made_by_hand_give_the_model_of_a_fit() -> None:
     with pc.trying(plugin(3)):
         statistics = pc.summarize(TABLE, SPEC)
         for made in (1, 2):
@@ -93,7 +94,7 @@ def test_passes_by_hand_end_where_those_of_a_fit_do() -> None:
         assert by_hand.parameters["trimmed"] == pc.fit(TABLE, SPEC).parameters["trimmed"]
 
 
-def test_statistics_of_a_pass_that_is_not_the_last_are_not_finalized_unawares() -> None:
+def test_finalizing_before_the_last_pass_needs_early() -> None:
     with pc.trying(plugin(2)):
         statistics = pc.summarize(TABLE, SPEC)
         with pytest.raises(pc.SpecError, match=r"block 'trimmed' asks for another pass.*refine"):
@@ -102,28 +103,28 @@ def test_statistics_of_a_pass_that_is_not_the_last_are_not_finalized_unawares() 
         assert notes_of(early.parameters["trimmed"])["center"] is None
 
 
-def test_a_reader_can_be_read_once_and_that_is_said() -> None:
-    said = "a reader can be read only once; pass a table or a path"
-    with pc.trying(plugin(2)), pytest.raises(pc.DataError, match=said):
+def test_a_reader_cannot_be_read_in_a_second_pass() -> None:
+    message = "a reader can be read only once; pass a table or a path"
+    with pc.trying(plugin(2)), pytest.raises(pc.DataError, match=message):
         pc.fit(TABLE.to_reader(), SPEC)
 
 
-def test_every_pass_keeps_statistics_of_its_own(tmp_path: Path) -> None:
-    """A fit over what is kept reads nothing, in any pass, and two shards make the same model."""
-    for number in range(4):
-        pq.write_table(TABLE[2 * number : 2 * number + 2], tmp_path / f"{number}.parquet")
-    rows, kept = str(tmp_path), str(tmp_path / "_kept")
+def test_every_pass_caches_its_own_statistics(tmp_path: Path) -> None:
+    """A fit with cached statistics reads nothing in any pass; shards give the same model."""
+    for start in range(0, 8, 2):
+        pq.write_table(TABLE[start : start + 2], tmp_path / f"{start}.parquet")
+    rows, cache = str(tmp_path), str(tmp_path / "_cache")
     with pc.trying(plugin(3)):
         cold = pc.fit(rows, SPEC)
-        for shard in pc.plan_shards(rows, SPEC, cache=kept, min_rows=4).shards:
-            pc.summarize(rows, SPEC, shard=shard, cache=kept)
-        first, again = (pc.fit(rows, SPEC, cache=kept) for _ in range(2))
+        for shard in pc.plan_shards(rows, SPEC, cache=cache, min_rows=4).shards:
+            pc.summarize(rows, SPEC, shard=shard, cache=cache)
+        first, again = (pc.fit(rows, SPEC, cache=cache) for _ in range(2))
         assert cold.id == first.id == again.id
-    assert first.training["cache"] == {"fragments": 4, "reused": 0}  # of the last pass
+    assert first.training["cache"] == {"fragments": 4, "reused": 0}  # in the last pass
     assert again.training["cache"] == {"fragments": 4, "reused": 4}
 
 
-def test_an_option_that_the_estimator_does_not_know_itself_is_refused() -> None:
+def test_refine_may_return_only_options_of_the_estimator() -> None:
     class Forgetful(GaussianDiagonal):
         name = "forgetful"
 

@@ -1,4 +1,4 @@
-"""Bins that make no sense, or columns that cannot be cut."""
+"""Invalid options of bins, and columns that cannot be cut into bins."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ OPTIONS: list[tuple[pc.Block, str]] = [
 
 
 @pytest.mark.parametrize(("block", "message"), OPTIONS)
-def test_an_option_that_makes_no_sense(block: pc.Block, message: str) -> None:
-    with pytest.raises(pc.SpecError, match=message) as caught:
+def test_an_invalid_option_is_refused(block: pc.Block, message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message) as error_info:
         pc.fit(ROWS, pc.ModelSpec("c", [block]))
-    assert str(caught.value).startswith("discretized")
-    assert "\n" not in str(caught.value)
+    assert str(error_info.value).startswith("discretized")
+    assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize("missing", [None, math.nan])
-def test_a_column_without_any_value(missing: float | None) -> None:
+def test_a_column_without_any_value_is_refused(missing: float | None) -> None:
     table = {"c": ["a", "b"], "x": pa.array([missing, None], pa.float64())}
     spec = pc.ModelSpec("c", [pc.Block("discretized", ["x"])])
     with pytest.raises(pc.DataError, match="column 'x' has no value in any training row; leave it"):
         pc.fit(table, spec)
 
 
-def test_a_class_without_any_value() -> None:
+def test_a_class_without_any_value_needs_a_pseudo_count() -> None:
     table = {"c": ["a", "a", "b"], "x": [1.0, 2.0, None]}
-    bare = pc.Block("discretized", ["x"], method="width", bins=2, pseudo_count=0)
+    unsmoothed = pc.Block("discretized", ["x"], method="width", bins=2, pseudo_count=0)
     with pytest.raises(pc.DataError, match="class 'b' has no value of column 'x' and the pseudo_c"):
-        pc.fit(table, pc.ModelSpec("c", [bare]))
-    even = pc.fit(
+        pc.fit(table, pc.ModelSpec("c", [unsmoothed]))
+    smoothed = pc.fit(
         table, pc.ModelSpec("c", [pc.Block("discretized", ["x"], method="width", bins=2)])
     )
-    masses = np.exp(even.log_likelihood_by_block({"x": [-9.0, 9.0]})[:, 1, 0])
+    masses = np.exp(smoothed.log_likelihood_by_block({"x": [-9.0, 9.0]})[:, 1, 0])
     assert masses == pytest.approx([1 / 2, 1 / 2])
 
 
@@ -69,7 +69,7 @@ def test_infinities_are_refused_in_training_and_in_scoring() -> None:
         pc.fit(ROWS, spec).predict({"x": [math.inf, -math.inf]})
 
 
-def test_bins_have_no_evidence() -> None:
+def test_evidence_of_bins_is_refused() -> None:
     estimator = pc.estimators()["discretized"](pa.schema([("x", pa.float64())]), {})
     statistics = pc.summarize(ROWS, pc.ModelSpec("c", [pc.Block("discretized", ["x"])]))
     with pytest.raises(pc.NotSupportedError, match="discretized offers no log evidence"):

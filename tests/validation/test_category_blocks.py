@@ -1,4 +1,4 @@
-"""Joint tables of categories that make no sense, or rows that cannot carry one."""
+"""Invalid options of joint categories, and rows that do not suffice for them."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ OPTIONS: list[tuple[pc.Block, str]] = [
 
 
 @pytest.mark.parametrize(("block", "message"), OPTIONS)
-def test_an_option_that_makes_no_sense(block: pc.Block, message: str) -> None:
-    with pytest.raises(pc.SpecError, match=message) as caught:
+def test_an_invalid_option_is_refused(block: pc.Block, message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message) as error_info:
         pc.fit(ROWS, pc.ModelSpec("c", [block]))
-    assert str(caught.value).startswith("categorical_joint")
-    assert "\n" not in str(caught.value)
+    assert str(error_info.value).startswith("categorical_joint")
+    assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize("name", ["class", "count", "log_probability"])
-def test_a_feature_that_would_hide_a_column_of_the_parameters(name: str) -> None:
+def test_a_feature_named_like_a_column_of_the_parameters_is_refused(name: str) -> None:
     table = pa.table({"c": ["a", "b"], name: ["p", "q"], "v": ["p", "q"]})
     block = pc.Block("categorical_joint", ["v", name])
     with pytest.raises(pc.SpecError, match=f"column '{name}' has the name .*; rename it"):
         pc.fit(table, pc.ModelSpec("c", [block]))
 
 
-def test_rows_outside_a_declared_domain() -> None:
+def test_rows_outside_a_declared_domain_are_refused_or_ignored() -> None:
     domain = {"u": ["p"]}
     spec = pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"], domain=domain)])
     with pytest.raises(pc.DataError, match="column 'u' has value 'q' in 3 training rows, outside"):
@@ -64,26 +64,26 @@ def test_rows_outside_a_declared_domain() -> None:
     assert sum(parameters["count"].to_pylist()) == 3.0
 
 
-def test_scoring_a_value_that_is_refused() -> None:
+def test_scoring_an_unseen_value_is_refused() -> None:
     spec = pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"], unseen="error")])
     model = pc.fit(ROWS, spec)
     with pytest.raises(pc.DataError, match="column 'v': rows outside its domain: 1, such as 'z'"):
         model.predict({"u": ["p", "p"], "v": ["s", "z"]})
 
 
-def test_no_row_has_all_the_features() -> None:
+def test_data_without_a_complete_row_are_refused() -> None:
     table = {"c": ["a", "b"], "u": ["p", None], "v": [None, "s"]}
     spec = pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])])
     with pytest.raises(pc.DataError, match="no training row has all of u, v; leave out the col"):
         pc.fit(table, spec)
 
 
-def test_a_class_without_a_complete_row() -> None:
+def test_a_class_without_a_complete_row_needs_a_pseudo_count() -> None:
     table = {"c": ["a", "b"], "u": ["p", "q"], "v": ["s", None]}
-    bare = pc.Block("categorical_joint", ["u", "v"], pseudo_count=0)
+    unsmoothed = pc.Block("categorical_joint", ["u", "v"], pseudo_count=0)
     with pytest.raises(pc.DataError, match="class 'b' has no row with all of u, v and its pseudo"):
-        pc.fit(table, pc.ModelSpec("c", [bare]))
-    even = pc.fit(table, pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])]))
-    both = {"u": ["p"], "v": ["s"]}
-    # u is known to take two values, v one.
-    assert even.log_likelihood_by_block(both)[0, 1, 0] == pytest.approx(math.log(1 / 2))
+        pc.fit(table, pc.ModelSpec("c", [unsmoothed]))
+    smoothed = pc.fit(table, pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])]))
+    row = {"u": ["p"], "v": ["s"]}
+    # The domain of u has two values, that of v one.
+    assert smoothed.log_likelihood_by_block(row)[0, 1, 0] == pytest.approx(math.log(1 / 2))

@@ -1,4 +1,4 @@
-"""Options, estimators and priors that make no sense, told before a row is read."""
+"""Invalid options, estimators and priors are errors before a row is read."""
 
 from __future__ import annotations
 
@@ -148,20 +148,20 @@ OPTIONS: list[tuple[pc.Block, str]] = [
 
 
 @pytest.mark.parametrize(("block", "message"), OPTIONS)
-def test_an_option_that_makes_no_sense(block: pc.Block, message: str) -> None:
-    with pytest.raises(pc.SpecError, match=message) as caught:
+def test_an_invalid_option_is_refused(block: pc.Block, message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message) as error_info:
         pc.fit(ROWS, pc.ModelSpec("c", [block]))
-    assert str(caught.value).startswith(block.estimator)
-    assert "\n" not in str(caught.value)
+    assert str(error_info.value).startswith(block.estimator)
+    assert "\n" not in str(error_info.value)
 
 
-def test_an_estimator_that_is_not_there() -> None:
+def test_an_unknown_estimator_is_refused() -> None:
     spec = pc.ModelSpec("c", [pc.Block("gausian_ful", ["x"])])
     with pytest.raises(
         pc.PluginError, match=r"'gausian_ful'.*Did you mean 'gaussian_full'\?"
-    ) as caught:
+    ) as error_info:
         pc.fit(ROWS, spec)
-    assert ", ".join(map(repr, sorted(pc.estimators()))) in str(caught.value)
+    assert ", ".join(map(repr, sorted(pc.estimators()))) in str(error_info.value)
 
 
 PRIORS = [
@@ -171,7 +171,7 @@ PRIORS = [
 
 
 @pytest.mark.parametrize(("prior", "message"), PRIORS)
-def test_a_prior_of_other_classes(prior: dict[str, float], message: str) -> None:
+def test_a_prior_of_other_classes_is_refused(prior: dict[str, float], message: str) -> None:
     block = pc.Block("gaussian_diagonal", ["x"])
     with pytest.raises(pc.SpecError, match=message):
         pc.fit(ROWS, pc.ModelSpec("c", [block], prior=prior))
@@ -179,7 +179,7 @@ def test_a_prior_of_other_classes(prior: dict[str, float], message: str) -> None
         pc.fit(ROWS, pc.ModelSpec("c", [block])).with_prior(prior)
 
 
-def test_a_class_of_prior_zero_is_never_predicted() -> None:
+def test_a_class_with_prior_zero_is_never_predicted() -> None:
     block = pc.Block("gaussian_diagonal", ["x"])
     model = pc.fit(ROWS, pc.ModelSpec("c", [block], prior={"a": 0.0, "b": 1}))
     assert set(model.predict(ROWS).to_pylist()) == {"b"}

@@ -1,7 +1,7 @@
-"""A plugin of contract version 1, as it was released. Not to be changed: it stands for all others.
+"""A plugin for contract version 1. Do not change it: it represents all plugins of that version.
 
-Waiting times with an exponential density, and a format of tables. It uses what version 1 offered
-when it began, and nothing that came later.
+Waiting times with an exponential density, and a table format. It uses only what the first release
+with version 1 offered.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,7 +91,7 @@ class Frozen(pc.LikelihoodEstimator):
 
 
 class FrozenLikelihood:
-    """Σⱼ log λ_cj − λ_cj xⱼ, over the features that are there."""
+    """Σⱼ log λ_cj − λ_cj xⱼ, over the observed features."""
 
     normalized = True
 
@@ -120,7 +120,7 @@ def open_lines(ref: pc.TableRef) -> Any:
 
 @pc.hookimpl
 def probclass_estimators() -> Iterable[pc.EstimatorPlugin]:
-    """Registers `Frozen`, by position as the first fields stood."""
+    """Registers `Frozen`, with the first fields by position."""
     yield pc.EstimatorPlugin("frozen", Frozen, "exponential times", 1, pc.Traits(False, True))
 
 
@@ -129,7 +129,7 @@ def probclass_table_formats() -> Iterable[pc.TableFormat]:
     """Registers JSON lines."""
     yield pc.TableFormat(
         name="jsonl",
-        summary="JSON lines, read whole",
+        summary="JSON lines",
         recognizes=lambda ref: ref.uri.endswith(".jsonl"),
         open=open_lines,
     )

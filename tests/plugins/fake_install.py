@@ -1,4 +1,4 @@
-"""Plugins as pip would leave them, and a fresh Python that finds them."""
+"""Write plugins to disk as pip would install them, and run a fresh Python that finds them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ESTIMATOR = '''
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute as compute
 
-import probclass_core as pk
+import probclass_core as pc
 
 
-class Exponential(pk.LikelihoodEstimator):
+class Exponential(pc.LikelihoodEstimator):
     name = "{name}"
 
     def summarize(self, batch, classes, weights):
@@ -33,9 +33,9 @@ class Exponential(pk.LikelihoodEstimator):
         return merged.rename_columns(["class", "count", "sum"]).sort_by("class")
 
     def finalize(self, statistics, classes):
-        place = pc.index_in(classes, value_set=statistics["class"].combine_chunks())
-        rows = statistics.take(place)
-        return pa.table({{"class": classes, "rate": pc.divide(rows["count"], rows["sum"])}})
+        rows = compute.index_in(classes, value_set=statistics["class"].combine_chunks())
+        cells = statistics.take(rows)
+        return pa.table({{"class": classes, "rate": compute.divide(cells["count"], cells["sum"])}})
 
     def likelihood(self, parameters, classes):
         return ExponentialLikelihood(self.features.names[0], parameters["rate"].to_numpy())
@@ -55,23 +55,23 @@ class ExponentialLikelihood:
 HOOK = """
 PROBCLASS_API = 1
 
-@pk.hookimpl
+@pc.hookimpl
 def probclass_estimators():
-    yield pk.EstimatorPlugin("{name}", Exponential, "an exponential density")
+    yield pc.EstimatorPlugin("{name}", Exponential, "an exponential density")
 """
 
-GOOD = ESTIMATOR + HOOK
+PLUGIN = ESTIMATOR + HOOK
 
-USE = """
+SCRIPT_START = """
 import json, logging, sys
 import numpy as np, pyarrow as pa
-import probclass_core as pk
+import probclass_core as pc
 table = pa.table({"x": [1.0, 2.0, 3.0, 10.0, 20.0, 30.0], "y": list("aaabbb")})
 """
 
 
 def install(folder: Path, distribution: str, source: str, version: str = "1.2") -> None:
-    """A module and its metadata, in the form of an installed wheel."""
+    """Write a module and its metadata in the form of an installed wheel."""
     folder.mkdir(exist_ok=True)
     module = distribution.replace("-", "_")
     (folder / f"{module}.py").write_text(source, encoding="utf-8")
@@ -84,10 +84,10 @@ def install(folder: Path, distribution: str, source: str, version: str = "1.2") 
 
 
 def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """A fresh Python that finds what is installed in the folder."""
+    """Run a script in a fresh Python that finds the plugins in the folder."""
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
-        [sys.executable, "-c", USE + script],
+        [sys.executable, "-c", SCRIPT_START + script],
         env={**os.environ, "PYTHONPATH": path},
         cwd=Path(__file__).parents[2],
         capture_output=True,
@@ -96,14 +96,14 @@ def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def refusal(folder: Path) -> str:
-    """What `pc.estimators()` says of the plugins in the folder."""
+def plugin_error(folder: Path) -> str:
+    """The error message of `pc.estimators()` for the plugins in the folder."""
     script = """
 try:
-    pk.estimators()
-except pk.PluginError as error:
+    pc.estimators()
+except pc.PluginError as error:
     print(error)
 """
-    done = run(folder, script)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    result = run(folder, script)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
