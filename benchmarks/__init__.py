@@ -1,16 +1,15 @@
-"""Benchmarks: how fast, in how much memory, beside which peers, and how far from the hardware.
+"""Benchmarks: time and memory of probclass, compared with other libraries and with baselines.
 
-Read in this order::
+In reading order::
 
-    case        what is measured: a case, its contestants, its bars
-    cases/      the cases, one file per family; contestants are plain functions
-    catalog   the one tuple that lists them
-    lake        the tables they read, generated from a seed
-    worker      one contestant in a process of its own
-    contest     rounds of A B C A B C …, and results compared before a time counts
-    report      figures as JSON and as a table; machine and versions
-    plot        ratios to the floor as a picture
-    scale       time and memory from many rows to very many
+    case        what is measured: a case, its implementations, its targets
+    cases/      the cases, one file per subject; implementations are plain functions
+    datasets    the tables that the cases read, generated from a seed
+    worker      runs one implementation in its own process
+    runner      rounds of A B C A B C …; results are compared before a time counts
+    report      figures as JSON and as Markdown tables; machine and versions
+    plot        ratios to the baseline as a plot
+    scale       time and memory as the number of rows grows
 
-``python -m benchmarks`` (or ``make bench``) runs them all; ``--help`` says how to run some.
+``python -m benchmarks`` (or ``make bench``) runs all of them; ``--help`` explains how to run some.
 """

@@ -9,44 +9,50 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from benchmarks import plot, report
-from benchmarks.catalog import all_cases
-from benchmarks.contest import hold
+from benchmarks.cases import all_cases
+from benchmarks.runner import run_case
 
 HERE = Path(__file__).parent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run cases; 1 where a contestant was rejected, 2 on a bad argument, else 0."""
-    asked = _arguments(arguments)
-    chosen = [(module, case) for module, case in all_cases() if _named(case.name, asked.names)]
-    if not chosen:
-        known = ", ".join(case.name for _, case in all_cases())
-        print(f"no case is named so; there are {known}.", file=sys.stderr)
+    """Run cases; return 1 if an implementation was rejected, 2 for a bad argument, else 0."""
+    options = _parse(arguments)
+    cases = [
+        (module, case)
+        for module, case in all_cases()
+        if not options.names or any(fnmatch(case.name, pattern) for pattern in options.names)
+    ]
+    if not cases:
+        names = ", ".join(case.name for _, case in all_cases())
+        print(f"no case has such a name; the cases are {names}.", file=sys.stderr)
         return 2
-    if asked.list:
-        for _, case in chosen:
+    if options.list:
+        for _, case in cases:
             print(f"{case.name:26} {case.rows:>12,} rows   {case.title}")
         return 0
     results = []
-    for module, case in chosen:
-        result = hold(case, module, asked.cache, rows=asked.rows, rounds=asked.repeats, tell=_tell)
+    for module, case in cases:
+        result = run_case(
+            case, module, options.cache, rows=options.rows, rounds=options.repeats, log=_log
+        )
         results.append(result)
         print(report.section(result), flush=True)
-    report.write(results, asked.out)
-    plot.draw(results, asked.out / "ratios.png")
-    print(f"Written to {asked.out}: benchmarks.json, benchmarks.md, ratios.png")
+    report.write(results, options.out)
+    plot.draw(results, options.out / "ratios.png")
+    print(f"Written to {options.out}: benchmarks.json, benchmarks.md, ratios.png")
     return int(any(entry.rejected for result in results for entry in result.entries.values()))
 
 
-def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", help="cases to run, such as 'train_*'; all by default")
-    parser.add_argument("--rows", type=_positive, help="rows, instead of each case's own number")
+    parser.add_argument("names", nargs="*", help="cases to run, such as 'train_*'; by default all")
+    parser.add_argument("--rows", type=_positive, help="number of rows; by default each case's own")
     parser.add_argument("--repeats", type=_positive, default=5, help="rounds (default 5)")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="where figures go")
-    parser.add_argument("--cache", type=Path, default=HERE / "cache", help="for generated tables")
-    parser.add_argument("--list", action="store_true", help="show the cases and stop")
-    return parser.parse_args(given)
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for figures")
+    parser.add_argument("--cache", type=Path, default=HERE / "cache", help="folder for datasets")
+    parser.add_argument("--list", action="store_true", help="list the cases and stop")
+    return parser.parse_args(arguments)
 
 
 def _positive(text: str) -> int:
@@ -56,11 +62,7 @@ def _positive(text: str) -> int:
     return number
 
 
-def _named(name: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatch(name, pattern) for pattern in patterns)
-
-
-def _tell(text: str) -> None:
+def _log(text: str) -> None:
     print(f"  {text} …", file=sys.stderr, flush=True)
 
 

@@ -1,15 +1,15 @@
-"""What is measured: a case, the contestants that do its work, and the bars they must clear.
+"""What is measured: a case, the implementations that do its work, and its targets.
 
-A contestant is a plain function of the case's inputs, registered by a decorator::
+An implementation is a plain function of the case's inputs, registered by a decorator::
 
-    @train_diagonal.contestant("DuckDB SQL")
-    def duckdb_sql(lake: Lake) -> Outcome:
+    @train_diagonal.implementation("DuckDB SQL")
+    def duckdb_sql(data: Dataset) -> Outcome:
         '''avg and var_pop, grouped by class.'''
         ...
 
-Its body is what is timed. It is called once before time is taken, so imports and whatever a
-`functools.cache` keeps (a fitted model, a tree) are not part of the figure, unless the case is
-``fresh``. This module imports nothing heavy: a case may measure imports.
+The body of the function is timed. The function is called once before the timing starts, so imports
+and what `functools.cache` caches (a fitted model, a tree) do not count, unless the case is
+``fresh``. This module imports nothing heavy, because a case may measure imports.
 """
 
 from __future__ import annotations
@@ -22,56 +22,59 @@ from typing import Any, Generic, Literal, TypeVar
 Inputs = TypeVar("Inputs")
 
 Outcome = Mapping[str, Any]
-"""What a contestant found: name to a number or an array of numbers. Names that two contestants of
-a case share mean the same thing in the same order."""
+"""What an implementation computed: a number or an array of numbers by name. If two implementations
+of a case give the same name, its values must be equal."""
 
 OURS = "probclass"
 
 
 @dataclass(frozen=True)
-class Contestant(Generic[Inputs]):
-    """One way to do the work.
+class Implementation(Generic[Inputs]):
+    """One way to do the work of a case.
 
     Attributes:
-        name: stands in the table.
-        does: one line on how.
-        run: the work; what it returns goes to `Case.outcome`.
-        is_floor: does only the part of the work that nobody can do without, such as reading.
+        name: name in the table of results.
+        description: one line on how it does the work.
+        run: function that does the work; `Case.outcome` takes what it returns.
+        is_baseline: whether it does only the part of the work that cannot be avoided, such as
+            reading.
     """
 
     name: str
-    does: str
+    description: str
     run: Callable[[Inputs], Any]
-    is_floor: bool = False
+    is_baseline: bool = False
 
 
 @dataclass(frozen=True)
-class Bar:
-    """``contestant`` should take at most ``limit`` times what ``against`` takes."""
+class Target:
+    """An implementation should take at most ``limit`` times as long as ``against``."""
 
     limit: float
     against: str
-    contestant: str = OURS
+    implementation: str = OURS
 
 
 @dataclass
 class Case(Generic[Inputs]):
-    """A piece of work that contestants do side by side.
+    """A piece of work, and the implementations of it to compare.
 
     Attributes:
-        name: to ask for it by.
-        title: what is done.
-        rows: how many, unless the command line says otherwise.
-        prepare: makes the inputs, given a cache directory and the rows; picklable.
-        reference: the contestant whose outcome the others must equal; none where there is nothing
-            to compare.
-        bars: what is to be reached.
-        unit: what is measured: seconds of a call, or the peak memory of its process in MB.
-        fresh: a new process for every call, and no call beforehand.
-        calls: calls per measurement, for work of milliseconds.
+        name: name on the command line.
+        title: description of the work.
+        rows: number of rows, unless the command line sets it.
+        prepare: function that makes the inputs from a cache directory and the number of rows; the
+            inputs must be picklable.
+        reference: name of the implementation whose outcome the others must equal, or None if there
+            is nothing to compare.
+        targets: targets to meet.
+        unit: what is measured: seconds per call, or the peak memory of the process in MB.
+        fresh: whether each call runs in a new process, without a call to warm up.
+        calls: number of calls per measurement, for work of milliseconds.
         tolerance: largest relative difference between equal outcomes.
-        outcome: makes an `Outcome` of what a contestant returned; not timed.
-        contestants: in the order of registration; the first floor is what ratios are taken to.
+        outcome: function that makes an `Outcome` of what an implementation returned; not timed.
+        implementations: implementations by name, in the order of registration; ratios are taken to
+            the first baseline.
     """
 
     name: str
@@ -79,27 +82,27 @@ class Case(Generic[Inputs]):
     rows: int
     prepare: Callable[[Path, int], Inputs]
     reference: str | None = None
-    bars: tuple[Bar, ...] = ()
+    targets: tuple[Target, ...] = ()
     unit: Literal["s", "MB"] = "s"
     fresh: bool = False
     calls: int = 1
     tolerance: float = 1e-9
     outcome: Callable[[Inputs, Any], Outcome] = lambda inputs, returned: returned or {}
-    contestants: dict[str, Contestant[Inputs]] = field(default_factory=dict)
+    implementations: dict[str, Implementation[Inputs]] = field(default_factory=dict)
 
     @property
-    def floor(self) -> Contestant[Inputs]:
-        """What ratios are taken to."""
-        return next(one for one in self.contestants.values() if one.is_floor)
+    def baseline(self) -> Implementation[Inputs]:
+        """The implementation that ratios are taken to."""
+        return next(each for each in self.implementations.values() if each.is_baseline)
 
-    def contestant(
-        self, name: str, *, is_floor: bool = False
+    def implementation(
+        self, name: str, *, is_baseline: bool = False
     ) -> Callable[[Callable[[Inputs], Any]], Callable[[Inputs], Any]]:
-        """Register a function; the first line of its docstring says how it does the work."""
+        """Register a function, described by the first line of its docstring."""
 
         def register(run: Callable[[Inputs], Any]) -> Callable[[Inputs], Any]:
-            does = (run.__doc__ or "").partition("\n")[0].removesuffix(".")
-            self.contestants[name] = Contestant(name, does, run, is_floor)
+            description = (run.__doc__ or "").partition("\n")[0].removesuffix(".")
+            self.implementations[name] = Implementation(name, description, run, is_baseline)
             return run
 
         return register

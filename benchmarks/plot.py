@@ -1,4 +1,4 @@
-"""Ratios to the floor as a picture: one line per contestant, one panel per case, one log axis."""
+"""A plot of ratios to the baseline: one panel per case, one line per implementation, log axis."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.case import OURS, Bar
-from benchmarks.contest import Result, Spread
+from benchmarks.case import OURS, Target
 from benchmarks.report import amount
+from benchmarks.runner import Result, Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colors, which the color-blind tell apart; the markers differ as well.
+# Okabe and Ito's colors, which color-blind readers can distinguish; the markers differ, too.
 _STYLE = {
     "ours": ("#D55E00", "D"),
-    "peer": ("#0072B2", "o"),
-    "floor": ("#6B6B6B", "s"),
+    "other": ("#0072B2", "o"),
+    "baseline": ("#6B6B6B", "s"),
 }
-_LINE = 0.27
-"""Height of a contestant's line, in inches."""
+_LINE_HEIGHT = 0.27
+"""Height of a line, in inches."""
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
-    """A PNG of all results."""
+    """Write a PNG of all results."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     heights = [len(result.entries) + 1.6 for result in results]
-    figure = Figure(figsize=(10.0, _LINE * sum(heights) + 0.9), layout="constrained")
+    figure = Figure(figsize=(10.0, _LINE_HEIGHT * sum(heights) + 0.9), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(results), 1, sharex=True, squeeze=False, height_ratios=heights)
     for axes, result in zip(panels[:, 0], results, strict=True):
         _panel(axes, result)
     panels[-1, 0].set_xlabel(
-        "times the first floor of the case: median of the rounds, least to most\n"
-        "gray squares: floors; blue circles: peers; orange diamonds: probclass; black tick: the bar"
+        "ratio to the first baseline of the case: median and range of the rounds\n"
+        "gray squares: baselines; blue circles: other libraries; orange diamonds: probclass; "
+        "black tick: target"
     )
     figure.savefig(path, dpi=110)
 
@@ -53,11 +54,11 @@ def _panel(axes: Axes, result: Result) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_yticks(range(len(names)), names, fontsize=9)
-    axes.axvline(1.0, color=_STYLE["floor"][0], linewidth=1.0)
+    axes.axvline(1.0, color=_STYLE["baseline"][0], linewidth=1.0)
     for line, name in enumerate(names):
         _line(axes, result, line, name)
-    for bar in result.case.bars:
-        _bar(axes, result, names.index(bar.contestant), bar)
+    for target in result.case.targets:
+        _target(axes, result, names.index(target.implementation), target)
     axes.grid(axis="x", which="major", color="#DDDDDD")
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
@@ -66,16 +67,16 @@ def _panel(axes: Axes, result: Result) -> None:
 
 
 def _line(axes: Axes, result: Result, line: int, name: str) -> None:
-    """One contestant: its ratio where it lies, the figures at the right."""
-    entry, ratio = result.entries[name], result.to_floor(name)
+    """One implementation: its ratio on the axis, its figures on the right."""
+    entry, ratio = result.entries[name], result.ratio_to_baseline(name)
     if ratio is None:
         text = f"rejected: {entry.rejected}"
     else:
         median = amount(Spread.of(entry.figures).median, result.case.unit)
         text = f"{ratio.median:.2f} ×   {median:>8}"
         color, marker = _STYLE[_kind(result, name)]
-        reach = [[ratio.median - ratio.least], [ratio.largest - ratio.median]]
-        axes.errorbar(ratio.median, line, xerr=reach, color=color, marker=marker, capsize=3)
+        error = [[ratio.median - ratio.minimum], [ratio.maximum - ratio.median]]
+        axes.errorbar(ratio.median, line, xerr=error, color=color, marker=marker, capsize=3)
     axes.annotate(
         text,
         (1.0, line),
@@ -87,15 +88,15 @@ def _line(axes: Axes, result: Result, line: int, name: str) -> None:
     )
 
 
-def _bar(axes: Axes, result: Result, line: int, bar: Bar) -> None:
-    """The limit as a tick on the line of the contestant that must stay left of it."""
-    against = result.to_floor(bar.against)
+def _target(axes: Axes, result: Result, line: int, target: Target) -> None:
+    """The limit as a tick on the line of the implementation, which should be left of it."""
+    against = result.ratio_to_baseline(target.against)
     if against is not None:
-        limit = bar.limit * against.median
+        limit = target.limit * against.median
         axes.plot([limit, limit], [line - 0.4, line + 0.4], color="black", linewidth=2.0)
 
 
 def _kind(result: Result, name: str) -> str:
-    if result.entries[name].contestant.is_floor:
-        return "floor"
-    return "ours" if name.startswith(OURS) else "peer"
+    if result.entries[name].implementation.is_baseline:
+        return "baseline"
+    return "ours" if name.startswith(OURS) else "other"

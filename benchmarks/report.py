@@ -1,4 +1,4 @@
-"""Figures as JSON for machines and as Markdown tables for readers."""
+"""Figures as JSON and as Markdown tables."""
 
 from __future__ import annotations
 
@@ -11,50 +11,48 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contest import Entry, Result, Spread
+from benchmarks.runner import Entry, Result, Spread
 
 PACKAGES = ("numpy", "scipy", "pyarrow", "scikit-learn", "duckdb", "polars")
 
 
 def section(result: Result) -> str:
-    """One case as a Markdown section: a table of its contestants, then its bars."""
+    """One case as a Markdown section: a table of its implementations, then its targets."""
     case = result.case
     lines = [
         f"### {case.name}",
         "",
-        f"{case.title}; {_circumstances(result)}.",
+        f"{case.title}; {_conditions(result)}.",
         "",
-        f"| contestant | median | least to most | processor time | ratio to {case.floor.name} |",
+        f"| implementation | median | range | processor time | ratio to {case.baseline.name} |",
         "|---|--:|--:|--:|--:|",
         *(_row(result, name, entry) for name, entry in result.entries.items()),
         "",
     ]
-    for bar in case.bars:
-        ratio = result.ratio(bar.contestant, bar.against)
-        verdict = {True: "met", False: "missed", None: "not measured"}[result.clears(bar)]
-        lines += [
-            f"Bar: {bar.contestant} ≤ {bar.limit:g} × {bar.against}: {_ratio(ratio)}, {verdict}.",
-            "",
-        ]
+    for target in case.targets:
+        ratio = result.ratio(target.implementation, target.against)
+        verdict = {True: "met", False: "missed", None: "not measured"}[result.meets(target)]
+        limit = f"{target.implementation} ≤ {target.limit:g} × {target.against}"
+        lines += [f"Target: {limit}: {_ratio(ratio)}, {verdict}.", ""]
     return "\n".join(lines)
 
 
-def _circumstances(result: Result) -> str:
+def _conditions(result: Result) -> str:
     before, after = result.load
     rows = f"{result.rows:,} rows, " if result.rows else ""
     return f"{rows}{result.rounds} rounds, load average {before:.1f} before and {after:.1f} after"
 
 
 def _row(result: Result, name: str, entry: Entry) -> str:
-    if not entry.counts:
+    if not entry.is_valid:
         return f"| {name} | rejected: {entry.rejected} | | | |"
     figures, unit = Spread.of(entry.figures), result.case.unit
     cells = [
         name,
         amount(figures.median, unit),
-        f"{amount(figures.least, unit)} to {amount(figures.largest, unit)}",
+        f"{amount(figures.minimum, unit)} to {amount(figures.maximum, unit)}",
         amount(Spread.of(entry.cpu_seconds).median, "s"),
-        _ratio(result.to_floor(name)),
+        _ratio(result.ratio_to_baseline(name)),
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -62,21 +60,21 @@ def _row(result: Result, name: str, entry: Entry) -> str:
 def _ratio(ratio: Spread | None) -> str:
     if ratio is None:
         return "none"
-    return f"{ratio.median:.2f} ({ratio.least:.2f} to {ratio.largest:.2f})"
+    return f"{ratio.median:.2f} ({ratio.minimum:.2f} to {ratio.maximum:.2f})"
 
 
 def amount(value: float, unit: str) -> str:
-    """With its unit, to three digits; short times in milliseconds."""
+    """A figure with its unit, to three digits; short times in milliseconds."""
     if unit == "s" and value < 0.1:
         return f"{value * 1e3:.3g} ms"
     return f"{value:.0f} {unit}" if value >= 100.0 else f"{value:.3g} {unit}"
 
 
 def write(results: Sequence[Result], out: Path) -> None:
-    """``benchmarks.json`` and ``benchmarks.md``."""
+    """Write ``benchmarks.json`` and ``benchmarks.md``."""
     out.mkdir(parents=True, exist_ok=True)
-    about = surroundings()
-    document = {**about, "cases": [as_dict(result) for result in results]}
+    about = environment()
+    document = {**about, "cases": [to_dict(result) for result in results]}
     (out / "benchmarks.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     machine = about["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
@@ -86,8 +84,8 @@ def write(results: Sequence[Result], out: Path) -> None:
     (out / "benchmarks.md").write_text("\n".join([*head, *sections]), encoding="utf-8")
 
 
-def surroundings() -> dict[str, Any]:
-    """Date, machine and versions."""
+def environment() -> dict[str, Any]:
+    """The date, the machine and the versions of packages."""
     import probclass_core
 
     versions = {"Python": platform.python_version(), "probclass": probclass_core.__version__}
@@ -107,16 +105,16 @@ def surroundings() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    described = Path("/proc/cpuinfo")
-    if described.exists():
-        for line in described.read_text(encoding="utf-8").splitlines():
+    cpu_info = Path("/proc/cpuinfo")
+    if cpu_info.exists():
+        for line in cpu_info.read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
 
 
-def as_dict(result: Result) -> dict[str, Any]:
-    """Every figure of a case as plain JSON values."""
+def to_dict(result: Result) -> dict[str, Any]:
+    """All figures of a case as JSON values."""
     case = result.case
     return {
         "name": case.name,
@@ -125,29 +123,29 @@ def as_dict(result: Result) -> dict[str, Any]:
         "rounds": result.rounds,
         "unit": case.unit,
         "load": list(result.load),
-        "floor": case.floor.name,
-        "contestants": [
+        "baseline": case.baseline.name,
+        "implementations": [
             {
                 "name": name,
-                "does": entry.contestant.does,
-                "is_floor": entry.contestant.is_floor,
+                "description": entry.implementation.description,
+                "is_baseline": entry.implementation.is_baseline,
                 "figures": entry.figures,
                 "cpu_seconds": entry.cpu_seconds,
-                "median": Spread.of(entry.figures).median if entry.counts else None,
-                "ratio_to_floor": _spread(result.to_floor(name)),
+                "median": Spread.of(entry.figures).median if entry.is_valid else None,
+                "ratio_to_baseline": _spread(result.ratio_to_baseline(name)),
                 "rejected": entry.rejected,
             }
             for name, entry in result.entries.items()
         ],
-        "bars": [
+        "targets": [
             {
-                "contestant": bar.contestant,
-                "against": bar.against,
-                "limit": bar.limit,
-                "ratio": _spread(result.ratio(bar.contestant, bar.against)),
-                "met": result.clears(bar),
+                "implementation": target.implementation,
+                "against": target.against,
+                "limit": target.limit,
+                "ratio": _spread(result.ratio(target.implementation, target.against)),
+                "met": result.meets(target),
             }
-            for bar in case.bars
+            for target in case.targets
         ],
     }
 

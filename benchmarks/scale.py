@@ -1,8 +1,8 @@
-"""``python -m benchmarks.scale [--rows N]``: time and memory from many rows to very many.
+"""``python -m benchmarks.scale [--rows N]``: time and memory as the number of rows grows.
 
-A lake of partitions is made on the fly; prefixes of it, ten times longer each, are trained on and
-scored, each in a process of its own. What grows with the rows shows as the slope of time on a
-logarithmic scale, 1 for linear; what must not grow is the peak of memory.
+Generates a partitioned table, then trains on and scores prefixes of it, each ten times longer than
+the last and each in its own process. The report shows the slope of time on a logarithmic scale,
+which is 1 for linear growth, and the peak memory, which should not grow.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ MEBIBYTE = 2.0**20
 
 @dataclass(frozen=True)
 class Run:
-    """What one process did with the first partitions of the lake.
+    """The measurements of one process that trained on or scored the first partitions.
 
     Attributes:
         work: ``"train"`` or ``"score"``.
-        rows: how many there were.
-        seconds: wall time of the work alone.
-        cpu_seconds: processor time of it, all threads.
-        peak_mebibytes: of the process, imports included.
+        rows: number of rows.
+        seconds: wall time of the work.
+        cpu_seconds: processor time of the work, all threads.
+        peak_mebibytes: peak memory of the process, including imports.
     """
 
     work: str
@@ -56,35 +56,41 @@ class Run:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print and write the runs."""
+    """Measure the runs, print and write them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("--rows", type=int, default=100_000_000, help="of the longest prefix")
-    parser.add_argument("--lake", type=Path, default=HERE / "cache" / "scale", help="made here")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="where figures go")
+    parser.add_argument("--rows", type=int, default=100_000_000, help="rows of the longest prefix")
+    parser.add_argument(
+        "--lake", type=Path, default=HERE / "cache" / "scale", help="folder for the table"
+    )
+    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for figures")
     parser.add_argument("--run", nargs=2, metavar=("WORK", "ROWS"), help=argparse.SUPPRESS)
-    asked = parser.parse_args(arguments)
-    if asked.run:
-        work, rows = asked.run[0], int(asked.run[1])
-        print(json.dumps(asdict(measured(work, rows, asked.lake))))
+    options = parser.parse_args(arguments)
+    if options.run:
+        work, rows = options.run[0], int(options.run[1])
+        print(json.dumps(asdict(measure(work, rows, options.lake))))
         return 0
-    lengths = prefixes(asked.rows)
-    make_lake(asked.lake, lengths[-1])
-    runs = [alone(work, rows, asked.lake) for work in ("train", "score") for rows in lengths]
-    asked.out.mkdir(parents=True, exist_ok=True)
-    (asked.out / "scale.json").write_text(json.dumps([asdict(run) for run in runs], indent=1))
+    lengths = prefixes(options.rows)
+    make_lake(options.lake, lengths[-1])
+    runs = [
+        measure_in_process(work, rows, options.lake)
+        for work in ("train", "score")
+        for rows in lengths
+    ]
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "scale.json").write_text(json.dumps([asdict(run) for run in runs], indent=1))
     print(report(runs))
     return 0
 
 
 def prefixes(rows: int) -> list[int]:
-    """Lengths in rows, in steps of ten, down to one partition; the last is the longest."""
+    """Numbers of rows, in ascending steps of ten from at least one partition."""
     partitions = max(1, rows // PARTITION_ROWS)
     steps = range(int(math.log10(partitions)) + 1)
     return sorted({max(1, partitions // 10**step) * PARTITION_ROWS for step in steps})
 
 
 def make_lake(lake: Path, rows: int) -> None:
-    """Partitions of normal and text columns; those that are there are kept."""
+    """Generate partitions of normal and text columns; existing ones are not generated again."""
     lake.mkdir(parents=True, exist_ok=True)
     for number in range(rows // PARTITION_ROWS):
         folder = lake / f"day={number:05d}"
@@ -99,11 +105,11 @@ def make_lake(lake: Path, rows: int) -> None:
 
 
 def partition(number: int) -> pa.Table:
-    """The rows of one day."""
-    noise = np.random.default_rng(number)
-    classes = noise.integers(0, len(LABELS), PARTITION_ROWS)
-    columns = {name: noise.standard_normal(PARTITION_ROWS) + 0.5 * classes for name in NUMBERS}
-    wind = (classes + noise.integers(0, 3, PARTITION_ROWS)) % 4
+    """The rows of one partition."""
+    generator = np.random.default_rng(number)
+    classes = generator.integers(0, len(LABELS), PARTITION_ROWS)
+    columns = {name: generator.standard_normal(PARTITION_ROWS) + 0.5 * classes for name in NUMBERS}
+    wind = (classes + generator.integers(0, 3, PARTITION_ROWS)) % 4
     return pa.table(
         {
             "id": number * PARTITION_ROWS + np.arange(PARTITION_ROWS),
@@ -114,8 +120,8 @@ def partition(number: int) -> pa.Table:
     )
 
 
-def alone(work: str, rows: int, lake: Path) -> Run:
-    """The work in a process of its own."""
+def measure_in_process(work: str, rows: int, lake: Path) -> Run:
+    """Measure the work in a new process."""
     command = [sys.executable, "-m", "benchmarks.scale", "--lake", str(lake), "--run"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     ended = subprocess.run(
@@ -128,47 +134,47 @@ def alone(work: str, rows: int, lake: Path) -> Run:
     return run
 
 
-def measured(work: str, rows: int, lake: Path) -> Run:
-    """Train on, or score, the first rows of the lake in this process."""
+def measure(work: str, rows: int, lake: Path) -> Run:
+    """Train on or score the first rows of the table in this process."""
     where = [("day", "<", rows // PARTITION_ROWS)]
-    began, used = time.perf_counter(), time.process_time()
+    start, cpu_start = time.perf_counter(), time.process_time()
     if work == "train":
-        done = pc.fit(lake, SPEC, where=where).training["rows"]
+        processed = pc.fit(lake, SPEC, where=where).training["rows"]
     else:
         model = pc.fit(lake, SPEC, partition={"day": 0})
         sink = lake.with_name(f"{lake.name}-scored")
         shutil.rmtree(sink, ignore_errors=True)
-        began, used = time.perf_counter(), time.process_time()
+        start, cpu_start = time.perf_counter(), time.process_time()
         report = pc.score(model, lake, sink, where=where, columns=["id"])
-        done = report.rows
-    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - used
+        processed = report.rows
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     if work == "score":
         again = pc.score(model, lake, sink, where=where, columns=["id"])
-        assert again.skipped == rows // PARTITION_ROWS, "a rerun changes nothing"
+        assert again.skipped == rows // PARTITION_ROWS, "a second run changes nothing"
         shutil.rmtree(sink)
-    assert done == rows, f"{done:,} rows of {rows:,}"
+    assert processed == rows, f"{processed:,} rows of {rows:,}"
     peak = peak_megabytes() * MEGABYTE / MEBIBYTE
     return Run(work, rows, seconds, cpu_seconds, peak)
 
 
 def report(runs: Sequence[Run]) -> str:
-    """A table in Markdown: time, time by row, the slope from the line before, peak of memory."""
+    """A Markdown table: time, time per row, slope from the line before, and peak memory."""
     lines = [
-        "| work | rows | wall | processor time a row | slope | peak |",
+        "| work | rows | wall | processor time per row | slope | peak |",
         "|---|--:|--:|--:|--:|--:|",
     ]
-    before: Run | None = None
+    previous: Run | None = None
     for run in runs:
         slope = "–"
-        if before is not None and before.work == run.work:
-            grown = math.log(run.seconds / before.seconds) / math.log(run.rows / before.rows)
-            slope = f"{grown:.2f}"
-        each = run.cpu_seconds / run.rows * 1e9
+        if previous is not None and previous.work == run.work:
+            growth = math.log(run.seconds / previous.seconds) / math.log(run.rows / previous.rows)
+            slope = f"{growth:.2f}"
+        per_row = run.cpu_seconds / run.rows * 1e9
         lines.append(
-            f"| {run.work} | {run.rows:,} | {run.seconds:.2f} s | {each:.0f} ns | {slope} "
+            f"| {run.work} | {run.rows:,} | {run.seconds:.2f} s | {per_row:.0f} ns | {slope} "
             f"| {run.peak_mebibytes:.0f} MiB |"
         )
-        before = run
+        previous = run
     return "\n".join(lines)
 
 

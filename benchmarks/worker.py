@@ -1,7 +1,7 @@
-"""One contestant in a process of its own: its memory, its warm caches, its threads are its own.
+"""Runs one implementation in its own process, with its own memory, caches and threads.
 
-Spoken to over the standard streams in pickles: first an `Order`, then one ``True`` per
-measurement wanted, each answered by a `Measurement`.
+The parent sends pickles over stdin: first a `Job`, then ``True`` for each measurement. The worker
+answers each ``True`` with a `Measurement`.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ MEGABYTE = 1e6
 
 
 @dataclass(frozen=True)
-class Order:
-    """What a worker is to measure; by name, since functions do not travel."""
+class Job:
+    """What a worker measures; names instead of functions, which cannot be pickled."""
 
     module: str
     case: str
-    contestant: str
+    implementation: str
     inputs: Any
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One call.
+    """The measurement of one call.
 
     Attributes:
         seconds: wall time.
-        cpu_seconds: processor time of all threads, which other people's work disturbs less.
-        peak_megabytes: of the process so far.
-        outcome: what the contestant found; none where it failed.
-        failure: why it failed.
+        cpu_seconds: processor time of all threads, which depends less on the load of the machine.
+        peak_megabytes: peak memory of the process so far.
+        outcome: outcome of the implementation, or None if it failed.
+        failure: why it failed, or None if it did not.
     """
 
     seconds: float = 0.0
@@ -54,10 +54,10 @@ class Measurement:
 
 
 class Worker:
-    """A process that measures one contestant whenever it is asked."""
+    """A process that measures one implementation on request."""
 
-    def __init__(self, order: Order) -> None:
-        # The child finds modules where this process does, tests included.
+    def __init__(self, job: Job) -> None:
+        # The child process must find the same modules, including those of tests.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from benchmarks.worker import main; main()"],
@@ -65,7 +65,7 @@ class Worker:
             stdout=subprocess.PIPE,
             env=environment,
         )
-        self._say(order)
+        self._send(job)
 
     def __enter__(self) -> Worker:
         return self
@@ -82,40 +82,40 @@ class Worker:
         self._process.wait()
 
     def measure(self) -> Measurement:
-        """Have the contestant called."""
+        """Call the implementation once."""
         try:
-            self._say(True)
+            self._send(True)
             assert self._process.stdout is not None
             answer: Measurement = pickle.load(self._process.stdout)
         except (EOFError, BrokenPipeError):
             return Measurement(failure=f"its process ended with {self._process.wait()}")
         return answer
 
-    def _say(self, what: Order | bool) -> None:
+    def _send(self, message: Job | bool) -> None:
         assert self._process.stdin is not None
-        pickle.dump(what, self._process.stdin)
+        pickle.dump(message, self._process.stdin)
         self._process.stdin.flush()
 
 
-def measured(case: Case[Any], order: Order) -> Measurement:
-    """Call the contestant, then make an outcome of what it returned."""
-    run = case.contestants[order.contestant].run
+def measure(case: Case[Any], job: Job) -> Measurement:
+    """Call the implementation, then make an outcome of what it returned."""
+    run = case.implementations[job.implementation].run
     try:
-        cpu_began, began = time.process_time(), time.perf_counter()
+        cpu_start, start = time.process_time(), time.perf_counter()
         for _ in range(case.calls):
-            returned = run(order.inputs)
-        seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
+            returned = run(job.inputs)
+        seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
         peak = peak_megabytes()
-        outcome = case.outcome(order.inputs, returned)
-    except Exception as error:  # a contestant that fails must not end the others
+        outcome = case.outcome(job.inputs, returned)
+    except Exception as error:  # the other implementations must still be measured
         traceback.print_exc()
         return Measurement(failure=f"{type(error).__name__}: {' '.join(str(error).split())}")
     return Measurement(seconds / case.calls, cpu_seconds / case.calls, peak, dict(outcome))
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process has held."""
-    # Linux counts what the parent held into ru_maxrss, but not into VmHWM.
+    """The peak memory of this process, in MB."""
+    # On Linux ru_maxrss includes memory of the parent process, VmHWM does not.
     status = Path("/proc/self/status")
     if status.exists():
         lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
@@ -127,22 +127,22 @@ def peak_megabytes() -> float:
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Measure whenever asked, until the requests end."""
-    order: Order = pickle.load(requests)
-    cases: Sequence[Case[Any]] = importlib.import_module(order.module).CASES
-    case = next(one for one in cases if one.name == order.case)
+    """Answer each request with a measurement, until the requests end."""
+    job: Job = pickle.load(requests)
+    cases: Sequence[Case[Any]] = importlib.import_module(job.module).CASES
+    case = next(case for case in cases if case.name == job.case)
     while True:
         try:
             pickle.load(requests)
         except EOFError:
             return
-        pickle.dump(measured(case, order), answers)
+        pickle.dump(measure(case, job), answers)
         answers.flush()
 
 
 def main() -> None:
-    """Serve the process that started this one."""
-    # What a library prints must not stand among the answers.
+    """Serve the parent process."""
+    # Whatever a library prints must not mix with the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     serve(sys.stdin.buffer, answers)

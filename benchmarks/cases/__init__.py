@@ -1,13 +1,43 @@
-"""The cases, one file per family; each ends with the tuple ``CASES`` of what it defines.
+"""The cases, one file per subject; each ends with a tuple ``CASES``.
 
 train_gaussian     diagonal and full normals from Parquet
 train_categorical  text columns from Parquet
-retrain            a window of days after one new day, with kept statistics
+retrain            a window of days after one new day, with cached statistics
 engines            training by threads, by processes and by Spark
 score              Parquet in, posteriors in Parquet out
-memory             peak memory as rows grow
-knn                nearest neighbors, from low dimension to high
+memory             peak memory as the number of rows grows
+knn                nearest neighbors, in few dimensions and in many
 small              one small batch in memory
 importing          the import alone
 parsing            the example DAGs, parsed
 """
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from benchmarks.case import Case
+
+MODULES = (
+    "train_gaussian",
+    "train_categorical",
+    "retrain",
+    "engines",
+    "score",
+    "memory",
+    "knn",
+    "small",
+    "importing",
+    "parsing",
+)
+
+
+def all_cases() -> Iterator[tuple[str, Case[Any]]]:
+    """Every case, with the name of the module that defines it."""
+    for name in MODULES:
+        module = f"{__name__}.{name}"
+        cases: Sequence[Case[Any]] = importlib.import_module(module).CASES
+        for case in cases:
+            yield module, case

@@ -1,6 +1,6 @@
-"""Train by threads, by processes and by Spark: what it costs to have others read.
+"""Train by threads, by processes and by Spark.
 
-Spark ML is the peer: its rows go through Spark's own readers.
+Spark ML is the library to compare with; it reads the rows with Spark's own readers.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import probclass_core as pc
 from benchmarks.case import OURS, Case, Outcome
-from benchmarks.cases.train_gaussian import SCAN, scan, spark_ml, told
-from benchmarks.lake import LABEL, Lake, numbers
+from benchmarks.cases.train_gaussian import SCAN, moments, scan, spark_ml
+from benchmarks.datasets import LABEL, Dataset, numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WORKERS = 2
 
-engines: Case[Lake] = Case(
+engines: Case[Dataset] = Case(
     name="engines",
     title="train gaussian_diagonal by threads, processes and Spark",
     rows=4_000_000,
@@ -32,46 +32,46 @@ engines: Case[Lake] = Case(
 )
 CASES = (engines,)
 
-engines.contestant(SCAN, is_floor=True)(scan)
+engines.implementation(SCAN, is_baseline=True)(scan)
 
 
-@engines.contestant(OURS)
-def by_threads(lake: Lake) -> Outcome:
+@engines.implementation(OURS)
+def by_threads(data: Dataset) -> Outcome:
     """fit, two threads."""
-    return _fitted(lake, None)
+    return _fit(data, None)
 
 
-@engines.contestant("processes, ready")
-def by_processes(lake: Lake) -> Outcome:
-    """fit with an executor of two processes, started before."""
-    return _fitted(lake, _pool())
+@engines.implementation("processes, started")
+def by_processes(data: Dataset) -> Outcome:
+    """fit with an executor of two processes, started before the timing."""
+    return _fit(data, _pool())
 
 
-@engines.contestant("processes, new")
-def by_new_processes(lake: Lake) -> Outcome:
-    """fit with engine='processes', the start of the two included."""
-    return _fitted(lake, "processes")
+@engines.implementation("processes, new")
+def by_new_processes(data: Dataset) -> Outcome:
+    """fit with engine='processes', including the start of two processes."""
+    return _fit(data, "processes")
 
 
-@engines.contestant("Spark")
-def by_spark(lake: Lake) -> Outcome:
-    """fit with a session in local mode, two workers, started before."""
-    return _fitted(lake, _session())
+@engines.implementation("Spark")
+def by_spark(data: Dataset) -> Outcome:
+    """fit with a session in local mode, two workers, started before the timing."""
+    return _fit(data, _session())
 
 
-@engines.contestant("Spark ML")
-def by_spark_ml(lake: Lake) -> Outcome:
+@engines.implementation("Spark ML")
+def by_spark_ml(data: Dataset) -> Outcome:
     """NaiveBayes of gaussian type, in the same session."""
     _session()
-    found: Outcome = spark_ml(lake)
-    return found
+    outcome: Outcome = spark_ml(data)
+    return outcome
 
 
-def _fitted(lake: Lake, engine: Any) -> Outcome:
-    block = pc.Block("gaussian_diagonal", list(lake.features))
+def _fit(data: Dataset, engine: Any) -> Outcome:
+    block = pc.Block("gaussian_diagonal", list(data.features))
     spec = pc.ModelSpec(label=LABEL, blocks=[block])
-    model = pc.fit(lake.path, spec, engine=engine, workers=WORKERS)
-    return told(model)
+    model = pc.fit(data.path, spec, engine=engine, workers=WORKERS)
+    return moments(model)
 
 
 @functools.cache

@@ -1,8 +1,8 @@
-"""The import alone, in a process that has imported neither."""
+"""The import alone, in a new process."""
 
 from __future__ import annotations
 
-from benchmarks.case import OURS, Bar, Case
+from benchmarks.case import OURS, Case, Target
 
 PYARROW = "import pyarrow"
 EVERYTHING = "probclass, all its names"
@@ -12,25 +12,25 @@ importing: Case[None] = Case(
     title="import in a new process",
     rows=0,
     prepare=lambda cache, rows: None,
-    bars=(Bar(1.3, PYARROW),),
+    targets=(Target(1.3, PYARROW),),
     fresh=True,
 )
 CASES = (importing,)
 
 
-@importing.contestant(PYARROW, is_floor=True)
+@importing.implementation(PYARROW, is_baseline=True)
 def pyarrow(inputs: None) -> None:
     """import pyarrow."""
     import pyarrow  # noqa: F401
 
 
-@importing.contestant(OURS)
+@importing.implementation(OURS)
 def probclass(inputs: None) -> None:
     """import probclass_core."""
     import probclass_core  # noqa: F401
 
 
-@importing.contestant(EVERYTHING)
-def probclass_at_work(inputs: None) -> None:
-    """All that a fit or a score loads."""
+@importing.implementation(EVERYTHING)
+def fit_and_score(inputs: None) -> None:
+    """import what fit and score need."""
     from probclass_core import fit, score  # noqa: F401

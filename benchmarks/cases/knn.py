@@ -1,7 +1,7 @@
-"""K nearest neighbors of query points, exact, from low dimension to high.
+"""K nearest neighbors of query points, exact, in few dimensions and in many.
 
-A peer gives distances and neighbors; ours goes on to densities and posteriors. The outcome derives
-both from the peer's neighbors, so that they can be compared. Trees are built before time is taken.
+Other libraries give distances and neighbors; probclass also computes densities and posteriors. The
+outcome derives both from the neighbors, for comparison. Trees are built before the timing starts.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import numpy as np
 import pyarrow as pa
 
 import probclass_core as pc
-from benchmarks.case import OURS, Bar, Case, Outcome
+from benchmarks.case import OURS, Case, Outcome, Target
 
 K = 10
 CLASSES = 3
 DIMENSIONS = (2, 5, 10, 20, 50)
 FEW_DIMENSIONS = 10
-"""Beyond these a tree takes longer than all the others together."""
+"""With more dimensions, a tree takes longer than all the others together."""
 
 
 @dataclass(frozen=True)
 class Points:
-    """Normal reference points of three classes, and a twentieth as many to look up.
+    """Normal reference points of three classes, and a twentieth as many query points.
 
     Attributes:
-        count: of reference points.
-        dimensions: of each.
+        count: number of reference points.
+        dimensions: number of dimensions.
     """
 
     count: int
@@ -39,23 +39,23 @@ class Points:
 
     @property
     def names(self) -> list[str]:
-        """The columns."""
+        """The names of the columns."""
         return [f"x{j}" for j in range(self.dimensions)]
 
 
 @functools.cache
-def drawn(points: Points) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sample(points: Points) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Reference points ``(n, d)``, their classes ``(n,)``, and queries ``(q, d)``."""
-    source = np.random.default_rng([points.count, points.dimensions])
-    labels = source.integers(0, CLASSES, points.count)
-    reference = source.standard_normal((points.count, points.dimensions)) + 0.3 * labels[:, None]
-    queries = source.standard_normal((max(points.count // 20, 1), points.dimensions)) + 0.3
+    generator = np.random.default_rng([points.count, points.dimensions])
+    labels = generator.integers(0, CLASSES, points.count)
+    reference = generator.standard_normal((points.count, points.dimensions)) + 0.3 * labels[:, None]
+    queries = generator.standard_normal((max(points.count // 20, 1), points.dimensions)) + 0.3
     return reference, labels, queries
 
 
 def densities(points: Points, returned: Any) -> Outcome:
     """Posteriors and log densities, summed over the queries."""
-    reference, labels, queries = drawn(points)
+    reference, labels, queries = sample(points)
     if isinstance(returned, dict):
         return returned
     distance, neighbor = returned
@@ -63,10 +63,10 @@ def densities(points: Points, returned: Any) -> Outcome:
     unit = float(np.pi ** (points.dimensions / 2)) / gamma(points.dimensions / 2 + 1)
     log_volume = np.log(unit) + points.dimensions * np.log(distance[:, -1])
     log_density = np.log(K / len(reference)) - log_volume
-    return _summed(len(queries), votes / K, log_density)
+    return _totals(len(queries), votes / K, log_density)
 
 
-def _summed(rows: int, posterior: np.ndarray, log_density: np.ndarray) -> Outcome:
+def _totals(rows: int, posterior: np.ndarray, log_density: np.ndarray) -> Outcome:
     return {
         "rows": rows,
         "posterior": posterior.sum(axis=0),
@@ -74,69 +74,69 @@ def _summed(rows: int, posterior: np.ndarray, log_density: np.ndarray) -> Outcom
     }
 
 
-def case(dimensions: int) -> Case[Points]:
-    """The same search in each dimension."""
+def knn_case(dimensions: int) -> Case[Points]:
+    """A case for a number of dimensions."""
 
     def points(cache: Path, rows: int) -> Points:
         return Points(rows, dimensions)
 
-    peers = dict(TREES if dimensions <= FEW_DIMENSIONS else {}, **ANY_DIMENSIONS)
-    searched: Case[Points] = Case(
+    others = dict(TREES if dimensions <= FEW_DIMENSIONS else {}, **ANY_DIMENSIONS)
+    case: Case[Points] = Case(
         name=f"knn_d{dimensions}",
         title=f"{K} nearest neighbors in {dimensions} dimensions",
         rows=100_000,
         prepare=points,
-        reference=next(iter(peers)),
-        bars=tuple(Bar(1.0, peer) for peer in peers),
+        reference=next(iter(others)),
+        targets=tuple(Target(1.0, name) for name in others),
         outcome=densities,
-        tolerance=1e-5,  # faiss measures in float32
+        tolerance=1e-5,  # faiss computes in float32
     )
-    searched.contestant(OURS)(density)
-    for peer, search in peers.items():
-        searched.contestant(peer, is_floor=peer == searched.reference)(search)
-    return searched
+    case.implementation(OURS)(density)
+    for name, search in others.items():
+        case.implementation(name, is_baseline=name == case.reference)(search)
+    return case
 
 
 def scipy_tree(points: Points) -> Any:
     """query with workers=-1."""
-    return _tree(points).query(drawn(points)[2], k=K, workers=-1)
+    return _tree(points).query(sample(points)[2], k=K, workers=-1)
 
 
 @functools.cache
 def _tree(points: Points) -> Any:
     from scipy.spatial import cKDTree
 
-    return cKDTree(drawn(points)[0])
+    return cKDTree(sample(points)[0])
 
 
 def sklearn_neighbors(points: Points) -> Any:
-    """NearestNeighbors.kneighbors, algorithm its own choice, n_jobs=-1."""
-    return _neighbors(points).kneighbors(drawn(points)[2])
+    """NearestNeighbors.kneighbors, algorithm chosen by scikit-learn, n_jobs=-1."""
+    return _neighbors(points).kneighbors(sample(points)[2])
 
 
 @functools.cache
 def _neighbors(points: Points) -> Any:
     from sklearn.neighbors import NearestNeighbors
 
-    return NearestNeighbors(n_neighbors=K, n_jobs=-1).fit(drawn(points)[0])
+    return NearestNeighbors(n_neighbors=K, n_jobs=-1).fit(sample(points)[0])
 
 
 def pykdtree_tree(points: Points) -> Any:
-    """KDTree.query, as many threads as OpenMP takes."""
-    return _pykdtree(points).query(drawn(points)[2], k=K)
+    """KDTree.query, with the threads of OpenMP."""
+    return _pykdtree(points).query(sample(points)[2], k=K)
 
 
 @functools.cache
 def _pykdtree(points: Points) -> Any:
     from pykdtree.kdtree import KDTree
 
-    return KDTree(drawn(points)[0])
+    return KDTree(sample(points)[0])
 
 
 def faiss_flat(points: Points) -> Any:
-    """IndexFlatL2.search: float32, every distance."""
-    squared, found = _faiss(points).search(drawn(points)[2].astype(np.float32), K)
-    return np.sqrt(squared.astype(np.float64)), found
+    """IndexFlatL2.search: float32, all distances."""
+    squared, neighbors = _faiss(points).search(sample(points)[2].astype(np.float32), K)
+    return np.sqrt(squared.astype(np.float64)), neighbors
 
 
 @functools.cache
@@ -144,7 +144,7 @@ def _faiss(points: Points) -> Any:
     import faiss
 
     index = faiss.IndexFlatL2(points.dimensions)
-    index.add(drawn(points)[0].astype(np.float32))
+    index.add(sample(points)[0].astype(np.float32))
     return index
 
 
@@ -153,15 +153,15 @@ ANY_DIMENSIONS = {"faiss, flat": faiss_flat, "scikit-learn": sklearn_neighbors}
 
 
 def density(points: Points) -> Outcome:
-    """knn_density, posteriors and log densities of a batch."""
+    """posteriors and log densities of a batch by knn_density."""
     model, batch = _model(points)
     posterior = model.posterior(batch)
-    return _summed(len(batch), posterior.probability, posterior.log_density)
+    return _totals(len(batch), posterior.probability, posterior.log_density)
 
 
 @functools.cache
 def _model(points: Points) -> tuple[pc.Model, pa.RecordBatch]:
-    reference, labels, queries = drawn(points)
+    reference, labels, queries = sample(points)
     table = pa.table({**dict(zip(points.names, reference.T.copy(), strict=True)), "label": labels})
     spec = pc.ModelSpec(label="label", blocks=[pc.Block("knn_density", points.names, k=K)])
     model = pc.fit(table, spec)
@@ -169,4 +169,4 @@ def _model(points: Points) -> tuple[pc.Model, pa.RecordBatch]:
     return model, pa.record_batch(dict(zip(points.names, queries.T.copy(), strict=True)))
 
 
-CASES = tuple(case(dimensions) for dimensions in DIMENSIONS)
+CASES = tuple(knn_case(dimensions) for dimensions in DIMENSIONS)

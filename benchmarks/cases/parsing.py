@@ -1,4 +1,4 @@
-"""Parsing DAG files, in a process that has imported nothing: what Airflow's DAG processor does."""
+"""Parse DAG files in a new process, as Airflow's DAG processor does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from benchmarks.case import OURS, Bar, Case
+from benchmarks.case import OURS, Case, Target
 
 DAGS = Path(__file__).parents[2] / "dags"
 SDK = "import airflow.sdk"
@@ -16,19 +16,19 @@ parsing: Case[None] = Case(
     title="parse all example DAGs in a new process",
     rows=0,
     prepare=lambda cache, rows: None,
-    bars=(Bar(1.5, SDK),),
+    targets=(Target(1.5, SDK),),
     fresh=True,
 )
 CASES = (parsing,)
 
 
-@parsing.contestant(SDK, is_floor=True)
+@parsing.implementation(SDK, is_baseline=True)
 def sdk(inputs: None) -> None:
     """import airflow.sdk, as any DAG file does."""
     import airflow.sdk  # noqa: F401
 
 
-@parsing.contestant(OURS)
+@parsing.implementation(OURS)
 def example_dags(inputs: None) -> None:
     """Import every file of dags/."""
     sys.path.append(str(DAGS))

@@ -1,7 +1,7 @@
-"""Retrain on a window of ninety days after one new day: kept statistics beside reading it all.
+"""Retrain on a window of ninety days after one new day, with and without cached statistics.
 
-The floor is the fit that reads every day. The store of the others holds the statistics of the days
-that they are to find there; what a call adds is taken away before the next.
+The baseline is a fit that reads every day. The others use a store with the statistics of earlier
+days; what a call adds to the store is removed before the next call.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import probclass_core as pc
-from benchmarks.case import Bar, Case, Outcome
-from benchmarks.cases.train_gaussian import told
-from benchmarks.lake import LABEL, numbers
+from benchmarks.case import Case, Outcome, Target
+from benchmarks.cases.train_gaussian import moments
+from benchmarks.datasets import LABEL, numbers
 
 DAYS = 90
 COLD, NEW_DAY, NOTHING_NEW = "every day read", "probclass, one new day", "probclass, no new day"
@@ -25,11 +25,11 @@ COLD, NEW_DAY, NOTHING_NEW = "every day read", "probclass, one new day", "probcl
 
 @dataclass(frozen=True)
 class Days:
-    """A lake of one file a day.
+    """A table with one file per day.
 
     Attributes:
-        path: of the lake.
-        features: the feature columns.
+        path: root directory.
+        features: names of the feature columns.
     """
 
     path: str
@@ -41,74 +41,74 @@ class Days:
         return pc.ModelSpec(LABEL, [pc.Block("gaussian_diagonal", list(self.features))])
 
 
-def days(cache: Path, rows: int) -> Days:
-    """The generated table of that many rows, cut into days."""
-    whole = numbers(cache, rows)
-    root = Path(whole.path.removesuffix(".parquet") + "-by-day")
+def daily(cache: Path, rows: int) -> Days:
+    """The generated table of that many rows, divided into days."""
+    data = numbers(cache, rows)
+    root = Path(data.path.removesuffix(".parquet") + "-by-day")
     if not root.exists():
         unfinished = root.with_name(f"_{root.name}")
         daily = -(-rows // DAYS)
-        batches = pq.ParquetFile(whole.path).iter_batches(daily, columns=whole.columns)
+        batches = pq.ParquetFile(data.path).iter_batches(daily, columns=data.columns)
         for day, batch in enumerate(batches):
             folder = unfinished / f"day={day:03d}"
             folder.mkdir(parents=True, exist_ok=True)
             table = pa.Table.from_batches([batch])
             pq.write_table(table, folder / "rows.parquet", use_dictionary=[LABEL])
         unfinished.rename(root)
-    return Days(str(root), whole.features)
+    return Days(str(root), data.features)
 
 
 retrain: Case[Days] = Case(
     name="retrain",
     title="train gaussian_diagonal on 90 daily files after one new day",
     rows=9_000_000,
-    prepare=days,
+    prepare=daily,
     reference=COLD,
-    bars=(Bar(0.05, COLD, NEW_DAY),),
+    targets=(Target(0.05, COLD, NEW_DAY),),
     tolerance=0.0,
 )
 CASES = (retrain,)
 
 
 @functools.cache
-def kept(given: Days) -> tuple[Path, frozenset[Path]]:
-    """A store of the statistics of all days but the last one, and its files."""
-    folder = tempfile.TemporaryDirectory(dir=Path(given.path).parent)
+def filled_store(days: Days) -> tuple[Path, frozenset[Path]]:
+    """A store with the statistics of all days but the last, and the files in it."""
+    folder = tempfile.TemporaryDirectory(dir=Path(days.path).parent)
     _stores.append(folder)
     store = Path(folder.name)
-    last = sorted(path.name for path in Path(given.path).iterdir())[-1].removeprefix("day=")
-    pc.summarize(given.path, given.spec, where=[("day", "!=", last)], cache=store)
-    return store, frozenset(store.rglob("*.pack"))
+    last = sorted(path.name for path in Path(days.path).iterdir())[-1].removeprefix("day=")
+    pc.summarize(days.path, days.spec, where=[("day", "!=", last)], cache=store)
+    return store, frozenset((store / "_statistics").rglob("*.arrow"))
 
 
 _stores: list[tempfile.TemporaryDirectory[str]] = []
-"""Removed when the process ends."""
+"""Stores to remove when the process ends."""
 
 
-@retrain.contestant(COLD, is_floor=True)
-def read_everything(given: Days) -> Outcome:
+@retrain.implementation(COLD, is_baseline=True)
+def read_everything(days: Days) -> Outcome:
     """fit without a cache, all threads."""
-    return told(pc.fit(given.path, given.spec))
+    return moments(pc.fit(days.path, days.spec))
 
 
-@retrain.contestant(NEW_DAY)
-def after_one_new_day(given: Days) -> Outcome:
-    """fit with a cache that knows all days but one."""
-    store, before = kept(given)
-    for added in {*store.rglob("*.pack")} - before:
+@retrain.implementation(NEW_DAY)
+def after_one_new_day(days: Days) -> Outcome:
+    """fit with a cache of all days but one."""
+    store, before = filled_store(days)
+    for added in {*(store / "_statistics").rglob("*.arrow")} - before:
         added.unlink()
-    model = pc.fit(given.path, given.spec, cache=store)
+    model = pc.fit(days.path, days.spec, cache=store)
     assert model.training["cache"] == {"fragments": DAYS, "reused": DAYS - 1}
-    return told(model)
+    return moments(model)
 
 
-@retrain.contestant(NOTHING_NEW)
-def nothing_new(given: Days) -> Outcome:
-    """fit with a cache that knows them all: what planning, loading and merging cost."""
-    return told(pc.fit(given.path, given.spec, cache=kept(given)[0]))
+@retrain.implementation(NOTHING_NEW)
+def nothing_new(days: Days) -> Outcome:
+    """fit with a cache of all days, which plans, loads and merges."""
+    return moments(pc.fit(days.path, days.spec, cache=filled_store(days)[0]))
 
 
-@retrain.contestant("the new day alone", is_floor=True)
-def one_day(given: Days) -> None:
+@retrain.implementation("the new day alone", is_baseline=True)
+def one_day(days: Days) -> None:
     """fit of one day without a cache, for comparison."""
-    pc.fit(given.path, given.spec, partition={"day": 0})
+    pc.fit(days.path, days.spec, partition={"day": 0})

@@ -1,8 +1,8 @@
 """Score a table: Parquet in, posteriors in Parquet out.
 
-The floors read the same columns and write a scored table whose posteriors are ready beforehand.
-They neither compute nor commit nor sync. One writes as pyarrow does by default; the others have our
-writer's settings, which save the dictionaries of numbers that never repeat.
+The baselines read the same columns and write a scored table whose posteriors were computed before.
+They do not compute, commit or sync. One writes with pyarrow's default settings; the others use the
+settings of our writer, which writes no dictionaries for floats.
 """
 
 from __future__ import annotations
@@ -20,110 +20,115 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import probclass_core
-from benchmarks.case import OURS, Bar, Case, Outcome
-from benchmarks.cases.train_gaussian import fitted, matrix
-from benchmarks.lake import CLASSES, ID, LABEL, ROW_GROUP, Lake, numbers
+from benchmarks.case import OURS, Case, Outcome, Target
+from benchmarks.cases.train_gaussian import fit, matrix
+from benchmarks.datasets import CLASSES, ID, LABEL, ROW_GROUP, Dataset, numbers
 
-FLOOR = "bare read + write, one thread"
+BASELINE = "bare read + write, one thread"
 DEFAULTS = "bare read + write, one thread, default settings"
-KEPT = [ID, LABEL]
+COPIED = [ID, LABEL]
 
 
 @dataclass(frozen=True)
-class Written:
+class ScoredFile:
     """A scored file.
 
     Attributes:
-        path: the file.
-        ready: its posteriors are not those of its rows.
+        path: path of the file.
+        is_copy: whether its posteriors were copied and are not those of its rows.
     """
 
     path: Path
-    ready: bool = False
+    is_copy: bool = False
 
 
-def found(lake: Lake, written: Written) -> Outcome:
-    """What the file says, which is then removed."""
-    table = pq.read_table(written.path)
-    written.path.unlink()
-    held: Outcome = {"rows": table.num_rows, "ids": pc.sum(table[ID]).as_py()}
-    if written.ready:
-        return held
+def summarize(data: Dataset, file: ScoredFile) -> Outcome:
+    """Totals and means of the columns of the file, which is then removed."""
+    table = pq.read_table(file.path)
+    file.path.unlink()
+    totals: Outcome = {"rows": table.num_rows, "ids": pc.sum(table[ID]).as_py()}
+    if file.is_copy:
+        return totals
     right = pc.equal(table["prediction"], table[LABEL])
     posterior = [pc.mean(table[f"p_{name}"]).as_py() for name in CLASSES]
     means = {name: pc.mean(table[name]).as_py() for name in ("probability", "log_density")}
-    return {**held, **means, "accuracy": pc.mean(right).as_py(), "posterior": posterior}
+    return {**totals, **means, "accuracy": pc.mean(right).as_py(), "posterior": posterior}
 
 
-def case(estimator: str, bar: float) -> Case[Lake]:
-    """The same work for each estimator; the bar is beside what anyone would write."""
+def scoring_case(estimator: str, limit: float) -> Case[Dataset]:
+    """A case for an estimator; the limit is a ratio to reading and writing on one thread."""
     return Case(
         name=f"score_{estimator}",
         title=f"score {estimator} to Parquet",
         rows=4_000_000,
         prepare=numbers,
         reference="scikit-learn, streaming",
-        bars=(Bar(bar, DEFAULTS), Bar(bar, FLOOR), Bar(1 / 3, "scikit-learn, streaming")),
-        outcome=found,
+        targets=(
+            Target(limit, DEFAULTS),
+            Target(limit, BASELINE),
+            Target(1 / 3, "scikit-learn, streaming"),
+        ),
+        outcome=summarize,
     )
 
 
-score_diagonal, score_full = case("gaussian_diagonal", 0.8), case("gaussian_full", 1.0)
+score_diagonal = scoring_case("gaussian_diagonal", 0.8)
+score_full = scoring_case("gaussian_full", 1.0)
 CASES = (score_diagonal, score_full)
 
 
-@score_full.contestant(DEFAULTS, is_floor=True)
-@score_diagonal.contestant(DEFAULTS, is_floor=True)
-def copy_by_default(lake: Lake) -> Written:
-    """pyarrow.dataset to batches with use_threads=False, ParquetWriter as it comes."""
-    return _copied(lake, use_threads=False, use_dictionary=True)
+@score_full.implementation(DEFAULTS, is_baseline=True)
+@score_diagonal.implementation(DEFAULTS, is_baseline=True)
+def copy_by_default(data: Dataset) -> ScoredFile:
+    """pyarrow.dataset to batches with use_threads=False, ParquetWriter with default settings."""
+    return _copy(data, use_threads=False, use_dictionary=True)
 
 
-@score_full.contestant(FLOOR, is_floor=True)
-@score_diagonal.contestant(FLOOR, is_floor=True)
-def copy_on_one_thread(lake: Lake) -> Written:
+@score_full.implementation(BASELINE, is_baseline=True)
+@score_diagonal.implementation(BASELINE, is_baseline=True)
+def copy_on_one_thread(data: Dataset) -> ScoredFile:
     """pyarrow.dataset to batches with use_threads=False, ParquetWriter."""
-    return _copied(lake, use_threads=False)
+    return _copy(data, use_threads=False)
 
 
-@score_full.contestant("bare read + write", is_floor=True)
-@score_diagonal.contestant("bare read + write", is_floor=True)
-def copy(lake: Lake) -> Written:
+@score_full.implementation("bare read + write", is_baseline=True)
+@score_diagonal.implementation("bare read + write", is_baseline=True)
+def copy(data: Dataset) -> ScoredFile:
     """pyarrow.dataset to batches on all threads, ParquetWriter."""
-    return _copied(lake, use_threads=True)
+    return _copy(data, use_threads=True)
 
 
-def _copied(lake: Lake, *, use_threads: bool, use_dictionary: bool | None = None) -> Written:
-    ready = _ready(lake)
+def _copy(data: Dataset, *, use_threads: bool, use_dictionary: bool | None = None) -> ScoredFile:
+    scored = _scored_row_group(data)
 
     def rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-        kept = [batch.column(name) for name in KEPT]
-        done = ready.slice(0, batch.num_rows).columns[len(KEPT) :]
-        return pa.RecordBatch.from_arrays([*kept, *done], schema=ready.schema)
+        copied = [batch.column(name) for name in COPIED]
+        rest = scored.slice(0, batch.num_rows).columns[len(COPIED) :]
+        return pa.RecordBatch.from_arrays([*copied, *rest], schema=scored.schema)
 
-    path = _streamed(
-        lake, ready.schema, rows, use_threads=use_threads, use_dictionary=use_dictionary
+    path = _stream(
+        data, scored.schema, rows, use_threads=use_threads, use_dictionary=use_dictionary
     )
-    return Written(path, ready=True)
+    return ScoredFile(path, is_copy=True)
 
 
-def _streamed(
-    lake: Lake,
+def _stream(
+    data: Dataset,
     schema: pa.Schema,
-    scored: Callable[[pa.RecordBatch], pa.RecordBatch],
+    score: Callable[[pa.RecordBatch], pa.RecordBatch],
     *,
     use_threads: bool = True,
     use_dictionary: bool | None = None,
 ) -> Path:
-    """Read, call and write, row group by row group; by default with our own writer's settings."""
-    path = lake.scratch("scored")
-    dataset = ds.dataset(lake.path)
-    coded = _dictionaries(schema) if use_dictionary is None else use_dictionary
-    with pq.ParquetWriter(path, schema, use_dictionary=coded) as writer:
+    """Read, score and write by row group; by default with the settings of our writer."""
+    path = data.scratch("scored")
+    dataset = ds.dataset(data.path)
+    dictionaries = _dictionaries(schema) if use_dictionary is None else use_dictionary
+    with pq.ParquetWriter(path, schema, use_dictionary=dictionaries) as writer:
         for batch in dataset.to_batches(
-            columns=[*KEPT, *lake.features], batch_size=ROW_GROUP, use_threads=use_threads
+            columns=[*COPIED, *data.features], batch_size=ROW_GROUP, use_threads=use_threads
         ):
-            writer.write_batch(scored(batch), row_group_size=ROW_GROUP)
+            writer.write_batch(score(batch), row_group_size=ROW_GROUP)
     return path
 
 
@@ -132,86 +137,86 @@ def _dictionaries(schema: pa.Schema) -> list[str]:
 
 
 @functools.cache
-def _ready(lake: Lake) -> pa.RecordBatch:
+def _scored_row_group(data: Dataset) -> pa.RecordBatch:
     """One row group of the scored table."""
-    path = lake.scratch("ready")
-    first = ds.dataset(lake.path).head(ROW_GROUP)
-    probclass_core.score(_model(lake, "gaussian_diagonal"), first, path, columns=KEPT)
+    path = data.scratch("row-group")
+    first = ds.dataset(data.path).head(ROW_GROUP)
+    probclass_core.score(_model(data, "gaussian_diagonal"), first, path, columns=COPIED)
     table = pq.read_table(path).combine_chunks()
     path.unlink()
     return table.to_batches()[0]
 
 
-@score_diagonal.contestant(OURS)
-def score_with_diagonal(lake: Lake) -> Written:
+@score_diagonal.implementation(OURS)
+def score_with_diagonal(data: Dataset) -> ScoredFile:
     """score, all threads, committed and synced."""
-    return _scored(lake, "gaussian_diagonal")
+    return _score(data, "gaussian_diagonal")
 
 
-@score_full.contestant(OURS)
-def score_with_full(lake: Lake) -> Written:
+@score_full.implementation(OURS)
+def score_with_full(data: Dataset) -> ScoredFile:
     """score, all threads, committed and synced."""
-    return _scored(lake, "gaussian_full")
+    return _score(data, "gaussian_full")
 
 
-def _scored(lake: Lake, estimator: str) -> Written:
-    path = lake.scratch("scored")
-    probclass_core.score(_model(lake, estimator), lake.path, path, columns=KEPT)
-    return Written(path)
+def _score(data: Dataset, estimator: str) -> ScoredFile:
+    path = data.scratch("scored")
+    probclass_core.score(_model(data, estimator), data.path, path, columns=COPIED)
+    return ScoredFile(path)
 
 
 @functools.cache
-def _model(lake: Lake, estimator: str) -> probclass_core.Model:
-    """A model of the first rows."""
-    return fitted(_sample(lake), lake.features, estimator)
+def _model(data: Dataset, estimator: str) -> probclass_core.Model:
+    """A model fitted on the first rows."""
+    return fit(_sample(data), data.features, estimator)
 
 
-def _sample(lake: Lake) -> pa.Table:
-    return ds.dataset(lake.path).head(ROW_GROUP, columns=lake.columns)
+def _sample(data: Dataset) -> pa.Table:
+    return ds.dataset(data.path).head(ROW_GROUP, columns=data.columns)
 
 
-@score_diagonal.contestant("scikit-learn, streaming")
-def sklearn_diagonal(lake: Lake) -> Written:
+@score_diagonal.implementation("scikit-learn, streaming")
+def sklearn_diagonal(data: Dataset) -> ScoredFile:
     """GaussianNB.predict_joint_log_proba, batch by batch, ParquetWriter."""
-    return _scored_by(lake, _naive(lake).predict_joint_log_proba)
+    return _score_by(data, _naive_bayes(data).predict_joint_log_proba)
 
 
-@score_full.contestant("scikit-learn, streaming")
-def sklearn_full(lake: Lake) -> Written:
+@score_full.implementation("scikit-learn, streaming")
+def sklearn_full(data: Dataset) -> ScoredFile:
     """QuadraticDiscriminantAnalysis.decision_function, batch by batch, ParquetWriter."""
-    constant = 0.5 * len(lake.features) * np.log(2.0 * np.pi)  # which it leaves out
-    return _scored_by(lake, lambda rows: _quadratic(lake).decision_function(rows) - constant)
+    constant = 0.5 * len(data.features) * np.log(2.0 * np.pi)  # left out by scikit-learn
+    return _score_by(data, lambda rows: _qda(data).decision_function(rows) - constant)
 
 
 @functools.cache
-def _naive(lake: Lake) -> Any:
+def _naive_bayes(data: Dataset) -> Any:
     from sklearn.naive_bayes import GaussianNB
 
-    return GaussianNB(var_smoothing=0.0).fit(*_rows_and_labels(lake))
+    return GaussianNB(var_smoothing=0.0).fit(*_rows_and_labels(data))
 
 
 @functools.cache
-def _quadratic(lake: Lake) -> Any:
+def _qda(data: Dataset) -> Any:
     from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
-    return QuadraticDiscriminantAnalysis().fit(*_rows_and_labels(lake))
+    return QuadraticDiscriminantAnalysis().fit(*_rows_and_labels(data))
 
 
-def _rows_and_labels(lake: Lake) -> Iterable[np.ndarray]:
-    sample = _sample(lake)
-    return matrix(sample, lake.features), sample[LABEL].to_numpy()
+def _rows_and_labels(data: Dataset) -> Iterable[np.ndarray]:
+    sample = _sample(data)
+    return matrix(sample, data.features), sample[LABEL].to_numpy()
 
 
-def _scored_by(lake: Lake, joint: Callable[[np.ndarray], np.ndarray]) -> Written:
-    """The scored table from joint log-likelihoods."""
+def _score_by(data: Dataset, joint: Callable[[np.ndarray], np.ndarray]) -> ScoredFile:
+    """Write a scored table from joint log-likelihoods."""
     from scipy.special import logsumexp
 
-    schema = _ready(lake).schema
-    names, model_id = pa.array(CLASSES), _ready(lake)["model_id"][0]
+    schema = _scored_row_group(data).schema
+    names, model_id = pa.array(CLASSES), _scored_row_group(data)["model_id"][0]
 
     def columns(batch: pa.RecordBatch) -> Iterator[pa.Array]:
-        yield from (batch.column(name) for name in KEPT)
-        log_joint = joint(matrix(batch, lake.features))
+        yield from (batch.column(name) for name in COPIED)
+        log_joint = joint(matrix(batch, data.features))
         log_density = logsumexp(log_joint, axis=1)
         probability = np.exp(log_joint - log_density[:, None])
         decision = log_joint.argmax(axis=1)
@@ -224,4 +229,4 @@ def _scored_by(lake: Lake, joint: Callable[[np.ndarray], np.ndarray]) -> Written
     def rows(batch: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(list(columns(batch)), schema=schema)
 
-    return Written(_streamed(lake, schema, rows))
+    return ScoredFile(_stream(data, schema, rows))

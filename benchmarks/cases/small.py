@@ -1,6 +1,6 @@
 """One small batch in memory: fit 1,000 rows of 10 features, then predict them.
 
-There is no floor to speak of; what is measured is the fixed cost, beside scikit-learn's.
+This measures the fixed cost, compared with that of scikit-learn.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from benchmarks.case import OURS, Bar, Case, Outcome
-from benchmarks.cases.train_gaussian import fitted, matrix
-from benchmarks.lake import LABEL, numbers
+from benchmarks.case import OURS, Case, Outcome, Target
+from benchmarks.cases.train_gaussian import fit, matrix
+from benchmarks.datasets import LABEL, numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +26,8 @@ class Batch:
     Attributes:
         table: features and label.
         features: names of the feature columns.
-        rows: ``(n, d)``.
-        labels: ``(n,)``.
+        rows: feature values, ``(n, d)``.
+        labels: class labels, ``(n,)``.
     """
 
     table: pa.Table
@@ -37,10 +37,10 @@ class Batch:
 
 
 def batch(cache: Path, rows: int) -> Batch:
-    """Ten features."""
-    lake = numbers(cache, rows, features=10)
-    table = ds.dataset(lake.path).to_table(columns=lake.columns).combine_chunks()
-    return Batch(table, lake.features, matrix(table, lake.features), table[LABEL].to_numpy())
+    """A batch of ten features."""
+    data = numbers(cache, rows, features=10)
+    table = ds.dataset(data.path).to_table(columns=data.columns).combine_chunks()
+    return Batch(table, data.features, matrix(table, data.features), table[LABEL].to_numpy())
 
 
 small_batch: Case[Batch] = Case(
@@ -50,40 +50,40 @@ small_batch: Case[Batch] = Case(
     prepare=batch,
     reference="scikit-learn",
     calls=20,
-    bars=(Bar(2.0, "scikit-learn"),),
+    targets=(Target(2.0, "scikit-learn"),),
     tolerance=0.02,
 )
 CASES = (small_batch,)
 
 
-def told(given: Batch, labels: np.ndarray) -> Outcome:
-    """How many rows, and how many got their label."""
-    return {"rows": len(labels), "right": float(np.mean(labels == given.labels))}
+def accuracy(batch: Batch, labels: np.ndarray) -> Outcome:
+    """The number of rows and the share of right predictions."""
+    return {"rows": len(labels), "right": float(np.mean(labels == batch.labels))}
 
 
-@small_batch.contestant("scikit-learn", is_floor=True)
-def sklearn(given: Batch) -> Outcome:
+@small_batch.implementation("scikit-learn", is_baseline=True)
+def sklearn(batch: Batch) -> Outcome:
     """GaussianNB.fit and predict on arrays."""
     from sklearn.naive_bayes import GaussianNB
 
-    model = GaussianNB(var_smoothing=0.0).fit(given.rows, given.labels)
-    return told(given, model.predict(given.rows))
+    model = GaussianNB(var_smoothing=0.0).fit(batch.rows, batch.labels)
+    return accuracy(batch, model.predict(batch.rows))
 
 
-@small_batch.contestant("river, row by row")
-def river(given: Batch) -> Outcome:
+@small_batch.implementation("river, row by row")
+def river(batch: Batch) -> Outcome:
     """GaussianNB.learn_one and predict_one; its variances divide by n − 1."""
     from river.naive_bayes import GaussianNB
 
     model: Any = GaussianNB()  # type: ignore[no-untyped-call]
-    rows: list[dict[Hashable, float]] = [dict(enumerate(row)) for row in given.rows.tolist()]
-    for row, label in zip(rows, given.labels, strict=True):
+    rows: list[dict[Hashable, float]] = [dict(enumerate(row)) for row in batch.rows.tolist()]
+    for row, label in zip(rows, batch.labels, strict=True):
         model.learn_one(row, label)
-    return told(given, np.array([model.predict_one(row) for row in rows]))
+    return accuracy(batch, np.array([model.predict_one(row) for row in rows]))
 
 
-@small_batch.contestant(OURS)
-def ours(given: Batch) -> Outcome:
+@small_batch.implementation(OURS)
+def ours(batch: Batch) -> Outcome:
     """fit and predict on a table."""
-    model = fitted(given.table, given.features, "gaussian_diagonal")
-    return told(given, model.predict(given.table).to_numpy(zero_copy_only=False))
+    model = fit(batch.table, batch.features, "gaussian_diagonal")
+    return accuracy(batch, model.predict(batch.table).to_numpy(zero_copy_only=False))

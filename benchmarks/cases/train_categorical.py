@@ -1,6 +1,6 @@
 """Train a categorical from Parquet: text columns, counted by class.
 
-Two floors: the columns read as text, and read as the dictionaries that the file stores.
+There are two baselines: read the columns as text, and as the dictionaries that the file stores.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 import probclass_core
-from benchmarks.case import OURS, Bar, Case, Outcome
-from benchmarks.cases.train_gaussian import asked_of_duckdb
-from benchmarks.lake import CLASSES, LABEL, VALUES, Lake, categories
+from benchmarks.case import OURS, Case, Outcome, Target
+from benchmarks.cases.train_gaussian import query_duckdb
+from benchmarks.datasets import CLASSES, LABEL, VALUES, Dataset, categories
 
 SCAN = "bare scan, as dictionaries"
 
 
-def counted(lake: Lake, returned: Any) -> Outcome:
-    """Counts by feature, class and value, of whatever a contestant has them in."""
+def to_counts(data: Dataset, returned: Any) -> Outcome:
+    """Counts by feature, class and value, from any form in which they are returned."""
     if isinstance(returned, dict):
         return returned
     if isinstance(returned, pa.Table):
@@ -35,21 +35,21 @@ def counted(lake: Lake, returned: Any) -> Outcome:
         cells = ((x, *row) for x, frame in returned for row in frame.rows())
     else:
         cells = returned
-    counts = np.zeros((len(lake.features), len(CLASSES), VALUES))
+    counts = np.zeros((len(data.features), len(CLASSES), VALUES))
     for feature, label, value, count in cells:
-        place = lake.features.index(feature), CLASSES.index(label)
-        counts[(*place, int(value.removeprefix("value-")))] = count
+        position = data.features.index(feature), CLASSES.index(label)
+        counts[(*position, int(value.removeprefix("value-")))] = count
     return {"rows": counts[0].sum(), "counts": counts}
 
 
-train_categorical: Case[Lake] = Case(
+train_categorical: Case[Dataset] = Case(
     name="train_categorical",
     title="train categorical from Parquet",
     rows=4_000_000,
     prepare=categories,
     reference="DuckDB SQL",
-    bars=(Bar(1.5, SCAN), Bar(1.0, "Polars SQL")),
-    outcome=counted,
+    targets=(Target(1.5, SCAN), Target(1.0, "Polars SQL")),
+    outcome=to_counts,
     tolerance=0.0,
 )
 CASES = (train_categorical,)
@@ -57,61 +57,61 @@ CASES = (train_categorical,)
 _KNOWN = pa.array([f"value-{code:02d}" for code in range(VALUES)])
 
 
-@train_categorical.contestant(SCAN, is_floor=True)
-def scan_dictionaries(lake: Lake) -> Outcome:
+@train_categorical.implementation(SCAN, is_baseline=True)
+def scan_dictionaries(data: Dataset) -> Outcome:
     """pyarrow.dataset to batches, all threads, dictionary_columns set."""
-    return {"rows": sum(batch.num_rows for batch in _dictionaries(lake))}
+    return {"rows": sum(batch.num_rows for batch in _dictionaries(data))}
 
 
-@train_categorical.contestant("bare scan, as text", is_floor=True)
-def scan_text(lake: Lake) -> Outcome:
+@train_categorical.implementation("bare scan, as text", is_baseline=True)
+def scan_text(data: Dataset) -> Outcome:
     """pyarrow.dataset to batches, all threads."""
-    batches = ds.dataset(lake.path).to_batches(columns=lake.columns)
+    batches = ds.dataset(data.path).to_batches(columns=data.columns)
     return {"rows": sum(batch.num_rows for batch in batches)}
 
 
-@train_categorical.contestant(OURS)
-def fit(lake: Lake) -> pa.Table:
+@train_categorical.implementation(OURS)
+def fit(data: Dataset) -> pa.Table:
     """fit, all threads."""
-    block = probclass_core.Block("categorical", list(lake.features))
-    model = probclass_core.fit(lake.path, probclass_core.ModelSpec(label=LABEL, blocks=[block]))
+    block = probclass_core.Block("categorical", list(data.features))
+    model = probclass_core.fit(data.path, probclass_core.ModelSpec(label=LABEL, blocks=[block]))
     return model.parameters["categorical"]
 
 
-@train_categorical.contestant("DuckDB SQL")
-def duckdb_sql(lake: Lake) -> list[tuple[Any, ...]]:
+@train_categorical.implementation("DuckDB SQL")
+def duckdb_sql(data: Dataset) -> list[tuple[Any, ...]]:
     """count(*) GROUP BY label, column, one query for each column."""
     cells: list[tuple[Any, ...]] = []
-    for x in lake.features:
-        query = f"SELECT '{x}', {LABEL}, {x}, count(*) FROM '{lake.path}' GROUP BY {LABEL}, {x}"
-        cells += asked_of_duckdb(query)
+    for x in data.features:
+        query = f"SELECT '{x}', {LABEL}, {x}, count(*) FROM '{data.path}' GROUP BY {LABEL}, {x}"
+        cells += query_duckdb(query)
     return cells
 
 
-@train_categorical.contestant("Polars SQL")
-def polars_sql(lake: Lake) -> list[tuple[str, pl.DataFrame]]:
+@train_categorical.implementation("Polars SQL")
+def polars_sql(data: Dataset) -> list[tuple[str, pl.DataFrame]]:
     """one count(*) GROUP BY label, column for each column, collected together."""
-    context = pl.SQLContext(lake=pl.scan_parquet(lake.path))
+    context = pl.SQLContext(data=pl.scan_parquet(data.path))
     queries = [
-        context.execute(f"SELECT {LABEL}, {x}, COUNT(*) AS n FROM lake GROUP BY {LABEL}, {x}")
-        for x in lake.features
+        context.execute(f"SELECT {LABEL}, {x}, COUNT(*) AS n FROM data GROUP BY {LABEL}, {x}")
+        for x in data.features
     ]
-    return list(zip(lake.features, pl.collect_all(queries), strict=True))
+    return list(zip(data.features, pl.collect_all(queries), strict=True))
 
 
-@train_categorical.contestant("scikit-learn, streaming")
-def sklearn_streaming(lake: Lake) -> Outcome:
+@train_categorical.implementation("scikit-learn, streaming")
+def sklearn_streaming(data: Dataset) -> Outcome:
     """CategoricalNB.partial_fit on codes, batch by batch."""
     from sklearn.naive_bayes import CategoricalNB
 
     model = CategoricalNB(min_categories=VALUES)
-    for batch in ds.dataset(lake.path).to_batches(columns=lake.columns):
-        codes = [pc.index_in(batch[name], value_set=_KNOWN).to_numpy() for name in lake.features]
+    for batch in ds.dataset(data.path).to_batches(columns=data.columns):
+        codes = [pc.index_in(batch[name], value_set=_KNOWN).to_numpy() for name in data.features]
         model.partial_fit(np.column_stack(codes), batch[LABEL].to_numpy(False), CLASSES)
     counts = np.stack(model.category_count_)
     return {"rows": counts[0].sum(), "counts": counts}
 
 
-def _dictionaries(lake: Lake) -> Any:
-    form = ds.ParquetFileFormat(read_options={"dictionary_columns": lake.columns})
-    return ds.dataset(lake.path, format=form).to_batches(columns=lake.columns)
+def _dictionaries(data: Dataset) -> Any:
+    form = ds.ParquetFileFormat(read_options={"dictionary_columns": data.columns})
+    return ds.dataset(data.path, format=form).to_batches(columns=data.columns)

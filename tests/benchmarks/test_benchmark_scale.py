@@ -1,4 +1,4 @@
-"""The campaign of many rows, on few of them: what it measures is there, and in bounded memory."""
+"""benchmarks.scale on few rows: complete measurements, in bounded memory."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import pytest
 from benchmarks import scale
 
 
-def test_prefixes_are_ten_times_longer_each() -> None:
+def test_each_prefix_is_ten_times_longer() -> None:
     assert scale.prefixes(10_000_000) == [100_000, 1_000_000, 10_000_000]
     assert scale.prefixes(50_000_000) == [500_000, 5_000_000, 50_000_000]
     assert scale.prefixes(1) == [scale.PARTITION_ROWS]
 
 
-def test_a_small_campaign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake, out = tmp_path / "lake", tmp_path / "out"
     assert scale.main(["--rows", "1000000", "--lake", str(lake), "--out", str(out)]) == 0
     runs = json.loads((out / "scale.json").read_text())
-    found = [(run["work"], run["rows"]) for run in runs]
     lengths = (100_000, 1_000_000)
-    assert found == [(work, rows) for work in ("train", "score") for rows in lengths]
+    assert [(run["work"], run["rows"]) for run in runs] == [
+        (work, rows) for work in ("train", "score") for rows in lengths
+    ]
     assert max(run["peak_mebibytes"] for run in runs) < 1024
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(runs)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "out"]

@@ -1,7 +1,7 @@
-"""The tables that the cases read: Parquet with row groups, generated from a seed, kept in a cache.
+"""The tables that the cases read: Parquet files, generated from a seed and stored in a cache.
 
-Rows are made row group by row group, each from its own seed, so memory stays bounded and a longer
-table begins with the rows of a shorter one.
+Each row group is generated from its own seed, so memory is bounded, and a longer table begins with
+the rows of a shorter one.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ VALUES = 50
 
 _SEED = 20_260_101
 _VERSION = 1
-"""Part of the file names: to be raised when the same name would hold other rows."""
+"""Part of the file names; must be increased when the generated rows change."""
 
 
 @dataclass(frozen=True)
-class Lake:
+class Dataset:
     """A generated table.
 
     Attributes:
-        path: the Parquet file.
-        rows: how many.
-        features: the feature columns; beside them stand `LABEL` (text) and `ID` (int64).
+        path: path of the Parquet file.
+        rows: number of rows.
+        features: names of the feature columns; the other columns are `LABEL` (text) and `ID`
+            (int64).
     """
 
     path: str
@@ -44,65 +45,65 @@ class Lake:
 
     @property
     def columns(self) -> list[str]:
-        """What training reads: the features and the label."""
+        """The columns that training reads: the features and the label."""
         return [*self.features, LABEL]
 
     def scratch(self, name: str) -> Path:
-        """A path beside the table for what a contestant writes, one for each process."""
+        """A path next to the table for output; each process has its own."""
         return Path(f"{self.path}.{name}.{os.getpid()}.parquet")
 
 
-def numbers(cache: Path, rows: int, features: int = FEATURES) -> Lake:
-    """Correlated normal float64 features, every class with its own means and covariance."""
+def numbers(cache: Path, rows: int, features: int = FEATURES) -> Dataset:
+    """Correlated normal float64 features; each class has its own means and covariance."""
     names = tuple(f"x{j}" for j in range(features))
-    shape = np.random.default_rng(_SEED)
-    mean = shape.normal(0.0, 0.4, (len(CLASSES), features))
-    mixing = np.eye(features) + shape.normal(0.0, 0.1, (len(CLASSES), features, features))
+    generator = np.random.default_rng(_SEED)
+    mean = generator.normal(0.0, 0.4, (len(CLASSES), features))
+    mixing = np.eye(features) + generator.normal(0.0, 0.1, (len(CLASSES), features, features))
 
-    def columns(source: np.random.Generator, labels: np.ndarray) -> dict[str, pa.Array]:
-        matrix = source.standard_normal((len(labels), features))
+    def columns(generator: np.random.Generator, labels: np.ndarray) -> dict[str, pa.Array]:
+        matrix = generator.standard_normal((len(labels), features))
         for code in range(len(CLASSES)):
             of_class = labels == code
             matrix[of_class] = matrix[of_class] @ mixing[code] + mean[code]
         return {name: pa.array(matrix[:, j].copy()) for j, name in enumerate(names)}
 
-    return _kept(cache / f"numbers-{features}", rows, names, columns)
+    return _cached(cache / f"numbers-{features}", rows, names, columns)
 
 
-def categories(cache: Path, rows: int, features: int = FEATURES) -> Lake:
-    """Text features of `VALUES` values each, every class with its own frequencies."""
+def categories(cache: Path, rows: int, features: int = FEATURES) -> Dataset:
+    """Text features of `VALUES` values each; each class has its own frequencies."""
     names = tuple(f"c{j}" for j in range(features))
     values = pa.array([f"value-{code:02d}" for code in range(VALUES)])
-    shape = np.random.default_rng(_SEED)
-    frequency = shape.dirichlet(np.ones(VALUES), (features, len(CLASSES)))
+    generator = np.random.default_rng(_SEED)
+    frequency = generator.dirichlet(np.ones(VALUES), (features, len(CLASSES)))
 
-    def columns(source: np.random.Generator, labels: np.ndarray) -> dict[str, pa.Array]:
-        made = {}
+    def columns(generator: np.random.Generator, labels: np.ndarray) -> dict[str, pa.Array]:
+        arrays = {}
         for j, name in enumerate(names):
             codes = np.empty(len(labels), dtype=np.int64)
             for code in range(len(CLASSES)):
                 of_class = np.flatnonzero(labels == code)
-                codes[of_class] = source.choice(VALUES, len(of_class), p=frequency[j, code])
-            made[name] = values.take(pa.array(codes))
-        return made
+                codes[of_class] = generator.choice(VALUES, len(of_class), p=frequency[j, code])
+            arrays[name] = values.take(pa.array(codes))
+        return arrays
 
-    return _kept(cache / f"categories-{features}", rows, names, columns)
+    return _cached(cache / f"categories-{features}", rows, names, columns)
 
 
-def _kept(
+def _cached(
     stem: Path,
     rows: int,
     features: tuple[str, ...],
     columns: Callable[[np.random.Generator, np.ndarray], dict[str, pa.Array]],
-) -> Lake:
-    """The table of that name and size, generated where the cache has none."""
+) -> Dataset:
+    """The table of that name and size, generated if the cache does not have it."""
     path = stem.with_name(f"{stem.name}-{rows}-v{_VERSION}.parquet")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f"_{path.name}.{os.getpid()}")
         _write(unfinished, rows, columns)
         unfinished.replace(path)
-    return Lake(str(path), rows, features)
+    return Dataset(str(path), rows, features)
 
 
 def _write(
@@ -112,18 +113,18 @@ def _write(
 ) -> None:
     writer: pq.ParquetWriter | None = None
     for start in range(0, rows, ROW_GROUP):
-        source = np.random.default_rng([_SEED, start])
-        # Whole row groups first, then cut: rows do not depend on how many follow.
-        labels = source.integers(0, len(CLASSES), ROW_GROUP)
+        generator = np.random.default_rng([_SEED, start])
+        # A full row group is generated and then cut, so its rows do not depend on their number.
+        labels = generator.integers(0, len(CLASSES), ROW_GROUP)
         group = pa.table(
             {
                 ID: pa.array(np.arange(start, start + ROW_GROUP)),
-                **columns(source, labels),
+                **columns(generator, labels),
                 LABEL: pa.array(CLASSES).take(pa.array(labels)),
             }
         ).slice(0, rows - start)
         if writer is None:
-            # Dictionary pages for text only: floats that never repeat would be written twice.
+            # Dictionary pages only for text: distinct floats would be written twice.
             text = [field.name for field in group.schema if pa.types.is_string(field.type)]
             writer = pq.ParquetWriter(path, group.schema, use_dictionary=text)
         writer.write_table(group, row_group_size=ROW_GROUP)

@@ -1,0 +1,151 @@
+"""The benchmark runner: the order of measurements, and which of them count."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import sample_cases
+
+from benchmarks import datasets
+from benchmarks.__main__ import main
+from benchmarks.cases import all_cases
+from benchmarks.report import section, to_dict
+from benchmarks.runner import Result, difference, run_case
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def result(cache: Path) -> Result:
+    return run_case(sample_cases.counting, "sample_cases", cache, rounds=2)
+
+
+def test_implementations_take_turns_each_in_its_own_process(cache: Path, result: Result) -> None:
+    calls = [line.rsplit(" ", 1) for line in (cache / "calls").read_text().splitlines()]
+    names = ["baseline", "right", "almost equal"]
+    assert [name for name, _ in calls] == names * 3, "one call to warm up, and 2 rounds"
+    assert len({process for _, process in calls}) == len({tuple(call) for call in calls}) == 3
+
+
+def test_outcomes_equal_to_the_reference_count(result: Result) -> None:
+    for name in ("baseline", "right", "almost equal"):
+        entry = result.entries[name]
+        assert entry.is_valid
+        assert len(entry.figures) == len(entry.cpu_seconds) == 2
+    assert result.ratio_to_baseline("right") is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("wrong", "sums differs by 5.0e-04 from right's"),
+        ("too few rows", "rows differs by 2.5e-01 from right's"),
+        ("incomplete", "gives no sums"),
+        ("raises", "ValueError: no such luck"),
+        ("exits", "its process ended with 7"),
+    ],
+)
+def test_other_outcomes_are_rejected_with_the_reason(
+    result: Result, name: str, reason: str
+) -> None:
+    entry = result.entries[name]
+    assert entry.rejected == reason
+    assert not entry.is_valid
+    assert result.ratio_to_baseline(name) is None
+    assert f"| {name} | rejected: {reason}" in section(result)
+
+
+def test_a_target_is_met_missed_or_not_measured(result: Result) -> None:
+    assert [result.meets(target) for target in result.case.targets] == [True, False, None]
+    assert [target["met"] for target in to_dict(result)["targets"]] == [True, False, None]
+
+
+def test_no_figure_counts_if_the_reference_fails(cache: Path) -> None:
+    case = dataclasses.replace(sample_cases.counting, reference="raises")
+    result = run_case(case, "sample_cases", cache, rounds=1)
+    assert not any(entry.is_valid for entry in result.entries.values())
+    assert result.entries["right"].rejected == "nothing to compare with: raises failed"
+
+
+def test_a_fresh_case_starts_a_process_in_each_round(tmp_path: Path) -> None:
+    result = run_case(sample_cases.starting, "sample_cases", tmp_path, rounds=3)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(set(calls)) == len(calls) == 3
+    assert all(5.0 < megabytes < 500.0 for megabytes in result.entries["record"].figures)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "equal"),
+    [
+        (4, 4.0, True),
+        ([1e9, 2.0], [1e9 + 0.1, 2.0], True),
+        ([1e-12, 2.0], [0.0, 2.0], True),
+        ([1.0, 2.1], [1.0, 2.0], False),
+        ([1.0, np.nan], [1.0, 2.0], False),
+        ([1.0], [1.0, 2.0], False),
+        (["a", "b"], ["a", "b"], True),
+        (["a", "b"], ["a", "c"], False),
+    ],
+)
+def test_outcomes_are_equal_up_to_rounding(value: object, expected: object, equal: bool) -> None:
+    assert (difference(value, expected, 1e-9) is None) == equal
+
+
+def test_a_dataset_is_cached_and_begins_as_a_shorter_one(tmp_path: Path) -> None:
+    rows = datasets.ROW_GROUP + 500
+    short, long = (datasets.numbers(tmp_path, count) for count in (1_000, rows))
+    written = Path(long.path).stat().st_mtime_ns
+    assert datasets.numbers(tmp_path, rows) == long
+    assert Path(long.path).stat().st_mtime_ns == written
+    table = pq.read_table(long.path)
+    assert table.num_rows == rows
+    assert pq.ParquetFile(long.path).num_row_groups == 2
+    assert table.slice(0, 1_000).equals(pq.read_table(short.path))
+
+
+def test_cases_run_agree_and_write_reports(tmp_path: Path) -> None:
+    names = ["train_gaussian_diagonal", "score_gaussian_diagonal"]
+    out = tmp_path / "out"
+    options = ["--rows", "2_000", "--repeats", "1", "--out", str(out), "--cache", str(tmp_path)]
+    assert main([*names, *options]) == 0
+    document = json.loads((out / "benchmarks.json").read_text())
+    assert [case["name"] for case in document["cases"]] == names
+    assert {case["rows"] for case in document["cases"]} == {2_000}
+    entries = [entry for case in document["cases"] for entry in case["implementations"]]
+    assert [entry["rejected"] for entry in entries] == [None] * len(entries)
+    assert {"Python", "pyarrow", "scikit-learn"} <= document["versions"].keys()
+    assert (out / "ratios.png").read_bytes().startswith(b"\x89PNG")
+    assert "Target: probclass" in (out / "benchmarks.md").read_text()
+    assert not list(tmp_path.glob("*.scored.*")), "implementations remove their files"
+
+
+def test_an_unknown_case_lists_the_known_ones(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["no_such_case", "--out", str(tmp_path)]) == 2
+    assert "train_gaussian_diagonal" in capsys.readouterr().err
+
+
+def test_every_case_has_a_baseline_a_reference_and_valid_targets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cases = [case for _, case in all_cases()]
+    assert len({case.name for case in cases}) == len(cases)
+    for case in cases:
+        names = {case.reference or case.baseline.name}
+        names |= {
+            name for target in case.targets for name in (target.implementation, target.against)
+        }
+        assert names <= case.implementations.keys()
+        assert all(each.description for each in case.implementations.values())
+    assert main(["--list"]) == 0
+    listing = capsys.readouterr().out
+    assert all(case.name in listing for case in cases)
