@@ -93,7 +93,7 @@ class CachedStatistics:
         self.error: StoreError | None = None
         self._files = files
         self._spec = spec
-        self._summary = _summarize_spec(spec)
+        self._summary = _summary_of(spec)
         self._folder = f"{_FOLDER}/{self._summary['digest']}"
         self._read = functools.lru_cache(_MAX_PACKS_IN_MEMORY)(files.read)
         self._packs: dict[str, Pack | None] = {}  # by path; None for a damaged one
@@ -443,22 +443,24 @@ class _File:
         return cls(path, data, None, [entry])
 
 
-def _describe(pack: Pack, data: Buffer, fragment: str, summary: str) -> CacheEntry:
-    of, entry = pack.summary, pack.entry(fragment, data)
-    reason = _why_stale(of) if of["digest"] == summary else "in the folder of another summary"
+def _describe(pack: Pack, data: Buffer, fragment: str, folder: str) -> CacheEntry:
+    entry, summary = pack.entry(fragment, data), pack.summary
+    stale = _why_stale(summary)
+    if summary["digest"] != folder:
+        stale = "in the folder of another summary"
     try:
         entry.verify(fragment)
     except StoreError:
-        reason = _DAMAGED
+        stale = _DAMAGED
     return CacheEntry(
-        summary=summary,
+        summary=folder,
         fragment=fragment,
         bytes=entry.size,
-        label=of["label"],
-        estimators=tuple(of["estimators"]),
+        label=summary["label"],
+        estimators=tuple(summary["estimators"]),
         rows=entry.rows,
         stored=entry.stored,
-        stale=reason,
+        stale=stale,
     )
 
 
@@ -490,7 +492,7 @@ def _write_pack(files: StoreFiles, summary: Mapping[str, Any], entries: Mapping[
     return path
 
 
-def _summarize_spec(spec: ModelSpec) -> dict[str, Any]:
+def _summary_of(spec: ModelSpec) -> dict[str, Any]:
     """The parts of a spec that `entries` reports, and the digest of all that matters."""
     reported = {
         "release": probclass_core.__version__,

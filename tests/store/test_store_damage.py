@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from probclass_core.store.model_store import ModelStore
 from probclass_core.store.references import ModelVersion
 
 TABLES = ["gaussian.arrow", "priors.arrow"]
-FILES = ["manifest.json", *TABLES]
+MANIFEST = "manifest.json"
 
 
 @pytest.fixture
@@ -52,6 +55,54 @@ def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+def truncate(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+NEWER = READER_VERSION + 1
+DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    **{
+        f"{name} cut to {size}": (name, partial(truncate, size=size), f"'{name}' has .* instead of")
+        for name in TABLES
+        for size in (0, 100, -1)
+    },
+    **{
+        f"manifest cut to {size}": (MANIFEST, partial(truncate, size=size), "is not a JSON object")
+        for size in (0, 100, -3)
+    },
+    **{f"no {name}": (name, Path.unlink, f"file '{name}' is missing") for name in TABLES},
+    "a folder in place of a table": (TABLES[0], replace_by_folder, f"cannot read .*{TABLES[0]}"),
+    "an edited manifest": (
+        MANIFEST,
+        partial(edit, content={"spec": {"label": "water"}}),
+        "the manifest was edited",
+    ),
+    "a newer format": (
+        MANIFEST,
+        partial(edit, format_version=NEWER, min_reader_version=NEWER, content="new"),
+        r"newer probclass .* upgrade probclass\.$",
+    ),
+    "an alias outside its model": (
+        "../aliases/champion.json",
+        partial(edit, id="../../secret"),
+        r"champion\.json is damaged",
+    ),
+}
+"""Files of a version, ways to damage them, and the messages."""
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_file_is_refused_in_one_line(store: ModelStore, folder: Path, kind: str) -> None:
+    file, damage, message = DAMAGE[kind]
+    damage(folder / file)
+    assert re.search(message, refusal(store))
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_a_flipped_bit_anywhere_in_a_table_is_detected(
     store: ModelStore, folder: Path, name: str
@@ -73,7 +124,7 @@ def test_a_flipped_bit_anywhere_in_a_table_is_detected(
 def test_a_flipped_bit_anywhere_in_a_manifest_does_not_change_the_content(
     store: ModelStore, folder: Path
 ) -> None:
-    path, content_id = folder / "manifest.json", SampleModel().id
+    path, content_id = folder / MANIFEST, SampleModel().id
     intact = path.read_bytes()
     refused = 0
     for position in range(len(intact)):
@@ -88,34 +139,11 @@ def test_a_flipped_bit_anywhere_in_a_manifest_does_not_change_the_content(
     assert refused > len(intact) / 2
 
 
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("size", [0, 100, -1])
-def test_a_truncated_table_is_refused(
-    store: ModelStore, folder: Path, name: str, size: int
-) -> None:
-    (folder / name).write_bytes((folder / name).read_bytes()[:size])
-    assert f"{name!r} has" in (message := refusal(store))
-    assert "bytes instead of" in message
-
-
-@pytest.mark.parametrize("size", [0, 100, -3])
-def test_a_truncated_manifest_is_refused(store: ModelStore, folder: Path, size: int) -> None:
-    path = folder / "manifest.json"
-    path.write_bytes(path.read_bytes()[:size])
-    assert f"{path} is not a JSON object" in refusal(store)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_a_missing_table_is_refused(store: ModelStore, folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    assert f"file {name!r} is missing" in refusal(store)
-
-
 def test_a_version_without_a_manifest_does_not_exist(
     store: ModelStore, folder: Path, version: ModelVersion
 ) -> None:
     other = store.save(SampleModel(1), "air")
-    (folder / "manifest.json").unlink()
+    (folder / MANIFEST).unlink()
     for ref in ("air@champion", version.ref, f"air@{version.id[:8]}"):
         assert f"versions {other.id[:12]!r}" in refusal(store, ref)
     assert store.versions("air") == [other]
@@ -123,18 +151,6 @@ def test_a_version_without_a_manifest_does_not_exist(
         store.save(SampleModel(), "air")
     shutil.rmtree(folder)
     assert store.save(SampleModel(), "air").id == version.id
-
-
-def test_an_edited_manifest_is_refused(store: ModelStore, folder: Path) -> None:
-    edit(folder / "manifest.json", content={"spec": {"label": "water"}})
-    assert "the manifest was edited" in refusal(store)
-
-
-def test_a_newer_format_asks_for_an_upgrade(store: ModelStore, folder: Path) -> None:
-    newer = READER_VERSION + 1
-    edit(folder / "manifest.json", format_version=newer, min_reader_version=newer, content="new")
-    assert "newer probclass" in (message := refusal(store))
-    assert message.endswith("upgrade probclass.")
 
 
 def test_a_version_in_the_folder_of_another_is_refused(store: ModelStore, folder: Path) -> None:
@@ -154,17 +170,6 @@ def test_promoting_again_repairs_a_damaged_alias(
         store.aliases("air")
     store.promote("air", version, "champion")
     assert store.resolve("air@champion") == version
-
-
-def test_an_alias_cannot_reach_outside_its_model(store: ModelStore, folder: Path) -> None:
-    edit(folder.parent / "aliases" / "champion.json", id="../../secret")
-    assert "champion.json is damaged" in refusal(store)
-
-
-def test_a_table_that_cannot_be_read_is_reported(store: ModelStore, folder: Path) -> None:
-    (folder / "priors.arrow").unlink()
-    (folder / "priors.arrow").mkdir()
-    assert f"cannot read {folder / 'priors.arrow'}" in refusal(store)
 
 
 def test_a_store_that_is_a_file_is_reported(tmp_path: Path) -> None:
