@@ -1,4 +1,4 @@
-"""Where rows are added, the model that scores them, and the files that they come in."""
+"""The backends, a model, and files of new rows."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from additions import Arrives
-from homes import HOMES, Home
-from logged_lakes import rows, spec
+from backends import BACKENDS, Arrives, Backend
+from delta_and_iceberg import rows, spec
 
 import probclass_core as pc
 
 
-@pytest.fixture(params=HOMES)
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
-    return HOMES[request.param](tmp_path)
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    return BACKENDS[request.param](tmp_path)
 
 
 @pytest.fixture
@@ -26,14 +25,14 @@ def model() -> pc.Model:
 
 @pytest.fixture
 def arrives(tmp_path: Path) -> Arrives:
-    """A file of rows that came in: those of a month whose x begins somewhere."""
+    """Write a file of rows of one month, whose x counts up from ``start``."""
 
     def write(name: str, month: str = "2014-01", start: float = 0.0, size: int = 40) -> Path:
         table = rows(month, size)
-        moved = pa.array([start + x for x in table["x"].to_pylist()])
+        x = pa.array([start + value for value in table["x"].to_pylist()])
         path = tmp_path / "in" / f"{name}.parquet"
         path.parent.mkdir(exist_ok=True)
-        pq.write_table(table.set_column(0, "x", moved), path)
+        pq.write_table(table.set_column(0, "x", x), path)
         return path
 
     return write

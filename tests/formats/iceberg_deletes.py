@@ -1,4 +1,4 @@
-"""Files that delete rows, which other engines write and pyiceberg only reads."""
+"""Write delete files, which pyiceberg only reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
 
-# As the spec has it: columns and ids of a file of position deletes.
+# The columns and ids of a position delete file, by the Iceberg specification.
 POSITIONS = pa.schema(
     [
         pa.field("file_path", pa.string(), False, {"PARQUET:field_id": "2147483546"}),
@@ -30,7 +30,7 @@ POSITIONS = pa.schema(
 
 
 class DeletesManifest(ManifestWriterV2):
-    """A manifest of files that delete rows."""
+    """A manifest of delete files."""
 
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES
@@ -47,14 +47,14 @@ def delete_rows(
     content: DataFileContent = DataFileContent.POSITION_DELETES,
     file_format: FileFormat = FileFormat.PARQUET,
 ) -> None:
-    """Delete rows of the one file that a filter finds, by their positions in it.
+    """Delete rows of a file by their positions.
 
     Args:
-        table: to delete from.
-        row_filter: of the file.
-        positions: of the rows.
-        content: what the manifest says of the deleting file; it holds positions in any case.
-        file_format: the same.
+        table: table to delete rows from.
+        row_filter: filter that matches exactly one data file.
+        positions: positions of the rows in the file.
+        content: content of the delete file by its manifest; it always contains positions.
+        file_format: format of the delete file by its manifest; it always is Parquet.
     """
     (task,) = table.scan(row_filter=row_filter).plan_files()
     location = f"{table.location()}/data/deletes-{uuid.uuid4()}.parquet"

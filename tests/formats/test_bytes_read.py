@@ -1,4 +1,4 @@
-"""What is not asked for is not read: columns, partitions and row groups, by the bytes of each."""
+"""Only the requested columns, partitions and row groups are read, counted in bytes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from delta_and_iceberg import IcebergLake
 from deltalake import WriterProperties, write_deltalake
 from iceberg_deletes import delete_rows
-from logged_lakes import IcebergLake
 
 import probclass_core as pc
 
@@ -22,7 +22,7 @@ FEATURES = [f"x{number}" for number in range(8)]
 
 
 def month_of(number: int) -> pa.Table:
-    """Rows in order of their ids, with noise that no encoding makes smaller."""
+    """Rows in the order of their ids, with noise that does not compress."""
     noise = np.random.default_rng(number)
     columns = {name: noise.normal(size=ROWS) for name in FEATURES}
     ids = np.arange(number * ROWS, (number + 1) * ROWS)
@@ -38,8 +38,8 @@ def parquet(root: Path) -> pc.TableRef:
     return pc.TableRef(str(root / "lake"))
 
 
-def by_fsspec(root: Path) -> pc.TableRef:
-    """As from an object store: what is to be read is fetched ahead."""
+def object_store(root: Path) -> pc.TableRef:
+    """Through fsspec, where requested bytes are fetched ahead."""
     return pc.TableRef(f"local://{parquet(root).uri}")
 
 
@@ -74,7 +74,7 @@ def iceberg_with_deletes(root: Path) -> pc.TableRef:
 
 TABLES: Mapping[str, Callable[[Path], pc.TableRef]] = {
     "parquet": parquet,
-    "fsspec": by_fsspec,
+    "object store": object_store,
     "delta": delta,
     "iceberg": iceberg,
     "iceberg with deletes": iceberg_with_deletes,
@@ -82,64 +82,64 @@ TABLES: Mapping[str, Callable[[Path], pc.TableRef]] = {
 
 
 def bytes_read(table: pc.TableRef, *columns: str, **rows: Any) -> tuple[int, int]:
-    """By all system calls of this process, to plan and to read; and how many rows came of it."""
-    before = _counted()
+    """Return the bytes that this process reads to plan and read, and the number of rows."""
+    before = _process_bytes()
     plan = pc.open_table(table).plan(list(columns) or None, **rows)
-    found = sum(batch.num_rows for batch in plan.batches())
-    return _counted() - before, found
+    count = sum(batch.num_rows for batch in plan.batches())
+    return _process_bytes() - before, count
 
 
-def _counted() -> int:
+def _process_bytes() -> int:
+    """Bytes that system calls of this process have read so far."""
     line = Path("/proc/self/io").read_text().splitlines()[0]
     return int(line.removeprefix("rchar: "))
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_only_what_is_asked_for_is_read(tmp_path: Path, kind: str) -> None:
-    table, lost = TABLES[kind](tmp_path), 3 if kind == "iceberg with deletes" else 0
-    bytes_read(table)  # what is imported is not read again
-    whole, found = bytes_read(table)
-    assert found == 4 * (ROWS - lost)
-    # Nine columns of eight bytes a value, of which the ids are easily packed.
+def test_only_requested_data_is_read(tmp_path: Path, kind: str) -> None:
+    table, deleted = TABLES[kind](tmp_path), 3 if kind == "iceberg with deletes" else 0
+    bytes_read(table)  # imports modules
+    everything, count = bytes_read(table)
+    assert count == 4 * (ROWS - deleted)
+    # Nine columns with eight bytes for each value, of which the ids compress well.
     values = 4 * ROWS * 8
-    assert whole > 8 * values
+    assert everything > 8 * values
 
-    columns, found = bytes_read(table, "x0")
-    assert found == 4 * (ROWS - lost)
-    assert values < columns < 0.2 * whole
+    one_column, count = bytes_read(table, "x0")
+    assert count == 4 * (ROWS - deleted)
+    assert values < one_column < 0.2 * everything
 
-    partition, found = bytes_read(table, partition={"month": "2014-03"})
-    assert found == ROWS - lost
-    assert 2 * values < partition < 0.3 * whole
-    several, _ = bytes_read(table, where=[("month", ">", "2014-02")])
-    assert partition < several < 0.55 * whole
+    one_month, count = bytes_read(table, partition={"month": "2014-03"})
+    assert count == ROWS - deleted
+    assert 2 * values < one_month < 0.3 * everything
+    two_months, _ = bytes_read(table, where=[("month", ">", "2014-02")])
+    assert one_month < two_months < 0.55 * everything
 
-    # Of all row groups, two may hold such ids, and the others say so.
+    # By their statistics, two row groups may contain such ids.
     low = ROWS + 3 * GROUP + 10
-    some = [("id", ">=", low), ("id", "<", low + GROUP)]
-    predicate, found = bytes_read(table, where=some)
-    assert found == GROUP
-    assert predicate < 0.12 * whole
-    one = [("id", "==", low)]
-    everything, found = bytes_read(table, "x0", partition={"month": "2014-02"}, where=one)
-    assert found == 1
-    assert everything < 0.03 * whole
+    two_groups, count = bytes_read(table, where=[("id", ">=", low), ("id", "<", low + GROUP)])
+    assert count == GROUP
+    assert two_groups < 0.12 * everything
+    one_id = [("id", "==", low)]
+    combined, count = bytes_read(table, "x0", partition={"month": "2014-02"}, where=one_id)
+    assert count == 1
+    assert combined < 0.03 * everything
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_a_training_reads_the_new_month_alone(tmp_path: Path, kind: str) -> None:
-    """Of the months whose statistics are kept not even the footers; the model is the same."""
+def test_a_cached_training_reads_only_the_new_month(tmp_path: Path, kind: str) -> None:
+    """Not even the footers of months with cached statistics are read; the model is the same."""
     table, store = TABLES[kind](tmp_path), tmp_path / "models"
     spec = pc.ModelSpec("month", [pc.Block("gaussian_diagonal", FEATURES)])
 
-    def read(operator: str, **cache: Any) -> int:
-        before = _counted()
+    def bytes_to_summarize(operator: str, **cache: Any) -> int:
+        before = _process_bytes()
         pc.summarize(table, spec, where=[("month", operator, MONTHS[3])], **cache)
-        return _counted() - before
+        return _process_bytes() - before
 
-    read("<", cache=store)
-    new = read("==")
-    assert new <= read("<=", cache=store) < 1.1 * new
-    assert read("<=", cache=store) < 0.1 * new
-    everything = [("month", "<=", MONTHS[3])]
-    assert pc.fit(table, spec, where=everything, cache=store).id == pc.fit(table, spec).id
+    bytes_to_summarize("<", cache=store)
+    new_month = bytes_to_summarize("==")
+    assert new_month <= bytes_to_summarize("<=", cache=store) < 1.1 * new_month
+    assert bytes_to_summarize("<=", cache=store) < 0.1 * new_month
+    all_months = [("month", "<=", MONTHS[3])]
+    assert pc.fit(table, spec, where=all_months, cache=store).id == pc.fit(table, spec).id

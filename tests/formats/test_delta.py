@@ -1,4 +1,4 @@
-"""What Delta tables have to themselves; what they share with Iceberg is in test_logged.py."""
+"""What is particular to Delta tables; see test_delta_and_iceberg.py for what they share."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import duckdb
 import pytest
+from backends import JANUARY, Arrives, append, delta
+from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
 from deltalake import DeltaTable
-from logged_lakes import DeltaLake, by_month, rows, spec
 
 import probclass_core as pc
 
@@ -23,26 +24,28 @@ def lake(tmp_path: Path) -> DeltaLake:
     return lake
 
 
-def test_a_table_is_known_by_its_log_and_by_its_prefix(lake: DeltaLake, tmp_path: Path) -> None:
+def test_a_table_is_recognized_by_its_log_and_by_its_prefix(
+    lake: DeltaLake, tmp_path: Path
+) -> None:
     source = str(tmp_path / "lake")
     model = pc.fit(source, spec())
     assert model.training["version"] == 1
     pc.score(model, source, f"delta+file://{tmp_path}/scored")
     assert pc.score(model, source, str(tmp_path / "scored")).skipped == 2
-    assert by_month(lake.read("scored")) == {"2014-01": 40, "2014-02": 40}
+    assert rows_by_month(lake.read("scored")) == {"2014-01": 40, "2014-02": 40}
 
 
-def test_a_prefix_before_a_path_is_no_name_of_a_directory(lake: DeltaLake, tmp_path: Path) -> None:
+def test_a_format_prefix_before_a_path_is_refused(lake: DeltaLake, tmp_path: Path) -> None:
     model = pc.fit(tmp_path / "lake", spec())
     with pytest.raises(pc.TableError, match=rf"write delta\+file://{tmp_path}/scored, or"):
         pc.score(model, tmp_path / "lake", f"delta+{tmp_path}/scored")
-    assert [place.name for place in tmp_path.iterdir()] == ["lake"]
+    assert [path.name for path in tmp_path.iterdir()] == ["lake"]
     (tmp_path / "delta+").mkdir()
     pc.score(model, tmp_path / "lake", f"{tmp_path}/delta+/scored")
     assert pc.inspect_table(f"{tmp_path}/delta+/scored").format == "parquet"
 
 
-def test_a_version_to_come_is_refused(lake: DeltaLake, tmp_path: Path) -> None:
+def test_a_version_that_does_not_exist_yet_is_refused(lake: DeltaLake, tmp_path: Path) -> None:
     with pytest.raises(pc.TableError, match="has no version 7; the newest is 1"):
         pc.open_table(pc.TableRef(str(tmp_path / "lake"), version=7))
 
@@ -54,8 +57,27 @@ def test_duckdb_agrees(lake: DeltaLake, tmp_path: Path) -> None:
     assert counts.fetchall() == [("2014-01", 40), ("2014-02", 40)]
 
 
-def told_by_the_log(lake: DeltaLake, name: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """A table of January whose first entry says what other engines may have it say."""
+def test_compacted_rows_are_not_appended_again(
+    model: pc.Model, arrives: Arrives, tmp_path: Path
+) -> None:
+    """Compaction drops the files whose footers had the commit records; the log still has them."""
+    backend = delta(tmp_path)
+    sink, first, second = backend.ref("scored"), arrives("first"), arrives("second", start=100.0)
+    for source in (first, second):
+        append(model, source, sink, partition=JANUARY)
+    before = backend.xs("scored")
+    assert DeltaTable(sink.uri).optimize.compact()["numFilesAdded"] == 1
+    for source in (first, second):
+        assert append(model, source, sink, partition=JANUARY).skipped == 1
+    assert backend.xs("scored") == before
+    # Once another engine replaces the partition, the rows can be appended again.
+    DeltaLake(tmp_path).replace("scored", backend.read("scored").slice(0, 1), "2014-01")
+    assert append(model, first, sink, partition=JANUARY).skipped == 0
+    assert backend.read("scored").num_rows == 41
+
+
+def write_with_log(lake: DeltaLake, name: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Write a table of January and change the actions in its first log entry."""
     lake.write(name, rows("2014-01").drop_columns("month"), [])
     entry = lake.root / name / "_delta_log" / "00000000000000000000.json"
     actions = [json.loads(line) for line in entry.read_text().splitlines()]
@@ -64,7 +86,7 @@ def told_by_the_log(lake: DeltaLake, name: str, change: Callable[[dict[str, Any]
     entry.write_text("\n".join(map(json.dumps, actions)))
 
 
-def needs(feature: str) -> Callable[[dict[str, Any]], None]:
+def require(feature: str) -> Callable[[dict[str, Any]], None]:
     def change(action: dict[str, Any]) -> None:
         if "protocol" in action:
             features = {"readerFeatures": [feature], "writerFeatures": [feature]}
@@ -73,8 +95,8 @@ def needs(feature: str) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-def maps_columns(action: dict[str, Any]) -> None:
-    """As tables before the features have it, by the version alone."""
+def map_columns(action: dict[str, Any]) -> None:
+    """Map columns as tables without a feature list do, by protocol version 2."""
     if "protocol" in action:
         action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
     if "metaData" in action:
@@ -89,47 +111,45 @@ def maps_columns(action: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "feature"),
     [
-        (needs("deletionVectors"), "'deletionVectors'"),
-        (needs("typeWidening"), "'typeWidening'"),
-        (maps_columns, "'columnMapping'"),
+        (require("deletionVectors"), "'deletionVectors'"),
+        (require("typeWidening"), "'typeWidening'"),
+        (map_columns, "'columnMapping'"),
     ],
-    ids=["deletion vectors", "widened types", "mapped columns"],
+    ids=["deletion vectors", "type widening", "column mapping"],
 )
-def test_what_cannot_be_read_is_refused_and_not_written_either(
-    lake: DeltaLake, change: Callable[[dict[str, Any]], None], named: str
+def test_a_table_with_an_unsupported_feature_is_neither_read_nor_written(
+    lake: DeltaLake, change: Callable[[dict[str, Any]], None], feature: str
 ) -> None:
-    told_by_the_log(lake, "odd", change)
+    write_with_log(lake, "odd", change)
     model = pc.fit(rows("2014-01"), spec())
     source = lake.ref("lake", version=0)
-    for attempt in (
+    message = f"uses {feature}, which probclass cannot read or write"
+    for action in (
         lambda: pc.fit(lake.ref("odd"), spec()),
         lambda: pc.score(model, lake.ref("odd"), lake.ref("scored")),
         lambda: pc.score(model, source, lake.ref("odd"), overwrite="append"),
         lambda: pc.score(model, source, lake.ref("odd")),
     ):
-        with pytest.raises(
-            pc.TableError, match=f"uses {named}, which probclass cannot read or write"
-        ):
-            attempt()
+        with pytest.raises(pc.TableError, match=message):
+            action()
     assert len(lake.files("odd")) == 1
 
 
-def test_rules_for_rows_are_kept_by_not_writing(lake: DeltaLake) -> None:
+def test_an_append_only_table_and_constraints_are_respected(lake: DeltaLake) -> None:
     source, sink = lake.ref("lake"), lake.ref("scored")
     model = pc.fit(source, spec())
     january, february = ({"month": f"2014-0{number}"} for number in (1, 2))
     pc.score(model, source, sink, partition=january)
     other = pc.fit(rows("2014-01", 30), spec())
     DeltaTable(sink.uri).alter.set_table_properties({"delta.appendOnly": "true"})
-    with pytest.raises(
-        pc.TableError, match=r"only accepts appended rows .*score with overwrite='append'"
-    ):
+    message = r"only accepts appended rows .*score with overwrite='append'"
+    with pytest.raises(pc.TableError, match=message):
         pc.score(other, source, sink, partition=january)
     assert pc.score(other, source, sink, partition=january, overwrite="append").rows == 40
     assert pc.score(model, source, sink, partition=february).rows == 40
-    assert by_month(lake.read("scored")) == {"2014-01": 80, "2014-02": 40}
+    assert rows_by_month(lake.read("scored")) == {"2014-01": 80, "2014-02": 40}
     DeltaTable(sink.uri).alter.add_constraint({"small": "x < 100000"})
-    with pytest.raises(pc.TableError, match=r"probclass cannot check: 'delta\.constraints\.small'"):
+    with pytest.raises(pc.TableError, match=r"cannot check: 'delta\.constraints\.small'"):
         pc.score(other, source, sink, partition=february, overwrite="append")

@@ -15,8 +15,8 @@ import pyarrow.compute as pac
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from delta_and_iceberg import rows, spec
 from deltalake import DeltaTable
-from logged_lakes import rows, spec
 
 import probclass_core as pc
 

@@ -1,4 +1,4 @@
-"""Iceberg tables that are partitioned by more than whole values: read, and not written."""
+"""Iceberg tables partitioned by transforms of columns are read, but not written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from logged_lakes import IcebergLake, rows, spec
+from delta_and_iceberg import IcebergLake, rows, spec
 from pyiceberg.transforms import (
     BucketTransform,
     DayTransform,
@@ -30,7 +30,7 @@ def lake(tmp_path: Path) -> IcebergLake:
     return lake
 
 
-def test_other_kinds_of_partitions_are_read_and_not_replaced(lake: IcebergLake) -> None:
+def test_a_table_partitioned_by_month_is_read_and_not_replaced(lake: IcebergLake) -> None:
     times = [dt.datetime(2014, month, 1) for month in (1, 2) for _ in range(20)]
     timed = rows("").set_column(3, "time", pa.array(times, pa.timestamp("us")))
     model = pc.fit(timed, spec())
@@ -51,47 +51,47 @@ def test_other_kinds_of_partitions_are_read_and_not_replaced(lake: IcebergLake) 
         pc.score(model, rows("2014-01"), lake.ref("timed"), partition={"month": "2014-01"})
 
 
-TRANSFORMED: dict[str, list[tuple[str, Transform[Any, Any]]]] = {
+TRANSFORMS: dict[str, list[tuple[str, Transform[Any, Any]]]] = {
     "a hash": [("x", BucketTransform(4))],
     "a hash within a month": [("month", IdentityTransform()), ("id", BucketTransform(4))],
-    "beginnings of text": [("kind", TruncateTransform(1))],
-    "beginnings of text within a month": [
+    "prefixes": [("kind", TruncateTransform(1))],
+    "prefixes within a month": [
         ("month", IdentityTransform()),
         ("kind", TruncateTransform(1)),
     ],
     "a day": [("time", DayTransform())],
     "a month and a day": [("month", IdentityTransform()), ("time", DayTransform())],
-    "nothing any more": [("month", VoidTransform())],
+    "a dropped field": [("month", VoidTransform())],
 }
 
 
-@pytest.mark.parametrize("by", TRANSFORMED)
-def test_a_table_by_what_no_value_tells_is_not_written(lake: IcebergLake, by: str) -> None:
-    rest = {
+@pytest.mark.parametrize("by", TRANSFORMS)
+def test_a_table_partitioned_by_a_transform_is_not_written(lake: IcebergLake, by: str) -> None:
+    more = {
         "id": pa.array(range(40)),
         "time": pa.array([dt.datetime(2014, 1, day % 2 + 1) for day in range(40)]),
     }
-    full = rows("2014-01")
-    for name, column in rest.items():
-        full = full.append_column(name, column)
-    pq.write_table(full, lake.root / "full.parquet")
-    model = pc.fit(full, spec())
-    pc.score(model, full, lake.ref("made"), partition={"month": "2014-01"})
-    lake.write("made too", lake.read("made").slice(0, 0), [])
-    table = lake.table("made too")
-    changes = [(name.replace("x", "id"), transform) for name, transform in TRANSFORMED[by]]
+    source = rows("2014-01")
+    for name, column in more.items():
+        source = source.append_column(name, column)
+    pq.write_table(source, lake.root / "source.parquet")
+    model = pc.fit(source, spec())
+    pc.score(model, source, lake.ref("by_month"), partition={"month": "2014-01"})
+    lake.write("transformed", lake.read("by_month").slice(0, 0), [])
+    table = lake.table("transformed")
+    changes = [(name.replace("x", "id"), transform) for name, transform in TRANSFORMS[by]]
     with table.update_spec() as change:
         for name, transform in changes:
             change.add_field(name, transform)
-    before = lake.table("made too").metadata
+    before = lake.table("transformed").metadata
     for partition in ({"month": "2014-01"}, {"kind": "p"}, None):
-        for how in ({}, {"overwrite": "append"}):
-            asked: dict[str, Any] = {"partition": partition, **how}
+        for overwrite in ("partition", "append"):
+            options: dict[str, Any] = {"partition": partition, "overwrite": overwrite}
             with pytest.raises(
                 pc.TableError, match=r"only replaces partitions by|got one of no columns"
             ):
-                pc.score(model, lake.root / "full.parquet", lake.ref("made too"), **asked)
-    assert lake.table("made too").metadata == before
+                pc.score(model, lake.root / "source.parquet", lake.ref("transformed"), **options)
+    assert lake.table("transformed").metadata == before
 
 
 def test_files_of_an_earlier_partitioning_are_read_and_not_replaced(lake: IcebergLake) -> None:

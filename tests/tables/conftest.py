@@ -1,4 +1,4 @@
-"""A faulty way to the buckets that tests are served."""
+"""A proxy that injects faults between a test and its bucket."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import probclass_core as pc
 
 @pytest.fixture
 def proxy(bucket: Bucket) -> Iterator[Proxy]:
-    """Before the same server, for faults."""
-    made = Proxy(int(bucket.endpoint.rpartition(":")[2]))
-    yield made
-    made.close()
+    """A proxy of the bucket's server."""
+    proxy = Proxy(int(bucket.endpoint.rpartition(":")[2]))
+    yield proxy
+    proxy.close()
 
 
 @pytest.fixture
 def through(bucket: Bucket, proxy: Proxy) -> Callable[[str], pc.TableRef]:
-    """Tables of the bucket, by way of the proxy."""
+    """Return the reference to a table in the bucket, through the proxy."""
     return lambda path: bucket.at(path, by=proxy.endpoint)

@@ -1,4 +1,4 @@
-"""A small lake of months, two models of it, and what a scored table of theirs must hold."""
+"""A small lake partitioned by month, models of it, and the columns of its scored tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCORED = ("prediction", "probability", "p_bad", "p_good", "log_density", "model_
 
 
 def rows_of(seed: int, rows: int = 40) -> pa.Table:
-    """Rows of one month: an id, features with gaps, and the label."""
+    """Return rows of one month: an id, features with nulls, and the label."""
     noise = np.random.default_rng(seed)
     good = noise.random(rows) < 0.5
     return pa.table(
@@ -35,7 +35,7 @@ def rows_of(seed: int, rows: int = 40) -> pa.Table:
 
 
 def write_rows(folder: Path, *parts: pa.Table) -> Path:
-    """The parts as the Parquet files of a folder, instead of those that it held."""
+    """Write each part as a Parquet file of a folder, replacing the files in it."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
@@ -45,7 +45,7 @@ def write_rows(folder: Path, *parts: pa.Table) -> Path:
 
 
 def write_lake(root: Path, *months: str) -> Path:
-    """A partition of two files for each month, named by it."""
+    """Write a partition of two files for each month."""
     for seed, month in enumerate(months):
         write_rows(root / f"month={month}", rows_of(seed), rows_of(100 + seed, rows=7))
     return root
@@ -53,12 +53,17 @@ def write_lake(root: Path, *months: str) -> Path:
 
 @functools.cache
 def model(seed: int = 50) -> pc.Model:
-    """A model; another seed, another model."""
+    """Return the model of a seed; models of different seeds differ."""
     return pc.fit(rows_of(seed, rows=200), SPEC)
 
 
+def digests(root: Path) -> dict[str, str]:
+    """Return the digest of every file below a directory, by path."""
+    return {path: digest for path, (digest, _) in contents(root).items()}
+
+
 def contents(root: Path) -> dict[str, tuple[str, int]]:
-    """Digest and time of change of every file below, by its path."""
+    """Return the digest and the modification time of every file below a directory, by path."""
     return {
         path.relative_to(root).as_posix(): (
             hashlib.sha256(path.read_bytes()).hexdigest(),

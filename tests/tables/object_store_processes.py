@@ -1,9 +1,9 @@
-"""A scorer in a process of its own, for tests that kill it.
+"""Scorings into an object store, run in another process so that they can be killed.
 
-Run as ``python object_store_processes.py <folder> <sink>``; ``OPTIONS`` holds the sink's, as JSON.
-The folder holds a store with the model ``new`` and the lake of that name. Scores once for each line
-of input, which says whether to replace the ``partition`` or to ``append`` to it; tells the number
-of the process, and then what became of it.
+Run as ``python object_store_processes.py <folder> <sink>``, with the options of the sink as JSON in
+``OPTIONS``. The folder contains a store with the model ``new``, and the lake of that name. Each line
+of input starts a scoring in a child process; it is ``partition`` to replace the partition, or
+``append`` to append to it. The output is the id of the child process and then how it ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset  # here once, not in every child
+import pyarrow.dataset  # imported here, so that child processes need not
 import pyarrow.parquet  # noqa: F401
 
 import probclass_core as pc
@@ -22,13 +22,13 @@ import probclass_core as pc
 
 def score(folder: Path, sink: str, overwrite: Any) -> None:
     model = pc.ModelStore(folder / "store").load("new")
-    place = pc.TableRef(sink, options=json.loads(os.environ["OPTIONS"]))
+    ref = pc.TableRef(sink, options=json.loads(os.environ["OPTIONS"]))
     month = {"month": "2014-02"}
-    pc.score(model, folder / "new", place, partition=month, overwrite=overwrite, workers=1)
+    pc.score(model, folder / "new", ref, partition=month, overwrite=overwrite, workers=1)
 
 
-def tell(what: object) -> None:
-    sys.stdout.write(f"{what}\n")
+def report(value: object) -> None:
+    sys.stdout.write(f"{value}\n")
     sys.stdout.flush()
 
 
@@ -37,6 +37,6 @@ for line in sys.stdin:
     if child == 0:
         score(Path(sys.argv[1]), sys.argv[2], line.strip())
         os._exit(0)
-    tell(child)
+    report(child)
     _, status = os.waitpid(child, 0)
-    tell("killed" if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+    report("killed" if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))

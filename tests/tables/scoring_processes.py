@@ -1,7 +1,7 @@
-"""What the tests of scored tables run in processes of their own: scorers that are killed.
+"""Scorings for the tests of crashes, run in another process so that they can be killed.
 
-Run as ``python scoring_processes.py <what> <folder> …``. The folder holds a store of the models
-``old`` and ``new``, and the lakes of the same names.
+Run as ``python scoring_processes.py <function> <folder> …``. The folder contains a store with the
+models ``old`` and ``new``, and the lakes of the same names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.dataset  # here once, not in every child
+import pyarrow.dataset  # imported here, so that child processes need not
 import pyarrow.parquet  # noqa: F401
 
 import probclass_core as pc
@@ -29,18 +29,18 @@ def score(folder: Path, which: str, sink: Path) -> None:
 
 
 def killed_before_every_step(folder: Path) -> None:
-    """Score ``new`` over ``old`` in ``<folder>/steps/<n>``, killed just before the n-th step.
+    """Replace ``old`` by ``new`` in ``<folder>/steps/<n>``, killed just before the n-th step.
 
-    Steps are what Python reports to audit hooks, every fsync, and the exchange. Ends with the first
-    that lives.
+    A step is an operation on files that Python reports to audit hooks, an fsync, or the exchange of
+    two names. Returns after the first attempt that is not killed.
     """
     for step in itertools.count():
-        place = folder / "steps" / f"{step:03d}"
-        sink = place / "scored"
+        directory = folder / "steps" / f"{step:03d}"
+        sink = directory / "scored"
         shutil.copytree(folder / "scored", sink)
         child = os.fork()
         if child == 0:
-            kill_before(step, place)
+            kill_before(step, directory)
             score(folder, "new", sink)
             os._exit(0)
         _, status = os.waitpid(child, 0)
@@ -48,7 +48,7 @@ def killed_before_every_step(folder: Path) -> None:
             sys.exit(os.WEXITSTATUS(status))
 
 
-def kill_before(step: int, place: Path) -> None:
+def kill_before(step: int, directory: Path) -> None:
     steps = itertools.count()
 
     def count() -> None:
@@ -56,7 +56,7 @@ def kill_before(step: int, place: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def audit(event: str, arguments: tuple[object, ...]) -> None:
-        if event in STEPS and str(arguments[0]).startswith(str(place)):
+        if event in STEPS and str(arguments[0]).startswith(str(directory)):
             count()
 
     def counted(function: Callable[..., None]) -> Callable[..., None]:
@@ -71,15 +71,14 @@ def kill_before(step: int, place: Path) -> None:
     sys.addaudithook(audit)
 
 
-def replaced_again_and_again(folder: Path, times: str) -> None:
-    """Score old and new in turn, so many times."""
+def replaced_repeatedly(folder: Path, times: str) -> None:
+    """Score ``new`` and ``old`` in turn."""
     for number in range(int(times)):
         score(folder, ("new", "old")[number % 2], folder / "scored")
 
 
 if __name__ == "__main__":
-    what: dict[str, Callable[..., None]] = {
-        function.__name__: function
-        for function in (killed_before_every_step, replaced_again_and_again)
+    functions: dict[str, Callable[..., None]] = {
+        function.__name__: function for function in (killed_before_every_step, replaced_repeatedly)
     }
-    what[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])
+    functions[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

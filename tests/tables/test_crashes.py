@@ -1,6 +1,6 @@
-"""Killed before any step on files, or read at any instant: a partition is old or new.
+"""A scoring killed before any step leaves the old partition or the new one, and readers see one.
 
-The campaign of kills at random instants, for every format, is in ``tests/crash_safety``.
+Scorings of every format are killed at random instants in ``tests/crash_safety``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def finish(process: subprocess.Popen[str]) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two models, two lakes of as many rows, and the old one's scored table."""
+    """Two models, two lakes with different numbers of rows, and a table scored by ``old``."""
     store = pc.ModelStore(tmp_path / "store")
     for seed, (which, rows) in enumerate(ROWS.items(), start=50):
         store.promote(which, store.save(model(seed), which), alias="champion")
@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def state(table: pa.Table) -> str:
-    """Which of the two a partition is; it must be all of one, and nothing else."""
+    """Return which model scored a partition; it must have all rows of one scoring and no others."""
     [model_id] = set(table["model_id"].to_pylist())
     which = {model(50).id: "old", model(51).id: "new"}[model_id]
     assert table.num_rows == ROWS[which]
@@ -92,9 +92,11 @@ READERS: dict[str, Callable[[Path], pa.Table]] = {
 }
 
 
-def test_killed_before_any_step_all_is_old_or_new_and_a_rerun_completes(folder: Path) -> None:
+def test_killed_before_any_step_the_partition_is_old_or_new_and_a_rerun_completes(
+    folder: Path,
+) -> None:
     finish(start("killed_before_every_step", folder))
-    other = {path: kept for path, kept in contents(folder / "scored").items() if "-01" in path}
+    january = {path: file for path, file in contents(folder / "scored").items() if "-01" in path}
     steps = sorted((folder / "steps").iterdir())
     states = []
     for step in steps:
@@ -106,28 +108,28 @@ def test_killed_before_any_step_all_is_old_or_new_and_a_rerun_completes(folder: 
         assert report.skipped == (1 if found == {"new"} else 0)
         assert {state(read(sink)) for read in READERS.values()} == {"new"}
         assert {path: digest for path, (digest, _) in contents(sink).items() if "-01" in path} == {
-            path: digest for path, (digest, _) in other.items()
+            path: digest for path, (digest, _) in january.items()
         }
-    # Old before the one step that commits, new after it; the kill came on either side.
+    # Old before the step that commits, new after it; kills came before and after it.
     assert states == sorted(states, reverse=True)
     assert 5 < states.count("old") < len(states) - 2
 
 
 def with_polars_from_a_handle(sink: Path) -> pa.Table:
-    """By path polars opens a file twice; it panics where that is replaced in between."""
+    """Read from a handle: by path, polars opens a file twice and fails if it was replaced."""
     with (sink / "month=2014-02" / "part-0.parquet").open("rb") as file:
         return pl.read_parquet(file, columns=["id", "model_id"]).to_arrow()
 
 
-def test_readers_in_a_loop_see_old_or_new_while_a_partition_is_replaced(folder: Path) -> None:
+def test_readers_see_old_or_new_while_a_partition_is_replaced(folder: Path) -> None:
     readers = {**READERS, "polars": with_polars_from_a_handle}
     seen: dict[str, list[str]] = {name: [] for name in readers}
-    process = start("replaced_again_and_again", folder, REPLACEMENTS)
+    process = start("replaced_repeatedly", folder, REPLACEMENTS)
     while process.poll() is None:
         for name, read in readers.items():
             try:
                 seen[name].append(state(read(folder / "scored")))
-            except duckdb.Error:  # it opens a file twice as well, and sees that it is not the same
+            except duckdb.Error:  # it opens a file twice, too, and detects the replacement
                 seen[name].append("try again")
     finish(process)
     for name, states in seen.items():
@@ -136,26 +138,26 @@ def test_readers_in_a_loop_see_old_or_new_while_a_partition_is_replaced(folder: 
     assert not list(folder.rglob("_staging*"))
 
 
-def test_what_a_killed_attempt_left_is_removed_once_it_is_old(folder: Path) -> None:
-    left = folder / f"_staging-scored-{uuid.uuid4().hex}"
+def test_a_scoring_removes_old_leftovers_of_its_table(folder: Path) -> None:
+    leftover = folder / f"_staging-scored-{uuid.uuid4().hex}"
     other = folder / f"_staging-another-{uuid.uuid4().hex}"
-    for staging in (left, other):
+    for staging in (leftover, other):
         shutil.copytree(folder / "scored" / "month=2014-02", staging / "content")
     pc.score(model(51), folder / "new", folder / "scored")
-    assert left.is_dir(), "it may be somebody's work"
+    assert leftover.is_dir(), "its writer may still be running"
     a_day_ago = time.time() - 25 * 3600
-    for staging in (left, other):
+    for staging in (leftover, other):
         for path in (staging, *staging.rglob("*")):
             os.utime(path, (a_day_ago, a_day_ago))
     pc.score(model(50), folder / "old", folder / "scored")
-    assert not left.exists()
-    assert other.is_dir(), "it is another table's"
+    assert not leftover.exists()
+    assert other.is_dir(), "it belongs to another table"
 
 
-def test_without_a_system_call_for_it_a_partition_is_still_replaced_whole(
+def test_a_partition_is_replaced_whole_if_names_cannot_be_exchanged(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two renames, and a reader may for a moment find no partition; never a part of one."""
+    """Between the two renames a reader may find no partition, but never a part of one."""
     monkeypatch.setattr(sys, "platform", "unknown")
     sink = folder / "scored"
     stop = threading.Event()
@@ -164,7 +166,7 @@ def test_without_a_system_call_for_it_a_partition_is_still_replaced_whole(
     def read() -> None:
         while not stop.is_set():
             try:
-                # By path pyarrow opens a single file twice, and may take two files for one.
+                # By path, pyarrow opens a file twice, and may read two files as one.
                 with (sink / "month=2014-02" / "part-0.parquet").open("rb") as file:
                     seen.append(state(pq.read_table(file)))
             except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""An Iceberg table whose files lie in a bucket, over the S3 protocol."""
+"""An Iceberg table whose files are in a bucket, over the S3 protocol."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import probclass_core as pc
 
 
 @pytest.fixture
-def place(bucket: Bucket, tmp_path: Path) -> pc.TableRef:
-    """A table that is not there yet."""
+def sink(bucket: Bucket, tmp_path: Path) -> pc.TableRef:
+    """A table that does not exist yet."""
     options = {
         "type": "sql",
         "uri": f"sqlite:///{tmp_path}/catalog.db",
@@ -28,34 +28,34 @@ def place(bucket: Bucket, tmp_path: Path) -> pc.TableRef:
     return pc.TableRef("iceberg://lake/air.scored", options=options)
 
 
-def test_a_bucket_holds_a_table_as_a_disk_does(
-    bucket: Bucket, place: pc.TableRef, tmp_path: Path
+def test_a_table_is_written_replaced_read_and_inspected(
+    bucket: Bucket, sink: pc.TableRef, tmp_path: Path
 ) -> None:
     lake = write_lake(tmp_path / "lake", "2014-01", "2014-02")
-    assert pc.score(model(), lake, place).rows == 94
-    assert pc.score(model(), lake, place).skipped == 2
+    assert pc.score(model(), lake, sink).rows == 94
+    assert pc.score(model(), lake, sink).skipped == 2
     write_rows(lake / "month=2014-02", rows_of(5, rows=9))
-    assert pc.score(model(), lake, place).skipped == 1
-    plan = pc.open_table(place).plan(partition={"month": "2014-02"})
-    held = pa.Table.from_batches(plan.batches())
-    assert (held.num_rows, plan.rows) == (9, 9)
-    assert {*SCORED} < {*held.column_names}
-    told = pc.inspect_table(place)
-    assert told.files is not None
-    assert (told.rows, len(told.files)) == (56, 2)
-    assert "secret" not in repr(place)
+    assert pc.score(model(), lake, sink).skipped == 1
+    plan = pc.open_table(sink).plan(partition={"month": "2014-02"})
+    february = pa.Table.from_batches(plan.batches())
+    assert (february.num_rows, plan.rows) == (9, 9)
+    assert {*SCORED} < {*february.column_names}
+    inspection = pc.inspect_table(sink)
+    assert inspection.files is not None
+    assert (inspection.rows, len(inspection.files)) == (56, 2)
+    assert "secret" not in repr(sink)
 
 
-def test_what_was_not_committed_is_not_left_in_the_bucket(
-    bucket: Bucket, place: pc.TableRef, tmp_path: Path
+def test_an_interrupted_scoring_leaves_no_files(
+    bucket: Bucket, sink: pc.TableRef, tmp_path: Path
 ) -> None:
     lake = write_lake(tmp_path / "lake", "2014-01")
 
-    def stop(done: int, total: int | None) -> None:
+    def interrupt(done: int, total: int | None) -> None:
         raise KeyboardInterrupt
 
-    pc.score(model(), lake, place)
+    pc.score(model(), lake, sink)
     with pytest.raises(KeyboardInterrupt):
-        pc.score(model(51), lake, place, progress=stop)
+        pc.score(model(51), lake, sink, progress=interrupt)
     assert len([key for key in bucket.keys("warehouse") if key.endswith(".parquet")]) == 1
-    assert pc.clean_table(place, older_than=timedelta(0)) == []
+    assert pc.clean_table(sink, older_than=timedelta(0)) == []

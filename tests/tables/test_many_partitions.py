@@ -1,4 +1,4 @@
-"""Many partitions: memory does not grow with their number, and a plan is never of changed files."""
+"""Memory does not grow with the number of partitions, and changed files are not scored."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakes import contents, model, rows_of, write_lake, write_rows
+from lakes import digests, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
 from probclass_core.scoring import plan as scoring_plan
 
 COLUMNS = 150
-"""That make the footer of a file take some 400 kB of memory."""
+"""Number of columns that makes the footer of a file take about 400 kB of memory."""
 SOME, MANY = 70, 230
 
 PEAKS = """
@@ -25,7 +25,7 @@ import json, sys
 import probclass_core as pc
 
 def peak():
-    # Of this program; what the system tells of a process began in the one that started it.
+    # VmHWM is of this program; ru_maxrss would include the process that started it.
     [line] = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
     return int(line.split()[1])
 
@@ -62,42 +62,41 @@ def test_memory_does_not_grow_with_the_number_of_partitions(work: str, tmp_path:
         check=True,
     )
     _, before, after = json.loads(ended.stdout)
-    # With their footers held, each of these partitions would take 300 kB and more.
+    # Footers kept in memory would take at least 300 kB for each partition.
     assert after - before < 60 * (MANY - SOME)
 
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of whose three partitions the plan of the first alone is kept."""
+    """A lake of three partitions; a scoring keeps the plan of the first one only."""
     monkeypatch.setattr(scoring_plan, "_PLANS_KEPT", 1)
     return write_lake(tmp_path / "lake", "2014-01", "2014-02", "2014-03")
 
 
-def test_plans_made_anew_give_the_same_bytes(
+def test_repeated_plans_give_the_same_bytes(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[int, int | None]] = []
-    pc.score(model(), lake, tmp_path / "anew", progress=lambda *rows: told.append(rows))
-    assert {total for _, total in told} == {141}, "known from the start"
+    calls: list[tuple[int, int | None]] = []
+    pc.score(model(), lake, tmp_path / "repeated", progress=lambda *rows: calls.append(rows))
+    assert {total for _, total in calls} == {141}, "known from the start"
     monkeypatch.undo()
     pc.score(model(), lake, tmp_path / "kept")
-    anew, kept = (contents(tmp_path / name) for name in ("anew", "kept"))
-    assert {path: digest for path, (digest, _) in anew.items()} == {
-        path: digest for path, (digest, _) in kept.items()
-    }
+    assert digests(tmp_path / "repeated") == digests(tmp_path / "kept")
 
 
-def test_a_partition_that_changes_before_its_turn_is_not_scored(lake: Path, tmp_path: Path) -> None:
+def test_a_partition_whose_files_change_after_the_plan_is_not_scored(
+    lake: Path, tmp_path: Path
+) -> None:
     sink = tmp_path / "scored"
 
-    def disturb(done: int, total: int | None) -> None:
+    def change_files(done: int, total: int | None) -> None:
         if not sink.exists():
             write_rows(lake / "month=2014-02", rows_of(7), rows_of(8, rows=7))
 
     with pytest.raises(
         pc.TableError, match=r"files of partition {'month': '2014-02'} changed while"
     ):
-        pc.score(model(), lake, sink, progress=disturb)
+        pc.score(model(), lake, sink, progress=change_files)
     assert [path.name for path in sink.iterdir()] == ["month=2014-01"]
     again = pc.score(model(), lake, sink)
     assert (again.rows, again.skipped) == (141, 1)

@@ -1,4 +1,4 @@
-"""What goes wrong on the way to an object store: throttled, cut off, killed, overtaken, refused."""
+"""Faults between probclass and an object store: throttling, dropped connections, kills, refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FEBRUARY = {"month": "2014-02"}
 
 @pytest.fixture
 def lake(tmp_path: Path, bucket: Bucket) -> Path:
-    """Months on disk, and a copy of them in the bucket."""
+    """A lake of months on disk, and a copy of it in the bucket."""
     root = write_lake(tmp_path / "lake", "2014-01", "2014-02")
     bucket.copy_from(root, "lake")
     return root
@@ -57,7 +57,7 @@ def read(table: pc.TableRef) -> pa.Table:
         ("cut", "HEAD .*parquet"),
     ],
 )
-def test_reading_outlasts_a_store_that_fails_now_and_then(
+def test_reads_are_retried(
     lake: Path, proxy: Proxy, through: Through, kind: str, requests: str
 ) -> None:
     fault = Fault(kind, requests, times=5)
@@ -77,7 +77,7 @@ def test_reading_outlasts_a_store_that_fails_now_and_then(
         ("lost", "DELETE"),
     ],
 )
-def test_writing_outlasts_it_as_well(
+def test_writes_are_retried(
     lake: Path, bucket: Bucket, proxy: Proxy, through: Through, kind: str, requests: str
 ) -> None:
     pc.score(model(50), lake, bucket.at("scored"))
@@ -92,10 +92,10 @@ def test_writing_outlasts_it_as_well(
     assert pc.score(model(51), lake, through("scored")).skipped == 2
 
 
-def test_no_row_is_read_twice_where_a_file_fails_half_way(
+def test_no_row_is_read_twice_if_a_file_fails_half_way(
     tmp_path: Path, bucket: Bucket, proxy: Proxy, through: Through
 ) -> None:
-    # Four row groups, fetched by more than one request, of which a later one fails.
+    # Four row groups, fetched by several requests, of which a later one fails.
     size = BATCH_ROWS
     noise = np.random.default_rng(0)
     columns = {f"x{number}": noise.normal(size=size) for number in range(20)}
@@ -105,20 +105,20 @@ def test_no_row_is_read_twice_where_a_file_fails_half_way(
     bucket.copy_from(tmp_path / "rows", "rows")
     plan = pc.open_table(through("rows")).plan()
     [fragment] = plan.fragments
-    # More often than the library below tries by itself.
+    # More often than the library itself retries.
     fault = Fault("cut", r"GET .*parquet bytes=[1-9]\d{7}", times=6)
     proxy.faults.append(fault)
-    batches, given_before_the_end = [], None
+    batches, batches_before_the_fault = [], None
     for batch in fragment.read():
         if not fault.met > fault.times:
-            given_before_the_end = len(batches)
+            batches_before_the_fault = len(batches)
         batches.append(batch)
     assert fault.met > fault.times
-    assert given_before_the_end is not None, "it failed at once, not half-way"
+    assert batches_before_the_fault is not None, "it failed at once, not half-way"
     assert pa.Table.from_batches(batches).equals(rows)
 
 
-def test_a_store_that_never_recovers_is_given_up(
+def test_retries_of_a_store_that_never_recovers_end(
     lake: Path, bucket: Bucket, proxy: Proxy, through: Through
 ) -> None:
     pc.score(model(50), lake, bucket.at("scored"))
@@ -126,14 +126,14 @@ def test_a_store_that_never_recovers_is_given_up(
     began = time.monotonic()
     with pytest.raises(
         pc.TableError, match=r"cannot write s3://.*SLOW_DOWN.* is unchanged"
-    ) as told:
+    ) as caught:
         pc.score(model(51), lake, through("scored"), partition=FEBRUARY)
     assert time.monotonic() - began < 60
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
     assert set(read(bucket.at("scored"))["model_id"].to_pylist()) == {model(50).id}
 
 
-def test_what_will_not_heal_fails_at_once(
+def test_permanent_errors_are_not_retried(
     lake: Path, bucket: Bucket, proxy: Proxy, through: Through
 ) -> None:
     nowhere = pc.TableRef("s3://no-such-bucket/lake", options=bucket.options)
@@ -148,14 +148,14 @@ def test_what_will_not_heal_fails_at_once(
         (lambda: pc.score(model(), lake, through("scored")), r"s3://.*/scored: .*ACCESS_DENIED"),
     ]:
         began = time.monotonic()
-        with pytest.raises(pc.TableError, match=message) as told:
+        with pytest.raises(pc.TableError, match=message) as caught:
             action()
         assert time.monotonic() - began < 10
-        assert "\n" not in str(told.value)
-    assert len(proxy.requests) < 6, "refused, and asked again"
+        assert "\n" not in str(caught.value)
+    assert len(proxy.requests) < 6, "refused requests were retried"
 
 
-def test_a_file_deleted_while_it_is_read_is_told_by_name(lake: Path, bucket: Bucket) -> None:
+def test_a_file_deleted_while_it_is_read_is_named(lake: Path, bucket: Bucket) -> None:
     plan = pc.open_table(bucket.at("lake")).plan()
     bucket.filesystem.delete_file(f"{bucket.name}/lake/month=2014-02/0.parquet")
     with pytest.raises(pc.TableError, match=r"cannot read s3://.*/lake/month=2014-02/0\.parquet"):
@@ -164,7 +164,7 @@ def test_a_file_deleted_while_it_is_read_is_told_by_name(lake: Path, bucket: Buc
 
 @pytest.fixture
 def folder(tmp_path: Path, bucket: Bucket) -> Path:
-    """Two models, two lakes of as many rows, and the old one's scored table in the bucket."""
+    """Two models, two lakes with different numbers of rows, and a table scored by ``old``."""
     store = pc.ModelStore(tmp_path / "store")
     for seed, (which, rows) in enumerate(ROWS.items(), start=50):
         store.save(model(seed), which)
@@ -175,7 +175,7 @@ def folder(tmp_path: Path, bucket: Bucket) -> Path:
 
 
 def state(table: pc.TableRef) -> str:
-    """Which of the two February is; it must be all of one, and nothing else."""
+    """Return which model scored February; it must have all rows of one scoring and no others."""
     rows = pa.Table.from_batches(pc.open_table(table).plan(partition=FEBRUARY).batches())
     [model_id] = set(rows["model_id"].to_pylist())
     which = {model(50).id: "old", model(51).id: "new"}[model_id]
@@ -185,7 +185,7 @@ def state(table: pc.TableRef) -> str:
 
 
 class Scorer:
-    """A process whose scorings die at a request of theirs."""
+    """A process that runs scorings, to be killed at one of their requests."""
 
     def __init__(self, folder: Path, sink: pc.TableRef, proxy: Proxy, through: Through) -> None:
         self.proxy = proxy
@@ -201,20 +201,20 @@ class Scorer:
             text=True,
         )
 
-    def dies(self, overwrite: str, step: int) -> bool:
-        """Whether a scoring came to the point, before or after a request, at which it is killed."""
+    def is_killed(self, overwrite: str, step: int) -> bool:
+        """Start a scoring, kill it before or after a request, and return whether it got so far."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         count = itertools.count()
         child: list[int] = []
 
-        def killed(request: str) -> bool:
-            now = next(count) == step
-            if now:
+        def kill(request: str) -> bool:
+            reached = next(count) == step
+            if reached:
                 os.kill(child[0], signal.SIGKILL)
-            return now
+            return reached
 
-        self.proxy.before = self.proxy.after = killed
+        self.proxy.before = self.proxy.after = kill
         print(overwrite, file=self.process.stdin, flush=True)
         child.append(int(self.process.stdout.readline()))
         outcome = self.process.stdout.readline().strip()
@@ -230,10 +230,10 @@ class Scorer:
 
 @pytest.mark.parametrize(
     ("bucket", "stride"),
-    [("s3", 1), ("azure", 7)],  # where there are many more requests
+    [("s3", 1), ("azure", 7)],  # Azure takes many more requests
     indirect=["bucket"],
 )
-def test_killed_at_any_request_all_is_old_or_new_and_a_rerun_completes(
+def test_killed_at_any_request_the_partition_is_old_or_new_and_a_rerun_completes(
     folder: Path, bucket: Bucket, proxy: Proxy, through: Through, stride: int
 ) -> None:
     sink = bucket.at("scored")
@@ -241,7 +241,7 @@ def test_killed_at_any_request_all_is_old_or_new_and_a_rerun_completes(
     with Scorer(folder, sink, proxy, through) as scorer:
         for step in itertools.count(step=stride):
             pc.score(model(50), folder / "old", sink, partition=FEBRUARY)
-            killed = scorer.dies("partition", step)
+            killed = scorer.is_killed("partition", step)
             states.append(state(sink))
             report = pc.score(model(51), folder / "new", sink, partition=FEBRUARY)
             assert report.skipped == (1 if states[-1] == "new" else 0)
@@ -254,13 +254,13 @@ def test_killed_at_any_request_all_is_old_or_new_and_a_rerun_completes(
     pc.clean_table(sink, older_than=timedelta(0))
     assert read(sink).num_rows == rows
     assert len(bucket.keys("scored")) == 4, "two partitions and their manifests"
-    # Old before the one request that commits, new after it; the kill came on either side.
+    # Old before the request that commits, new after it; kills came before and after it.
     assert states == sorted(states, reverse=True)
     assert states.count("old") >= 2
     assert states.count("new") >= 2
 
 
-def test_killed_while_rows_are_added_all_are_there_once_or_none(
+def test_killed_at_any_request_all_rows_are_appended_once_or_none(
     folder: Path, bucket: Bucket, proxy: Proxy, through: Through
 ) -> None:
     sink = bucket.at("scored")
@@ -269,7 +269,7 @@ def test_killed_while_rows_are_added_all_are_there_once_or_none(
         for step in itertools.count(step=3):
             pc.score(model(50), folder / "old", sink, partition=FEBRUARY)
             assert state(sink) == "old"
-            killed = scorer.dies("append", step)
+            killed = scorer.is_killed("append", step)
             counts.append(pc.open_table(sink).plan(partition=FEBRUARY).rows)
             for _ in range(2):
                 report = pc.score(
@@ -284,24 +284,24 @@ def test_killed_while_rows_are_added_all_are_there_once_or_none(
             if not killed:
                 break
     pc.clean_table(sink, older_than=timedelta(0))
-    assert len(bucket.keys("scored")) == 6, "January, February and more of it, with manifests"
+    assert len(bucket.keys("scored")) == 6, (
+        "January, February and the appended rows, with manifests"
+    )
     assert counts == sorted(counts)
     assert {*counts} == {ROWS["old"], ROWS["old"] + ROWS["new"]}
 
 
-def test_of_two_writers_of_one_partition_the_later_stands_whole(
-    folder: Path, bucket: Bucket
-) -> None:
+def test_of_concurrent_writers_of_one_partition_one_remains(folder: Path, bucket: Bucket) -> None:
     sink = bucket.at("scored")
     for _ in range(5):
         pc.score(model(52), folder / "old", sink, partition=FEBRUARY)
         barrier = threading.Barrier(2)
 
-        def wait_at_the_end(done: int, total: int | None, barrier: Any = barrier) -> None:
+        def wait_before_the_commit(done: int, total: int | None, barrier: Any = barrier) -> None:
             if done == total:
                 barrier.wait(30)
 
-        def write(which: str, seed: int, meet: Any = wait_at_the_end) -> None:
+        def write(which: str, seed: int, meet: Any = wait_before_the_commit) -> None:
             lake = folder / which
             pc.score(model(seed), lake, sink, partition=FEBRUARY, progress=meet)
 
@@ -316,12 +316,12 @@ def test_of_two_writers_of_one_partition_the_later_stands_whole(
         assert state(sink) in ("old", "new")
 
 
-def test_a_canceled_scoring_leaves_nothing(folder: Path, bucket: Bucket) -> None:
+def test_a_canceled_scoring_leaves_no_files(folder: Path, bucket: Bucket) -> None:
     before = bucket.keys("scored")
 
-    def stop(done: int, total: int | None) -> None:
+    def interrupt(done: int, total: int | None) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        pc.score(model(51), folder / "new", bucket.at("scored"), progress=stop)
+        pc.score(model(51), folder / "new", bucket.at("scored"), progress=interrupt)
     assert bucket.keys("scored") == before

@@ -1,4 +1,4 @@
-"""Tables on an object store, over the S3 protocol: what holds on a disk holds there."""
+"""Tables in a bucket, over the S3 protocol, behave as on a local disk."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def read(table: pc.TableRef | Path, month: str | None = None) -> pa.Table:
     return pa.Table.from_batches(plan.batches(), plan.schema)
 
 
-def test_the_model_is_that_of_the_same_rows_on_disk(lake: Path, bucket: Bucket) -> None:
+def test_the_model_is_that_of_the_same_rows_on_a_local_disk(lake: Path, bucket: Bucket) -> None:
     for rows in ({}, {"partition": {"month": "2014-02"}}, {"where": [("month", ">", "2014-01")]}):
-        here, there = (pc.fit(place, SPEC, **rows) for place in (lake, bucket.at("lake")))
-        assert here.id == there.id
-    assert there.training["source"] == f"s3://{bucket.name}/lake"
+        local, remote = (pc.fit(source, SPEC, **rows) for source in (lake, bucket.at("lake")))
+        assert local.id == remote.id
+    assert remote.training["source"] == f"s3://{bucket.name}/lake"
     january = bucket.at("lake/month=2014-01/0.parquet")
     assert pc.fit(january, SPEC).training["rows"] == 40
 
 
-def test_partitions_are_scored_as_on_disk_and_once(
+def test_partitions_are_scored_once_and_as_on_a_local_disk(
     lake: Path, tmp_path: Path, bucket: Bucket
 ) -> None:
     sink = bucket.at("scored")
@@ -65,9 +65,9 @@ def test_partitions_are_scored_as_on_disk_and_once(
     assert [key for key in before if key.startswith("_commits/")] == [
         f"_commits/month={month}.json" for month in MONTHS
     ]
-    # Whoever reads the directory itself finds the same rows.
-    place = f"{bucket.name}/scored/month=2014-01"
-    assert pq.read_table(place, filesystem=bucket.filesystem, partitioning=None).num_rows == 47
+    # A reader that ignores the manifests finds the same rows.
+    folder = f"{bucket.name}/scored/month=2014-01"
+    assert pq.read_table(folder, filesystem=bucket.filesystem, partitioning=None).num_rows == 47
 
 
 def test_a_smaller_rerun_leaves_no_stale_rows(tmp_path: Path, bucket: Bucket) -> None:
@@ -82,18 +82,19 @@ def test_a_smaller_rerun_leaves_no_stale_rows(tmp_path: Path, bucket: Bucket) ->
         pc.score(model(51), lake, sink, overwrite="never")
 
 
-def test_a_whole_table_and_partitions_of_two_columns(tmp_path: Path, bucket: Bucket) -> None:
+def test_an_unpartitioned_table_and_partitions_of_two_columns(
+    tmp_path: Path, bucket: Bucket
+) -> None:
     rows = write_rows(tmp_path / "rows", rows_of(1))
     for size in (40, 7):
         write_rows(rows, rows_of(1, size))
-        assert pc.score(model(), rows, bucket.at("whole")).rows == size
-        assert read(bucket.at("whole")).num_rows == size
-    assert "_commits/table.json" in bucket.keys("whole")
-    deep = {"year": 2014, "place": "a/b=c %41"}
+        assert pc.score(model(), rows, bucket.at("unpartitioned")).rows == size
+        assert read(bucket.at("unpartitioned")).num_rows == size
+    assert "_commits/table.json" in bucket.keys("unpartitioned")
+    values = {"year": 2014, "place": "a/b=c %41"}
     pc.score(model(), rows, bucket.at("deep"), partition=None)
-    assert pc.score(model(), with_columns(rows, tmp_path, deep), bucket.at("parts")).rows == 7
-    [found] = pc.open_table(bucket.at("parts")).partitions()
-    assert found == deep
+    assert pc.score(model(), with_columns(rows, tmp_path, values), bucket.at("parts")).rows == 7
+    assert pc.open_table(bucket.at("parts")).partitions() == [values]
     assert pc.score(model(), tmp_path / "deep", bucket.at("parts")).skipped == 1
 
 
@@ -132,7 +133,7 @@ def test_a_partition_in_parts_is_committed_by_one_manifest(
     assert pc.clean_table(sink, older_than=timedelta(0)) == []
 
 
-def test_what_another_made_of_a_partition_is_replaced_whole(lake: Path, bucket: Bucket) -> None:
+def test_files_of_another_writer_are_replaced(lake: Path, bucket: Bucket) -> None:
     pc.score(model(), lake, lake.parent / "by_hand", partition={"month": "2014-01"})
     bucket.copy_from(lake.parent / "by_hand", "scored")
     sink = bucket.at("scored")
@@ -144,28 +145,28 @@ def test_what_another_made_of_a_partition_is_replaced_whole(lake: Path, bucket: 
     assert not [key for key in keys if key.endswith("part-0.parquet")]
 
 
-def test_files_that_no_manifest_names_do_not_count(lake: Path, bucket: Bucket) -> None:
+def test_files_that_no_manifest_names_are_ignored_and_cleaned(lake: Path, bucket: Bucket) -> None:
     sink = bucket.at("scored")
     pc.score(model(), lake, sink, partition={"month": "2014-01"})
     stray = f"{bucket.name}/scored/month=2014-01/part-abc-{'0' * 32}.parquet"
     pq.write_table(rows_of(3), stray, filesystem=bucket.filesystem)
     assert read(sink).num_rows == 47
-    # Nor do those of a partition that has none yet, for another writer may be about to commit.
+    # Nor do those of a partition without a manifest: another writer may be about to commit.
     first = f"{bucket.name}/scored/month=2014-02/part-abc-{'1' * 32}.parquet"
     pq.write_table(rows_of(3), first, filesystem=bucket.filesystem)
     assert read(sink).num_rows == 47
     with pytest.raises(pc.TableError, match="has no Parquet files"):
         read(bucket.at("scored/month=2014-02"))
-    left = pc.clean_table(sink, dry_run=True)
-    assert not left, "it may be somebody's work"
-    left = pc.clean_table(sink, older_than=timedelta(0), dry_run=True)
-    assert [leftover.path.rpartition("/")[2] for leftover in left] == [
+    leftovers = pc.clean_table(sink, dry_run=True)
+    assert not leftovers, "their writer may still be running"
+    leftovers = pc.clean_table(sink, older_than=timedelta(0), dry_run=True)
+    assert [leftover.path.rpartition("/")[2] for leftover in leftovers] == [
         name.rpartition("/")[2] for name in (stray, first)
     ]
     pc.score(model(51), lake, sink, partition={"month": "2014-01"})
     assert read(sink).num_rows == 47
     assert stray.rpartition("/")[2] in "".join(bucket.keys("scored"))
-    # A partition that lost its file is not whole, and is made again.
+    # A partition that lost a file is scored again.
     files = bucket.keys("scored/month=2014-01")
     [name] = [name for name in files if not stray.endswith(name)]
     bucket.filesystem.delete_file(f"{bucket.name}/scored/month=2014-01/{name}")
@@ -175,7 +176,7 @@ def test_files_that_no_manifest_names_do_not_count(lake: Path, bucket: Bucket) -
     assert (report.rows, report.skipped) == (47, 0)
 
 
-def test_what_has_no_place_is_refused(lake: Path, bucket: Bucket) -> None:
+def test_refused_sources_and_sinks(lake: Path, bucket: Bucket) -> None:
     scored = bucket.at("scored")
     for source, sink, options, message in [
         (bucket.at("lake"), bucket.at("lake"), {}, "is the source"),
@@ -196,7 +197,7 @@ def test_what_has_no_place_is_refused(lake: Path, bucket: Bucket) -> None:
             action()
 
 
-def test_what_fsspec_alone_knows_is_read_and_written(lake: Path) -> None:
+def test_stores_that_only_fsspec_supports_are_read_and_written(lake: Path) -> None:
     root = f"memory://{lake.parent.name}"
     report = pc.score(model(), lake, f"{root}/scored")
     assert report.rows == 141
@@ -205,12 +206,12 @@ def test_what_fsspec_alone_knows_is_read_and_written(lake: Path) -> None:
     scored = read(pc.TableRef(f"{root}/scored"))
     assert scored.num_rows == 141
     assert set(scored["model_id"].to_pylist()) == {model().id, model(51).id}
-    # And such a table is a source, whose state tells one input from another.
+    # Such a table is a source, and its snapshot identifies its state.
     spec = pc.ModelSpec("prediction", SPEC.blocks)
     fitted = [pc.fit(f"{root}/scored", spec) for _ in range(2)]
     pc.score(model(), lake, f"{root}/scored", partition={"month": "2014-01"})
     fitted.append(pc.fit(f"{root}/scored", spec))
-    snapshots = [one.training["snapshot"] for one in fitted]
+    snapshots = [fitted_model.training["snapshot"] for fitted_model in fitted]
     assert snapshots[0] == snapshots[1] != snapshots[2]
 
 
@@ -253,32 +254,32 @@ def test_a_uri_is_not_a_path(tmp_path: Path) -> None:
         pc.fit(pc.TableRef(str(tmp_path), options={"region": "x"}), SPEC)
 
 
-def test_options_may_stand_in_the_query(lake: Path, bucket: Bucket) -> None:
+def test_options_may_be_given_in_the_query(lake: Path, bucket: Bucket) -> None:
     query = "&".join(f"{name}={value}" for name, value in bucket.options.items())
     fitted = pc.fit(f"s3://{bucket.name}/lake?{query}", SPEC)
     assert fitted.id == pc.fit(lake, SPEC).id
     assert fitted.training["source"] == f"s3://{bucket.name}/lake"
 
 
-def test_a_secret_is_nowhere(lake: Path, tmp_path: Path, bucket: Bucket) -> None:
+def test_a_secret_is_neither_shown_nor_written(lake: Path, tmp_path: Path, bucket: Bucket) -> None:
     fitted = pc.fit(bucket.at("lake"), SPEC)
     store = pc.ModelStore(tmp_path / "store")
     store.save(fitted, "air")
     report = pc.score(fitted, bucket.at("lake"), bucket.at("scored"))
-    told = [repr(bucket.at("lake")), repr(report), json.dumps(report.to_dict()), repr(fitted)]
-    told.append(repr(pc.open_table(bucket.at("lake")).plan()))
+    shown = [repr(bucket.at("lake")), repr(report), json.dumps(report.to_dict()), repr(fitted)]
+    shown.append(repr(pc.open_table(bucket.at("lake")).plan()))
     with pytest.raises(pc.TableError) as caught:
         pc.fit(bucket.at("sea"), SPEC)
-    told.append(str(caught.value))
+    shown.append(str(caught.value))
     written = [path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()]
     for key in bucket.keys("scored"):
         with bucket.filesystem.open_input_file(f"{bucket.name}/scored/{key}") as file:
             written.append(file.read())
-    assert not [text for text in told if SECRET in text]
+    assert not [text for text in shown if SECRET in text]
     assert not [data for data in written if SECRET.encode() in data]
 
 
-def test_the_command_line_takes_uris(lake: Path, tmp_path: Path, bucket: Bucket) -> None:
+def test_the_cli_takes_uris(lake: Path, tmp_path: Path, bucket: Bucket) -> None:
     spec = tmp_path / "air.json"
     spec.write_text(json.dumps(SPEC.to_dict()))
     environment = {

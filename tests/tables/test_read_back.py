@@ -1,4 +1,4 @@
-"""What other tools read in a scored table: the same rows, types, nulls and partition values."""
+"""Other tools read the same rows, types, nulls and partition values from a scored table."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ OTHERS = (with_duckdb, with_polars, with_pandas)
 
 
 def columns_of(table: pa.Table) -> dict[str, list[Any]]:
-    """Plain values by column, in order of the ids."""
+    """Return the values of each column, in the order of the ids."""
     rows = sorted(table.to_pylist(), key=lambda row: row["id"])
     return {name: [row[name] for row in rows] for name in table.column_names}
 
@@ -100,7 +100,7 @@ def test_another_tool_reads_the_same(sink: Path, read: Callable[[Path], pa.Table
         assert found[name] == cells, name
 
 
-def test_scored_columns_have_types_that_survive_everywhere(sink: Path) -> None:
+def test_scored_columns_have_types_that_all_tools_read(sink: Path) -> None:
     schema = pq.read_schema(next(sink.rglob("*.parquet")))
     kinds = {name: schema.field(name).type for name in schema.names if name not in COLUMNS}
     assert kinds == {
@@ -114,7 +114,7 @@ def test_scored_columns_have_types_that_survive_everywhere(sink: Path) -> None:
     }
 
 
-def test_a_posterior_list_is_read_by_all(sink: Path) -> None:
+def test_a_posterior_list_is_read_by_all_tools(sink: Path) -> None:
     flat = sink.parent / "flat"
     posterior = columns_of(with_pyarrow(flat))["posterior"]
     assert [sum(row) for row in posterior] == pytest.approx([1.0] * ROWS)
@@ -122,7 +122,7 @@ def test_a_posterior_list_is_read_by_all(sink: Path) -> None:
         assert columns_of(read(flat))["posterior"] == posterior
 
 
-def test_partitions_are_pruned_by_others(sink: Path) -> None:
+def test_other_tools_prune_partitions(sink: Path) -> None:
     path = f"{sink}/**/*.parquet"
     with duckdb.connect() as connection:
         query = "select count(*) from read_parquet($1, hive_partitioning = true) where hour = 23"
@@ -132,8 +132,8 @@ def test_partitions_are_pruned_by_others(sink: Path) -> None:
     assert len(pd.read_parquet(sink, filters=[("hour", "==", 1)])) == 3
 
 
-def test_short_codes_of_many_files_are_read_back_from_one(tmp_path: Path) -> None:
-    # Categories of pandas have 8-bit codes up to 127 of them; those of two days are more.
+def test_categories_of_many_files_are_read_back_from_one_file(tmp_path: Path) -> None:
+    # pandas encodes up to 127 categories in 8 bits; the two days together have more.
     (tmp_path / "lake").mkdir()
     days = []
     for day in ("monday", "tuesday"):

@@ -1,4 +1,4 @@
-"""What a scoring refuses, and that a refusal changes nothing."""
+"""Scorings that are refused or fail change nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lakes import contents, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
 
-Place = Callable[[Path], tuple[Path, Path, dict[str, Any]]]
-"""Makes a source and a sink in a directory, and what else to score with."""
+Setup = Callable[[Path], tuple[Path, Path, dict[str, Any]]]
+"""Creates files in a directory; returns the source, the sink and other options of a scoring."""
 
 
 def foreign_file(root: Path) -> tuple[Path, Path, dict[str, Any]]:
@@ -75,9 +75,9 @@ def around_the_source(root: Path) -> tuple[Path, Path, dict[str, Any]]:
     return rows / "0.parquet", rows, {}
 
 
-def notes_beside_the_rows(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+def notes_next_to_the_rows(root: Path) -> tuple[Path, Path, dict[str, Any]]:
     rows = write_rows(root / "rows", rows_of(1))
-    (rows / "README.md").write_text("what these rows are")
+    (rows / "README.md").write_text("about these rows")
     return rows, root / "scored", {}
 
 
@@ -86,7 +86,7 @@ def csv(root: Path) -> tuple[Path, Path, dict[str, Any]]:
     return root / "rows.csv", root / "scored", {}
 
 
-def a_file_of_text(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+def a_text_file(root: Path) -> tuple[Path, Path, dict[str, Any]]:
     (root / "scored").write_text("mine")
     return write_lake(root / "lake", "2014-01"), root / "scored", {}
 
@@ -101,7 +101,7 @@ def a_column_that_hides_its_directories(root: Path) -> tuple[Path, Path, dict[st
     return write_rows(root / "rows", table), root / "scored", {"partition": {"_month": "2014-01"}}
 
 
-REFUSED: list[tuple[Place, str]] = [
+REFUSED: list[tuple[Setup, str]] = [
     (foreign_file, "contains 'notes.txt', which is not part of a table written here"),
     (foreign_table, "contains 'other_table' next to partitions by 'month'"),
     (partitions_under_an_unpartitioned_table, "contains 'month=2014-01', which is not part"),
@@ -115,21 +115,19 @@ REFUSED: list[tuple[Place, str]] = [
     (a_partition_of_the_source, "month=2014-01 is inside .*/lake"),
     (a_file_of_the_source, r"rows/0\.parquet is inside .*/rows"),
     (around_the_source, r"rows/0\.parquet is inside .*/rows"),
-    (a_file_of_text, "scored is a file; name a directory"),
+    (a_text_file, "scored is a file; name a directory"),
     (below_a_file, "cannot write to .*/file: "),
-    (notes_beside_the_rows, r"cannot read .*/rows: .*/README\.md is not a Parquet file"),
+    (notes_next_to_the_rows, r"cannot read .*/rows: .*/README\.md is not a Parquet file"),
     (csv, r"cannot read .*/rows\.csv: it is not a Parquet file.* write CSV .* as Parquet first"),
     (a_column_that_hides_its_directories, "column '_month' cannot be a partition column"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("place", "message"), REFUSED, ids=lambda value: getattr(value, "__name__", "")
+    ("setup", "message"), REFUSED, ids=lambda value: getattr(value, "__name__", "")
 )
-def test_a_place_that_a_scored_table_must_not_take(
-    tmp_path: Path, place: Place, message: str
-) -> None:
-    source, sink, options = place(tmp_path)
+def test_refused_sources_and_sinks(tmp_path: Path, setup: Setup, message: str) -> None:
+    source, sink, options = setup(tmp_path)
     before = contents(tmp_path)
     with pytest.raises(pc.TableError, match=message) as caught:
         pc.score(model(), source, sink, **options)
@@ -142,7 +140,7 @@ def test_a_place_that_a_scored_table_must_not_take(
     ("sink", "message"),
     [(None, "is not a path"), (5, "is not a path"), ("sea://bucket/scored", "Protocol not known")],
 )
-def test_a_sink_that_is_no_place(sink: Any, message: str) -> None:
+def test_sinks_that_are_not_paths_are_refused(sink: Any, message: str) -> None:
     with pytest.raises(pc.TableError, match=message):
         pc.score(model(), rows_of(1), sink)
 
@@ -157,36 +155,36 @@ def test_a_sink_that_is_no_place(sink: Any, message: str) -> None:
         ({"posterior": "rows"}, "posterior must be 'columns' or 'list', got 'rows'"),
     ],
 )
-def test_a_choice_that_is_none(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_unknown_choices_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(pc.SpecError, match=message):
         pc.score(model(), rows_of(1), tmp_path / "scored", **options)
     assert not (tmp_path / "scored").exists()
 
 
-def test_a_source_without_rows(tmp_path: Path) -> None:
-    nothing = rows_of(1)[:0]
-    for source in (nothing, write_rows(tmp_path / "rows", nothing)):
+def test_a_source_without_rows_is_refused(tmp_path: Path) -> None:
+    no_rows = rows_of(1)[:0]
+    for source in (no_rows, write_rows(tmp_path / "rows", no_rows)):
         with pytest.raises(pc.TableError, match="has no rows to score"):
             pc.score(model(), source, tmp_path / "scored")
     assert not (tmp_path / "scored").exists()
 
 
-BAD_ROWS: dict[str, tuple[str, pa.Array, str]] = {
+INVALID_COLUMNS: dict[str, tuple[str, pa.Array, str]] = {
     "infinite": ("y", pa.array([0.0] * 39 + [float("inf")]), "'y' contains 1 infinite value"),
     "text": ("y", pa.array(["tall"] * 40), "'y' is string, not a number; cast it or re-train"),
     "a number": ("wind", pa.array([0.5] * 40), "double values are not categories"),
 }
 
 
-@pytest.mark.parametrize("kind", sorted(BAD_ROWS))
-def test_a_bad_row_late_in_a_partition_leaves_the_old_one(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", sorted(INVALID_COLUMNS))
+def test_an_invalid_row_leaves_the_old_partition(tmp_path: Path, kind: str) -> None:
     lake, sink = write_lake(tmp_path / "lake", "2014-01"), tmp_path / "scored"
     pc.score(model(), lake, sink)
     before = contents(sink)
-    column, values, message = BAD_ROWS[kind]
-    bad = rows_of(2)
-    bad = bad.set_column(bad.column_names.index(column), column, values)
-    write_rows(lake / "month=2014-01", bad)
+    column, values, message = INVALID_COLUMNS[kind]
+    invalid = rows_of(2)
+    invalid = invalid.set_column(invalid.column_names.index(column), column, values)
+    write_rows(lake / "month=2014-01", invalid)
     with pytest.raises(pc.DataError, match=message):
         pc.score(model(), lake, sink)
     assert contents(sink) == before
@@ -195,7 +193,7 @@ def test_a_bad_row_late_in_a_partition_leaves_the_old_one(tmp_path: Path, kind: 
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Without root's right to write anywhere, where the tests run as root."""
+    """Run without the rights of root, if the tests run as root."""
     if os.geteuid() != 0:
         yield
         return
@@ -207,20 +205,20 @@ def as_nobody() -> Iterator[None]:
 
 
 @pytest.fixture
-def open_to_all(tmp_path: Path) -> Path:
-    """A directory that anybody can read; pytest's own are closed to others."""
+def readable_by_all(tmp_path: Path) -> Path:
+    """A directory that every user can read, unlike those that pytest creates."""
     for folder in (tmp_path, *tmp_path.parents):
         if folder.stat().st_mode & 0o005 != 0o005:
             folder.chmod(0o755)
     return tmp_path
 
 
-def test_a_directory_that_cannot_be_written(open_to_all: Path) -> None:
-    lake, sink = write_lake(open_to_all / "lake", "2014-01"), open_to_all / "scored"
+def test_a_directory_without_write_permission_is_refused(readable_by_all: Path) -> None:
+    lake, sink = write_lake(readable_by_all / "lake", "2014-01"), readable_by_all / "scored"
     pc.score(model(), lake, sink)
-    before = contents(open_to_all)
+    before = contents(readable_by_all)
     sink.chmod(0o555)
-    open_to_all.chmod(0o555)
+    readable_by_all.chmod(0o555)
     try:
         with (
             as_nobody(),
@@ -228,26 +226,26 @@ def test_a_directory_that_cannot_be_written(open_to_all: Path) -> None:
         ):
             pc.score(model(51), lake, sink)
     finally:
-        open_to_all.chmod(0o755)
-    assert contents(open_to_all) == before
+        readable_by_all.chmod(0o755)
+    assert contents(readable_by_all) == before
 
 
-def test_a_table_beside_which_nothing_can_be_made_is_still_written(open_to_all: Path) -> None:
-    lake, sink = write_lake(open_to_all / "lake", "2014-01"), open_to_all / "scored"
+def test_a_table_in_a_read_only_directory_is_written(readable_by_all: Path) -> None:
+    lake, sink = write_lake(readable_by_all / "lake", "2014-01"), readable_by_all / "scored"
     sink.mkdir()
     sink.chmod(0o777)
-    open_to_all.chmod(0o555)
+    readable_by_all.chmod(0o555)
     try:
         with as_nobody():
             for number in (50, 51):
                 assert pc.score(model(number), lake, sink).skipped == 0
     finally:
-        open_to_all.chmod(0o755)
+        readable_by_all.chmod(0o755)
     assert [path.name for path in sink.iterdir()] == ["month=2014-01"]
     assert set(pq.read_table(sink)["model_id"].to_pylist()) == {model(51).id}
 
 
-def test_a_disk_that_is_full_leaves_the_old_partition(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_partition(tmp_path: Path) -> None:
     lake, sink = write_lake(tmp_path / "lake", "2014-01"), tmp_path / "scored"
     pc.score(model(), lake, sink)
     write_rows(lake / "month=2014-01", rows_of(2, rows=50_000))
@@ -264,7 +262,7 @@ def test_a_disk_that_is_full_leaves_the_old_partition(tmp_path: Path) -> None:
     assert pc.score(model(), lake, sink).rows == 50_000
 
 
-def test_two_scorings_of_one_partition_both_end_and_one_stands(tmp_path: Path) -> None:
+def test_of_concurrent_scorings_of_one_partition_one_remains(tmp_path: Path) -> None:
     lake, sink = write_lake(tmp_path / "lake", "2014-01"), tmp_path / "scored"
     reports: list[pc.ScoreReport] = []
     start = threading.Barrier(4)

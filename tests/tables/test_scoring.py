@@ -1,4 +1,4 @@
-"""Scored tables out: what stands in them, what a rerun does, and what is refused."""
+"""Scored tables in local directories: their content, reruns, and refusals."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from lakes import SCORED, SPEC, contents, model, rows_of, write_lake, write_rows
+from lakes import SCORED, SPEC, contents, digests, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
 
 
-def scored(root: Path) -> pa.Table:
-    """A scored table, in order of its ids."""
+def read(root: Path) -> pa.Table:
+    """Read a table, sorted by id."""
     return ds.dataset(root, partitioning="hive").to_table().sort_by("id")
 
 
@@ -30,14 +30,14 @@ def sink(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "scored"
 
 
-def test_a_scored_table_holds_what_the_model_says(lake: Path, sink: Path) -> None:
+def test_a_scored_table_contains_the_source_and_the_predictions(lake: Path, sink: Path) -> None:
     report = pc.score(model(), lake, sink)
     assert report.partitions == [{"month": f"2014-0{month}"} for month in (1, 2, 3)]
     assert (report.rows, report.skipped, report.model_id) == (141, 0, model().id)
     assert report.uri == str(sink)
     assert report.to_dict()["commit_id"] == report.commit_id
-    table = scored(sink)
-    source = scored(lake)
+    table = read(sink)
+    source = read(lake)
     assert table.column_names == [*source.column_names[:-1], *SCORED, "month"]
     assert table.select(source.column_names).equals(source)
     assert table["prediction"].combine_chunks().equals(model().predict(source))
@@ -68,8 +68,8 @@ def test_a_rerun_changes_nothing(lake: Path, sink: Path) -> None:
         assert (again.rows, again.skipped, again.commit_id) == (141, 3, first.commit_id)
         assert again.partitions == first.partitions
     assert contents(sink) == before
-    one = pc.score(model(), lake, sink, partition={"month": "2014-02"})
-    assert one.skipped == 1
+    one_month = pc.score(model(), lake, sink, partition={"month": "2014-02"})
+    assert one_month.skipped == 1
     assert contents(sink) == before
 
 
@@ -78,11 +78,7 @@ def test_the_same_scoring_elsewhere_gives_the_same_bytes(
 ) -> None:
     pc.score(model(), lake, sink, workers=1)
     pc.score(model(), lake, tmp_path / "again", workers=3)
-    one, other = (
-        {path: digest for path, (digest, _) in contents(root).items()}
-        for root in (sink, tmp_path / "again")
-    )
-    assert one == other
+    assert digests(sink) == digests(tmp_path / "again")
 
 
 def test_one_partition_is_replaced_and_the_others_are_not_touched(lake: Path, sink: Path) -> None:
@@ -100,14 +96,14 @@ def test_one_partition_is_replaced_and_the_others_are_not_touched(lake: Path, si
     }
 
 
-def test_fewer_rows_leave_no_stale_ones(lake: Path, sink: Path) -> None:
+def test_a_smaller_rerun_leaves_no_stale_rows(lake: Path, sink: Path) -> None:
     pc.score(model(), lake, sink)
     write_rows(lake / "month=2014-02", rows_of(1, rows=3))
     report = pc.score(model(), lake, sink)
     assert (report.rows, report.skipped) == (97, 2)
     assert pq.read_table(sink / "month=2014-02")["id"].to_pylist() == [1000, 1001, 1002]
-    # More files, as another writer may have left them, are replaced as well.
-    pq.write_table(scored(sink), sink / "month=2014-02" / "part-1.parquet")
+    # Files that another writer added are replaced, too.
+    pq.write_table(read(sink), sink / "month=2014-02" / "part-1.parquet")
     assert pc.score(model(), lake, sink).skipped == 2
     assert pq.read_table(sink / "month=2014-02")["id"].to_pylist() == [1000, 1001, 1002]
 
@@ -133,7 +129,7 @@ def test_another_configuration_is_another_result(lake: Path, sink: Path, change:
     assert pc.score(other, lake, sink, **options).skipped == 3
 
 
-def test_a_file_for_a_sink(lake: Path, tmp_path: Path) -> None:
+def test_a_single_file_as_sink(lake: Path, tmp_path: Path) -> None:
     source, sink = lake / "month=2014-01", tmp_path / "scored.parquet"
     report = pc.score(model(), source, sink)
     assert (report.rows, report.partitions, report.skipped) == (47, [], 0)
@@ -147,7 +143,7 @@ def test_a_file_for_a_sink(lake: Path, tmp_path: Path) -> None:
         pc.score(model(), lake, sink)
 
 
-def test_a_directory_for_an_unpartitioned_sink(lake: Path, sink: Path) -> None:
+def test_an_unpartitioned_directory_as_sink(lake: Path, sink: Path) -> None:
     source = lake / "month=2014-01"
     assert pc.score(model(), source, sink).partitions == []
     assert pc.score(model(), source, sink).skipped == 1
@@ -156,7 +152,9 @@ def test_a_directory_for_an_unpartitioned_sink(lake: Path, sink: Path) -> None:
     assert pq.read_table(sink).num_rows == 2
 
 
-def test_a_link_stays_where_the_table_it_points_to_is_replaced(lake: Path, tmp_path: Path) -> None:
+def test_a_link_stays_and_the_directory_it_points_to_is_replaced(
+    lake: Path, tmp_path: Path
+) -> None:
     disk, link = tmp_path / "disk", tmp_path / "scored"
     disk.mkdir()
     link.symlink_to(disk)
@@ -169,11 +167,11 @@ def test_a_link_stays_where_the_table_it_points_to_is_replaced(lake: Path, tmp_p
 def test_a_table_in_memory_is_scored_into_a_partition(sink: Path) -> None:
     table = rows_of(1).append_column("month", pa.array(["2014-01"] * 30 + ["2014-02"] * 10))
     pc.score(model(), table, sink, partition={"month": "2014-02"})
-    assert scored(sink)["id"].to_pylist() == list(range(1030, 1040))
+    assert read(sink)["id"].to_pylist() == list(range(1030, 1040))
     with pytest.raises(pc.TableError, match=r"no row matches partition \{'month': '2015-01'\}"):
         pc.score(model(), table, sink, partition={"month": "2015-01"})
     report = pc.score(model(), table.to_pandas(), sink, partition={"month": "2014-02"})
-    # What has no name cannot be known to be the same.
+    # A table in memory has no identity, so the rerun cannot be skipped.
     assert report.skipped == 0
 
 
@@ -192,7 +190,7 @@ def test_partition_values_of_any_kind(tmp_path: Path, sink: Path, kind: str) -> 
     pq.write_to_dataset(table, tmp_path / "lake", partition_cols=["k"])
     report = pc.score(model(), tmp_path / "lake", sink)
     assert {path.name for path in sink.iterdir()} == names
-    assert scored(sink).select(["id", "k"]).equals(scored(tmp_path / "lake").select(["id", "k"]))
+    assert read(sink).select(["id", "k"]).equals(read(tmp_path / "lake").select(["id", "k"]))
     assert pc.score(model(), tmp_path / "lake", sink).skipped == 3
     for partition in report.partitions:
         assert pc.score(model(), tmp_path / "lake", sink, partition=partition).skipped == 1
@@ -207,23 +205,23 @@ def test_two_levels_of_partitions(tmp_path: Path, sink: Path) -> None:
     assert len(report.partitions) == 6
     assert [list(partition) for partition in report.partitions] == [["year", "month"]] * 6
     before = contents(sink)
-    # However a partition is spelled, it is the same one.
+    # All spellings name the same partition.
     for month in ("01", "1", 1):
         for year in (2014, "2014"):
             for partition in ({"year": year, "month": month}, {"month": month, "year": year}):
                 assert pc.score(model(), tmp_path / "lake", sink, partition=partition).skipped == 1
     assert contents(sink) == before
     assert (
-        scored(sink)
+        read(sink)
         .select(["id", "year", "month"])
-        .equals(scored(tmp_path / "lake").select(["id", "year", "month"]))
+        .equals(read(tmp_path / "lake").select(["id", "year", "month"]))
     )
     with pytest.raises(pc.TableError, match="which is not part of a table written here"):
         pc.score(model(), tmp_path / "lake", sink, partition={"year": 2014})
     assert contents(sink) == before
 
 
-def test_partitions_without_rows_for_a_filter_are_left_alone(lake: Path, sink: Path) -> None:
+def test_partitions_without_rows_that_match_the_filter_stay(lake: Path, sink: Path) -> None:
     pc.score(model(), lake, sink)
     before = contents(sink)
     report = pc.score(model(), lake, sink, where=[("id", "<", 100)])
@@ -237,7 +235,7 @@ def test_partitions_without_rows_for_a_filter_are_left_alone(lake: Path, sink: P
 
 def test_the_posterior_as_a_list(lake: Path, sink: Path) -> None:
     pc.score(model(), lake, sink, posterior="list", columns=["id"])
-    table, source = scored(sink), scored(lake)
+    table, source = read(sink), read(lake)
     assert table.column_names == [
         *("id", "prediction", "probability", "posterior", "log_density", "model_id", "month")
     ]
@@ -257,11 +255,11 @@ def test_the_density_of_a_ball_of_unknown_volume_is_null(lake: Path, sink: Path)
     assert table.schema.field("log_density").type == pa.float64()
     assert table["probability"].null_count == 0
     with pytest.raises(pc.NotSupportedError, match="ball of unknown volume"):
-        other.score_samples(lake_rows := pq.read_table(lake))
-    assert len(other.predict(lake_rows)) == 141
+        other.score_samples(rows := pq.read_table(lake))
+    assert len(other.predict(rows)) == 141
 
 
-def test_columns_to_keep(lake: Path, sink: Path) -> None:
+def test_only_the_listed_columns_are_passed_through(lake: Path, sink: Path) -> None:
     pc.score(model(), lake, sink, columns="air")
     assert pq.read_schema(sink / "month=2014-01" / "part-0.parquet").names == ["air", *SCORED]
     for columns, message in (
@@ -275,7 +273,9 @@ def test_columns_to_keep(lake: Path, sink: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["prediction", "probability", "p_good", "log_density", "model_id"])
-def test_a_kept_column_with_the_name_of_a_scored_one(tmp_path: Path, sink: Path, name: str) -> None:
+def test_a_passthrough_column_must_not_have_the_name_of_a_scored_one(
+    tmp_path: Path, sink: Path, name: str
+) -> None:
     source = write_rows(tmp_path / "rows", rows_of(1).append_column(name, pa.array(range(40))))
     with pytest.raises(
         pc.SpecError, match=f"column '{name}' of the source has the name of a scored column"
@@ -285,7 +285,7 @@ def test_a_kept_column_with_the_name_of_a_scored_one(tmp_path: Path, sink: Path,
     assert pc.score(model(), source, sink, columns=["id"]).rows == 40
 
 
-def test_a_scored_table_is_a_source_too(lake: Path, sink: Path, tmp_path: Path) -> None:
+def test_a_scored_table_is_scored_and_trained_on(lake: Path, sink: Path, tmp_path: Path) -> None:
     pc.score(model(), lake, sink)
     with pytest.raises(pc.SpecError, match="of the source has the name of a scored column"):
         pc.score(model(51), sink, tmp_path / "again")
@@ -295,8 +295,10 @@ def test_a_scored_table_is_a_source_too(lake: Path, sink: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_canceled_through_progress_nothing_is_committed(lake: Path, sink: Path, last: bool) -> None:
-    """Also by the last call, when all rows are staged and the commit is next."""
+def test_a_scoring_canceled_by_its_progress_callback_commits_nothing(
+    lake: Path, sink: Path, last: bool
+) -> None:
+    """Not even in the last call, when all rows are staged and the commit is next."""
     pc.score(model(), lake, sink)
     before = contents(sink.parent)
     calls: list[int] = []
@@ -307,7 +309,7 @@ def test_canceled_through_progress_nothing_is_committed(lake: Path, sink: Path, 
     def cancel_later(done: int, total: int | None) -> None:
         calls.append(done)
         assert total == 47
-        # Two files: a call after each, and one right before the commit.
+        # There is a call after each of the two files, and one right before the commit.
         if len(calls) == (3 if last else 1):
             assert not any(path.name == "_SUCCESS" for path in sink.parent.glob("_staging*/**/*"))
             raise CancelledError
@@ -319,7 +321,9 @@ def test_canceled_through_progress_nothing_is_committed(lake: Path, sink: Path, 
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_training_and_evaluating_can_be_canceled(lake: Path, workers: int) -> None:
+def test_training_and_evaluation_are_canceled_by_progress_callbacks(
+    lake: Path, workers: int
+) -> None:
     def cancel(done: int, total: int | None) -> None:
         raise InterruptedError(f"at {done} of {total}")
 
@@ -336,7 +340,7 @@ def test_progress_reaches_the_total(lake: Path, sink: Path) -> None:
         lambda **more: pc.score(model(), lake, sink, **more),
         lambda **more: pc.score(model(), lake, sink, **more),
     ):
-        told: list[tuple[int, int | None]] = []
-        work(progress=lambda done, total, told=told: told.append((done, total)))
-        assert told[-1] == (141, 141)
-        assert [done for done, _ in told] == sorted(done for done, _ in told)
+        calls: list[tuple[int, int | None]] = []
+        work(progress=lambda done, total, calls=calls: calls.append((done, total)))
+        assert calls[-1] == (141, 141)
+        assert [done for done, _ in calls] == sorted(done for done, _ in calls)

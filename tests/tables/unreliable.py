@@ -1,4 +1,4 @@
-"""A proxy before an HTTP server that fails when it is told to, and remembers what it was asked."""
+"""An HTTP proxy that injects faults and records requests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ DENIED = SLOW_DOWN.replace(b"SlowDown", b"AccessDenied")
 
 @dataclass
 class Fault:
-    """What goes wrong with the requests that match, so many times.
+    """A fault of the requests that match a pattern.
 
     Attributes:
-        kind: ``slow down`` or ``denied``, an answer of that kind; ``cut``, no answer; ``lost``, no
-            answer but done all the same; ``half``, half an answer.
+        kind: ``slow down`` or ``denied``: an error response; ``cut``: the connection is closed
+            before the request is passed on; ``lost``: after it was passed on; ``half``: after half
+            of the response.
         requests: regular expression for ``METHOD path range``.
-        times: how often.
-        after: how many such requests are left alone first.
+        times: number of requests that fail.
+        after: number of matching requests that succeed first.
+        met: number of matching requests so far.
     """
 
     kind: str
@@ -36,7 +38,8 @@ class Fault:
     after: int = 0
     met: int = 0
 
-    def concerns(self, request: str) -> bool:
+    def hits(self, request: str) -> bool:
+        """Count a request, and return whether it is to fail."""
         if re.match(self.requests, request) is None:
             return False
         self.met += 1
@@ -44,13 +47,13 @@ class Fault:
 
 
 class Proxy:
-    """Passes requests on to ``host:port``, but for the faults.
+    """A proxy of a server on this machine.
 
     Attributes:
-        faults: to come.
+        faults: faults to inject.
         requests: ``METHOD path range`` of each request so far.
-        before, after: called with each request that changes something; the first may say that it
-            is not to be passed on.
+        before, after: called with each request that changes something; if ``before`` returns True,
+            the request is not passed on and the connection is closed.
     """
 
     def __init__(self, port: int) -> None:
@@ -79,8 +82,8 @@ class Proxy:
     def fault_of(self, request: str) -> str | None:
         with self.lock:
             self.requests.append(request)
-            found = [fault.kind for fault in self.faults if fault.concerns(request)]
-        return found[0] if found else None
+            kinds = [fault.kind for fault in self.faults if fault.hits(request)]
+        return kinds[0] if kinds else None
 
 
 class _Handler(BaseHTTPRequestHandler):

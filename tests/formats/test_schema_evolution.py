@@ -1,4 +1,4 @@
-"""Columns that came later, moved or grew wider: found by their names, in every format."""
+"""Columns that were added, moved or widened are found by name, in every format."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
+from delta_and_iceberg import IcebergLake
 from deltalake import write_deltalake
-from logged_lakes import IcebergLake
 from pyiceberg.types import DoubleType, LongType
 
 import probclass_core as pc
@@ -34,7 +34,7 @@ LATER = pa.table(
         "kind": ["p", "q"],
     }
 )
-SAME_TYPES = LATER.set_column(2, "x", pa.array([0.1, 4.1], pa.float32())).set_column(
+LATER_WITH_SAME_TYPES = LATER.set_column(2, "x", pa.array([0.1, 4.1], pa.float32())).set_column(
     3, "n", pa.array([6, 5], pa.int32())
 )
 
@@ -46,20 +46,19 @@ def parquet(root: Path) -> tuple[pc.TableRef, pa.Table]:
     return pc.TableRef(str(root / "lake")), LATER
 
 
-def in_store(root: Path) -> tuple[pc.TableRef, pa.Table]:
-    """As in a bucket."""
+def object_store(root: Path) -> tuple[pc.TableRef, pa.Table]:
     parquet(root)
     fsspec.filesystem("memory").put(f"{root}/lake", f"/{root.name}/lake", recursive=True)
     return pc.TableRef(f"memory://{root.name}/lake"), LATER
 
 
 def delta(root: Path) -> tuple[pc.TableRef, pa.Table]:
-    """Its types grow by a feature that is refused; see test_delta.py."""
-    for month, part in (("2014-01", FIRST), ("2014-02", SAME_TYPES)):
+    """Delta widens types by a feature that probclass refuses; see test_delta.py."""
+    for month, part in (("2014-01", FIRST), ("2014-02", LATER_WITH_SAME_TYPES)):
         rows = part.append_column("month", pa.array([month] * part.num_rows))
-        how = {"mode": "append", "schema_mode": "merge"} if month == "2014-02" else {}
-        write_deltalake(str(root / "lake"), rows, partition_by=["month"], **how)
-    return pc.TableRef(str(root / "lake"), format="delta"), SAME_TYPES
+        merge = {"mode": "append", "schema_mode": "merge"} if month == "2014-02" else {}
+        write_deltalake(str(root / "lake"), rows, partition_by=["month"], **merge)
+    return pc.TableRef(str(root / "lake"), format="delta"), LATER_WITH_SAME_TYPES
 
 
 def iceberg(root: Path) -> tuple[pc.TableRef, pa.Table]:
@@ -76,18 +75,18 @@ def iceberg(root: Path) -> tuple[pc.TableRef, pa.Table]:
     return lake.ref("lake"), LATER
 
 
-KINDS: dict[str, Callable[[Path], tuple[pc.TableRef, pa.Table]]] = {
+BACKENDS: dict[str, Callable[[Path], tuple[pc.TableRef, pa.Table]]] = {
     "parquet": parquet,
-    "store": in_store,
+    "object store": object_store,
     "delta": delta,
     "iceberg": iceberg,
 }
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=BACKENDS)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[pc.TableRef, pa.Table]:
-    """A table, and the later of its two months as the table has it."""
-    return KINDS[request.param](tmp_path)
+    """A table of two months, and the rows of its later month."""
+    return BACKENDS[request.param](tmp_path)
 
 
 def read(table: pc.TableRef, *columns: str, **rows: object) -> pa.Table:
@@ -95,22 +94,24 @@ def read(table: pc.TableRef, *columns: str, **rows: object) -> pa.Table:
     return pa.Table.from_batches(plan.batches(), plan.schema)
 
 
-def test_all_rows_are_read_by_name(lake: tuple[pc.TableRef, pa.Table]) -> None:
+def test_all_rows_are_read_by_column_name(lake: tuple[pc.TableRef, pa.Table]) -> None:
     ref, later = lake
-    whole = read(ref, "n", "x", "extra", "kind", "y", "month")
-    assert whole["n"].to_pylist() == [1, 2, 3, 4, *later["n"].to_pylist()]
+    table = read(ref, "n", "x", "extra", "kind", "y", "month")
+    assert table["n"].to_pylist() == [1, 2, 3, 4, *later["n"].to_pylist()]
     x = pa.chunked_array([FIRST["x"].cast(pa.float64()).chunk(0), later["x"].chunk(0).cast("f8")])
-    assert whole["x"].cast(pa.float64()).to_pylist() == x.to_pylist()
-    assert whole["extra"].to_pylist() == [None] * 4 + [10.0, 20.0]
-    assert whole["kind"].to_pylist() == ["p", "q", "p", "q", "p", "q"]
-    assert whole["month"].to_pylist() == ["2014-01"] * 4 + ["2014-02"] * 2
+    assert table["x"].cast(pa.float64()).to_pylist() == x.to_pylist()
+    assert table["extra"].to_pylist() == [None] * 4 + [10.0, 20.0]
+    assert table["kind"].to_pylist() == ["p", "q", "p", "q", "p", "q"]
+    assert table["month"].to_pylist() == ["2014-01"] * 4 + ["2014-02"] * 2
     assert set(pc.open_table(ref).schema.names) == {*LATER.column_names, "month"}
-    # The older month alone has the column that came later, too: as nulls.
+    # A partition that is older than a column has nulls there.
     january = read(ref, "extra", "n", partition={"month": "2014-01"})
     assert january["extra"].null_count == january.num_rows == 4
 
 
-def test_conditions_on_them_are_met(lake: tuple[pc.TableRef, pa.Table]) -> None:
+def test_rows_are_filtered_by_added_and_widened_columns(
+    lake: tuple[pc.TableRef, pa.Table],
+) -> None:
     ref, _ = lake
     assert read(ref, "kind", where=[("extra", ">", 15.0)])["kind"].to_pylist() == ["q"]
     assert read(ref, "x", where=[("extra", "==", None)]).num_rows == 4
@@ -119,7 +120,7 @@ def test_conditions_on_them_are_met(lake: tuple[pc.TableRef, pa.Table]) -> None:
     assert read(ref, "n", where=pac.field("x") > 1.25).num_rows == 4
 
 
-def test_a_model_of_them_is_that_of_the_same_rows_in_memory(
+def test_the_model_is_that_of_the_same_rows_in_memory(
     lake: tuple[pc.TableRef, pa.Table], tmp_path: Path
 ) -> None:
     ref, later = lake
@@ -132,11 +133,11 @@ def test_a_model_of_them_is_that_of_the_same_rows_in_memory(
         part.set_column(part.column_names.index("x"), "x", part["x"].cast("f8"))
         for part in (FIRST, later)
     ]
-    together = pa.concat_tables(parts, promote_options="permissive")
-    ours, theirs = pc.fit(ref, spec), pc.fit(together, spec)
-    probability = ours.predict_proba(together)
-    np.testing.assert_allclose(probability, theirs.predict_proba(together), rtol=1e-12)
-    report = pc.score(ours, ref, tmp_path / "scored")
+    in_memory = pa.concat_tables(parts, promote_options="permissive")
+    model, expected = pc.fit(ref, spec), pc.fit(in_memory, spec)
+    probability = model.predict_proba(in_memory)
+    np.testing.assert_allclose(probability, expected.predict_proba(in_memory), rtol=1e-12)
+    report = pc.score(model, ref, tmp_path / "scored")
     assert (report.rows, len(report.partitions)) == (6, 2)
     scored = read(pc.TableRef(str(tmp_path / "scored")), "extra", "prediction")
     assert scored["extra"].to_pylist() == [None] * 4 + [10.0, 20.0]

@@ -1,4 +1,4 @@
-"""Tables of the formats that keep a log, as their own libraries write and read them."""
+"""Delta and Iceberg tables, written and read by their own libraries."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from pyiceberg.table import Table
 
 import probclass_core as pc
 
-# Without a planner of its own, which is a package by itself, polars warns that it takes this one.
+# Otherwise polars warns that it falls back to this planner, for its own is a separate package.
 os.environ["POLARS_ICEBERG_PLANNER"] = "pyiceberg"
 
 
 class Lake(Protocol):
-    """A place for tables of one format, each with a name."""
+    """A folder of tables of one format, each with a name."""
 
     def ref(self, name: str, **options: Any) -> pc.TableRef:
-        """A table, as probclass takes it."""
+        """Return the reference that probclass takes."""
         ...
 
     def write(self, name: str, rows: pa.Table, by: list[str]) -> None:
-        """Make a table by the format's own library, or add rows to it."""
+        """Create a table with the format's own library, or append rows to it."""
         ...
 
     def replace(self, name: str, rows: pa.Table, month: str) -> None:
-        """Replace a month by the format's own library."""
+        """Replace a month with the format's own library."""
         ...
 
     def read(self, name: str) -> pa.Table:
-        """All rows, by the format's own library."""
+        """Read all rows with the format's own library."""
         ...
 
-    def by_polars(self, name: str) -> pl.DataFrame:
-        """All rows, by polars."""
+    def read_with_polars(self, name: str) -> pl.DataFrame:
+        """Read all rows with polars."""
         ...
 
     def versions(self, name: str) -> list[int]:
-        """Of a table, oldest first."""
+        """Return the versions of a table, oldest first."""
         ...
 
-    def record(self, name: str) -> str:
-        """What the newest commit says of itself."""
+    def commit_record(self, name: str) -> str:
+        """Return the record of the newest commit, as stored."""
         ...
 
     def files(self, name: str) -> list[Path]:
-        """Data files, named by the log or not."""
+        """Return the data files of a table, whether or not the log names them."""
         ...
 
 
@@ -74,13 +74,13 @@ class DeltaLake:
     def read(self, name: str) -> pa.Table:
         return DeltaTable(str(self.root / name)).to_pyarrow_table()
 
-    def by_polars(self, name: str) -> pl.DataFrame:
+    def read_with_polars(self, name: str) -> pl.DataFrame:
         return pl.read_delta(str(self.root / name))
 
     def versions(self, name: str) -> list[int]:
         return list(range(DeltaTable(str(self.root / name)).version() + 1))
 
-    def record(self, name: str) -> str:
+    def commit_record(self, name: str) -> str:
         return str(DeltaTable(str(self.root / name)).history(1)[0]["probclass.commit"])
 
     def files(self, name: str) -> list[Path]:
@@ -89,7 +89,7 @@ class DeltaLake:
 
 @dataclass(frozen=True)
 class IcebergLake:
-    """Tables of the namespace ``air`` in a SQLite catalog, which are there or made as needed."""
+    """Tables in the namespace ``air`` of a SQLite catalog, created when first written."""
 
     root: Path
 
@@ -111,8 +111,8 @@ class IcebergLake:
     def write(self, name: str, rows: pa.Table, by: list[str]) -> None:
         self.catalog.create_namespace_if_not_exists("air")
         if not self.catalog.table_exists(f"air.{name}"):
-            made = self.catalog.create_table(f"air.{name}", rows.schema)
-            with made.update_spec() as spec:
+            table = self.catalog.create_table(f"air.{name}", rows.schema)
+            with table.update_spec() as spec:
                 for column in by:
                     spec.add_identity(column)
         self.table(name).append(rows)
@@ -123,13 +123,13 @@ class IcebergLake:
     def read(self, name: str) -> pa.Table:
         return self.table(name).scan().to_arrow()
 
-    def by_polars(self, name: str) -> pl.DataFrame:
+    def read_with_polars(self, name: str) -> pl.DataFrame:
         return pl.scan_iceberg(self.table(name)).collect()
 
     def versions(self, name: str) -> list[int]:
         return [entry.snapshot_id for entry in self.table(name).history()]
 
-    def record(self, name: str) -> str:
+    def commit_record(self, name: str) -> str:
         snapshot = self.table(name).current_snapshot()
         assert snapshot is not None
         assert snapshot.summary is not None
@@ -146,13 +146,13 @@ LAKES: Mapping[str, type[DeltaLake] | type[IcebergLake]] = {
 
 
 def rows(month: str, size: int = 40) -> pa.Table:
-    """Rows of one month: two features and a label."""
-    number = [float(value) for value in range(size)]
+    """Return rows of one month: two features and a label."""
+    x = [float(value) for value in range(size)]
     return pa.table(
         {
-            "x": number,
+            "x": x,
             "kind": pa.array(["p" if value % 3 else "q" for value in range(size)]),
-            "y": ["low" if value < size / 2 else "high" for value in number],
+            "y": ["low" if value < size / 2 else "high" for value in x],
             "month": [month] * size,
         }
     )
@@ -164,40 +164,48 @@ def spec() -> pc.ModelSpec:
     )
 
 
-def by_month(table: pa.Table) -> dict[str, int]:
-    """How many rows a month has."""
+def rows_by_month(table: pa.Table) -> dict[str, int]:
+    """Return the number of rows of each month."""
     months = table["month"].value_counts().to_pylist()
     return {entry["values"]: entry["counts"] for entry in months}
 
 
-def run_writers(
+def score_in_processes(
     model: pc.Model, source: pc.TableRef, sink: pc.TableRef, months: list[str]
 ) -> list[str]:
-    """Score these months at once, a process each, all committing at the same moment."""
+    """Score each month in a process of its own, all committing at the same moment.
+
+    Returns:
+        "committed" or the error message of each process, in the order in which they end.
+    """
     context = multiprocessing.get_context("spawn")
-    barrier, told = context.Barrier(len(months)), context.Queue()
+    barrier, outcomes = context.Barrier(len(months)), context.Queue()
     writers = [
-        context.Process(target=_score, args=(model, source, sink, month, barrier, told))
+        context.Process(target=_score, args=(model, source, sink, month, barrier, outcomes))
         for month in months
     ]
     for writer in writers:
         writer.start()
-    answers = [told.get(timeout=120) for _ in writers]
+    messages = [outcomes.get(timeout=120) for _ in writers]
     for writer in writers:
         writer.join()
-    return answers
+    return messages
 
 
 def _score(
-    model: pc.Model, source: pc.TableRef, sink: pc.TableRef, month: str, barrier: Any, told: Any
+    model: pc.Model, source: pc.TableRef, sink: pc.TableRef, month: str, barrier: Any, outcomes: Any
 ) -> None:
-    def wait_at_the_end(done: int, total: int | None) -> None:
+    def wait_before_the_commit(done: int, total: int | None) -> None:
         if done == total:
             barrier.wait(60)
 
     try:
-        partition = {"month": month}
-        pc.score(model, source, sink, partition=partition, columns=["x"], progress=wait_at_the_end)
-        told.put("committed")
+        pc.score(
+            *(model, source, sink),
+            partition={"month": month},
+            columns=["x"],
+            progress=wait_before_the_commit,
+        )
+        outcomes.put("committed")
     except pc.TableError as error:
-        told.put(str(error))
+        outcomes.put(str(error))

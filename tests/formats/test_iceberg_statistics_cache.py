@@ -1,4 +1,4 @@
-"""Kept statistics of Iceberg tables: what is reused when rows and columns of them change."""
+"""The statistics cache on Iceberg tables whose rows are deleted or columns renamed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from delta_and_iceberg import IcebergLake
 from iceberg_deletes import delete_rows
-from logged_lakes import IcebergLake
 
 import probclass_core as pc
 
@@ -25,8 +25,8 @@ def lake(tmp_path: Path) -> IcebergLake:
     return lake
 
 
-def reused(lake: IcebergLake, store: Path) -> int:
-    """Fragments reused by a fit with the cache; its model is that of a fit without."""
+def reused_fragments(lake: IcebergLake, store: Path) -> int:
+    """Fit with the cache, check the model against a fit without it, and count reused fragments."""
     model = pc.fit(lake.ref("lake"), SPEC, cache=store)
     assert model.id == pc.fit(lake.ref("lake"), SPEC).id
     count = model.training["cache"]["reused"]
@@ -36,17 +36,18 @@ def reused(lake: IcebergLake, store: Path) -> int:
 
 def test_files_that_lost_rows_are_read_again(lake: IcebergLake, tmp_path: Path) -> None:
     store = tmp_path / "models"
-    assert [reused(lake, store) for _ in range(2)] == [0, 2]
-    delete_rows(lake.table("lake"), "month == '2014-01'", [0, 7])
-    assert [reused(lake, store) for _ in range(2)] == [1, 2]
-    delete_rows(lake.table("lake"), "month == '2014-01'", [8])
-    assert [reused(lake, store) for _ in range(2)] == [1, 2]
+    assert [reused_fragments(lake, store) for _ in range(2)] == [0, 2]
+    for positions in ([0, 7], [8]):
+        delete_rows(lake.table("lake"), "month == '2014-01'", positions)
+        assert [reused_fragments(lake, store) for _ in range(2)] == [1, 2]
 
 
-def test_columns_that_changed_their_names_are_others(lake: IcebergLake, tmp_path: Path) -> None:
+def test_files_whose_columns_swapped_names_are_read_again(
+    lake: IcebergLake, tmp_path: Path
+) -> None:
     store = tmp_path / "models"
-    assert reused(lake, store) == 0
+    assert reused_fragments(lake, store) == 0
     for old, new in (("x", "was x"), ("z", "x"), ("was x", "z")):
         with lake.table("lake").update_schema() as change:
             change.rename_column(old, new)
-    assert [reused(lake, store) for _ in range(2)] == [0, 2]
+    assert [reused_fragments(lake, store) for _ in range(2)] == [0, 2]

@@ -1,0 +1,415 @@
+"""What every backend guarantees a writer: each input once, all of it or nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from backends import (
+    FEBRUARY,
+    FEBRUARY_ROWS,
+    JANUARY,
+    JANUARY_ROWS,
+    Arrives,
+    Backend,
+    append,
+)
+from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
+
+import probclass_core as pc
+
+
+def no_leftovers(sink: pc.TableRef) -> bool:
+    return pc.clean_table(sink, older_than=timedelta(0)) == []
+
+
+# Replacing partitions.
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A lake with 40 rows for each of two months."""
+    both = pa.concat_tables([rows("2014-01"), rows("2014-02")])
+    pq.write_to_dataset(both, tmp_path / "lake", partition_cols=["month"])
+    return tmp_path / "lake"
+
+
+def replace_month(source: Path, table: pa.Table, month: str) -> None:
+    for path in (source / f"month={month}").iterdir():
+        path.unlink()
+    pq.write_table(table.drop_columns("month"), source / f"month={month}" / "rows.parquet")
+
+
+def test_partitions_are_scored_one_by_one_and_once(
+    backend: Backend, model: pc.Model, source: Path
+) -> None:
+    sink = backend.ref("scored")
+    report = pc.score(model, source, sink)
+    assert (report.rows, report.skipped, report.partitions) == (80, 0, [JANUARY, FEBRUARY])
+    commits = backend.commits("scored")
+    assert [commit["partition"] for commit in commits] == [JANUARY, FEBRUARY]
+    again = pc.score(model, source, sink)
+    assert (again.rows, again.skipped, again.commit_id) == (80, 2, report.commit_id)
+    assert backend.commits("scored") == commits
+    assert backend.xs("scored") == [*JANUARY_ROWS, *FEBRUARY_ROWS]
+    assert no_leftovers(sink)
+
+
+def test_a_smaller_rerun_leaves_no_stale_rows(
+    backend: Backend, model: pc.Model, source: Path
+) -> None:
+    pc.score(model, source, backend.ref("scored"))
+    replace_month(source, rows("2014-02", 7), "2014-02")
+    report = pc.score(model, source, backend.ref("scored"))
+    assert (report.rows, report.skipped) == (47, 1)
+    assert rows_by_month(backend.read("scored")) == {"2014-01": 40, "2014-02": 7}
+
+
+def test_a_table_without_partitions_is_replaced_as_a_whole(
+    backend: Backend, model: pc.Model, arrives: Arrives
+) -> None:
+    source, sink = arrives("rows"), backend.ref("scored")
+    assert pc.score(model, source, sink).rows == 40
+    assert pc.score(model, source, sink).skipped == 1
+    assert pc.score(model, arrives("rows", "2014-02", size=5), sink).rows == 5
+    assert backend.xs("scored") == FEBRUARY_ROWS[:5]
+
+
+@pytest.mark.parametrize("month", ["2014 01", "a/b=c", "1%41", "ü'\"", "+", "a#b?c"])
+def test_any_text_names_a_partition(
+    backend: Backend, model: pc.Model, tmp_path: Path, month: str
+) -> None:
+    pq.write_table(rows(month), tmp_path / "rows.parquet")
+    for skipped in (0, 1):
+        report = pc.score(
+            *(model, tmp_path / "rows.parquet", backend.ref("scored")), partition={"month": month}
+        )
+        assert (report.partitions, report.skipped) == ([{"month": month}], skipped)
+    assert rows_by_month(backend.read("scored")) == {month: 40}
+
+
+PARTITION_VALUES: dict[str, list[Any]] = {
+    "hour": [None, 3, 4],
+    "day": [None, dt.date(2014, 1, 1), dt.date(2014, 1, 2)],
+    "place": [None, "north", "south"],
+}
+
+
+@pytest.mark.parametrize("name", PARTITION_VALUES)
+def test_a_first_partition_of_null_has_the_type_of_its_source(
+    backend: Backend, tmp_path: Path, name: str
+) -> None:
+    values = PARTITION_VALUES[name]
+    column = pa.array(sorted(40 * values, key=str))
+    table = pa.concat_tables([rows("").drop_columns("month")] * 3).append_column(name, column)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    model = pc.fit(table, spec())
+    for value in values:
+        report = pc.score(
+            *(model, tmp_path / "rows.parquet", backend.ref("scored")), partition={name: value}
+        )
+        assert report.rows == 40
+        assert backend.read("scored")[name].null_count == 40
+    scored = backend.read("scored")
+    assert scored[name].value_counts().field("counts").to_pylist() == [40] * 3
+    assert not backend.typed or scored.schema.field(name).type == column.type
+
+
+def test_a_partition_value_of_another_type_than_the_table_has(
+    backend: Backend, model: pc.Model, tmp_path: Path
+) -> None:
+    """A backend without types takes the text 1 and the number 1 for the same partition."""
+    for name, value in (("text", "1"), ("number", 1)):
+        month = rows("").set_column(3, "month", pa.array([value] * 40))
+        pq.write_table(month, tmp_path / f"{name}.parquet")
+    append(model, tmp_path / "text.parquet", backend.ref("scored"), partition={"month": "1"})
+    for overwrite in ("append", "partition"):
+        options: dict[str, Any] = {"partition": {"month": 1}, "overwrite": overwrite}
+        if backend.typed:
+            with pytest.raises(pc.TableError, match=r"'month' is string in .* cannot represent 1;"):
+                append(model, tmp_path / "number.parquet", backend.ref("scored"), **options)
+        else:
+            append(model, tmp_path / "number.parquet", backend.ref("scored"), **options)
+    assert backend.read("scored").num_rows == 40
+
+
+# Appending rows.
+
+
+def test_each_input_is_appended_once(backend: Backend, model: pc.Model, arrives: Arrives) -> None:
+    first, second = arrives("first"), arrives("second", start=100.0, size=3)
+    sink, later = backend.ref("scored"), [("2014-01", 100.0 + x) for x in range(3)]
+    report = append(model, first, sink, partition=JANUARY)
+    assert (report.rows, report.skipped, report.partitions) == (40, 0, [JANUARY])
+    assert backend.xs("scored") == JANUARY_ROWS
+    report = append(model, second, sink, partition=JANUARY)
+    assert (report.rows, report.skipped) == (3, 0)
+    assert backend.xs("scored") == [*JANUARY_ROWS, *later]
+    append(model, arrives("third", "2014-02"), sink, partition=FEBRUARY)
+    for source, count in ((first, 40), (second, 3)):
+        again = append(model, source, sink, partition=JANUARY)
+        assert (again.rows, again.skipped) == (count, 1)
+    assert backend.xs("scored") == [*JANUARY_ROWS, *later, *FEBRUARY_ROWS]
+    # A file that changed is another input.
+    arrives("second", start=200.0, size=1)
+    assert append(model, second, sink, partition=JANUARY).skipped == 0
+    assert backend.xs("scored") == [*JANUARY_ROWS, *later, ("2014-01", 200.0), *FEBRUARY_ROWS]
+    assert no_leftovers(sink)
+
+
+def test_a_table_without_partitions_is_appended_to_as_a_whole(
+    backend: Backend, model: pc.Model, arrives: Arrives
+) -> None:
+    first, second = arrives("first"), arrives("second", "2014-02")
+    for _ in range(2):
+        for source in (first, second):
+            report = append(model, source, backend.ref("scored"), columns=["x", "month"])
+            assert (report.rows, report.partitions) == (40, [])
+        assert backend.xs("scored") == [*JANUARY_ROWS, *FEBRUARY_ROWS]
+    assert report.skipped == 1
+
+
+def test_each_partition_of_a_source_is_appended_once(
+    backend: Backend, model: pc.Model, tmp_path: Path
+) -> None:
+    both = pa.concat_tables([rows("2014-01"), rows("2014-02")])
+    for lake in ("first", "second"):
+        pq.write_to_dataset(both, tmp_path / lake, partition_cols=["month"])
+    append(model, tmp_path / "first", backend.ref("scored"), partition=JANUARY)
+    report = append(model, tmp_path / "first", backend.ref("scored"))
+    assert (report.rows, report.skipped) == (80, 1)
+    assert append(model, tmp_path / "second", backend.ref("scored")).skipped == 0
+    assert append(model, tmp_path / "second", backend.ref("scored")).skipped == 2
+    assert backend.xs("scored") == sorted(2 * [*JANUARY_ROWS, *FEBRUARY_ROWS])
+
+
+def test_another_model_appends_its_own_rows(backend: Backend, arrives: Arrives) -> None:
+    first, second = pc.fit(rows("2014-01"), spec()), pc.fit(rows("2014-01", 30), spec())
+    source, sink = arrives("rows"), backend.ref("scored")
+    for model in (first, second, first, second):
+        append(model, source, sink, partition=JANUARY)
+    ids = backend.read("scored")["model_id"].to_pylist()
+    assert {model_id: ids.count(model_id) for model_id in ids} == {first.id: 40, second.id: 40}
+
+
+def test_a_replacement_replaces_appended_rows_too(
+    backend: Backend, model: pc.Model, arrives: Arrives
+) -> None:
+    sink = backend.ref("scored")
+    sources = [arrives(name, start=start) for name, start in (("a", 0.0), ("b", 100.0))]
+    for source in sources:
+        append(model, source, sink, partition=JANUARY)
+    # The partition has the rows of two commits, so it is not what this scoring would write.
+    report = append(model, sources[0], sink, partition=JANUARY, overwrite="partition")
+    assert (report.rows, report.skipped) == (40, 0)
+    assert backend.xs("scored") == JANUARY_ROWS
+    assert append(model, sources[0], sink, partition=JANUARY).skipped == 1
+    # The rows of the second commit were replaced, so they can be appended again.
+    for _ in range(2):
+        again = append(model, sources[1], sink, partition=JANUARY)
+    assert again.skipped == 1
+    assert backend.xs("scored") == [*JANUARY_ROWS, *(("2014-01", 100.0 + x) for x in range(40))]
+    with pytest.raises(pc.TableError, match="was made from other inputs"):
+        append(model, arrives("c"), sink, partition=JANUARY, overwrite="never")
+
+
+def test_rows_of_other_writers_stay(backend: Backend, model: pc.Model, arrives: Arrives) -> None:
+    append(model, arrives("first"), backend.ref("twin"), partition=JANUARY)
+    backend.write("scored", backend.read("twin"))
+    more = arrives("more", start=100.0)
+    for skipped in (0, 1):
+        report = append(model, more, backend.ref("scored"), partition=JANUARY)
+        assert (report.rows, report.skipped) == (40, skipped)
+    later = [("2014-01", 100.0 + x) for x in range(40)]
+    assert backend.xs("scored") == [*JANUARY_ROWS, *later]
+    # The partition also has the rows of the other writer, so it is not what this scoring writes.
+    sink = backend.ref("scored")
+    report = append(model, more, sink, partition=JANUARY, overwrite="partition")
+    assert report.skipped == 0
+    assert backend.xs("scored") == later
+
+
+def test_an_input_without_identity_is_not_appended(backend: Backend, model: pc.Model) -> None:
+    table = rows("2014-01")
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    for source in (table, table.to_pandas(), reader):
+        with pytest.raises(pc.TableError, match="append from a file or a table"):
+            append(model, source, backend.ref("scored"), partition=JANUARY)
+
+
+@pytest.mark.parametrize("overwrite", ["partition", "append"])
+def test_a_commit_records_its_model_input_and_run(
+    backend: Backend, tmp_path: Path, overwrite: str
+) -> None:
+    lake = DeltaLake(tmp_path / "in")
+    for month in ("2014-01", "2014-02"):
+        lake.write("lake", rows(month), ["month"])
+    source, sink = lake.ref("lake", version=0), backend.ref("scored")
+    model = pc.fit(source, spec(), partition=JANUARY)
+    options: dict[str, Any] = {"partition": JANUARY, "overwrite": overwrite}
+    append(model, source, sink, **options, run_id="manual__1")
+    [commit] = backend.commits("scored")
+    assert (commit["model_id"], commit["run_id"]) == (model.id, "manual__1")
+    # The input of a scoring is recorded in the same words as the input of a training.
+    recorded = [commit[key] for key in ("source", "input_version", "input", "partition")]
+    trained = [model.training[key] for key in ("source", "version", "snapshot", "partition")]
+    assert recorded == trained
+    assert commit["input_version"] == 0
+    # Another run of the same scoring has nothing to do.
+    assert append(model, source, sink, **options, run_id="manual__2").skipped == 1
+    assert backend.commits("scored") == [commit]
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("partition", "overwrite"),
+    [(JANUARY, "append"), (FEBRUARY, "append"), (FEBRUARY, "partition")],
+)
+def test_rows_with_other_columns_are_refused_and_change_nothing(
+    backend: Backend,
+    model: pc.Model,
+    arrives: Arrives,
+    tmp_path: Path,
+    partition: Any,
+    overwrite: str,
+) -> None:
+    sink = backend.ref("scored")
+    append(model, arrives("first"), sink, partition=JANUARY)
+    with_id = rows(partition["month"]).append_column("id", pa.array(["a"] * 40))
+    with_text = with_id.set_column(0, "x", pa.array(["ten"] * 40))
+    by_kind = pc.fit(with_text, pc.ModelSpec("y", [pc.Block("categorical", ["kind"])]))
+    cases: list[tuple[pc.Model, pa.Table, dict[str, Any], str]] = [
+        (model, with_id, {"columns": ["x", "id"]}, r"has no column 'id'; it has .*Add the column"),
+        (model, with_id, {"columns": []}, r"also has 'x', which these rows lack"),
+        (model, with_id, {"posterior": "list"}, r"has no column 'posterior'"),
+        (by_kind, with_text, {}, r"column 'x' is string here and double in .*; cast it"),
+    ]
+    for scorer, table, options, message in cases:
+        pq.write_table(table, tmp_path / "other.parquet")
+        with pytest.raises(pc.TableError, match=message):
+            append(
+                *(scorer, tmp_path / "other.parquet", sink),
+                **{"partition": partition, "overwrite": overwrite, **options},
+            )
+    assert backend.xs("scored") == JANUARY_ROWS
+    assert len(backend.commits("scored")) == 1
+    assert no_leftovers(sink)
+
+
+class LeakyTable:
+    """A plugin's table that ignores the requested partition."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = pc.open_table(table)
+        self.schema, self.uri, self.partition_columns = table.schema, None, ["month"]
+
+    def partitions(self, where: Any = None) -> list[dict[str, str]]:
+        return [JANUARY, FEBRUARY]
+
+    def plan(self, columns: Any = None, **rows: Any) -> Any:
+        return self._table.plan(columns)
+
+
+@pytest.mark.parametrize("columns", [None, ["x"]])
+def test_rows_outside_the_partition_are_refused(
+    backend: Backend, model: pc.Model, columns: list[str] | None
+) -> None:
+    both = pa.concat_tables([rows("2014-01"), rows("2014-02", 3)])
+    options: dict[str, Any] = {"partition": JANUARY, "columns": columns}
+    pc.score(model, rows("2014-01"), backend.ref("scored"), **options)
+    message = r"3 rows are outside the partition month=2014-01; the first has '2014-02'"
+    with pytest.raises(pc.TableError, match=message):
+        pc.score(model, LeakyTable(both), backend.ref("scored"), **options)
+    assert backend.xs("scored") == JANUARY_ROWS
+
+
+@pytest.mark.parametrize("overwrite", ["partition", "append"])
+@pytest.mark.parametrize("partition", [JANUARY, FEBRUARY], ids=["existing", "new"])
+def test_an_interrupted_scoring_changes_nothing(
+    backend: Backend, model: pc.Model, arrives: Arrives, partition: Any, overwrite: str
+) -> None:
+    append(model, arrives("first"), backend.ref("scored"), partition=JANUARY)
+
+    def interrupt(done: int, total: int | None) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        append(
+            *(model, arrives("second", partition["month"]), backend.ref("scored")),
+            partition=partition,
+            overwrite=overwrite,
+            progress=interrupt,
+        )
+    assert backend.xs("scored") == JANUARY_ROWS
+    assert len(backend.commits("scored")) == 1
+    assert no_leftovers(backend.ref("scored"))
+
+
+# Concurrent writers.
+
+
+def commit_together(scorings: list[Callable[[Any], Any]]) -> None:
+    """Run the scorings in threads that commit at the same moment."""
+    barrier = threading.Barrier(len(scorings))
+
+    def wait_before_the_commit(done: int, total: int | None) -> None:
+        if done == total:
+            barrier.wait(60)
+
+    errors: list[BaseException] = []
+
+    def run(scoring: Callable[[Any], Any]) -> None:
+        try:
+            scoring(wait_before_the_commit)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(scoring,)) for scoring in scorings]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["a new table", "an existing table"])
+def test_concurrent_writers_all_append(
+    backend: Backend, model: pc.Model, arrives: Arrives, new: bool
+) -> None:
+    sink = backend.ref("scored")
+    first = backend.ref("another" if new else "scored")  # creates the catalog
+    append(model, arrives("first", start=-100.0, size=2), first, partition=JANUARY)
+    before = [] if new else [("2014-01", -100.0), ("2014-01", -99.0)]
+    sources = [arrives(str(n), start=10.0 * n, size=10) for n in range(4)]
+    commit_together(
+        [
+            lambda meet, source=source: append(
+                model, source, sink, partition=JANUARY, progress=meet, workers=1
+            )
+            for source in sources
+        ]
+    )
+    assert backend.xs("scored") == [*before, *JANUARY_ROWS]
+
+
+def test_concurrent_attempts_at_one_input_append_it_once(
+    backend: Backend, model: pc.Model, arrives: Arrives
+) -> None:
+    sink, source = backend.ref("scored"), arrives("first")
+    append(model, arrives("zero", "2014-02"), sink, partition=FEBRUARY)
+    commit_together(
+        [
+            lambda meet: append(model, source, sink, partition=JANUARY, progress=meet, workers=1)
+            for _ in range(3)
+        ]
+    )
+    assert backend.xs("scored") == [*JANUARY_ROWS, *FEBRUARY_ROWS]
