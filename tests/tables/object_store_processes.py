@@ -1,9 +1,9 @@
 """Scorings into an object store, run in another process so that they can be killed.
 
 Run as ``python object_store_processes.py <folder> <sink>``, with the options of the sink as JSON in
-``OPTIONS``. The folder contains a store with the model ``new``, and the lake of that name. Each line
-of input starts a scoring in a child process; it is ``partition`` to replace the partition, or
-``append`` to append to it. The output is the id of the child process and then how it ended.
+``OPTIONS``. The folder contains a store with the model ``new`` and the lake ``new``. Each line
+of input, ``partition`` to replace the partition or ``append`` to append to it, starts a scoring in
+a child process. The output is the id of that process and then how it ended.
 """
 
 from __future__ import annotations

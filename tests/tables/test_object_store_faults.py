@@ -1,4 +1,4 @@
-"""Faults between probclass and an object store: throttling, dropped connections, kills, refusals."""
+"""Faults on the way to an object store: throttling, dropped connections, kills, refusals."""
 
 from __future__ import annotations
 
