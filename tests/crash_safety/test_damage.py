@@ -1,4 +1,4 @@
-"""Full disks, closed directories, lost and damaged files: one line each, old rows intact."""
+"""Full disks, missing permissions, lost and damaged files: one-line errors, old rows intact."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from campaign import FORMATS, MONTH, ROWS, arrange, model, one_file_of_new, rows_of, score
+from tested_formats import FORMATS, MONTH, ROWS, model, replace_new, rows_of, score, set_up
 
 import probclass_core as pc
 
-BIG = 50_000
+MANY = 50_000
 
 
 @pytest.fixture(params=sorted(FORMATS))
@@ -30,30 +30,30 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, name: str) -> Path:
-    """The lakes and the scored table, in a directory that anybody can read."""
-    for place in (tmp_path, *tmp_path.parents):
-        if place.stat().st_mode & 0o005 != 0o005:
-            place.chmod(0o755)
-    arrange(tmp_path, name)
+    """The lakes and the scored table, in a directory that every user can read."""
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.stat().st_mode & 0o005 != 0o005:
+            directory.chmod(0o755)
+    set_up(tmp_path, name)
     return tmp_path
 
 
-def rows(folder: Path, name: str) -> pa.Table:
-    """The partition of the scored table that is replaced."""
-    plan = pc.open_table(FORMATS[name].place(folder)).plan(partition=MONTH)
+def read_partition(folder: Path, name: str) -> pa.Table:
+    """Read the partition of the scored table that is to be replaced."""
+    plan = pc.open_table(FORMATS[name].sink(folder)).plan(partition=MONTH)
     return pa.Table.from_batches(plan.batches(), plan.schema)
 
 
 def data_file(folder: Path, name: str) -> Path:
-    """The one file of that partition."""
-    found = pc.inspect_table(FORMATS[name].place(folder), partition=MONTH).files
-    assert found is not None
-    [file] = found
+    """Return the only file of that partition."""
+    files = pc.inspect_table(FORMATS[name].sink(folder), partition=MONTH).files
+    assert files is not None
+    [file] = files
     return next(path for path in folder.rglob("*.parquet") if str(path).endswith(file.path))
 
 
-def refused(folder: Path, name: str) -> str:
-    """Score, which must fail on one line and leave the old rows alone; the line."""
+def error_line(folder: Path, name: str) -> str:
+    """Score, which must fail and leave the old rows, and return the error of one line."""
     with pytest.raises(pc.TableError) as caught:
         score(folder, name, "new")
     assert FORMATS[name].states(folder) == {"old"}
@@ -64,7 +64,7 @@ def refused(folder: Path, name: str) -> str:
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Without root's right to write anywhere, where the tests run as root."""
+    """Run without the rights of root, if the tests run as root."""
     if os.geteuid() != 0:
         yield
         return
@@ -76,25 +76,25 @@ def as_nobody() -> Iterator[None]:
 
 
 @contextmanager
-def closed(folder: Path, mode: int) -> Iterator[None]:
-    """Directories that nobody may write in, or not even look into."""
-    places = [folder, *(path for path in (folder / "scored").rglob("*") if path.is_dir())]
-    places.append(folder / "scored")
-    for place in places:
-        place.chmod(mode if place != folder else 0o555)
+def permissions(folder: Path, mode: int) -> Iterator[None]:
+    """Set the mode of the directories of the scored table, and make its parent read-only."""
+    scored = folder / "scored"
+    directories = [folder, scored, *(path for path in scored.rglob("*") if path.is_dir())]
+    for directory in reversed(directories):
+        directory.chmod(mode if directory != folder else 0o555)
     try:
         with as_nobody():
             yield
     finally:
-        for place in places:
-            place.chmod(0o755)
+        for directory in directories:
+            directory.chmod(0o755)
 
 
 @contextmanager
-def short_files(free: int) -> Iterator[None]:
-    """No file may grow beyond so many bytes."""
+def file_size_limit(size: int) -> Iterator[None]:
+    """Limit the size of every file, in bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (free, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
         yield
     finally:
@@ -102,47 +102,52 @@ def short_files(free: int) -> Iterator[None]:
 
 
 def test_a_full_disk(tmp_path: Path, name: str) -> None:
-    own_user = [] if os.geteuid() == 0 else ["--map-root-user"]
-    script = Path(__file__).with_name("on_a_small_disk.py")
-    ended = subprocess.run(
-        ["unshare", "--mount", *own_user, sys.executable, script, tmp_path, name],
+    map_user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    script = Path(__file__).with_name("score_on_a_full_disk.py")
+    process = subprocess.run(
+        ["unshare", "--mount", *map_user, sys.executable, script, tmp_path, name],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr
-    [line] = ended.stdout.splitlines()
+    assert process.returncode == 0, process.stderr
+    [line] = process.stdout.splitlines()
     assert re.search(r"cannot write .*No space left.*the existing data is unchanged", line)
 
 
-def test_a_limit_on_files(folder: Path, name: str) -> None:
-    one_file_of_new(folder, rows_of(2, BIG))
-    with short_files(300_000):
-        line = refused(folder, name)
-    assert re.search(r"cannot write .*(File too large|EFBIG).*the existing data is unchanged", line)
-    one_file_of_new(folder, rows_of(2, ROWS["new"]))
+def test_a_file_size_limit(folder: Path, name: str) -> None:
+    replace_new(folder, rows_of(2, MANY))
+    with file_size_limit(300_000):
+        line = error_line(folder, name)
+    assert re.search(
+        r"cannot write .*(File too large|EFMANY).*the existing data is unchanged", line
+    )
+    replace_new(folder, rows_of(2, ROWS["new"]))
     assert score(folder, name, "new").skipped == 0
     assert FORMATS[name].states(folder) == {"new"}
-    assert not FORMATS[name].strangers(folder)
+    assert not FORMATS[name].unknown_files(folder)
 
 
 def test_a_read_only_table(folder: Path, name: str) -> None:
-    with closed(folder, 0o555):
-        assert "ermission denied" in refused(folder, name)
-    assert not FORMATS[name].strangers(folder)
+    with permissions(folder, 0o555):
+        assert "ermission denied" in error_line(folder, name)
+    assert not FORMATS[name].unknown_files(folder)
     assert score(folder, name, "new").skipped == 0
 
 
-def test_a_table_that_may_not_be_looked_into(folder: Path, name: str) -> None:
-    with closed(folder, 0o000), pytest.raises(pc.TableError, match="ermission denied") as caught:
-        pc.open_table(FORMATS[name].place(folder)).plan()
+def test_a_table_without_read_permission(folder: Path, name: str) -> None:
+    with (
+        permissions(folder, 0o000),
+        pytest.raises(pc.TableError, match="ermission denied") as caught,
+    ):
+        pc.open_table(FORMATS[name].sink(folder)).plan()
     assert "\n" not in str(caught.value)
     assert FORMATS[name].states(folder) == {"old"}
 
 
-def test_a_file_that_goes_while_it_is_read(folder: Path, name: str) -> None:
-    plan = pc.open_table(FORMATS[name].place(folder)).plan(partition=MONTH)
+def test_a_file_deleted_before_it_is_read(folder: Path, name: str) -> None:
+    plan = pc.open_table(FORMATS[name].sink(folder)).plan(partition=MONTH)
     lost = data_file(folder, name)
     lost.unlink()
     with pytest.raises(pc.TableError, match=rf"cannot read .*{re.escape(lost.name)}") as caught:
@@ -163,56 +168,60 @@ def test_a_damaged_footer(folder: Path, name: str, damage: Callable[[bytes], byt
     path = data_file(folder, name)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(pc.TableError, match=rf"cannot read .*{re.escape(path.name)}") as caught:
-        rows(folder, name)
+        read_partition(folder, name)
     assert "\n" not in str(caught.value)
-    # The next scoring makes it good.
+    # The next scoring replaces it.
     assert score(folder, name, "new").skipped == 0
     assert FORMATS[name].states(folder) == {"new"}
 
 
-def test_a_source_file_that_goes_while_it_is_scored(folder: Path, name: str) -> None:
-    first = one_file_of_new(folder, rows_of(2, ROWS["new"]))
+def test_a_source_file_deleted_while_it_is_scored(folder: Path, name: str) -> None:
+    first = replace_new(folder, rows_of(2, ROWS["new"]))
     for number in range(1, 7):  # files are opened a few batches ahead
         shutil.copy(first, first.with_name(f"rows-{number}.parquet"))
     lost = first.with_name("second.parquet")
-    pq.write_table(rows_of(3, BIG), lost)
+    pq.write_table(rows_of(3, MANY), lost)
 
-    def lose(done: int, total: int | None) -> None:
+    def delete(done: int, total: int | None) -> None:
         lost.unlink(missing_ok=True)
 
-    place = FORMATS[name].place(folder)
+    sink = FORMATS[name].sink(folder)
     with pytest.raises(pc.TableError, match=r"cannot read .*second\.parquet") as caught:
-        pc.score(model("new"), folder / "new", place, partition=MONTH, workers=1, progress=lose)
+        pc.score(model("new"), folder / "new", sink, partition=MONTH, workers=1, progress=delete)
     assert "\n" not in str(caught.value)
     assert FORMATS[name].states(folder) == {"old"}
-    assert not FORMATS[name].strangers(folder)
+    assert not FORMATS[name].unknown_files(folder)
 
 
-def test_a_damaged_source_leaves_the_scored_table_alone(folder: Path, name: str) -> None:
-    source = one_file_of_new(folder, rows_of(2, ROWS["new"]))
+def test_a_damaged_source_leaves_the_scored_table_unchanged(folder: Path, name: str) -> None:
+    source = replace_new(folder, rows_of(2, ROWS["new"]))
     source.write_bytes(damaged_footer(source.read_bytes()))
-    assert re.search(r"cannot read .*rows\.parquet", refused(folder, name))
+    assert re.search(r"cannot read .*rows\.parquet", error_line(folder, name))
 
 
 def test_a_flipped_bit_in_a_page_is_never_read_as_another_value(folder: Path, name: str) -> None:
     path = data_file(folder, name)
-    content, expected, footer = path.read_bytes(), rows(folder, name), pq.read_metadata(path)
-    chance = random.Random(0)
+    content, expected, footer = (
+        path.read_bytes(),
+        read_partition(folder, name),
+        pq.read_metadata(path),
+    )
+    rng = random.Random(0)
     lines: list[str] = []
     for number in range(footer.num_columns):
         column = footer.row_group(0).column(number)
-        begins = column.dictionary_page_offset or column.data_page_offset
+        start = column.dictionary_page_offset or column.data_page_offset
         for _ in range(3):
             damaged = bytearray(content)
-            place = begins + chance.randrange(column.total_compressed_size)
-            damaged[place] ^= 1 << chance.randrange(8)
+            position = start + rng.randrange(column.total_compressed_size)
+            damaged[position] ^= 1 << rng.randrange(8)
             path.write_bytes(damaged)
             try:
-                found = rows(folder, name)
+                rows = read_partition(folder, name)
             except pc.TableError as error:
                 lines.append(str(error))
             else:
-                # A bit of a page's header may tell nothing that a reader needs.
-                assert found.equals(expected)
+                # Readers do not need every bit of a page header.
+                assert rows.equals(expected)
     assert all(re.search(rf"cannot read .*{re.escape(path.name)}[^\n]*$", line) for line in lines)
     assert len(lines) > 2 * footer.num_columns

@@ -1,9 +1,10 @@
-"""Killed at any instant and at every step: the old partition or the new one, in every format.
+"""A scoring killed at any instant or step leaves the old partition or the new one, in every format.
 
-Where rows are added, those are the old rows, or the old and the new.
+If rows are appended, it leaves the old rows, or the old and the new ones.
 
-``PROBCLASS_KILLS`` says how many scorings of each format to kill at random, and that every step is
-to be killed at; without it a few of each will do. ``make faults`` is the whole campaign.
+``PROBCLASS_KILLS`` is the number of scorings of each format to kill at random instants; if it is
+set, one more is killed at every step. By default a few of each are killed. ``make faults`` runs the
+full number.
 """
 
 from __future__ import annotations
@@ -23,104 +24,108 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign import FORMATS, LEAVES, arrange
+from tested_formats import FORMATS, STATE_AFTER, set_up
 
 import probclass_core as pc
 
-WHOLE = "PROBCLASS_KILLS" in os.environ
+EVERY_STEP = "PROBCLASS_KILLS" in os.environ
 KILLS = int(os.environ.get("PROBCLASS_KILLS", "4"))
 NEVER = 60.0
 WAVE = 25
-"""Strikes on one table; the next wave gets a new one, for every look reads the whole history."""
+"""Kills on one table; the next wave has a new table, for every check reads the whole history."""
 
 
 class Tally:
-    """What was seen in all waves, and the chance that they share."""
+    """The outcomes of all waves of a test, and their common random numbers."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.seen: Counter[str] = Counter()
-        self.chance = random.Random(0)
+        self.counts: Counter[str] = Counter()
+        self.rng = random.Random(0)
 
     def report(self, kind: str) -> None:
-        told = ", ".join(f"{count} {what}" for what, count in sorted(self.seen.items()))
-        sys.stdout.write(f"{self.name}, {kind}: {told}\n")
+        counts = ", ".join(f"{count} {what}" for what, count in sorted(self.counts.items()))
+        sys.stdout.write(f"{self.name}, {kind}: {counts}\n")
 
 
-class Campaign:
-    """Attempts on the table of one folder, and what was seen after each."""
+class Wave:
+    """Attempts at scorings into the table of one folder, with checks after each."""
 
     def __init__(self, folder: Path, tally: Tally, scorer: subprocess.Popen[str]) -> None:
         self.folder = folder
         self.format = FORMATS[tally.name]
         self.scorer = scorer
-        self.present = "old"
-        self.seen = tally.seen
-        self.chance = tally.chance
-        self.lately: deque[float] = deque(maxlen=5)
+        self.state = "old"
+        self.counts = tally.counts
+        self.rng = tally.rng
+        self.last_seconds: deque[float] = deque(maxlen=5)
 
-    def attempt(self, which: str, how: str, when: float) -> dict[str, Any]:
+    def attempt(self, lake: str, how: str, when: float) -> dict[str, Any]:
+        """Start a scoring and kill it ``after`` some seconds or ``at`` a step."""
         assert self.scorer.stdin is not None
         assert self.scorer.stdout is not None
-        print(which, how, when, file=self.scorer.stdin, flush=True)
+        print(lake, how, when, file=self.scorer.stdin, flush=True)
         answer: dict[str, Any] = json.loads(self.scorer.stdout.readline())
         return answer
 
-    def complete(self, which: str) -> None:
-        """Score to the end; all readers then see it."""
-        took = self.attempt(which, "after", NEVER)["seconds"]
-        assert took is not None
-        assert self.format.states(self.folder) == {LEAVES[which]}
-        self.present = LEAVES[which]
-        self.lately.append(took)
+    def complete(self, lake: str) -> None:
+        """Run a scoring to its end, and check that all readers see its rows."""
+        seconds = self.attempt(lake, "after", NEVER)["seconds"]
+        assert seconds is not None
+        assert self.format.states(self.folder) == {STATE_AFTER[lake]}
+        self.state = STATE_AFTER[lake]
+        self.last_seconds.append(seconds)
 
     @property
-    def usual(self) -> float:
-        """Seconds that a scoring takes, as busy as the machine is at present."""
-        return statistics.median(self.lately)
+    def usual_seconds(self) -> float:
+        """Seconds that a scoring takes under the present load of the machine."""
+        return statistics.median(self.last_seconds)
 
-    def strike(self, how: str, when: float) -> None:
-        """Strike a replacement of what stands there by the other one."""
-        self.strike_at("old" if self.present == "new" else "new", how, when)
+    def kill_replacement(self, how: str, when: float) -> None:
+        """Kill a replacement of ``old`` by ``new``, or the reverse."""
+        self.kill("old" if self.state == "new" else "new", how, when)
 
-    def strike_at(self, which: str, how: str, when: float) -> None:
-        """Kill an attempt, and look; clean, and look; complete it, and look."""
-        wanted = LEAVES[which]
-        answer = self.attempt(which, how, when)
-        last = answer["last"]
+    def kill(self, lake: str, how: str, when: float) -> None:
+        """Kill a scoring, clean the table, complete the scoring, and check the rows after each."""
+        state_after = STATE_AFTER[lake]
+        answer = self.attempt(lake, how, when)
+        last_step = answer["last"]
         killed = answer["seconds"] is None
-        found = self.format.states(self.folder)
-        assert found in ([{self.present}, {wanted}] if killed else [{wanted}]), last
-        self.seen["killed" if killed else "lived"] += 1
+        states = self.format.states(self.folder)
+        allowed = [{self.state}, {state_after}] if killed else [{state_after}]
+        assert states in allowed, last_step
+        self.counts["killed" if killed else "completed"] += 1
         if killed:
-            self.seen["new" if found == {wanted} else "old"] += 1
-        if self.chance.random() < 0.5:
-            self.clean(last)
-            assert self.format.states(self.folder) == found, last
-        self.complete(which)
-        self.clean(last)
-        assert self.format.states(self.folder) == {wanted}, last
+            self.counts["new" if states == {state_after} else "old"] += 1
+        if self.rng.random() < 0.5:
+            self.clean(last_step)
+            assert self.format.states(self.folder) == states, last_step
+        self.complete(lake)
+        self.clean(last_step)
+        assert self.format.states(self.folder) == {state_after}, last_step
 
-    def clean(self, last: str) -> None:
+    def clean(self, last_step: str) -> None:
+        """Clean the table, and check that only the reported leftovers are removed."""
         before = self.contents()
-        removed = pc.clean_table(self.format.place(self.folder), older_than=timedelta(0))
-        assert self.format.strangers(self.folder) == [], last
+        leftovers = pc.clean_table(self.format.sink(self.folder), older_than=timedelta(0))
+        assert self.format.unknown_files(self.folder) == [], last_step
         after = self.contents()
-        gone = [path for path in before if path not in after]
-        assert before == {**after, **{path: before[path] for path in gone}}, last
-        left = [each.path for each in removed]
-        assert all(any(str(path).startswith(one) for one in left) for path in gone), last
-        self.seen["leftovers"] += len(removed)
+        removed = [path for path in before if path not in after]
+        assert before == {**after, **{path: before[path] for path in removed}}, last_step
+        reported = tuple(leftover.path for leftover in leftovers)
+        assert all(str(path).startswith(reported) for path in removed), last_step
+        self.counts["leftovers"] += len(leftovers)
 
     def contents(self) -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
 
 
 @contextmanager
-def campaign_on(folder: Path, tally: Tally) -> Iterator[Campaign]:
-    arrange(folder, tally.name)
+def wave_on(folder: Path, tally: Tally) -> Iterator[Wave]:
+    """Set up a table, and start the process whose scorings are killed."""
+    set_up(folder, tally.name)
     with subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("killed.py"), folder, tally.name],
+        [sys.executable, Path(__file__).with_name("scorer_process.py"), folder, tally.name],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -128,70 +133,69 @@ def campaign_on(folder: Path, tally: Tally) -> Iterator[Campaign]:
     ) as scorer:
         assert scorer.stdout is not None
         assert scorer.stdout.readline() == "ready\n"
-        yield Campaign(folder, tally, scorer)
+        yield Wave(folder, tally, scorer)
         assert scorer.stdin is not None
         scorer.stdin.close()
     assert scorer.returncode == 0
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_killed_at_random_all_is_old_or_new(tmp_path: Path, name: str) -> None:
+def test_killed_at_random_the_partition_is_old_or_new(tmp_path: Path, name: str) -> None:
     tally = Tally(name)
-    seen = tally.seen
-    for wave in itertools.count():
-        if seen["killed"] >= KILLS:
+    counts = tally.counts
+    for number in itertools.count():
+        if counts["killed"] >= KILLS:
             break
-        with campaign_on(tmp_path / str(wave), tally) as campaign:
-            for which in ("new", "old", "new"):
-                campaign.complete(which)
+        with wave_on(tmp_path / str(number), tally) as wave:
+            for lake in ("new", "old", "new"):
+                wave.complete(lake)
             for _ in range(WAVE):
-                if seen["killed"] < KILLS:
-                    when = tally.chance.uniform(0.0, 1.05 * campaign.usual)
-                    campaign.strike("after", when)
+                if counts["killed"] < KILLS:
+                    when = tally.rng.uniform(0.0, 1.05 * wave.usual_seconds)
+                    wave.kill_replacement("after", when)
     tally.report("at random")
-    assert seen["killed"] >= 0.3 * (seen["killed"] + seen["lived"])
+    assert counts["killed"] >= 0.3 * (counts["killed"] + counts["completed"])
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_killed_at_a_step_all_is_old_or_new(tmp_path: Path, name: str) -> None:
+def test_killed_at_a_step_the_partition_is_old_or_new(tmp_path: Path, name: str) -> None:
     tally = Tally(name)
-    with campaign_on(tmp_path / "steps", tally) as campaign:
-        steps = int(campaign.attempt("new", "at", 10**9)["last"])
-    assert steps > 50
-    struck = range(0, steps, 1 if WHOLE else steps // KILLS)
-    for start in range(0, len(struck), WAVE):
-        with campaign_on(tmp_path / str(start), tally) as campaign:
-            campaign.complete("new")
-            for step in struck[start : start + WAVE]:
-                campaign.strike("at", step)
-    tally.report(f"at {steps} steps")
-    assert tally.seen["old"]
-    assert tally.seen["new"] or not WHOLE
+    with wave_on(tmp_path / "steps", tally) as wave:
+        count = int(wave.attempt("new", "at", 10**9)["last"])
+    assert count > 50
+    steps = range(0, count, 1 if EVERY_STEP else count // KILLS)
+    for start in range(0, len(steps), WAVE):
+        with wave_on(tmp_path / str(start), tally) as wave:
+            wave.complete("new")
+            for step in steps[start : start + WAVE]:
+                wave.kill_replacement("at", step)
+    tally.report(f"at {count} steps")
+    assert tally.counts["old"]
+    assert tally.counts["new"] or not EVERY_STEP
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_killed_while_rows_are_added_all_are_there_once_or_none(tmp_path: Path, name: str) -> None:
+def test_killed_during_an_append_all_rows_are_there_once_or_none(tmp_path: Path, name: str) -> None:
     tally = Tally(name)
-    struck: deque[tuple[str, float]] = deque([("count", 0)])
-    for wave in itertools.count():
-        if not struck:
+    with wave_on(tmp_path / "steps", tally) as wave:
+        kills, count = kills_during_an_append(wave)
+    for number in itertools.count():
+        if not kills:
             break
-        with campaign_on(tmp_path / str(wave), tally) as campaign:
-            if wave == 0:
-                struck, steps = strikes_while_adding(campaign)
-            for how, when in [struck.popleft() for _ in range(min(WAVE, len(struck)))]:
-                campaign.complete("old")
-                campaign.strike_at("more", how, when)
-    tally.report(f"while rows are added, at {steps} steps and at random")
-    assert (tally.seen["old"] and tally.seen["new"]) or not WHOLE
+        with wave_on(tmp_path / str(number), tally) as wave:
+            for how, when in [kills.popleft() for _ in range(min(WAVE, len(kills)))]:
+                wave.complete("old")
+                wave.kill("more", how, when)
+    tally.report(f"during an append, at {count} steps and at random")
+    assert (tally.counts["old"] and tally.counts["new"]) or not EVERY_STEP
 
 
-def strikes_while_adding(campaign: Campaign) -> tuple[deque[tuple[str, float]], int]:
-    """When to kill those who add: at steps and at random; and how many steps there are."""
-    campaign.complete("more")
-    campaign.complete("old")
-    steps = int(campaign.attempt("more", "at", 10**9)["last"])
-    assert steps > 50
-    at = range(steps) if WHOLE else [campaign.chance.randrange(steps)]
-    times = [campaign.chance.uniform(0.0, 1.05 * campaign.usual) for _ in range(KILLS // 4)]
-    return deque([*(("at", step) for step in at), *(("after", time) for time in times)]), steps
+def kills_during_an_append(wave: Wave) -> tuple[deque[tuple[str, float]], int]:
+    """Return when to kill appends, at steps and at random, and the number of steps."""
+    wave.complete("more")
+    wave.complete("old")
+    count = int(wave.attempt("more", "at", 10**9)["last"])
+    assert count > 50
+    steps = range(count) if EVERY_STEP else [wave.rng.randrange(count)]
+    times = [wave.rng.uniform(0.0, 1.05 * wave.usual_seconds) for _ in range(KILLS // 4)]
+    return deque([*(("at", step) for step in steps), *(("after", time) for time in times)]), count

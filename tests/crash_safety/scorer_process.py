@@ -1,13 +1,14 @@
-"""A scorer in a process of its own, to be killed: ``python killed.py <folder> <format>``.
+"""A process whose scorings are killed: ``python scorer_process.py <folder> <format>``.
 
-Each line ``<which> after <seconds>`` or ``<which> at <step>`` on its input is one attempt, in a
-child that is killed so long after its start, or at that step. The answer is one line of JSON: how
-long it took where it lived (else null), the steps it passed, and the last of them.
+Each line of the input, ``<lake> after <seconds>`` or ``<lake> at <step>``, starts a scoring in a
+child process that is killed after that time, or at that step. The answer is one line of JSON: how
+long the scoring took (null if it was killed), and the step it was killed at or the number of steps
+it passed.
 
-A step is a call that the code of tables makes or that is made to it while it writes, or the return
-from such a call, the first time that it comes to pass at a line of that code: before and after the
-staging directory, a row group, the close of the file, its check, the swap or the entry of the log,
-the removal of what was replaced.
+A step is a call that the code of a commit makes or receives, or the return from one, the first time
+that it occurs at a line of that code. There are steps before and after the staging directory, each
+row group, the close of the file, its check, the swap or the log entry, and the removal of the
+replaced files.
 """
 
 from __future__ import annotations
@@ -21,29 +22,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import campaign
-import deltalake.transaction  # noqa: F401  # once here, and not in every child
+import deltalake.transaction  # noqa: F401  # imported here, so that child processes need not
 import pyarrow.dataset
 import pyarrow.parquet  # noqa: F401
+import tested_formats
 
 from probclass_core import io
 from probclass_core.io import cleaning  # noqa: F401
 from probclass_core.io.commit import parquet_writer
 from probclass_core.io.delta import sink as delta_sink  # noqa: F401
 from probclass_core.io.iceberg import sink as iceberg_sink  # noqa: F401
-from probclass_core.io.parquet import directory_sink, row_groups  # noqa: F401
+from probclass_core.io.parquet import directory_sink, files  # noqa: F401
 from probclass_core.scoring import partition as scored_partition
 
-READING = {
-    "__init__",
-    "discovery",
-    "dataset",
-    "files",
-    "pieces",
-    "planned_file",
-    "row_groups",
-    "table",
-}
+READING = {"__init__", "dataset", "discovery", "files", "table"}
 WRITING = {
     str(path)
     for folder in ("commit", "delta", "iceberg", "parquet")
@@ -53,7 +45,12 @@ WRITING = {
 
 
 class Steps:
-    """Counts steps, tells of the last one, and kills the process at the one it is to die at."""
+    """A profile function that counts steps and kills the process at one of them.
+
+    Args:
+        last: number of the step to kill the process at, or None to only count.
+        pipe: file descriptor to which the last step is written.
+    """
 
     def __init__(self, last: int | None, pipe: int) -> None:
         self.last = last
@@ -81,47 +78,46 @@ class Steps:
 
 
 def attempt(folder: Path, name: str, line: str) -> dict[str, Any]:
-    which, how, when = line.split()
-    heard, told = os.pipe()
-    began = time.monotonic()
+    lake, how, when = line.split()
+    read_end, write_end = os.pipe()
+    start = time.monotonic()
     child = os.fork()
     if child == 0:
-        steps = Steps(int(when) if how == "at" else None, told)
+        steps = Steps(int(when) if how == "at" else None, write_end)
         if how == "at":
             sys.setprofile(steps)
-        campaign.score(folder, name, which)
+        tested_formats.score(folder, name, lake)
         sys.setprofile(None)
-        os.write(told, str(len(steps.passed)).encode())
+        os.write(write_end, str(len(steps.passed)).encode())
         os._exit(0)
-    os.close(told)
-    end = began + float(when) if how == "after" else float("inf")
-    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
-        if time.monotonic() >= end:
+    os.close(write_end)
+    deadline = start + float(when) if how == "after" else float("inf")
+    while (status := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() >= deadline:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return answer(heard, None)
+            return answer(read_end, None)
         time.sleep(0.0005)
-    if os.WIFEXITED(ended[1]) and os.WEXITSTATUS(ended[1]):
-        raise ChildProcessError(f"the attempt {line!r} failed by itself")
-    took = time.monotonic() - began
-    return answer(heard, took)
+    if os.WIFEXITED(status[1]) and os.WEXITSTATUS(status[1]):
+        raise ChildProcessError(f"the attempt {line!r} failed on its own")
+    return answer(read_end, time.monotonic() - start)
 
 
-def answer(heard: int, took: float | None) -> dict[str, Any]:
-    with os.fdopen(heard) as words:
-        last = words.read()
-    lived = last.isdigit()
-    return {"seconds": took if lived else None, "last": last}
+def answer(read_end: int, seconds: float | None) -> dict[str, Any]:
+    with os.fdopen(read_end) as pipe:
+        last = pipe.read()
+    finished = last.isdigit()
+    return {"seconds": seconds if finished else None, "last": last}
 
 
 if __name__ == "__main__":
     folder, name = Path(sys.argv[1]), sys.argv[2]
-    for which in campaign.ROWS:
-        campaign.model(which)
-    # A small partition passes through every stage of a large one.
+    for lake in tested_formats.ROWS:
+        tested_formats.model(lake)
+    # A small partition then has as many stages as a large one.
     parquet_writer._ROW_GROUP = 1_000
-    row_groups.batch_rows = lambda columns: 1_000
-    scored_partition.PART_ROWS = campaign.PART_ROWS
+    files.read_rows = lambda schema: 1_000
+    scored_partition.PART_ROWS = tested_formats.PART_ROWS
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     for line in sys.stdin:

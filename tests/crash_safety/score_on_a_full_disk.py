@@ -1,0 +1,49 @@
+"""Score onto a disk of a few megabytes that is full, and again once it has room.
+
+Run as ``unshare --mount python score_on_a_full_disk.py <folder> <format>``: the disk is a tmpfs
+that is mounted on the folder for this process only.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tested_formats import FORMATS, ROWS, replace_new, rows_of, score, set_up
+
+import probclass_core as pc
+
+DISK_BYTES, FREE_BYTES = 24_000_000, 300_000
+
+
+def fill_disk(path: Path, free: int) -> None:
+    """Write a file until only ``free`` bytes are left on the disk."""
+    with path.open("wb", buffering=0) as ballast:
+        try:
+            while ballast.write(b"\0" * 4096):
+                pass
+        except OSError:
+            ballast.truncate(ballast.tell() - free)
+
+
+def main(folder: Path, name: str) -> None:
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=755", "tmpfs", str(folder)]
+    subprocess.run(command, check=True)
+    set_up(folder, name)
+    replace_new(folder, rows_of(2, 50_000))
+    fill_disk(folder / "old" / "ballast", FREE_BYTES)
+    try:
+        score(folder, name, "new")
+    except pc.TableError as error:
+        sys.stdout.write(f"{error}\n")
+    (folder / "old" / "ballast").unlink()
+    assert FORMATS[name].states(folder) == {"old"}
+    replace_new(folder, rows_of(2, ROWS["new"]))
+    assert score(folder, name, "new").skipped == 0
+    assert FORMATS[name].states(folder) == {"new"}
+    assert not FORMATS[name].unknown_files(folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
