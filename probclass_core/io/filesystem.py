@@ -109,7 +109,7 @@ class Location:
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         """Make a folder of files, complete once the last file exists.
 
-        An existing folder is left alone: folders are named by their content.
+        Folders are named by their content, so an existing folder has the same files.
         """
         for name, data in files.items():
             self.write(f"{folder}/{name}", data)

@@ -36,7 +36,7 @@ def delta_table(ref: TableRef) -> DatasetTable:
         return DatasetTable(
             dataset,
             uri=ref.uri,
-            storage=Location(dataset.filesystem, "", ref.uri, remote="://" in ref.uri),
+            location=Location(dataset.filesystem, "", ref.uri, remote="://" in ref.uri),
             partition_columns=list(table.metadata().partition_columns),
             version=table.version(),
         )

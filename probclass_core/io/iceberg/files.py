@@ -78,7 +78,7 @@ class IcebergFiles(DatasetTable):
         super().__init__(
             ds.FileSystemDataset(fragments, schema, parquet, filesystem),
             uri=uri,
-            storage=None if local else Location(filesystem, root, table.location(), remote=True),
+            location=None if local else Location(filesystem, root, table.location(), remote=True),
             partition_columns=partition_columns,
             state=lambda fragment: self._tasks[fragment.path].file.file_path,
             version=version,

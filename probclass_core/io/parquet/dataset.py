@@ -61,7 +61,7 @@ class DatasetTable:
     Args:
         dataset: Parquet files, or anything else that pyarrow can scan.
         uri: path or URI of the table, or None if it has none.
-        storage: location of the files, or None if they are local or only pyarrow knows them.
+        location: location of the files, or None if they are local or only pyarrow knows them.
         partition_columns: names of the partition columns, outermost first; by default those of the
             dataset.
         state: function that returns a text which differs between two states of a file; by default
@@ -74,7 +74,7 @@ class DatasetTable:
         dataset: ds.Dataset,
         *,
         uri: str | None = None,
-        storage: Location | None = None,
+        location: Location | None = None,
         partition_columns: Sequence[str] | None = None,
         state: Callable[[ds.Fragment], str] = path_of,
         version: int | None = None,
@@ -82,7 +82,7 @@ class DatasetTable:
         self.uri = uri
         self.version = version
         self._dataset = dataset
-        self._storage = storage
+        self._location = location
         self._state = state
         self._footer_cache: FooterCache | None = None
         self.partition_columns: Sequence[str] = (
@@ -180,7 +180,7 @@ class DatasetTable:
     def location_of(self, fragment: ds.Fragment) -> str:
         """Return the path or URI of a file."""
         path = path_of(fragment)
-        return path if self._storage is None else self._storage.uri_of(path)
+        return path if self._location is None else self._location.uri_of(path)
 
     def _matching_fragments(
         self, partition: Mapping[str, Any] | None, where: Where
@@ -271,7 +271,7 @@ class DatasetTable:
 
     @property
     def _remote(self) -> bool:
-        return self._storage is not None and self._storage.remote
+        return self._location is not None and self._location.remote
 
     def _read_footers(self, fragments: Sequence[ds.Fragment]) -> None:
         """Read the footers of remote files concurrently; they stay in memory."""

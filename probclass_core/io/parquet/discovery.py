@@ -47,7 +47,7 @@ def parquet_table(ref: TableRef) -> DatasetTable:
         return listed or _state(location, location.info(fragment.path))
 
     dataset = _dataset(location, files)
-    return DatasetTable(dataset, uri=location.uri, storage=location, state=state)
+    return DatasetTable(dataset, uri=location.uri, location=location, state=state)
 
 
 def _dataset(location: Location, files: Sequence[FileInfo]) -> ds.Dataset:
