@@ -11,22 +11,22 @@ from typing import Any
 _OPTIONS = {
     "stores": {
         "description": "Model stores that the page Models shows: paths or URIs, separated by "
-        "commas; by default the one that PROBCLASS_STORE names.",
+        "commas; by default the value of the environment variable PROBCLASS_STORE.",
         "version_added": "0.2.0",
         "type": "string",
         "example": "/lake/models, s3://bucket/models",
         "default": None,
     },
     "workers": {
-        "description": "Threads of a task whose operator names no number; 0 is every processor "
-        "of the machine.",
+        "description": "Number of threads of a task whose operator has no workers; 0 is one for "
+        "each processor.",
         "version_added": "0.2.0",
         "type": "integer",
         "example": "2",
         "default": "0",
     },
     "progress_seconds": {
-        "description": "Seconds between two lines of progress in a task's log.",
+        "description": "Seconds between two lines of progress in the log of a task.",
         "version_added": "0.2.0",
         "type": "float",
         "example": "60",
@@ -38,7 +38,7 @@ _LINKS = ("ModelCardLink", "RunReportLink")
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The metadata of the provider, as Airflow's schema of it asks."""
+    """The metadata of the provider, in the schema of Airflow."""
     return {
         "package-name": "airflow-provider-probclass",
         "extra-links": [f"probclass_airflow.links.{name}" for name in _LINKS],
@@ -64,23 +64,23 @@ def get_provider_info() -> dict[str, Any]:
                     "region": {
                         "label": "Region",
                         "schema": {"type": ["string", "null"]},
-                        "description": "of an S3 bucket",
+                        "description": "Region of an S3 bucket",
                     },
                     "endpoint": {
                         "label": "Endpoint",
                         "schema": {"type": ["string", "null"]},
-                        "description": "address of the store, where it is not its cloud's own",
+                        "description": "Address of the service, if it is not the public one",
                     },
                     "options": {
                         "label": "Options",
                         "schema": {"type": ["string", "null"], "format": "password"},
-                        "description": "a JSON object, in the words of pyarrow, deltalake, "
-                        "pyiceberg or fsspec, whichever reaches the place",
+                        "description": "JSON object with options of pyarrow, deltalake, pyiceberg "
+                        "or fsspec, depending on the table or store",
                     },
                     "place": {
                         "label": "Place",
                         "schema": {"type": ["string", "null"]},
-                        "description": "URI of the table or folder that a test looks at",
+                        "description": "URI of the table or folder that the connection test reads",
                     },
                 },
             }
@@ -89,8 +89,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": "probclass",
                 "python-modules": [
-                    f"probclass_airflow.{module}"
-                    for module in ("operators", "calibration", "promotion", "mapped")
+                    f"probclass_airflow.{module}" for module in ("operators", "promotion", "mapped")
                 ],
             }
         ],
@@ -109,5 +108,10 @@ def get_provider_info() -> dict[str, Any]:
                 "to_openlineage_converter": "probclass_airflow.assets.to_openlineage",
             }
         ],
-        "config": {"probclass": {"description": "Defaults of all operators.", "options": _OPTIONS}},
+        "config": {
+            "probclass": {
+                "description": "Defaults of the operators, and the stores of the page Models.",
+                "options": _OPTIONS,
+            }
+        },
     }

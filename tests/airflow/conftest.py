@@ -1,4 +1,4 @@
-"""A real Airflow for the tests here: the repository's folders, SQLite, tasks run by `dag.test`."""
+"""Airflow for these tests: the repository's folders, SQLite, tasks run by `dag.test`."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ os.environ["AIRFLOW__CORE__DAGS_FOLDER"] = str(ROOT / "dags")
 os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(ROOT / "plugins")
 
 
-AIRFLOWS_OWN = (
+AIRFLOW_WARNINGS = (
     "ignore:GitWildMatchPattern:DeprecationWarning",
     "ignore:Using `httpx` with `starlette.testclient`",
 )
-"""Warnings of Airflow about its own dependencies."""
+"""Warnings of Airflow's own code, which are ignored."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            for rule in AIRFLOWS_OWN:
+            for rule in AIRFLOW_WARNINGS:
                 item.add_marker(pytest.mark.filterwarnings(rule))
 
 
 @dataclass(frozen=True)
 class Ran:
-    """One task after its run: state, tries, XCom, and the extras of its asset events."""
+    """A task after its run: state, tries, XCom, and the extras of its asset events."""
 
     state: str
     tries: int
@@ -64,7 +64,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def run_dag(airflow_database: None) -> Iterator[Callable[..., dict[str, Ran]]]:
-    """Run a DAG once, as if triggered on a date; its tasks by id."""
+    """Run a DAG once with a logical date; returns its tasks by id."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
     from airflow.models.asset import AssetEvent
@@ -79,15 +79,15 @@ def run_dag(airflow_database: None) -> Iterator[Callable[..., dict[str, Ran]]]:
         logical_date = datetime.fromisoformat(date).replace(tzinfo=UTC)
         dag_run = dag.test(logical_date=logical_date, run_conf=conf or None)
         with create_session() as session:
-            of_run = select(AssetEvent).where(
+            query = select(AssetEvent).where(
                 AssetEvent.source_dag_id == dag.dag_id, AssetEvent.source_run_id == dag_run.run_id
             )
             events = [
                 (e.source_task_id, e.source_map_index, e.asset.name, e.extra)
-                for e in session.scalars(of_run)
+                for e in session.scalars(query)
             ]
         return {
-            # A mapped task by its position too: score[0], score[1], …
+            # A mapped task has its index in its key: score[0], score[1], …
             task.task_id if task.map_index < 0 else f"{task.task_id}[{task.map_index}]": Ran(
                 state=task.state,
                 tries=task.try_number,
@@ -103,12 +103,12 @@ def run_dag(airflow_database: None) -> Iterator[Callable[..., dict[str, Ran]]]:
 
     before = signal.getsignal(signal.SIGTERM)
     yield run
-    signal.signal(signal.SIGTERM, before)  # Airflow leaves its own behind
+    signal.signal(signal.SIGTERM, before)  # which Airflow has replaced
 
 
 @pytest.fixture
 def run(run_dag: Callable[..., dict[str, Ran]], request: pytest.FixtureRequest) -> Any:
-    """Run one operator, given its class and fields, as the only task of a DAG."""
+    """Run an operator, from its class and arguments, as the only task of a DAG."""
     from airflow.sdk import DAG
 
     def run_one(operator: type, **fields: Any) -> Ran:

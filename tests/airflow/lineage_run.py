@@ -1,7 +1,7 @@
-"""Runs one DAG in an Airflow of its own whose OpenLineage provider writes events to a file.
+"""Run one DAG with Airflow's OpenLineage provider, which writes events to a file.
 
-Run as ``python lineage_run.py <lake> <folder>``, with AIRFLOW_HOME set; the provider reads its
-settings once, when it is loaded, so it needs a process of its own.
+Started as ``python lineage_run.py <lake> <folder>``, with AIRFLOW_HOME set. The provider reads its
+settings once, when it is imported, so the DAG runs in a new process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARCH, APRIL = {"month": "2013-03"}, {"month": "2013-04"}
 
 
 def main(lake: str, folder: Path) -> None:
-    """Train, score, evaluate, promote; then a scoring that fails."""
+    """Train, score, evaluate, promote, and fail to score."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
     from airflow.sdk import DAG

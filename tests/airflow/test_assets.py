@@ -1,4 +1,4 @@
-"""Models and tables as assets: one URI each, however they are written."""
+"""Models and tables as assets: each has one URI, in whatever form it is given."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def test_a_model_has_one_uri(store: str, uri: str) -> None:
         "probclass://file/lake/models/air@champion?of=2014#now",
     ],
 )
-def test_airflow_itself_finds_the_one_spelling(written: str) -> None:
+def test_airflow_normalizes_the_uri_of_a_model(written: str) -> None:
     assert Asset(uri=written).uri == "probclass://file/lake/models/air@champion"
 
 
-def test_all_versions_of_a_model_are_an_asset_too() -> None:
+def test_a_model_without_alias_is_an_asset() -> None:
     assert model_asset("/lake/models", "air", alias=None).uri == "probclass://file/lake/models/air"
 
 
@@ -58,7 +58,7 @@ def test_all_versions_of_a_model_are_an_asset_too() -> None:
         ("iceberg://prod/weather.air", "iceberg://prod/weather.air"),
     ],
 )
-def test_a_table_is_an_asset_by_its_own_uri(table: str, uri: str) -> None:
+def test_a_table_has_one_uri(table: str, uri: str) -> None:
     asset = table_asset(table)
     assert (asset.name, asset.uri) == (uri, uri)
     assert dataset_name(asset.uri) == dataset_name(table)
@@ -69,12 +69,15 @@ def test_a_table_is_an_asset_by_its_own_uri(table: str, uri: str) -> None:
     ("make", "message"),
     [
         (lambda: model_asset("models", "air"), "store 'models' must be an absolute path"),
-        (lambda: model_asset("/models", "air", "a b"), "names no model; write probclass://file/"),
-        (lambda: model_asset("/models", ""), "names no model"),
+        (
+            lambda: model_asset("/models", "air", "a b"),
+            "does not name a model; write probclass://file/",
+        ),
+        (lambda: model_asset("/models", ""), "does not name a model"),
         (lambda: table_asset("lake/air"), "table 'lake/air' must be an absolute path"),
-        (lambda: Asset(uri="probclass://s3"), "names no model"),
+        (lambda: Asset(uri="probclass://s3"), "does not name a model"),
     ],
 )
-def test_what_is_no_such_place_is_refused(make: Any, message: str) -> None:
+def test_an_invalid_location_is_an_error(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()

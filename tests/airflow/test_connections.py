@@ -1,4 +1,4 @@
-"""Credentials by connection ids: what each type is read as, used, refused and never shown."""
+"""Credentials from Airflow connections: read for each type, used, checked, and never shown."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Connect = Callable[..., str]
 
 @pytest.fixture
 def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
-    """Makes a connection; its id."""
+    """Create a connection; returns its id."""
 
-    def made(**values: Any) -> str:
+    def create(**values: Any) -> str:
         name = f"lake_{values['conn_type']}"
         monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(values))
         return name
 
-    return made
+    return create
 
 
 def aws(bucket: Bucket) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def wasb(bucket: Bucket) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("bucket", "connection", "form"),
+    ("bucket", "connection", "prefix"),
     [
         ("s3", aws, ""),
         ("azure", wasb, "delta+"),
@@ -65,26 +65,26 @@ def test_source_sink_and_store_are_opened_by_connections(
     bucket: Bucket,
     connect: Connect,
     connection: Callable[[Bucket], dict[str, Any]],
-    form: str,
+    prefix: str,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     bucket.copy_from(Path(lake) / "month=2013-01", "lake/month=2013-01")
     root = f"{bucket.scheme}://{bucket.name}"
     conn_id = connect(**connection(bucket))
     places = {"source": f"{root}/lake", "store": f"{root}/models"}
-    opened = {"source_conn_id": conn_id, "store_conn_id": "{{ '" + conn_id + "' }}"}
+    connections = {"source_conn_id": conn_id, "store_conn_id": "{{ '" + conn_id + "' }}"}
     with DAG(f"opened_by_{conn_id}", schedule=None) as dag:
         train = ProbClassTrainOperator(
-            task_id="train", spec=SPEC, model="air", alias="a", **places, **opened
+            task_id="train", spec=SPEC, model="air", alias="a", **places, **connections
         )
         ProbClassScoreOperator(
             task_id="score",
-            sink=f"{form}{root}/scored",
+            sink=f"{prefix}{root}/scored",
             sink_conn_id=conn_id,
             model=train.output["model"],
             partition=JANUARY,
             **places,
-            **opened,
+            **connections,
         )
     ran = run_dag(dag)
     assert {name: task.state for name, task in ran.items()} == {
@@ -93,14 +93,14 @@ def test_source_sink_and_store_are_opened_by_connections(
     }
     assert ran["train"].result["model"] == f"air@{pc.fit(lake, spec(), partition=JANUARY).id}"
     assert ran["score"].result["skipped"] == 0
-    seen = [repr(ran), *capfd.readouterr()]
+    texts = [repr(ran), *capfd.readouterr()]
     for folder in ("scored", "models"):
         keys = bucket.keys(folder)
         assert keys
         for key in keys:
             with bucket.filesystem.open_input_stream(f"{bucket.name}/{folder}/{key}") as stream:
-                seen.append(stream.read().decode(errors="replace"))
-    for text in seen:
+                texts.append(stream.read().decode(errors="replace"))
+    for text in texts:
         assert SECRET not in text
         assert AZURE_KEY not in text
 
@@ -112,10 +112,10 @@ def spec() -> pc.ModelSpec:
 @pytest.mark.parametrize(
     ("connection", "message"),
     [
-        (None, "there is no connection 'nowhere'; make it, or name another"),
+        (None, "connection 'nowhere' does not exist; create it, or use another one"),
         (
             {"conn_type": "aws"},
-            "'lake_aws' holds no credentials: give login and password",
+            "'lake_aws' has no credentials: give login and password",
         ),
         ({"conn_type": "aws", "extra": {"profile_name": "me"}}, "'lake_aws' names a profile; give"),
         ({"conn_type": "http"}, "'lake_http' is of type 'http'; use one of aws, wasb, adls"),
@@ -125,12 +125,12 @@ def spec() -> pc.ModelSpec:
         ),
         (
             {"conn_type": "probclass", "extra": {"options": f"not JSON {SECRET}"}},
-            "'lake_probclass' has 'options' in its extra that is no JSON object",
+            "'lake_probclass' has a value of 'options' in its extra that is not a JSON object",
         ),
-        ({"conn_type": "generic"}, "'lake_generic' holds no credentials"),
+        ({"conn_type": "generic"}, "'lake_generic' has no credentials"),
     ],
 )
-def test_what_opens_nothing_fails_at_once_in_one_line(
+def test_a_wrong_connection_fails_without_a_retry_in_one_line(
     connect: Connect,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -145,9 +145,9 @@ def test_what_opens_nothing_fails_at_once_in_one_line(
         store=str(tmp_path),
         model="air@champion",
     )
-    with pytest.raises(AirflowFailException) as told:
+    with pytest.raises(AirflowFailException) as raised:
         task.execute({"run_id": "by hand"})  # type: ignore[typeddict-item]
-    text = str(told.value)
+    text = str(raised.value)
     assert message in text
     assert "\n" not in text
     assert SECRET not in text
@@ -157,7 +157,7 @@ def options(uri: str, connect: Connect, **values: Any) -> dict[str, Any]:
     return dict(ProbClassHook(connect(**values)).table(uri).options)
 
 
-def test_an_iceberg_catalog_is_named_by_a_connection(connect: Connect) -> None:
+def test_a_connection_may_be_an_iceberg_catalog(connect: Connect) -> None:
     catalog = {
         "conn_type": "iceberg",
         "host": "https://catalog.example.com/v1",
@@ -180,7 +180,7 @@ def test_an_iceberg_catalog_is_named_by_a_connection(connect: Connect) -> None:
     }
 
 
-def test_an_iceberg_table_is_scored_by_a_connection(
+def test_an_iceberg_table_is_written_with_a_connection(
     run: Any, lake: str, connect: Connect, tmp_path: Path
 ) -> None:
     store = pc.ModelStore(tmp_path / "models")
@@ -191,18 +191,18 @@ def test_an_iceberg_table_is_scored_by_a_connection(
         "warehouse": f"file://{tmp_path}/warehouse",
     }
     conn_id = connect(conn_type="probclass", extra={"options": json.dumps(catalog)})
-    place = "iceberg://lake/air.scored"
+    sink = "iceberg://lake/air.scored"
     task = run(
         ProbClassScoreOperator,
         source=lake,
-        sink=place,
+        sink=sink,
         sink_conn_id=conn_id,
         store=store.uri,
         model="air",
         partition=JANUARY,
     )
     assert task.state == "success"
-    assert pc.open_table(pc.TableRef(place, options=catalog)).plan().rows == task.result["rows"]
+    assert pc.open_table(pc.TableRef(sink, options=catalog)).plan().rows == task.result["rows"]
 
 
 def test_connections_are_read_as_their_providers_read_them(connect: Connect) -> None:
@@ -214,8 +214,8 @@ def test_connections_are_read_as_their_providers_read_them(connect: Connect) -> 
         "host": "https://account.blob.core.windows.net",
         "extra": {"tenant_id": "tenant"},
     }
-    of_app = {"account_name": "account", "tenant_id": "tenant", "client_id": "app"}
-    assert options(lake, connect, **principal) == {**of_app, "client_secret": SECRET}
+    app = {"account_name": "account", "tenant_id": "tenant", "client_id": "app"}
+    assert options(lake, connect, **principal) == {**app, "client_secret": SECRET}
     signed = {"conn_type": "wasb", "login": "account", "extra": {"sas_token": "?sv=1&sig=x"}}
     assert options(lake, connect, **signed) == {
         "account_name": "account",
@@ -232,8 +232,8 @@ def test_connections_are_read_as_their_providers_read_them(connect: Connect) -> 
         "account_name": "account",
         "account_key": AZURE_KEY,
     }
-    as_they_are = {"conn_type": "generic", "extra": {"endpoint_override": "http://127.0.0.1:9"}}
-    assert options("s3://lake/air", connect, **as_they_are) == as_they_are["extra"]
+    unchanged = {"conn_type": "generic", "extra": {"endpoint_override": "http://127.0.0.1:9"}}
+    assert options("s3://lake/air", connect, **unchanged) == unchanged["extra"]
     keys = {"conn_type": "probclass", "login": "key", "password": SECRET}
     settings = {"region": "eu-west-1", "options": '{"aws_skip_signature": "false"}'}
     assert options("delta+s3://lake/air", connect, **keys, extra=settings) == {
@@ -249,7 +249,7 @@ def test_connections_are_read_as_their_providers_read_them(connect: Connect) -> 
     }
 
 
-def test_a_google_key_is_in_the_environment_while_the_library_works(
+def test_a_google_key_is_in_the_environment_during_the_call(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
@@ -261,36 +261,36 @@ def test_a_google_key_is_in_the_environment_while_the_library_works(
         assert file.stat().st_mode & 0o077 == 0
     assert not file.exists()
     assert "GOOGLE_APPLICATION_CREDENTIALS" not in os.environ
-    told = options(
+    delta = options(
         "delta+gs://lake/air",
         connect,
         conn_type="google_cloud_platform",
         extra={"keyfile_dict": key},
     )
-    assert json.loads(told["google_service_account_key"]) == key
+    assert json.loads(delta["google_service_account_key"]) == key
 
 
 def test_a_secret_in_an_error_of_the_library_is_hidden(connect: Connect) -> None:
     conn_id = connect(conn_type="aws", login="key", password=SECRET)
-    refused = pytest.raises(pc.TableError, match=r"cannot open s3://lake: \*\*\* is no key")
-    with refused, connected([(conn_id, "s3://lake")]):
-        raise pc.TableError(f"cannot open s3://lake: {SECRET} is no key")
+    hidden = pytest.raises(pc.TableError, match=r"cannot open s3://lake: \*\*\* is not a key")
+    with hidden, connected([(conn_id, "s3://lake")]):
+        raise pc.TableError(f"cannot open s3://lake: {SECRET} is not a key")
 
 
 @pytest.mark.parametrize(("password", "works"), [(SECRET, True), ("", False)])
-def test_the_form_can_try_a_connection(bucket: Bucket, password: str, works: bool) -> None:
+def test_the_form_can_test_a_connection(bucket: Bucket, password: str, works: bool) -> None:
     extra = {"endpoint": bucket.endpoint, "region": "us-east-1"}
     place = f"s3://{bucket.name}/models"
     connection = Connection(
-        conn_id="tried",
+        conn_id="tested",
         conn_type="probclass",
         login="tester" if works else None,
         password=password or None,
         extra=json.dumps({**extra, "place": place}),
     )
-    told = connection.test_connection()
-    assert told[0] is works
-    assert (f"{place} can be read" if works else "holds no credentials") in told[1]
+    status, message = connection.test_connection()
+    assert status is works
+    assert (f"{place} can be read" if works else "has no credentials") in message
 
 
 def test_airflow_shows_a_form_for_the_type() -> None:
@@ -299,8 +299,8 @@ def test_airflow_shows_a_form_for_the_type() -> None:
     [declared] = get_provider_info()["connection-types"]
     assert declared["connection-type"] == ProbClassHook.conn_type
     assert declared["hook-name"] == ProbClassHook.hook_name
-    found = {meta.connection_type: meta for meta in HookMetaService.hook_meta_data()}
-    form = found["probclass"]
+    forms = {meta.connection_type: meta for meta in HookMetaService.hook_meta_data()}
+    form = forms["probclass"]
     assert form.hook_class_name == declared["hook-class-name"]
     assert form.extra_fields is not None
     assert {*form.extra_fields} == {"region", "endpoint", "options", "place"}

@@ -1,4 +1,4 @@
-"""The example DAGs: they parse, they say which months they are for, and they do their work."""
+"""The example DAGs: they parse, cover the months of the data, and train and score."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def dags(airflow_database: None) -> dict[str, Any]:
     return dict(bag.dags)
 
 
-def test_the_folder_holds_these_dags(dags: dict[str, Any]) -> None:
+def test_the_folder_has_these_dags(dags: dict[str, Any]) -> None:
     tasks = {dag_id: set(dag.task_dict) for dag_id, dag in dags.items()}
     assert tasks == {
         "air_quality_train": set(MODELS),
@@ -58,12 +58,12 @@ def test_a_run_covers_a_month_of_the_data(dags: dict[str, Any], dag_id: str) -> 
     assert months[-1] == ("2014-12", "2015-01")
 
 
-def test_a_month_goes_the_whole_road(
+def test_a_month_is_trained_scored_and_evaluated(
     dags: dict[str, Any], run_dag: Callable[..., Any], lake: str, tmp_path: Path
 ) -> None:
     (tmp_path / "lake").symlink_to(lake)
     home = str(tmp_path)
-    # Triggered by hand on that day, a monthly DAG has the month that has just ended.
+    # A monthly DAG that is triggered by hand works on the month that has just ended.
     trained = run_dag(dags["air_quality_train"], date="2014-04-01", home=home)
     scored = run_dag(dags["air_quality_score"], date="2014-04-01", home=home)
 
@@ -78,13 +78,13 @@ def test_a_month_goes_the_whole_road(
         rows = ds.dataset(tmp_path / "scored" / name, partitioning="hive").to_table()
         assert rows.num_rows == 31 * 24
         assert set(rows["model_id"].to_pylist()) == {expected.id}
-        measured = scored[f"{name}.evaluate"]
-        assert measured.events[f"{name}.quality"]["log_loss"] == pytest.approx(
+        evaluated = scored[f"{name}.evaluate"]
+        assert evaluated.events[f"{name}.quality"]["log_loss"] == pytest.approx(
             pc.evaluate(expected, lake, partition={"month": "2014-03"}).log_loss, rel=1e-12
         )
 
 
-def test_a_champion_is_followed_only_by_a_better_one_and_scores_the_months(
+def test_only_a_better_model_replaces_the_champion_which_scores_the_months(
     dags: dict[str, Any], run_dag: Callable[..., Any], lake: str, tmp_path: Path
 ) -> None:
     (tmp_path / "lake").symlink_to(lake)
@@ -113,36 +113,36 @@ def test_a_champion_is_followed_only_by_a_better_one_and_scores_the_months(
     assert set(rows["model_id"].to_pylist()) == {store.resolve("air_full@champion").id}
 
 
-def test_a_window_of_ninety_days_reads_one_new_day_a_day(
+def test_a_window_of_ninety_days_reads_one_new_day_per_run(
     dags: dict[str, Any], run_dag: Callable[..., Any], tmp_path: Path
 ) -> None:
     days = lay_out(tmp_path / "days", "day")
     spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml")
-    told = [
+    runs = [
         run_dag(dags["air_quality_window"], date=date, home=str(tmp_path))
         for date in ("2014-06-01", "2014-06-02")
     ]
-    trained = [ran["train"].result for ran in told]
-    assert [each["cache"] for each in trained] == [
+    trained = [run["train"].result for run in runs]
+    assert [result["cache"] for result in trained] == [
         {"fragments": 90, "reused": 0},
         {"fragments": 90, "reused": 89},
     ]
-    # Triggered by hand on a day, a daily DAG has the day that has just ended.
+    # A daily DAG that is triggered by hand works on the day that has just ended.
     window = [("day", ">=", "2014-03-03"), ("day", "<", "2014-06-01")]
     assert trained[1]["model"] == f"air_window@{pc.fit(days, spec, where=window).id}"
-    scored = [ran["score"].result for ran in told]
-    assert [(each["partition"]["day"], each["skipped"]) for each in scored] == [
+    scored = [run["score"].result for run in runs]
+    assert [(result["partition"]["day"], result["skipped"]) for result in scored] == [
         ("2014-05-31", 0),
         ("2014-06-01", 0),
     ]
 
 
-def test_a_form_asks_for_months_and_takes_no_others(dags: dict[str, Any]) -> None:
+def test_the_form_accepts_only_months(dags: dict[str, Any]) -> None:
     params = dags["air_quality_by_hand"].params
     assert params.validate()["first"] == "2013-01"
     with pytest.raises(ParamValidationError, match="does not match"):
         params["first"] = "2013-13-01"
 
 
-def test_an_operator_of_a_dag_is_the_one_that_is_imported(dags: dict[str, Any]) -> None:
+def test_dags_and_imports_share_the_operator_classes(dags: dict[str, Any]) -> None:
     assert type(dags["air_quality_train"].task_dict["air_full"]) is ProbClassTrainOperator

@@ -1,4 +1,4 @@
-"""Tasks that decide by a rule, and the one that calibrates."""
+"""Tasks with a decision rule, and the task that calibrates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FEBRUARY = {"month": "2013-02"}
 
 @pytest.fixture
 def trained(lake: str, tmp_path: Path) -> pc.ModelStore:
-    """A store with the model of January 2013, ``air@champion``, which knows its density."""
+    """A store with the model of January 2013, ``air@champion``, with density quantiles."""
     store = pc.ModelStore(tmp_path / "models")
     model = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), partition=JANUARY)
     version = store.save(pc.with_density_quantiles(model, lake, partition=JANUARY), "air")
@@ -41,7 +41,7 @@ def trained(lake: str, tmp_path: Path) -> pc.ModelStore:
     return store
 
 
-def test_training_keeps_the_quantiles_of_the_density(
+def test_training_saves_density_quantiles(
     run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
 ) -> None:
     task = run(
@@ -56,7 +56,7 @@ def test_training_keeps_the_quantiles_of_the_density(
     assert task.result["model"] == trained.resolve("air@champion").ref
 
 
-def test_score_and_evaluate_take_a_rule_from_a_template(
+def test_score_and_evaluate_accept_a_rule_from_a_template(
     run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
 ) -> None:
     fields: dict[str, Any] = {
@@ -74,15 +74,17 @@ def test_score_and_evaluate_take_a_rule_from_a_template(
     expected = pc.score(model, lake, tmp_path / "same", partition=FEBRUARY, decision=RULE)
     assert scored.result["commit_id"] == expected.commit_id
     assert set(table["rejected"].to_pylist()) == {"density", "probability", None}
-    measured = run(ProbClassEvaluateOperator, outlets=[Asset("air.quality")], **fields)
-    found = pc.evaluate(model, lake, partition=FEBRUARY, decision=RULE).to_dict()
+    evaluated = run(ProbClassEvaluateOperator, outlets=[Asset("air.quality")], **fields)
+    evaluation = pc.evaluate(model, lake, partition=FEBRUARY, decision=RULE).to_dict()
     for name in ("decided", "rejected", "rejected_share", "accuracy", "cost", "ece"):
-        assert measured.result[name] == found[name]
-    assert "reliability" not in measured.result
-    assert measured.events == {"air.quality": measured.result}
+        assert evaluated.result[name] == evaluation[name]
+    assert "reliability" not in evaluated.result
+    assert evaluated.events == {"air.quality": evaluated.result}
 
 
-def test_a_rule_may_be_a_name(run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path) -> None:
+def test_the_rule_may_be_a_name(
+    run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
+) -> None:
     fields = {"source": lake, "store": trained.uri, "model": "air@champion", "partition": FEBRUARY}
     sink = str(tmp_path / "scored")
     task = run(ProbClassScoreOperator, sink=sink, decision="{{ 'ml' }}", **fields)
@@ -96,7 +98,9 @@ def test_a_rule_may_be_a_name(run: Any, lake: str, trained: pc.ModelStore, tmp_p
         )
 
 
-def test_calibrating_saves_promotes_and_tells(run: Any, lake: str, trained: pc.ModelStore) -> None:
+def test_calibration_saves_promotes_and_reports(
+    run: Any, lake: str, trained: pc.ModelStore
+) -> None:
     task = run(
         ProbClassCalibrateOperator,
         source=lake,

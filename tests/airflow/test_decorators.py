@@ -1,4 +1,4 @@
-"""The verbs as decorators: the function says what to work on, the operator does the work."""
+"""Operators as decorators: a function returns arguments, the operator works with them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ SPEC = {"label": "air", "blocks": [{"estimator": "gaussian_full", "columns": ["t
 
 
 @pytest.fixture
-def place(lake: str, tmp_path: Path) -> dict[str, str]:
+def places(lake: str, tmp_path: Path) -> dict[str, str]:
     return {"source": lake, "store": str(tmp_path / "models")}
 
 
-def test_a_function_says_which_rows(
-    run_dag: Callable[..., Any], place: dict[str, str], lake: str, tmp_path: Path
+def test_a_function_chooses_the_rows(
+    run_dag: Callable[..., Any], places: dict[str, str], lake: str, tmp_path: Path
 ) -> None:
     asset = Asset("decorated.scored")
-    with DAG("decorated", schedule=None, default_args=place) as dag:
+    with DAG("decorated", schedule=None, default_args=places) as dag:
 
         @task.probclass_train(spec=SPEC, model="air", alias="champion")
         def train(first: str, data_interval_end: Any = None) -> dict[str, Any]:
-            """Trains on the months from one on, up to the run's."""
+            """Train on the months from the first up to the month of the run."""
             return {"where": [("month", ">=", first), ("month", "<", f"{data_interval_end:%Y-%m}")]}
 
         @task.probclass_score(
@@ -47,43 +47,46 @@ def test_a_function_says_which_rows(
         trained >> scored
         evaluate(trained["model"])
     ran = run_dag(dag, date="2013-03-01")
-    assert {each.state for each in ran.values()} == {"success"}
+    assert {run.state for run in ran.values()} == {"success"}
     where = [("month", ">=", "2013-01"), ("month", "<", "2013-03")]
     model = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=where)
     assert ran["train"].result["model"] == f"air@{model.id}"
     rows = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
     assert rows.num_rows == (31 + 30) * 24
-    assert [ran[f"score[{at}]"].result["partition"]["month"] for at in (0, 1)] == [
+    assert [ran[f"score[{index}]"].result["partition"]["month"] for index in (0, 1)] == [
         "2013-03",
         "2013-04",
     ]
     assert ran["score[1]"].events == {"decorated.scored": ran["score[1]"].result}
-    measured = pc.evaluate(model, lake, partition={"month": "2013-04"})
-    assert ran["evaluate"].result["log_loss"] == measured.log_loss
+    evaluation = pc.evaluate(model, lake, partition={"month": "2013-04"})
+    assert ran["evaluate"].result["log_loss"] == evaluation.log_loss
 
 
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        ("2013-03", "the function returned '2013-03'; let it return a dict of fields"),
-        ({"month": "2013-03"}, "the function returned 'month', which is none of columns, "),
-        ({"partition": {"month": "2013-03"}}, "'sink' is given neither to the decorator nor by"),
+        ("2013-03", "the function returned '2013-03'; it must return a dict of arguments"),
+        ({"month": "2013-03"}, "the function returned 'month', which is not one of columns, "),
+        (
+            {"partition": {"month": "2013-03"}},
+            "'sink' is neither given to the decorator nor returned",
+        ),
         ({"partition": {"month": ""}, "sink": "/no/such"}, r"partition\['month'\] is empty"),
     ],
-    ids=["no dict", "no field", "a field missing", "an empty field"],
+    ids=["no dict", "unknown argument", "missing argument", "empty argument"],
 )
-def test_what_the_function_should_not_return_fails_at_once(
+def test_a_wrong_return_value_fails_without_a_retry(
     returned: Any,
     message: str,
     run_dag: Callable[..., Any],
-    place: dict[str, str],
+    places: dict[str, str],
     request: pytest.FixtureRequest,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     name = request.node.callspec.id.replace(" ", "_")
     with DAG(f"returns_{name}", schedule=None) as dag:
 
-        @task.probclass_score(model="air@champion", retries=2, retry_delay=timedelta(0), **place)
+        @task.probclass_score(model="air@champion", retries=2, retry_delay=timedelta(0), **places)
         def score() -> Any:
             return returned
 

@@ -1,4 +1,4 @@
-"""What docker/ says to Airflow is what this Airflow understands."""
+"""The files of docker/ fit the installed version of Airflow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 
 
 def options_set() -> set[tuple[str, str]]:
-    """(section, option) of Airflow's configuration, from all files of docker/."""
+    """Section and option of every Airflow setting in the files of docker/."""
     variables = set(re.findall(r"AIRFLOW__[A-Z_]+", "".join(map(str, SERVICES.values()))))
     variables |= set(re.findall(r"AIRFLOW__[A-Z_]+", (DOCKER / "Dockerfile").read_text()))
     from_environment = {tuple(name.lower().split("__")[1:]) for name in variables}
@@ -29,15 +29,15 @@ def options_set() -> set[tuple[str, str]]:
     }
 
 
-def test_airflow_knows_every_option_that_is_set() -> None:
+def test_airflow_has_every_option_that_is_set() -> None:
     from airflow.configuration import conf
 
-    known = {
+    existing = {
         (section, option)
         for section, content in conf.configuration_description.items()
         for option in content["options"]
     }
-    assert options_set() - known == set()
+    assert options_set() - existing == set()
 
 
 def test_no_container_runs_as_root() -> None:
@@ -50,27 +50,27 @@ def test_no_container_runs_as_root() -> None:
     assert last == "50000:0"
 
 
-def test_every_secret_must_be_given_and_the_example_gives_none() -> None:
+def test_every_secret_is_required_and_empty_in_the_example() -> None:
     text = (DOCKER / "compose.yaml").read_text(encoding="utf-8")
-    wanted = set(re.findall(r"\$\{(\w+):\?", text))
+    required = set(re.findall(r"\$\{(\w+):\?", text))
     example = dict(
         line.split("=", 1)
         for line in (DOCKER / ".env.example").read_text().splitlines()
         if line and not line.startswith("#")
     )
-    assert {name for name, value in example.items() if not value} == wanted
+    assert {name for name, value in example.items() if not value} == required
     for name in re.findall(r"\$\{(\w*(?:SECRET|PASSWORD|KEY))\b", text):
-        assert name in wanted
+        assert name in required
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
-def test_a_service_that_goes_on_tells_whether_it_is_well(name: str) -> None:
+def test_a_running_service_has_a_health_check(name: str) -> None:
     service = SERVICES[name]
-    goes_on = service["restart"] == "unless-stopped"
-    assert goes_on != service["healthcheck"].get("disable", False)
+    keeps_running = service["restart"] == "unless-stopped"
+    assert keeps_running != service["healthcheck"].get("disable", False)
 
 
-def test_images_are_pinned_and_the_version_of_airflow_is_that_of_the_constraints() -> None:
+def test_images_are_pinned_and_airflow_has_the_version_of_the_constraints() -> None:
     base = re.search(r"^ARG BASE=(.+)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
     assert base is not None
     for image in (base[1], SERVICES["postgres"]["image"], SERVICES["redis"]["image"]):
@@ -92,7 +92,7 @@ def test_the_image_installs_extras_that_exist(argument: str, project: str) -> No
 
 
 @pytest.mark.parametrize("script", ["build.sh", "entrypoint", "health"])
-def test_a_script_can_be_run_and_parsed(script: str) -> None:
+def test_a_script_is_executable_and_parses(script: str) -> None:
     path = DOCKER / script
     assert path.stat().st_mode & 0o111
     shell = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("#!").split()

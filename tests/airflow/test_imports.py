@@ -1,4 +1,4 @@
-"""What Airflow's processes load: little when a DAG is parsed, and each class once."""
+"""Imports in Airflow's processes: few when a DAG is parsed, and each class once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAGS = sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
 
 
 def python(script: str) -> list[str]:
-    """Run a script as Airflow's worker would, the plugins folder on its path; its words."""
+    """Run a script with the plugins folder on the path, as on a worker; the words it prints."""
     ended = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "plugins"), str(ROOT)])},
@@ -35,7 +35,7 @@ def python(script: str) -> list[str]:
     ],
     ids=["operators", "dags"],
 )
-def test_parsing_a_dag_loads_no_heavy_library(
+def test_parsing_a_dag_imports_no_heavy_library(
     statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
@@ -45,22 +45,22 @@ def test_parsing_a_dag_loads_no_heavy_library(
     assert not heavy & loaded
 
 
-def test_operators_are_loaded_once_by_plugins_and_dags() -> None:
-    # Installed and mounted at once, which is when there could be two of each.
+def test_plugins_and_dags_share_the_operator_classes() -> None:
+    # Installed and mounted at the same time: without care, each class would exist twice.
     script = f"""
 import sys
 from airflow.plugins_manager import ensure_plugins_loaded, get_import_errors
 ensure_plugins_loaded()
 assert not get_import_errors()
 sys.path.append({str(ROOT / "dags")!r})
-from air_quality_train import ProbClassTrainOperator as of_dag
+from air_quality_train import ProbClassTrainOperator as dag_class
 import probclass_airflow.operators
-assert of_dag is probclass_airflow.ProbClassTrainOperator
+assert dag_class is probclass_airflow.ProbClassTrainOperator
 files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
-own = [file for file in files if "probclass_airflow" in file]
-assert len(own) == len(set(own)) > 5, own
+modules = [file for file in files if "probclass_airflow" in file]
+assert len(modules) == len(set(modules)) > 5, modules
 assert not {{"operators", "base"}} & set(sys.modules)
-print(of_dag.__module__)
+print(dag_class.__module__)
 """
     assert python(script)[-1] == "probclass_airflow.operators"
 
@@ -70,12 +70,12 @@ def test_the_core_never_imports_airflow() -> None:
     assert not {"airflow", "airflow.sdk"} & set(python(f"{script}; print(*sys.modules)"))
 
 
-def test_airflow_runs_one_file_of_the_plugins_folder() -> None:
-    """Not the package that DAGs import, nor the distributions that are installed."""
+def test_airflow_imports_one_file_of_the_plugins_folder() -> None:
+    """Neither the package that DAGs import nor the distributions."""
     script = f"""
 from airflow.utils.file import find_path_from_directory
-found = find_path_from_directory({str(ROOT / "plugins")!r}, ".airflowignore", "glob")
-print("found:", *(path for path in map(str, found) if path.endswith(".py")))
+paths = find_path_from_directory({str(ROOT / "plugins")!r}, ".airflowignore", "glob")
+print("paths:", *(path for path in map(str, paths) if path.endswith(".py")))
 """
-    *_, after = " ".join(python(script)).partition("found: ")  # before it, what Airflow logs
-    assert after == str(ROOT / "plugins" / "probclass_airflow_plugin.py")
+    *_, printed = " ".join(python(script)).partition("paths: ")  # after the lines that Airflow logs
+    assert printed == str(ROOT / "plugins" / "probclass_airflow_plugin.py")

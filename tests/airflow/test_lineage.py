@@ -1,4 +1,4 @@
-"""What Airflow's OpenLineage provider emits of our tasks, and how places are named there."""
+"""Events of Airflow's OpenLineage provider for our tasks, and the names of datasets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from probclass_airflow import ProbClassScoreOperator
 from probclass_airflow.lineage import dataset_name, lineage_of, model_name
 
 RUNNER = Path(__file__).with_name("lineage_run.py")
-KEPT, FEATURES = ("time", "air", "month"), ("dew_point", "temperature", "wind_direction")
+COPIED, FEATURES = ("time", "air", "month"), ("dew_point", "temperature", "wind_direction")
 
 
 @pytest.fixture(scope="module")
@@ -46,23 +46,23 @@ def events(
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    told = [json.loads(line) for line in file.read_text().splitlines()]
-    return {(e["job"]["name"].removeprefix("lineage."), e["eventType"]): e for e in told}
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return {(e["job"]["name"].removeprefix("lineage."), e["eventType"]): e for e in lines}
 
 
-def of_kind(datasets: list[dict[str, Any]], ending: str) -> dict[str, Any]:
-    (found,) = [each for each in datasets if each["name"].endswith(ending)]
-    return found
+def named(datasets: list[dict[str, Any]], ending: str) -> dict[str, Any]:
+    (dataset,) = [dataset for dataset in datasets if dataset["name"].endswith(ending)]
+    return dataset
 
 
 def facets(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Those of datasets, which are ours."""
+    """The facets of an event's datasets."""
     for dataset in (*event["inputs"], *event["outputs"]):
         for kind in ("facets", "inputFacets", "outputFacets"):
             yield from dataset.get(kind, {}).values()
 
 
-def test_events_are_what_openlineage_defines(events: dict[tuple[str, str], Any]) -> None:
+def test_events_follow_the_openlineage_schema(events: dict[tuple[str, str], Any]) -> None:
     classes = {
         name: value
         for module in vars(facet_v2).values()
@@ -76,15 +76,15 @@ def test_events_are_what_openlineage_defines(events: dict[tuple[str, str], Any])
             eventTime=event["eventTime"],
             run=Run(**event["run"]),
             job=Job(**event["job"]),
-            inputs=[InputDataset(**each) for each in event["inputs"]],
-            outputs=[OutputDataset(**each) for each in event["outputs"]],
+            inputs=[InputDataset(**dataset) for dataset in event["inputs"]],
+            outputs=[OutputDataset(**dataset) for dataset in event["outputs"]],
             producer=event["producer"],
         )
         assert rebuilt.schemaURL == event["schemaURL"]
         for facet in facets(event):
-            own = {key: value for key, value in facet.items() if not key.startswith("_")}
+            fields = {key: value for key, value in facet.items() if not key.startswith("_")}
             name = facet["_schemaURL"].rpartition("/")[2]
-            assert classes[name](**own)._schemaURL == facet["_schemaURL"]
+            assert classes[name](**fields)._schemaURL == facet["_schemaURL"]
 
 
 def test_a_training_reads_a_table_and_writes_a_model(
@@ -104,43 +104,48 @@ def test_a_training_reads_a_table_and_writes_a_model(
     assert (model["namespace"], model["name"]) == ("file", str(folder / "models" / "air"))
     version = pc.ModelStore(folder / "models").resolve("air@new")
     assert model["facets"]["version"]["datasetVersion"] == version.id
-    read = {each["field"] for each in model["facets"]["columnLineage"]["dataset"]}
+    read = {field["field"] for field in model["facets"]["columnLineage"]["dataset"]}
     assert read == {"air", *FEATURES}
     assert event["run"]["facets"]["probclass"]["model"] == version.ref
 
 
-def test_a_scoring_tells_where_each_column_comes_from(
+def test_a_scored_column_names_the_columns_it_comes_from(
     events: dict[tuple[str, str], Any], lake: str, folder: Path
 ) -> None:
     event = events["score", "COMPLETE"]
-    assert {each["name"] for each in event["inputs"]} == {lake, str(folder / "models" / "air")}
+    assert {dataset["name"] for dataset in event["inputs"]} == {
+        lake,
+        str(folder / "models" / "air"),
+    }
     (scored,) = event["outputs"]
     assert scored["outputFacets"]["outputStatistics"]["rowCount"] == 30 * 24
     columns = [field["name"] for field in scored["facets"]["schema"]["fields"]]
-    assert {*KEPT, "prediction", "p_good", "log_density", "model_id"} < set(columns)
+    assert {*COPIED, "prediction", "p_good", "log_density", "model_id"} < set(columns)
     lineage = scored["facets"]["columnLineage"]["fields"]
     assert set(lineage) == set(columns) - {"model_id"}
     for name, field in lineage.items():
         origins = field["inputFields"]
-        assert {(each["namespace"], each["name"]) for each in origins} == {("file", lake)}
-        assert {each["field"] for each in origins} == ({name} if name in KEPT else set(FEATURES))
-        kind = "IDENTITY" if name in KEPT else "TRANSFORMATION"
-        assert {t["subtype"] for each in origins for t in each["transformations"]} == {kind}
+        assert {(origin["namespace"], origin["name"]) for origin in origins} == {("file", lake)}
+        assert {origin["field"] for origin in origins} == (
+            {name} if name in COPIED else set(FEATURES)
+        )
+        kind = "IDENTITY" if name in COPIED else "TRANSFORMATION"
+        assert {t["subtype"] for origin in origins for t in origin["transformations"]} == {kind}
 
 
-def test_an_evaluation_tells_of_the_labels_and_the_metrics(
+def test_an_evaluation_reports_labels_and_metrics(
     events: dict[tuple[str, str], Any], lake: str, folder: Path
 ) -> None:
     event = events["evaluate", "COMPLETE"]
-    facts = of_kind(event["inputs"], lake)["inputFacets"]
-    assert facts["inputStatistics"]["rowCount"] == 30 * 24
-    (known,) = facts["dataQualityAssertions"]["assertions"]
-    assert (known["column"], known["success"], known["actual"]) == ("air", True, "0")
+    input_facets = named(event["inputs"], lake)["inputFacets"]
+    assert input_facets["inputStatistics"]["rowCount"] == 30 * 24
+    (assertion,) = input_facets["dataQualityAssertions"]["assertions"]
+    assert (assertion["column"], assertion["success"], assertion["actual"]) == ("air", True, "0")
     model = pc.ModelStore(folder / "models").load("air@new")
-    measured = pc.evaluate(model, lake, partition={"month": "2013-04"})
-    told = event["run"]["facets"]["probclass"]
-    assert told["log_loss"] == measured.log_loss
-    assert told["rejected"] == measured.rejected
+    evaluation = pc.evaluate(model, lake, partition={"month": "2013-04"})
+    run = event["run"]["facets"]["probclass"]
+    assert run["log_loss"] == evaluation.log_loss
+    assert run["rejected"] == evaluation.rejected
     assert event["outputs"] == []
 
 
@@ -149,28 +154,29 @@ def test_a_promotion_writes_the_model_it_promotes(
 ) -> None:
     event = events["promote", "COMPLETE"]
     model = str(folder / "models" / "air")
-    assert of_kind(event["inputs"], model)["facets"] == of_kind(event["outputs"], model)["facets"]
+    assert named(event["inputs"], model)["facets"] == named(event["outputs"], model)["facets"]
     assert event["run"]["facets"]["probclass"]["alias"] == "champion"
 
 
-def test_a_failure_tells_what_was_to_be_read_and_written(
+def test_a_failed_task_has_inputs_and_outputs(
     events: dict[tuple[str, str], Any], lake: str, folder: Path
 ) -> None:
     event = events["fail", "FAIL"]
-    assert {each["name"] for each in event["inputs"]} == {lake, str(folder / "models" / "air")}
+    assert {dataset["name"] for dataset in event["inputs"]} == {
+        lake,
+        str(folder / "models" / "air"),
+    }
     (sink,) = event["outputs"]
     assert sink["name"] == str(folder / "never")
     assert not sink.get("outputFacets")
     assert "2031-01" in event["run"]["facets"]["errorMessage"]["message"]
 
 
-def test_a_table_that_cannot_be_looked_at_is_told_without_columns(
-    airflow_database: None, lake: str
-) -> None:
+def test_a_table_that_cannot_be_read_has_no_columns(airflow_database: None, lake: str) -> None:
     fields = {"source": lake, "sink": "/no/such", "store": "/models", "model": "air@champion"}
     task = ProbClassScoreOperator(task_id="score", source_conn_id="no_such", **fields)
     lineage = lineage_of(task, {"rows": 3, "skipped": 0, "model": "air@0123"})
-    assert [(each.name, set(each.facets)) for each in lineage.inputs] == [
+    assert [(dataset.name, set(dataset.facets)) for dataset in lineage.inputs] == [
         (lake, set()),
         ("/models/air", {"version"}),
     ]
@@ -180,7 +186,7 @@ def test_a_table_that_cannot_be_looked_at_is_told_without_columns(
 
 
 @pytest.mark.parametrize(
-    ("uri", "named"),
+    ("uri", "expected"),
     [
         ("/lake/../lake/air/", ("file", "/lake/air")),
         ("file:///lake/air", ("file", "/lake/air")),
@@ -198,10 +204,12 @@ def test_a_table_that_cannot_be_looked_at_is_told_without_columns(
         ("iceberg://prod/weather.air", ("iceberg://prod", "weather.air")),
     ],
 )
-def test_a_place_goes_by_the_rules_of_openlineage(uri: str, named: tuple[str, str]) -> None:
-    assert dataset_name(uri) == named
+def test_a_dataset_is_named_by_the_rules_of_openlineage(
+    uri: str, expected: tuple[str, str]
+) -> None:
+    assert dataset_name(uri) == expected
 
 
-def test_a_model_is_its_folder_whatever_the_version() -> None:
+def test_all_versions_of_a_model_are_one_dataset() -> None:
     assert model_name("s3://bucket/models", "air@champion") == ("s3://bucket", "models/air")
     assert model_name("/lake/models", "air") == ("file", "/lake/models/air")

@@ -1,4 +1,4 @@
-"""Trainings and scorings in mapped tasks: the same model, small messages, nothing read twice."""
+"""Training and scoring in mapped tasks: the same model, small XComs, nothing read twice."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_mapped_training_gives_the_model_of_one_task(
     expected = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=YEAR)
     shards = ran["train.plan"].result
     assert {task.state for task in ran.values()} == {"success"}
-    assert len(shards) == 4  # 8,784 hours, at least 2,000 of them to a shard
+    assert len(shards) == 4  # 8,784 hours, at least 2,000 in a shard
     summaries = [ran[f"train.summarize[{index}]"].result for index in range(4)]
     assert [summary["shard"] for summary in summaries] == shards
     assert sum(summary["rows"] for summary in summaries) == expected.training["rows"] == 366 * 24
@@ -82,7 +82,7 @@ def test_a_mapped_training_gives_the_model_of_one_task(
     assert max(len(json.dumps(task.result)) for task in ran.values()) < LARGEST_MESSAGE
 
 
-def test_the_next_window_reads_the_new_month_alone(
+def test_the_next_window_reads_only_the_new_month(
     run_dag: Callable[..., Any], lake: str, store: pc.ModelStore
 ) -> None:
     run_dag(training("first_window", lake, store))
@@ -100,7 +100,7 @@ def test_the_next_window_reads_the_new_month_alone(
     assert again["train.promote"].state in ("success", "skipped")
 
 
-def test_statistics_that_are_not_kept_are_merged_where_they_are_read(
+def test_statistics_that_are_not_cached_are_read_by_the_merge(
     run_dag: Callable[..., Any], lake: str, store: pc.ModelStore
 ) -> None:
     points = {"label": "air", "blocks": [{"estimator": "knn_density", "columns": ["pressure"]}]}
@@ -110,7 +110,7 @@ def test_statistics_that_are_not_kept_are_merged_where_they_are_read(
     assert ran["train.merge"].result["model"] == f"air@{expected.id}"
 
 
-def test_a_worse_model_is_kept_and_not_promoted(
+def test_a_worse_model_is_saved_and_not_promoted(
     run_dag: Callable[..., Any], lake: str, store: pc.ModelStore
 ) -> None:
     run_dag(training("good_model", lake, store))
@@ -123,12 +123,15 @@ def test_a_worse_model_is_kept_and_not_promoted(
     assert store.resolve(ran["train.merge"].result["model"]) != champion
 
 
-def test_a_training_group_asks_for_rows_to_judge_by() -> None:
-    with DAG("unjudged", schedule=None), pytest.raises(ValueError, match="say which rows judge"):
+def test_a_training_group_requires_held_out_rows() -> None:
+    with (
+        DAG("no_held_out_rows", schedule=None),
+        pytest.raises(ValueError, match="has no rows to evaluate on"),
+    ):
         train_task_group(source="lake", spec={}, store="models", model="air")
 
 
-def test_partitions_are_scored_by_mapped_tasks_and_one_version(
+def test_mapped_tasks_score_partitions_with_one_version(
     run_dag: Callable[..., Any], lake: str, store: pc.ModelStore, tmp_path: Path
 ) -> None:
     model = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=YEAR)
@@ -164,11 +167,11 @@ def test_partitions_are_scored_by_mapped_tasks_and_one_version(
     assert [again[f"score.score[{index}]"].result["skipped"] for index in range(3)] == [1, 1, 1]
 
 
-def by_hand(operator: type, **fields: Any) -> Any:
+def execute(operator: type, **fields: Any) -> Any:
     return operator(task_id="task", **fields).execute({"run_id": "by hand"})
 
 
-def test_one_hundred_partitions_are_a_small_message_and_more_are_refused(
+def test_one_hundred_partitions_are_a_small_xcom_and_more_are_an_error(
     run: Any, store: pc.ModelStore, tmp_path: Path
 ) -> None:
     rows = {"x": [0.0, 1.0, 2.0, 3.0], "y": ["a", "b", "a", "b"]}
@@ -182,7 +185,7 @@ def test_one_hundred_partitions_are_a_small_message_and_more_are_refused(
         pq.write_table(pa.table(rows), part / "rows.parquet")
     fields = {"source": str(lake), "store": store.uri, "model": "tiny"}
     with pytest.raises(AirflowFailException, match="101 partitions where None, and one run maps"):
-        by_hand(ProbClassPlanPartitionsOperator, **fields)
+        execute(ProbClassPlanPartitionsOperator, **fields)
     where = [("day", "!=", "2014-01-01")]
     task = run(ProbClassPlanPartitionsOperator, where=where, **fields)
     assert len(task.result) == 100
@@ -198,18 +201,18 @@ def test_one_hundred_partitions_are_a_small_message_and_more_are_refused(
     [
         (ProbClassPlanShardsOperator, {"spec": {**SPEC, "label": "ear"}}, "'ear'"),
         (ProbClassPlanShardsOperator, {"spec": SPEC, "store": " "}, "store is empty"),
-        (ProbClassPlanShardsOperator, {"spec": SPEC, "most": 0}, "most must be at least 1"),
+        (ProbClassPlanShardsOperator, {"spec": SPEC, "max_shards": 0}, "most must be at least 1"),
         (ProbClassSummarizeOperator, {"spec": SPEC, "shard": ""}, "shard is empty"),
         (ProbClassSummarizeOperator, {"spec": SPEC, "shard": "all"}, "'all' is not a shard"),
         (ProbClassMergeOperator, {"spec": SPEC, "model": "air", "alias": ""}, "alias is empty"),
         (
             ProbClassPlanPartitionsOperator,
             {"model": "air", "where": [("hour", "==", "3")]},
-            "'hour' is no partition column of .*; it has 'month'",
+            "'hour' is not a partition column of .*; it has 'month'",
         ),
     ],
 )
-def test_what_no_retry_can_mend_fails_at_once(
+def test_a_failure_that_a_retry_cannot_fix_is_not_retried(
     operator: type,
     fields: dict[str, Any],
     message: str,
@@ -220,9 +223,9 @@ def test_what_no_retry_can_mend_fails_at_once(
     if operator is ProbClassPlanPartitionsOperator:
         store.save(pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=YEAR), "air")
     fields = {"source": lake, "store": store.uri, **fields}
-    with pytest.raises(AirflowFailException, match=message) as caught:
-        by_hand(operator, **fields)
-    assert "\n" not in str(caught.value)
+    with pytest.raises(AirflowFailException, match=message) as raised:
+        execute(operator, **fields)
+    assert "\n" not in str(raised.value)
     task = run(operator, retries=2, retry_delay=timedelta(0), **fields)
     assert (task.state, task.tries, task.result) == ("failed", 1, None)
 
@@ -235,7 +238,7 @@ def test_what_no_retry_can_mend_fails_at_once(
         (ProbClassPlanPartitionsOperator, {"model": "air"}, "no model 'air'"),
     ],
 )
-def test_what_may_turn_up_is_tried_again(
+def test_a_failure_that_may_be_temporary_is_retried(
     operator: type,
     fields: dict[str, Any],
     message: str,
@@ -244,9 +247,9 @@ def test_what_may_turn_up_is_tried_again(
     store: pc.ModelStore,
 ) -> None:
     fields = {"source": lake, "store": store.uri, **fields}
-    with pytest.raises((pc.TableError, pc.StoreError), match=message) as caught:
-        by_hand(operator, **fields)
-    assert "\n" not in str(caught.value)
+    with pytest.raises((pc.TableError, pc.StoreError), match=message) as raised:
+        execute(operator, **fields)
+    assert "\n" not in str(raised.value)
     task = run(operator, retries=1, retry_delay=timedelta(0), **fields)
     assert (task.state, task.tries, task.result) == ("failed", 2, None)
 
@@ -256,25 +259,25 @@ class StoppedSummarize(ProbClassSummarizeOperator):
 
     calls = 0
 
-    def watch(self, rows_done: int, rows_total: int | None) -> None:
+    def on_progress(self, rows_done: int, rows_total: int | None) -> None:
         type(self).calls += 1
         if self.calls == 2:
             os.kill(os.getpid(), signal.SIGTERM)
-        super().watch(rows_done, rows_total)
+        super().on_progress(rows_done, rows_total)
 
 
 class StoppedMerge(ProbClassMergeOperator):
-    """Gets SIGTERM once all is merged, right before the commit."""
+    """Gets SIGTERM after the merge, right before the commit."""
 
-    def watch(self, rows_done: int, rows_total: int | None) -> None:
+    def on_progress(self, rows_done: int, rows_total: int | None) -> None:
         pass
 
-    def stop_if_asked(self) -> None:
+    def raise_if_stopped(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-        super().stop_if_asked()
+        super().raise_if_stopped()
 
 
-def test_a_stopped_summary_keeps_what_is_whole_and_a_rerun_reads_the_rest(
+def test_a_stopped_summary_keeps_complete_statistics_and_a_rerun_reads_the_rest(
     run: Any, lake: str, store: pc.ModelStore
 ) -> None:
     fields = {"source": lake, "spec": SPEC, "where": YEAR, "store": store.uri, "shard": "0:12"}
@@ -300,7 +303,7 @@ def test_a_stopped_merge_saves_no_model(run: Any, lake: str, store: pc.ModelStor
     assert store.models() == []
 
 
-def test_a_model_of_another_schema_scores_nothing(
+def test_a_model_of_another_schema_writes_nothing(
     run_dag: Callable[..., Any], lake: str, store: pc.ModelStore, tmp_path: Path
 ) -> None:
     rows = {"air": ["good", "unhealthy"] * 3, "dew_point_c": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
@@ -308,9 +311,9 @@ def test_a_model_of_another_schema_scores_nothing(
     store.save(pc.fit(rows, spec), "other")
     sink = tmp_path / "scored"
     fields = {"source": lake, "store": store.uri, "model": "other", "sink": str(sink)}
-    with pytest.raises(AirflowFailException, match="'dew_point_c'") as caught:
-        by_hand(ProbClassScoreOperator, partition={"month": "2013-01"}, **fields)
-    assert "\n" not in str(caught.value)
+    with pytest.raises(AirflowFailException, match="'dew_point_c'") as raised:
+        execute(ProbClassScoreOperator, partition={"month": "2013-01"}, **fields)
+    assert "\n" not in str(raised.value)
     with DAG("other_schema", schedule=None) as dag:
         score_task_group(
             partitions=[("month", "in", ["2013-01", "2013-02"])],

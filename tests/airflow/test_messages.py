@@ -1,4 +1,4 @@
-"""What each operator sends through XCom is small, whatever the table and the model are like."""
+"""The XComs of each operator are small, even for long names and many partitions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from probclass_airflow import ProbClassOperator, ProbClassPlanPartitionsOperator
 
 LARGEST_MESSAGE = 4096
 CLASSES = [
-    f"a rather long name of a class of things, as people give them: {at:02d}" for at in range(50)
+    f"a rather long name of a class of things, as people give them: {position:02d}"
+    for position in range(50)
 ]
 FEATURE = "a_measurement_with_a_name_of_sixty_four_characters_and_not_fewer"
 LABEL = "what_it_turned_out_to_be_when_somebody_came_and_looked_at_it_all"
@@ -25,8 +26,8 @@ MODEL, ALIAS = "model-" + 90 * "m", "alias-" + 90 * "a"
 PARTITIONS = 120
 
 
-class Pushed:
-    """Takes XComs, as a task instance does."""
+class TaskInstance:
+    """Collects XComs, as a task instance does."""
 
     def __init__(self) -> None:
         self.messages: list[Any] = []
@@ -37,7 +38,7 @@ class Pushed:
 
 @pytest.fixture(scope="module")
 def fields(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Fields of every operator, for a table of many partitions and a model of many classes."""
+    """Arguments of every operator, for a table with many partitions and many classes."""
     root = tmp_path_factory.mktemp("messages")
     rng = np.random.default_rng(6)
     for day in range(PARTITIONS):
@@ -74,7 +75,7 @@ OPERATORS = sorted(
 def test_a_message_stays_below_four_kilobytes(name: str, fields: dict[str, Any]) -> None:
     operator: type[ProbClassOperator] = getattr(probclass_airflow, name)
     given = {key: value for key, value in fields.items() if key in operator.template_fields}
-    if operator.makes_model:
+    if operator.saves_model:
         given["model"] = fields["model"] if "method" in operator.template_fields else MODEL
         given["alias"] = "new"
     if name == "ProbClassPlanPartitionsOperator":
@@ -83,17 +84,18 @@ def test_a_message_stays_below_four_kilobytes(name: str, fields: dict[str, Any])
         given |= {"alias": "another", "metric": "accuracy"}
     if name == "ProbClassPlanShardsOperator":
         given |= {"min_rows": 1, "store": f"{fields['store']}-without-statistics"}
-    told = Pushed()
-    told.messages.append(
-        operator(task_id="task", **given).execute({"run_id": "by hand", "ti": told})
-    )
-    assert max(len(json.dumps(message)) for message in told.messages) < LARGEST_MESSAGE
+    ti = TaskInstance()
+    task = operator(task_id="task", **given)
+    ti.messages.append(task.execute({"run_id": "by hand", "ti": ti}))
+    assert max(len(json.dumps(message)) for message in ti.messages) < LARGEST_MESSAGE
 
 
-def test_names_of_partitions_that_take_more_are_refused(fields: dict[str, Any]) -> None:
+def test_partition_names_that_are_too_long_are_an_error(fields: dict[str, Any]) -> None:
     given = {key: fields[key] for key in ("source", "store", "model")}
     plan = ProbClassPlanPartitionsOperator(
         task_id="task", where=[("day", "<", "2014-04-05")], **given
     )
-    with pytest.raises(AirflowFailException, match=r"94 partitions of .* bytes, and a message"):
-        plan.execute({"run_id": "by hand", "ti": Pushed()})
+    with pytest.raises(
+        AirflowFailException, match=r"94 partitions of .* bytes, and this XCom is limited to"
+    ):
+        plan.execute({"run_id": "by hand", "ti": TaskInstance()})

@@ -1,4 +1,4 @@
-"""The operators, run as tasks: what they leave, what they say, and what happens when they can't."""
+"""The operators, run as tasks: results, messages, failures and retries."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def trained(store: str, lake: str) -> pc.ModelStore:
     return models
 
 
-def test_training_saves_promotes_and_tells(run: Any, lake: str, store: str) -> None:
+def test_training_saves_promotes_and_reports(run: Any, lake: str, store: str) -> None:
     asset = Asset("air.model")
     task = run(
         ProbClassTrainOperator,
@@ -78,28 +78,28 @@ def test_training_saves_promotes_and_tells(run: Any, lake: str, store: str) -> N
     assert saved.provenance["airflow"]["task_id"] == "task"
 
 
-def test_training_reads_what_it_has_not_met(run: Any, lake: str, store: str) -> None:
+def test_training_with_a_cache_reads_only_new_fragments(run: Any, lake: str, store: str) -> None:
     fields = {"source": lake, "spec": SPEC, "store": store, "model": "air"}
     windows = [[("month", ">=", first), ("month", "<", last)] for first, last in MONTHS]
-    told = [
+    results = [
         run(ProbClassTrainOperator, where=where, cache=True, **fields).result for where in windows
     ]
-    assert [each["cache"] for each in told] == [
+    assert [result["cache"] for result in results] == [
         {"fragments": 2, "reused": 0},
         {"fragments": 2, "reused": 1},
     ]
-    again = run(ProbClassTrainOperator, where=windows[1], **fields).result
-    assert again["model"] == told[1]["model"]
-    assert "cache" not in again
+    uncached = run(ProbClassTrainOperator, where=windows[1], **fields).result
+    assert uncached["model"] == results[1]["model"]
+    assert "cache" not in uncached
 
 
 def test_training_reads_a_spec_file(run: Any, lake: str, store: str, tmp_path: Path) -> None:
     path = tmp_path / "air.json"
     path.write_text(json.dumps(SPEC))
     fields = {"source": lake, "store": store, "model": "air", "partition": JANUARY}
-    of_file = run(ProbClassTrainOperator, spec=str(path), **fields)
-    of_dict = run(ProbClassTrainOperator, spec=SPEC, **fields)
-    assert of_file.result == of_dict.result
+    from_file = run(ProbClassTrainOperator, spec=str(path), **fields)
+    from_dict = run(ProbClassTrainOperator, spec=SPEC, **fields)
+    assert from_file.result == from_dict.result
 
 
 def test_scoring_resolves_the_alias_once_and_reports(
@@ -127,12 +127,12 @@ def test_scoring_resolves_the_alias_once_and_reports(
     assert set(scored["model_id"].to_pylist()) == {champion.id}
 
 
-def test_a_month_is_added_once_and_tells_its_run(
+def test_a_month_is_appended_once_with_the_id_of_its_run(
     run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
 ) -> None:
     fields = {"source": lake, "store": trained.uri, "model": "air@champion"}
-    adding = {**fields, "sink": str(tmp_path / "scored"), "overwrite": "append"}
-    first, again = (run(ProbClassScoreOperator, **adding, partition=FEBRUARY) for _ in range(2))
+    append = {**fields, "sink": str(tmp_path / "scored"), "overwrite": "append"}
+    first, again = (run(ProbClassScoreOperator, **append, partition=FEBRUARY) for _ in range(2))
     assert (first.result["skipped"], again.result["skipped"]) == (0, 1)
     assert again.result["rows"] == 28 * 24
     [file] = (tmp_path / "scored" / "month=2013-02").glob("*.parquet")
@@ -141,7 +141,7 @@ def test_a_month_is_added_once_and_tells_its_run(
     assert record["model_id"] == trained.resolve("air@champion").id
 
 
-def test_evaluation_reports_the_baselines_too(run: Any, lake: str, trained: pc.ModelStore) -> None:
+def test_evaluation_reports_the_baselines(run: Any, lake: str, trained: pc.ModelStore) -> None:
     task = run(
         ProbClassEvaluateOperator,
         source=lake,
@@ -150,14 +150,14 @@ def test_evaluation_reports_the_baselines_too(run: Any, lake: str, trained: pc.M
         partition=FEBRUARY,
         outlets=[Asset("air.quality")],
     )
-    measured = pc.evaluate(trained.load("air@champion"), lake, partition=FEBRUARY)
+    evaluation = pc.evaluate(trained.load("air@champion"), lake, partition=FEBRUARY)
     assert task.state == "success"
     for name in ("rows", "accuracy", "log_loss", "baseline_accuracy", "baseline_log_loss"):
-        assert task.result[name] == getattr(measured, name)
+        assert task.result[name] == getattr(evaluation, name)
     assert task.events == {"air.quality": task.result}
 
 
-def test_what_goes_through_xcom_is_small(
+def test_the_xcom_of_many_partitions_is_small(
     run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
 ) -> None:
     whole_lake = run(
@@ -173,7 +173,7 @@ def test_what_goes_through_xcom_is_small(
 
 
 def failing(kind: str, lake: str, store: str, tmp_path: Path) -> tuple[type, dict[str, Any], str]:
-    """A task that cannot work, and what it should say."""
+    """An operator, its arguments, and the message with which it fails."""
     train = {"source": lake, "spec": SPEC, "store": store, "model": "air", "partition": JANUARY}
     score = {
         "source": lake,
@@ -235,44 +235,44 @@ def failing(kind: str, lake: str, store: str, tmp_path: Path) -> tuple[type, dic
         *("empty alias", "empty month", "empty bound"),
     ],
 )
-def test_what_no_retry_can_mend_is_said_once(
+def test_a_failure_that_a_retry_cannot_fix_is_not_retried(
     kind: str, run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
 ) -> None:
     operator, fields, message = failing(kind, lake, trained.uri, tmp_path)
-    with pytest.raises(AirflowFailException, match=message) as caught:
+    with pytest.raises(AirflowFailException, match=message) as raised:
         operator(task_id="task", **fields).execute({"run_id": "by hand"})
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(raised.value)
     task = run(operator, retries=2, retry_delay=timedelta(0), **fields)
     assert (task.state, task.tries, task.result, task.events) == ("failed", 1, None, {})
 
 
 @pytest.mark.parametrize("kind", ["missing partition", "missing source", "unknown model"])
-def test_what_may_turn_up_is_tried_again(
+def test_a_failure_that_may_be_temporary_is_retried(
     kind: str, run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
 ) -> None:
     operator, fields, message = failing(kind, lake, trained.uri, tmp_path)
-    with pytest.raises((pc.TableError, pc.StoreError), match=message) as caught:
+    with pytest.raises((pc.TableError, pc.StoreError), match=message) as raised:
         operator(task_id="task", **fields).execute({"run_id": "by hand"})
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(raised.value)
     task = run(operator, retries=2, retry_delay=timedelta(0), **fields)
     assert (task.state, task.tries, task.result, task.events) == ("failed", 3, None, {})
     assert not (tmp_path / "scored").exists()
 
 
-def test_progress_stands_in_the_log_now_and_then(
+def test_progress_is_logged_at_intervals(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([10.0, 11.0, 21.0, 22.0])
     monkeypatch.setattr("probclass_airflow.base.time.monotonic", lambda: next(clock))
     operator = ProbClassTrainOperator(task_id="task", source="", spec={}, store="", model="")
     for rows in (1_000, 2_000, 3_000, 4_000):
-        operator.watch(rows, 4_000)
+        operator.on_progress(rows, 4_000)
     shown = re.findall(r"[\d,]+ of 4,000 rows \(\d+ %\)", capsys.readouterr().out)
     assert shown == ["1,000 of 4,000 rows (25 %)", "3,000 of 4,000 rows (75 %)"]
 
 
 @pytest.mark.parametrize("posterior", ["columns", "list"])
-def test_the_posterior_comes_in_either_form(
+def test_the_posterior_is_written_in_either_form(
     posterior: str, run: Callable[..., Any], lake: str, trained: pc.ModelStore, tmp_path: Path
 ) -> None:
     task = run(

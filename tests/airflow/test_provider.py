@@ -1,4 +1,4 @@
-"""What an installed package tells Airflow of itself, and the policy on retries it offers."""
+"""The metadata of the installed provider, and its retry policy."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from probclass_airflow.retries import ProbClassRetryPolicy
 ROOT = Path(__file__).parents[2]
 PROJECT = ROOT / "plugins" / "airflow-provider-probclass"
 
-LISTED = """
+PROVIDER = """
 import json, sys
 from airflow.providers_manager import ProvidersManager
-found = ProvidersManager().providers["airflow-provider-probclass"]
+provider = ProvidersManager().providers["airflow-provider-probclass"]
 copies = [name for name in sys.modules if name.endswith("airflow_provider_probclass")]
-print(json.dumps([found.version, found.data["name"], copies]))
+print(json.dumps([provider.version, provider.data["name"], copies]))
 """
 
 
 @pytest.mark.parametrize("mounted", [False, True], ids=["installed", "installed and mounted"])
 def test_airflow_lists_the_provider_and_loads_it_once(mounted: bool, tmp_path: Path) -> None:
-    # The metadata that a wheel would bring, made of what the project says.
+    # Metadata of a wheel, made from pyproject.toml.
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     metadata = tmp_path / "airflow_provider_probclass-9.9.9.dist-info"
     metadata.mkdir()
@@ -48,9 +48,9 @@ def test_airflow_lists_the_provider_and_loads_it_once(mounted: bool, tmp_path: P
     lines = [f"{name} = {value}" for name, value in points.items()]
     (metadata / "entry_points.txt").write_text("\n".join(["[apache_airflow_provider]", *lines]))
     path = [str(tmp_path), str(PROJECT), str(ROOT)]
-    script = f"from airflow import plugins_manager as p\np.ensure_plugins_loaded()\n{LISTED}"
+    script = f"from airflow import plugins_manager as p\np.ensure_plugins_loaded()\n{PROVIDER}"
     ended = subprocess.run(
-        [sys.executable, "-c", script if mounted else LISTED],
+        [sys.executable, "-c", script if mounted else PROVIDER],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True,
         text=True,
@@ -64,7 +64,7 @@ def test_airflow_lists_the_provider_and_loads_it_once(mounted: bool, tmp_path: P
     ]
 
 
-def test_it_names_the_modules_of_all_operators() -> None:
+def test_the_metadata_names_the_modules_of_all_operators() -> None:
     named = {m for entry in get_provider_info()["operators"] for m in entry["python-modules"]}
     operators = {
         getattr(probclass_airflow, name).__module__
@@ -74,11 +74,11 @@ def test_it_names_the_modules_of_all_operators() -> None:
     assert named == operators
 
 
-def test_what_it_says_is_what_airflow_asks_for() -> None:
+def test_the_metadata_follow_the_schema_of_airflow() -> None:
     assert _create_provider_info_schema_validator().is_valid(get_provider_info())
 
 
-def test_what_it_names_is_there() -> None:
+def test_the_metadata_name_existing_functions() -> None:
     info = get_provider_info()
     (scheme,) = info["asset-uris"]
     named = [scheme[role] for role in ("handler", "factory", "to_openlineage_converter")]
@@ -86,23 +86,23 @@ def test_what_it_names_is_there() -> None:
     assert all(callable(import_string(name)) for name in named)
 
 
-def test_a_setting_of_airflow_holds_where_the_operator_says_nothing(
+def test_airflow_options_are_the_defaults_of_operators(
     run: Any, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[int | None, float]] = []
+    settings: list[tuple[int | None, float]] = []
 
-    class Watched(ProbClassTrainOperator):
+    class Recorded(ProbClassTrainOperator):
         def call(self, run: dict[str, str]) -> dict[str, Any]:
-            seen.append((self.workers, self._seconds_between_log_lines))
+            settings.append((self.workers, self._seconds_between_log_lines))
             return {}
 
     fields = {"source": lake, "spec": {}, "store": str(tmp_path), "model": "air"}
-    Watched(task_id="task", **fields).execute({"run_id": "by hand"})
+    Recorded(task_id="task", **fields).execute({"run_id": "by hand"})
     monkeypatch.setenv("AIRFLOW__PROBCLASS__WORKERS", "2")
     monkeypatch.setenv("AIRFLOW__PROBCLASS__PROGRESS_SECONDS", "0.5")
-    Watched(task_id="task", **fields).execute({"run_id": "by hand"})
-    Watched(task_id="task", workers=3, **fields).execute({"run_id": "by hand"})
-    assert seen == [(None, 10.0), (2, 0.5), (3, 0.5)]
+    Recorded(task_id="task", **fields).execute({"run_id": "by hand"})
+    Recorded(task_id="task", workers=3, **fields).execute({"run_id": "by hand"})
+    assert settings == [(None, 10.0), (2, 0.5), (3, 0.5)]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_setting_of_airflow_holds_where_the_operator_says_nothing(
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_the_policy_retries_what_a_retry_can_mend(
+def test_the_policy_retries_only_what_may_be_temporary(
     error: Exception, tries: int, run_dag: Callable[..., Any]
 ) -> None:
     with DAG(f"policy_{type(error).__name__}", schedule=None) as dag:
@@ -132,15 +132,15 @@ def test_the_policy_retries_what_a_retry_can_mend(
     assert (ran.state, ran.tries) == ("failed", tries)
 
 
-def test_the_policy_may_set_the_delay() -> None:
+def test_the_policy_can_set_the_delay() -> None:
     policy = ProbClassRetryPolicy(retry_delay=timedelta(minutes=5))
     decision = policy.evaluate(pc.StoreError("busy"), 1, 3)
     assert decision.retry_delay == timedelta(minutes=5)
-    assert decision.reason == "a StoreError may pass"
-    assert policy.evaluate(pc.SpecError("bad"), 1, 3).reason == "no retry can mend a SpecError"
+    assert decision.reason == "a StoreError may be temporary"
+    assert policy.evaluate(pc.SpecError("bad"), 1, 3).reason == "a retry cannot fix a SpecError"
 
 
-def test_naming_the_policy_loads_no_heavy_library() -> None:
+def test_creating_the_policy_imports_no_heavy_library() -> None:
     script = "import sys, probclass_airflow.retries as r; r.ProbClassRetryPolicy();"
     ended = subprocess.run(
         [sys.executable, "-c", f"{script} print(*sys.modules)"],

@@ -1,4 +1,4 @@
-"""The example DAGs under Airflow's own scheduler: assets, partitions, reruns, marked failed."""
+"""The example DAGs with Airflow's scheduler: assets, partitions, reruns, tasks marked failed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS_TO_FINISH = 400.0
 WEEK = [f"2014-01-{day:02d}" for day in range(6, 13)]
 
 SLOW = '''
-"""A scoring that takes its time between two batches, so that a user can change their mind."""
+"""A scoring that waits between two batches, so that a user has time to stop it."""
 
 import time
 
@@ -33,11 +33,11 @@ from probclass_airflow import ProbClassScoreOperator
 
 
 class SlowScore(ProbClassScoreOperator):
-    def watch(self, rows_done, rows_total):
+    def on_progress(self, rows_done, rows_total):
         self.log.info("a batch was scored")
         for _ in range(240):
             time.sleep(0.25)
-            super().watch(rows_done, rows_total)
+            super().on_progress(rows_done, rows_total)
 
 
 with DAG("slow", schedule=None, **COMMON):
@@ -54,7 +54,7 @@ with DAG("slow", schedule=None, **COMMON):
 
 
 class Client:
-    """What a user does in Airflow's UI, by its REST API."""
+    """Actions of a user in Airflow's UI, through the REST API."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
@@ -62,9 +62,9 @@ class Client:
         self._http.headers["Authorization"] = f"Bearer {token}"
 
     def ask(self, method: str, path: str, **rest: Any) -> Any:
-        answer = self._http.request(method, f"/api/v2/dags/{path}", **rest)
-        assert answer.is_success, answer.text
-        return answer.json()
+        response = self._http.request(method, f"/api/v2/dags/{path}", **rest)
+        assert response.is_success, response.text
+        return response.json()
 
     def unpause(self, *dag_ids: str) -> None:
         for dag_id in dag_ids:
@@ -90,17 +90,17 @@ class Client:
         return self.ask("GET", path, params=query)["value"]
 
 
-def wait_for(what: Callable[[], Any]) -> Any:
+def wait_for(condition: Callable[[], Any]) -> Any:
     deadline = time.monotonic() + SECONDS_TO_FINISH
-    while not (found := what()):
-        assert time.monotonic() < deadline, "it did not come about"
+    while not (result := condition()):
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.5)
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")
 def home(lake: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where lake, models and scored tables lie."""
+    """Folder of the lake, the models and the scored tables."""
     home = tmp_path_factory.mktemp("scheduled")
     (home / "lake").symlink_to(lake)
     lay_out(home / "days", "day")
@@ -130,7 +130,7 @@ def client(airflow: LocalAirflow) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def rescored(client: Client) -> str:
-    """The id of the run that a promotion by hand set off."""
+    """Id of the run that a promotion by hand has triggered."""
     client.unpause("air_quality_by_hand", "air_quality_rescore")
     client.trigger("air_quality_by_hand", conf={"first": "2013-07"})
 
@@ -147,7 +147,7 @@ def rescored(client: Client) -> str:
     return str(wait_for(done))
 
 
-def test_a_promotion_sets_off_a_run_without_a_logical_date_over_twelve_partitions(
+def test_a_promotion_triggers_a_run_over_twelve_partitions_without_a_logical_date(
     client: Client, rescored: str, home: Path
 ) -> None:
     (run,) = client.runs("air_quality_rescore")
@@ -163,7 +163,7 @@ def test_a_promotion_sets_off_a_run_without_a_logical_date_over_twelve_partition
     assert set(scored["model_id"].to_pylist()) == {champion.id}
 
 
-def test_a_cleared_task_changes_nothing(client: Client, rescored: str, home: Path) -> None:
+def test_clearing_a_task_changes_nothing(client: Client, rescored: str, home: Path) -> None:
     dag_id, task_id = "air_quality_rescore", "rescore.score"
     folder = home / "scored" / "champion"
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -198,12 +198,12 @@ def test_a_task_marked_failed_stops_and_leaves_the_old_partition(
     wait_for(lambda: client.tasks("slow", run_id)[0]["state"] == "running")
     wait_for(lambda: "a batch was scored" in client.log("slow", run_id, "score"))
     client.ask("PATCH", task, json={"new_state": "failed"})
-    wait_for(lambda: "told to stop" in client.log("slow", run_id, "score"))
+    wait_for(lambda: "asked to stop" in client.log("slow", run_id, "score"))
     assert client.ask("GET", task)["state"] == "failed"
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_a_weekly_model_fans_out_to_the_days_of_its_week(client: Client, home: Path) -> None:
+def test_a_weekly_model_scores_the_seven_days_of_its_week(client: Client, home: Path) -> None:
     client.unpause("air_quality_weekly_model", "air_quality_daily_score")
     client.trigger("air_quality_weekly_model", partition_key=WEEK[0])
 
@@ -222,8 +222,10 @@ def test_a_weekly_model_fans_out_to_the_days_of_its_week(client: Client, home: P
     assert weekly.id == pc.fit(home / "days", spec, where=half_year).id
 
 
-def test_no_process_of_airflow_warns_of_our_code(airflow: LocalAirflow, rescored: str) -> None:
-    # As Airflow logs a Python warning, on a line of text or of JSON.
+def test_no_airflow_process_logs_a_warning_about_our_code(
+    airflow: LocalAirflow, rescored: str
+) -> None:
+    # The form in which Airflow logs a Python warning, as text or as JSON.
     warning = re.compile(r'category["=: ]+\w*Warning.*?filename["=: ]+([^" ]+)')
     logs = {path: path.read_text(errors="replace") for path in airflow.logs.rglob("*.log")}
     assert {"scheduler", "dag-processor", "attempt=1"} <= {path.stem for path in logs}

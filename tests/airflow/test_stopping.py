@@ -1,6 +1,6 @@
-"""A task that is told to stop fails, and leaves the tables and the store as they were.
+"""A task that gets SIGTERM fails and leaves the tables and the store unchanged.
 
-The signal is a real SIGTERM, sent from within the run, and Airflow's own handler gets it.
+The signal is sent from within the run, and Airflow's own handler receives it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def terminate() -> None:
 
 
 class StoppedTrain(ProbClassTrainOperator):
-    """Gets SIGTERM after the one batch of a month is read."""
+    """Gets SIGTERM after the only batch of a month is read."""
 
-    def watch(self, rows_done: int, rows_total: int | None) -> None:
-        super().watch(rows_done, rows_total)
+    def on_progress(self, rows_done: int, rows_total: int | None) -> None:
+        super().on_progress(rows_done, rows_total)
         terminate()
 
 
@@ -38,18 +38,18 @@ class StoppedScore(ProbClassScoreOperator):
 
     calls_before = 0
 
-    def watch(self, rows_done: int, rows_total: int | None) -> None:
+    def on_progress(self, rows_done: int, rows_total: int | None) -> None:
         if self.calls_before == 0:
             terminate()
         self.calls_before -= 1
-        super().watch(rows_done, rows_total)
+        super().on_progress(rows_done, rows_total)
 
 
 def tree(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
-def test_training_told_to_stop_saves_nothing(run: Any, lake: str, tmp_path: Path) -> None:
+def test_a_stopped_training_saves_nothing(run: Any, lake: str, tmp_path: Path) -> None:
     task = run(
         StoppedTrain,
         source=lake,
@@ -66,7 +66,7 @@ def test_training_told_to_stop_saves_nothing(run: Any, lake: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("calls_before", [0, 1], ids=["between batches", "before the commit"])
-def test_scoring_told_to_stop_leaves_the_old_partition(
+def test_a_stopped_scoring_leaves_the_old_partition(
     calls_before: int, run: Any, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StoppedScore, "calls_before", calls_before)
@@ -94,7 +94,7 @@ def test_scoring_told_to_stop_leaves_the_old_partition(
     assert set(scored["model_id"].to_pylist()) == {store.resolve("air@new").id}
 
 
-def test_a_stopped_task_is_retried_as_it_says(run: Any, lake: str, tmp_path: Path) -> None:
+def test_a_stopped_task_is_retried(run: Any, lake: str, tmp_path: Path) -> None:
     task = run(
         StoppedTrain,
         source=lake,

@@ -1,4 +1,4 @@
-"""The DAG that docs/tutorial.md ends with, run by Airflow on what the page has made by then."""
+"""The DAG at the end of docs/tutorial.md, run by Airflow on the results of the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 
 @pytest.fixture
 def tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the blocks of the page have defined, run in a folder of their own."""
+    """The names that the code blocks of the page define, run in an empty folder."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in re.findall(
@@ -25,7 +25,7 @@ def tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return names
 
 
-def test_the_dag_goes_on_where_the_page_left_off(
+def test_the_dag_continues_the_tutorial(
     tutorial: dict[str, Any], run_dag: Callable[..., Any], tmp_path: Path
 ) -> None:
     january = run_dag(tutorial["monthly"], date="2014-02-01")

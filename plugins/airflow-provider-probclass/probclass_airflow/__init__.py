@@ -1,12 +1,11 @@
 """Airflow operators for probclass: train, score and evaluate a model on a lake.
 
 Reading map:
-    operators: train, score and evaluate; one operator for each verb, one library call in each.
-    calibration: fits the calibration between training and scoring.
-    promotion: compares a challenger with the champion before it moves an alias.
-    mapped: one table read or scored by many tasks: plan, shards, merge.
-    groups: the two common shapes as task groups.
-    base: what all operators share: progress, cancellation, error handling, results.
+    base: the arguments of all operators, progress, cancellation, errors, results.
+    operators: train, calibrate, evaluate and score; one operator for each verb.
+    promotion: compares a challenger with the champion and moves an alias.
+    mapped: operators for one table and many tasks: plan, shards, merge.
+    groups: two common pipelines as task groups.
     assets: models and tables as assets, each under one URI.
     credentials: Airflow connections as options of tables and model stores.
     decorators: the verbs as ``@task.probclass_score`` and the like.
@@ -35,7 +34,6 @@ if Version(airflow_version).release < (3, 2):
 
 from probclass_airflow.assets import model_asset, table_asset
 from probclass_airflow.base import ProbClassOperator, ProbClassTaskStopped
-from probclass_airflow.calibration import ProbClassCalibrateOperator
 from probclass_airflow.groups import score_task_group, train_task_group
 from probclass_airflow.hooks import ProbClassHook
 from probclass_airflow.mapped import (
@@ -45,6 +43,7 @@ from probclass_airflow.mapped import (
     ProbClassSummarizeOperator,
 )
 from probclass_airflow.operators import (
+    ProbClassCalibrateOperator,
     ProbClassEvaluateOperator,
     ProbClassScoreOperator,
     ProbClassTrainOperator,

@@ -1,13 +1,12 @@
-"""What every probclass operator does around its one library call.
+"""The base of all operators: everything around the one library call of a task.
 
-`execute` looks at the rendered fields, makes the call, publishes the summary as XCom and as the
-`extra` of each outlet asset's event, and turns the library's errors into what Airflow should do
-next. A task that is told to stop does so between two batches, or just before it would commit.
+`execute` checks the rendered fields, makes the call, publishes the summary as XCom and as the
+`extra` of each outlet asset's event, and turns the library's errors into failures with or without a
+retry. A task that gets SIGTERM stops between two batches, or right before it would commit.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,40 +16,60 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from probclass_airflow.hooks import connected
+from probclass_airflow.hooks import connected, open_store, table_ref
 from probclass_airflow.links import ModelCardLink, RunReportLink
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-    from probclass_core import ModelSpec
+    from probclass_core import Model, ModelSpec, ModelStore, ModelVersion, TableRef
+
+Where = Sequence[tuple[str, str, Any]]
 
 
 class ProbClassTaskStopped(AirflowException):
-    """The task was told to stop (SIGTERM), and stopped before anything was committed."""
+    """The task got SIGTERM and stopped before it committed anything."""
 
 
 class ProbClassOperator(BaseOperator):
-    """A task that makes one call of probclass; a subclass says which, in `call`.
+    """A task that makes one call of probclass on a table and a model store.
+
+    A subclass implements `call` with `table`, `model_store` and `read_options`.
 
     Args:
-        source_conn_id: connection with the credentials of the source; see `ProbClassHook`. Those
-            of the machine by default, as for the others.
+        source: path or URI of the table: a Parquet file, a (Hive-partitioned) directory, a Delta or
+            an Iceberg table.
+        store: path or URI of the model store.
+        partition: read only this partition, such as ``{"month": "2014-01"}``.
+        where: read only the rows that meet every condition ``(column, operator, value)``.
+        workers: number of threads; by default the option ``[probclass] workers``, or else one for
+            each processor.
+        source_conn_id: connection with the credentials of the source, see `ProbClassHook`; by
+            default, the credentials of the machine.
         store_conn_id: connection with the credentials of the model store.
-        multiple_outputs: let each entry of the summary be an XCom of its own as well, so that a
-            later task can take ``train.output["model"]``.
+        multiple_outputs: push each entry of the summary as an XCom of its own as well, so that a
+            later task can use ``train.output["model"]``.
     """
 
-    template_fields: Sequence[str] = ("source_conn_id", "store_conn_id")
-
+    template_fields: Sequence[str] = (
+        "source",
+        "source_conn_id",
+        "store",
+        "store_conn_id",
+        "partition",
+        "where",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("columns", "decision", "evaluation", "partition", "spec", "where"), "json"
+    )
     operator_extra_links = (ModelCardLink(), RunReportLink())
 
-    makes_model: ClassVar[bool] = False
-    """Whether the model that the task names is what it saves, rather than what it loads."""
+    saves_model: ClassVar[bool] = False
+    """Whether the task saves the model that its summary names, rather than loads it."""
 
-    spec_of_call: ModelSpec | None = None
-    """The model's, once the call knows it; its columns are told to lineage."""
+    spec_used: ModelSpec | None = None
+    """The spec of the model, once the call knows it; lineage reports its columns."""
 
     _seconds_between_log_lines = 10.0
     _stop_requested = False
@@ -60,34 +79,48 @@ class ProbClassOperator(BaseOperator):
     def __init__(
         self,
         *,
+        source: str,
+        store: str,
+        partition: Mapping[str, str] | None = None,
+        where: Where | None = None,
+        workers: int | None = None,
         source_conn_id: str | None = None,
         store_conn_id: str | None = None,
         multiple_outputs: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(multiple_outputs=multiple_outputs, **kwargs)
+        self.source = source
+        self.store = store
+        self.partition = partition
+        self.where = where
+        self.workers = workers
         self.source_conn_id = source_conn_id
         self.store_conn_id = store_conn_id
 
     @abstractmethod
     def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Make the library call and return its summary: references and numbers, never rows.
+        """Make the library call.
 
         Args:
-            run: dag_id, task_id and run_id, to be recorded with what the call leaves behind.
+            run: dag_id, task_id and run_id, to record in the provenance of results.
+
+        Returns:
+            The summary: references and numbers, never rows.
         """
 
     def execute(self, context: Context) -> Any:
-        """Run the call, tell the outlet assets, and return the summary.
+        """Make the call, publish its summary, and return it.
 
         Raises:
-            AirflowFailException: the spec, the data, a connection or a rendered field is wrong; a
-                retry would fail alike, so none is made.
-            TableError, StoreError: a table or model could not be reached; retried as the task says.
-            ProbClassTaskStopped: the task was told to stop; nothing was committed.
+            AirflowFailException: if a field, the spec, the data or a connection is wrong; the task
+                fails without a retry, which would fail again.
+            TableError, StoreError: if a table or model could not be read or written; the task is
+                retried.
+            ProbClassTaskStopped: if the task got SIGTERM; nothing is committed.
         """
         self._check_rendered_fields()
-        self._take_settings()
+        self._read_configuration()
         import probclass_core as pc
 
         self._last_log_line = time.monotonic()
@@ -99,7 +132,7 @@ class ProbClassOperator(BaseOperator):
         except (pc.SpecError, pc.DataError, pc.PluginError, pc.NotSupportedError) as error:
             raise AirflowFailException(str(error)) from None
         except pc.ProbClassError as error:
-            # The message says it all; the frames of the library below would bury it in the log.
+            # The message is complete; the frames of the library would bury it in the log.
             raise error.with_traceback(None) from None
         self._summary = summary
         for outlet in self.outlets:
@@ -108,59 +141,96 @@ class ProbClassOperator(BaseOperator):
         self.log.info("%s: %s", self.task_id, summary)
         return summary
 
+    def table(self) -> TableRef | str:
+        """The source, with the options of its connection."""
+        return table_ref(self.source, self.source_conn_id)
+
+    def model_store(self) -> ModelStore:
+        """The model store, with the options of its connection."""
+        return open_store(self.store, self.store_conn_id)
+
+    def read_options(self) -> dict[str, Any]:
+        """Keyword arguments of a library function that reads the rows of the source."""
+        return {
+            "partition": self.partition,
+            "where": self.where,
+            "workers": self.workers,
+            "progress": self.on_progress,
+        }
+
+    def load_model(self, store: ModelStore, ref: str) -> tuple[ModelVersion, Model]:
+        """Resolve a reference, once, and load its model."""
+        version = store.resolve(ref)
+        model = store.load(version.ref)
+        self.spec_used = model.spec
+        return version, model
+
+    def save_model(
+        self, store: ModelStore, model: Model, name: str, alias: str | None, run: dict[str, str]
+    ) -> ModelVersion:
+        """Save a model and, if an alias is given, promote the version to it."""
+        self.raise_if_stopped()
+        version = store.save(model, name, provenance={"airflow": run})
+        if alias is not None:
+            self.raise_if_stopped()
+            store.promote(name, version, alias=alias)
+        return version
+
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """What the task read and wrote, for Airflow's OpenLineage provider; see `lineage`."""
+        """Inputs and outputs of the task, for Airflow's OpenLineage provider; see `lineage`."""
         from probclass_airflow.lineage import lineage_of
 
         return lineage_of(self, self._summary)
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """What the task was to read and write; there are no numbers to tell."""
+        """Inputs and outputs of the failed task, without numbers."""
         return self.get_openlineage_facets_on_complete(task_instance)
 
     def on_kill(self) -> None:
-        """Ask the running call to stop; `watch` and `stop_if_asked` see to it.
+        """Ask the running call to stop.
 
-        Airflow calls this on SIGTERM and then lets `execute` go on, so a flag is what is needed.
+        Airflow calls this on SIGTERM and lets `execute` continue, so this only sets a flag.
         """
         self._stop_requested = True
 
-    def stop_if_asked(self) -> None:
-        """Raise if the task was told to stop: call it right before anything becomes visible.
+    def raise_if_stopped(self) -> None:
+        """Stop the task if it got SIGTERM; call this right before anything becomes visible.
 
         Raises:
-            ProbClassTaskStopped: it was.
+            ProbClassTaskStopped: if the task got SIGTERM.
         """
         if self._stop_requested:
             raise ProbClassTaskStopped(
-                f"{self.task_id} was told to stop, and did so before anything was committed."
+                f"{self.task_id} was asked to stop and stopped before it committed anything."
             )
 
-    def watch(self, rows_done: int, rows_total: int | None) -> None:
-        """The library's progress callback: stop if asked, else log now and then.
+    def on_progress(self, rows_done: int, rows_total: int | None) -> None:
+        """Progress callback of the library: stop if asked to, and log at intervals.
 
         Raises:
-            ProbClassTaskStopped: the task was told to stop.
+            ProbClassTaskStopped: if the task got SIGTERM.
         """
-        self.stop_if_asked()
+        self.raise_if_stopped()
         now = time.monotonic()
         if now - self._last_log_line >= self._seconds_between_log_lines:
             self._last_log_line = now
             if rows_total:
-                share = 100 * rows_done / rows_total
-                self.log.info("%s of %s rows (%.0f %%)", f"{rows_done:,}", f"{rows_total:,}", share)
+                percent = 100 * rows_done / rows_total
+                self.log.info(
+                    "%s of %s rows (%.0f %%)", f"{rows_done:,}", f"{rows_total:,}", percent
+                )
             else:
                 self.log.info("%s rows", f"{rows_done:,}")
 
-    def _take_settings(self) -> None:
-        """What the section ``[probclass]`` of Airflow's configuration says; see `provider_info`."""
+    def _read_configuration(self) -> None:
+        """Apply the section ``[probclass]`` of Airflow's configuration."""
         seconds = conf.getfloat("probclass", "progress_seconds", fallback=10.0)
         self._seconds_between_log_lines = seconds
-        if getattr(self, "workers", None) is None:
+        if self.workers is None:
             self.workers = conf.getint("probclass", "workers", fallback=0) or None
 
     def _connections(self) -> Iterator[tuple[str, str]]:
-        """The ids of connections, and the places that they open."""
+        """The ids of connections with the URIs that they are for."""
         for field in ("source", "sink", "store"):
             conn_id = getattr(self, f"{field}_conn_id", None)
             if conn_id is not None:
@@ -169,20 +239,20 @@ class ProbClassOperator(BaseOperator):
     def _check_rendered_fields(self) -> None:
         for field in self.template_fields:
             if field == "spec":
-                continue  # empty text may be a category there; the library checks the rest of it
-            for place, value in _leaves(field, getattr(self, field)):
+                continue  # an empty string may be a category there; the library checks the rest
+            for path, value in _leaves(field, getattr(self, field)):
                 if isinstance(value, str) and not value.strip():
                     raise AirflowFailException(
-                        f"{type(self).__name__} {self.task_id!r}: {place} is empty once rendered; "
+                        f"{type(self).__name__} {self.task_id!r}: {path} is empty after rendering; "
                         "check the variable, param or upstream result that its template names."
                     )
 
 
 def model_spec(spec: Mapping[str, Any] | str) -> ModelSpec:
-    """The model of an operator's field `spec`: a dict, or the path of a TOML, YAML or JSON file.
+    """The model spec of a field ``spec``: a dict, or the path of a TOML, YAML or JSON file.
 
     Raises:
-        SpecError: it is no spec.
+        SpecError: if the dict or the file is not a valid spec.
     """
     import probclass_core as pc
 
@@ -191,19 +261,12 @@ def model_spec(spec: Mapping[str, Any] | str) -> ModelSpec:
     return pc.ModelSpec.from_file(spec)
 
 
-def judged_rows(task: ProbClassOperator) -> dict[str, Any]:
-    """Which rows a task judges a model on, and by which decision, as plain values to record."""
-    fields = ("source", "partition", "where", "decision")
-    given = {name: getattr(task, name) for name in fields if getattr(task, name) is not None}
-    return dict(json.loads(json.dumps(given, default=str)))  # a condition may hold a date
-
-
-def _leaves(place: str, value: object) -> Iterator[tuple[str, object]]:
+def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _leaves(f"{place}[{key!r}]", item)
+            yield from _leaves(f"{path}[{key!r}]", item)
     elif isinstance(value, (list, tuple)):
         for position, item in enumerate(value):
-            yield from _leaves(f"{place}[{position}]", item)
+            yield from _leaves(f"{path}[{position}]", item)
     else:
-        yield place, value
+        yield path, value

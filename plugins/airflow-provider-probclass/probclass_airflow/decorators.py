@@ -1,8 +1,8 @@
-"""Operators as decorators: a function decides at run time what a task is to work on.
+"""Operators as decorators: a function chooses at run time what a task works on.
 
-``@task.probclass_score`` and its like take the fields of the operator; the function returns a dict
-of further fields, such as ``{"partition": {"month": "2014-01"}}``, which win over those given.
-Airflow finds the decorators by the provider's metadata, so they need the installed package.
+``@task.probclass_score`` and the others take the arguments of the operator. The function returns a
+dict of further arguments, such as ``{"partition": {"month": "2014-01"}}``, which override them.
+Airflow finds the decorators by the metadata of the installed provider, not in a plugins folder.
 """
 
 from __future__ import annotations
@@ -25,66 +25,75 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.bases.decorator import TaskDecorator
 
-_NOT_YET = "(from the function)"
-"""Stands for a field that the operator needs, until the function has returned it."""
+_FROM_FUNCTION = "(from the function)"
+"""Placeholder of a required argument until the function has returned it."""
 
 
-class _FieldsFromFunction(DecoratedOperator, ProbClassOperator):
-    """Calls the function, takes the fields that it returns, and goes on as the operator does.
+class _FromFunction(DecoratedOperator, ProbClassOperator):
+    """Calls the function, sets the arguments that it returns, and executes the operator.
 
-    A text that is returned is no template: the function had the whole context to make it of.
+    Returned text is not a template: the function can ask for the whole context.
     """
 
     operator: ClassVar[type[ProbClassOperator]]
-    """Whose fields they are."""
+    """The operator that is executed."""
 
     custom_operator_name: ClassVar[str]
 
-    overwrite_rtif_after_execution = True  # so that the UI shows the fields as they became
+    overwrite_rtif_after_execution = True  # show the returned arguments in the UI
 
     def __init__(self, *, python_callable: Callable[..., Any], **kwargs: Any) -> None:
         given = {**(kwargs.get("default_args") or {}), **kwargs}
-        absent: dict[str, Any] = {name: _NOT_YET for name in self._needed() if name not in given}
-        # Airflow inferred it from the annotation of the function, which is of the fields.
+        missing: dict[str, Any] = {
+            name: _FROM_FUNCTION for name in self._required() if name not in given
+        }
+        # Airflow infers this from the annotation of the function, which returns arguments.
         kwargs["multiple_outputs"] = True
-        super().__init__(python_callable=python_callable, **absent, **kwargs)
+        super().__init__(python_callable=python_callable, **missing, **kwargs)
 
     def execute(self, context: Context) -> Any:
-        """Ask the function, then run.
+        """Call the function, then execute the operator.
 
         Raises:
-            AirflowFailException: it returned no fields, or left out one that is needed.
+            AirflowFailException: if the function returns anything but a dict of arguments, or a
+                required argument is missing.
         """
         known = {**context, **self.op_kwargs}
         arguments = determine_kwargs(self.python_callable, self.op_args, known)
         returned = self.python_callable(*self.op_args, **arguments)
         if not isinstance(returned, Mapping):
-            self._refuse(f"the function returned {returned!r}; let it return a dict of fields")
+            self._fail(f"the function returned {returned!r}; it must return a dict of arguments")
         if unknown := sorted(returned.keys() - self._parameters()):
-            known_ones = ", ".join(sorted(self._parameters()))
-            self._refuse(f"the function returned {unknown[0]!r}, which is none of {known_ones}")
+            names = ", ".join(sorted(self._parameters()))
+            self._fail(f"the function returned {unknown[0]!r}, which is not one of {names}")
         for name, value in returned.items():
             setattr(self, name, value)
-        for name in self._needed():
-            if getattr(self, name) == _NOT_YET:
-                self._refuse(f"{name!r} is given neither to the decorator nor by the function")
+        for name in self._required():
+            if getattr(self, name) == _FROM_FUNCTION:
+                self._fail(f"{name!r} is neither given to the decorator nor returned")
         return super().execute(context)
 
-    def _refuse(self, why: str) -> None:
-        raise AirflowFailException(f"{self.custom_operator_name} {self.task_id!r}: {why}.")
+    def _fail(self, reason: str) -> None:
+        raise AirflowFailException(f"{self.custom_operator_name} {self.task_id!r}: {reason}.")
 
     @classmethod
     def _parameters(cls) -> dict[str, inspect.Parameter]:
-        """The operator's own, by name."""
-        parameters = inspect.signature(cls.operator.__init__).parameters
-        return {n: p for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+        """The arguments of the operator, without those of Airflow's `BaseOperator`."""
+        return {
+            name: parameter
+            for base in cls.operator.__mro__
+            if issubclass(base, ProbClassOperator)
+            for name, parameter in inspect.signature(base.__init__).parameters.items()
+            if parameter.kind is parameter.KEYWORD_ONLY and name != "multiple_outputs"
+        }
 
     @classmethod
-    def _needed(cls) -> list[str]:
-        return [name for name, each in cls._parameters().items() if each.default is each.empty]
+    def _required(cls) -> list[str]:
+        parameters = cls._parameters().items()
+        return [name for name, parameter in parameters if parameter.default is parameter.empty]
 
 
-class _TrainDecorated(_FieldsFromFunction, ProbClassTrainOperator):
+class _TrainDecorated(_FromFunction, ProbClassTrainOperator):
     operator = ProbClassTrainOperator
     custom_operator_name = "@task.probclass_train"
     template_fields: Sequence[str] = (
@@ -93,7 +102,7 @@ class _TrainDecorated(_FieldsFromFunction, ProbClassTrainOperator):
     )
 
 
-class _ScoreDecorated(_FieldsFromFunction, ProbClassScoreOperator):
+class _ScoreDecorated(_FromFunction, ProbClassScoreOperator):
     operator = ProbClassScoreOperator
     custom_operator_name = "@task.probclass_score"
     template_fields: Sequence[str] = (
@@ -102,7 +111,7 @@ class _ScoreDecorated(_FieldsFromFunction, ProbClassScoreOperator):
     )
 
 
-class _EvaluateDecorated(_FieldsFromFunction, ProbClassEvaluateOperator):
+class _EvaluateDecorated(_FromFunction, ProbClassEvaluateOperator):
     operator = ProbClassEvaluateOperator
     custom_operator_name = "@task.probclass_evaluate"
     template_fields: Sequence[str] = (
@@ -112,14 +121,14 @@ class _EvaluateDecorated(_FieldsFromFunction, ProbClassEvaluateOperator):
 
 
 def train_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
-    """``@task.probclass_train``: fields as for `ProbClassTrainOperator`."""
+    """``@task.probclass_train``: arguments as for `ProbClassTrainOperator`."""
     return task_decorator_factory(
         python_callable=python_callable, decorated_operator_class=_TrainDecorated, **kwargs
     )
 
 
 def score_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
-    """``@task.probclass_score``: fields as for `ProbClassScoreOperator`."""
+    """``@task.probclass_score``: arguments as for `ProbClassScoreOperator`."""
     return task_decorator_factory(
         python_callable=python_callable, decorated_operator_class=_ScoreDecorated, **kwargs
     )
@@ -128,7 +137,7 @@ def score_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any)
 def evaluate_task(
     python_callable: Callable[..., Any] | None = None, **kwargs: Any
 ) -> TaskDecorator:
-    """``@task.probclass_evaluate``: fields as for `ProbClassEvaluateOperator`."""
+    """``@task.probclass_evaluate``: arguments as for `ProbClassEvaluateOperator`."""
     return task_decorator_factory(
         python_callable=python_callable, decorated_operator_class=_EvaluateDecorated, **kwargs
     )

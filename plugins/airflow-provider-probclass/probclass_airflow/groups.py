@@ -1,4 +1,4 @@
-"""The two common shapes as task groups: a training that ends at a gate, a scoring by partition."""
+"""Two common pipelines as task groups: training up to a promotion, and scoring by partition."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import Any, Literal
 
 from airflow.sdk import Asset, TaskGroup, XComArg
 
+from probclass_airflow.base import Where
 from probclass_airflow.mapped import (
     ProbClassMergeOperator,
     ProbClassPlanPartitionsOperator,
     ProbClassPlanShardsOperator,
     ProbClassSummarizeOperator,
 )
-from probclass_airflow.operators import (
-    ProbClassEvaluateOperator,
-    ProbClassScoreOperator,
-    Where,
-)
+from probclass_airflow.operators import ProbClassEvaluateOperator, ProbClassScoreOperator
 from probclass_airflow.promotion import Metric, ProbClassPromoteOperator
 
 
@@ -38,7 +35,7 @@ def train_task_group(
     margin: float | str = 0.0,
     decision: Mapping[str, Any] | str = "map",
     density_quantiles: bool = False,
-    shards: int = 100,
+    max_shards: int = 100,
     min_shard_rows: int = 1_000_000,
     workers: int | None = None,
     outlets: Sequence[Asset] = (),
@@ -46,89 +43,86 @@ def train_task_group(
     store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
 ) -> TaskGroup:
-    """Plan, summarize in mapped tasks, merge, evaluate, promote: a whole training.
+    """Plan, summarize in mapped tasks, merge, evaluate, promote: a complete training.
 
-    The tasks are ``plan``, ``summarize``, ``merge``, ``evaluate`` and ``promote``; what comes after
-    the group is skipped where the champion stays. Statistics are kept in the store: a later run
-    reads only fragments it has not met, and where there are none, ``summarize`` is skipped.
+    The tasks are ``plan``, ``summarize``, ``merge``, ``evaluate`` and ``promote``. If the champion
+    stays, tasks downstream of the group are skipped. Statistics are stored, so a later run reads
+    only new fragments; without new fragments, ``summarize`` is skipped.
 
     Args:
-        group_id: of the group, before the id of each task.
+        group_id: id of the group, the prefix of its task ids.
         source: path or URI of the table to train on.
-        source_conn_id: connection with its credentials; see `ProbClassHook`. The rows to judge on
-            are read by it, too.
-        store_conn_id: the same of the model store.
         spec: the model, as a dict or the path of a file.
         store: path or URI of the model store.
         model: name to save the model under.
-        alias: what the model is promoted to if it beats who is there.
-        partition: train on this partition alone.
-        where: train on these rows alone.
-        held_out_source: the table to judge on; by default the source.
-        held_out_partition: judge on this partition alone.
-        held_out_where: judge on these rows alone.
-        metric: see `ProbClassPromoteOperator`, as for margin and decision.
-        margin: by how much the model must be better.
-        decision: the rule, in the evaluation and at the gate.
-        density_quantiles: see `ProbClassTrainOperator`.
-        shards: mapped tasks, at most.
-        min_shard_rows: rows that are worth a task of their own.
-        workers: threads to read with, in each task.
+        alias: alias to promote the model to if it beats the champion.
+        partition: train on this partition only.
+        where: train on the rows that meet these conditions only.
+        held_out_source: table to evaluate on; by default the source.
+        held_out_partition: evaluate on this partition only.
+        held_out_where: evaluate on the rows that meet these conditions only.
+        metric: metric of the comparison, see `ProbClassPromoteOperator`.
+        margin: least improvement over the champion, in the unit of the metric.
+        decision: decision rule of the evaluation and the comparison.
+        density_quantiles: save density quantiles with the model, see `ProbClassTrainOperator`.
+        max_shards: greatest number of mapped tasks.
+        min_shard_rows: least number of rows of a mapped task.
+        workers: number of threads of each task.
         outlets: assets of the promoted model.
-        default_args: of the tasks, such as retries.
+        source_conn_id: connection with the credentials of the source and the held-out source; see
+            `ProbClassHook`.
+        store_conn_id: connection with the credentials of the model store.
+        default_args: arguments of all tasks, such as retries.
 
     Raises:
-        ValueError: nothing says which rows the model is judged on.
+        ValueError: if no held-out rows are given.
     """
     if not (held_out_source or held_out_partition or held_out_where):
         raise ValueError(
-            f"train_task_group {group_id!r}: say which rows judge the model, by held_out_where, "
-            "held_out_partition or held_out_source; those it was trained on would flatter it."
+            f"train_task_group {group_id!r} has no rows to evaluate on; give held_out_where, "
+            "held_out_partition or held_out_source. On its training rows a model looks too good."
         )
-    connections = {"source_conn_id": source_conn_id, "store_conn_id": store_conn_id}
-    rows: dict[str, Any] = {
-        **connections,
+    places: dict[str, Any] = {
         "source": source,
-        "spec": spec,
+        "source_conn_id": source_conn_id,
         "store": store,
-        "partition": partition,
-        "where": where,
+        "store_conn_id": store_conn_id,
     }
+    training = {**places, "spec": spec, "partition": partition, "where": where}
     with TaskGroup(group_id, default_args=default_args or {}) as group:  # type: ignore[arg-type]
         plan = ProbClassPlanShardsOperator(
-            task_id="plan", most=shards, min_rows=min_shard_rows, **rows
+            task_id="plan", max_shards=max_shards, min_rows=min_shard_rows, **training
         )
         summarize = ProbClassSummarizeOperator.partial(
-            task_id="summarize", workers=workers, **rows
+            task_id="summarize", workers=workers, **training
         ).expand(shard=plan.output)
         merge = ProbClassMergeOperator(
             task_id="merge",
             model=model,
             density_quantiles=density_quantiles,
             workers=workers,
-            # Where all is kept already, no shard is summarized, and there is all the more to merge.
+            # Without new fragments all mapped tasks are skipped, and the merge must still run.
             trigger_rule="none_failed_min_one_success",
-            **rows,
+            **training,
         )
-        judged: dict[str, Any] = {
-            **connections,
+        held_out: dict[str, Any] = {
+            **places,
             "source": held_out_source or source,
-            "store": store,
             "model": XComArg(merge, key="model"),
             "partition": held_out_partition,
             "where": held_out_where,
             "decision": decision,
             "workers": workers,
         }
-        evaluate = ProbClassEvaluateOperator(task_id="evaluate", **judged)
-        judged["evaluation"] = XComArg(evaluate)
+        evaluate = ProbClassEvaluateOperator(task_id="evaluate", **held_out)
+        held_out["evaluation"] = XComArg(evaluate)
         promote = ProbClassPromoteOperator(
             task_id="promote",
             alias=alias,
             metric=metric,
             margin=margin,
             outlets=list(outlets),
-            **judged,
+            **held_out,
         )
         plan >> [summarize, merge]
         summarize >> merge >> evaluate >> promote
@@ -154,28 +148,29 @@ def score_task_group(
     store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
 ) -> TaskGroup:
-    """Score the partitions of a table in mapped tasks, one each, all by the same version.
+    """Score each partition of a table in a mapped task, all with the same version of a model.
 
     The tasks are ``plan``, which lists at most 100 partitions and resolves the model, and
-    ``score``. A partition that was scored so before is left alone.
+    ``score``. A partition that is already scored with the same inputs is left as it is.
 
     Args:
-        group_id: of the group, before the id of each task.
-        source: path or URI of a (Hive-partitioned) directory.
-        source_conn_id: connection with its credentials; see `ProbClassHook`.
-        sink_conn_id: the same of the sink.
-        store_conn_id: the same of the model store.
+        group_id: id of the group, the prefix of its task ids.
+        source: path or URI of a partitioned table.
         sink: path or URI of the scored table.
         store: path or URI of the model store.
         model: ``name@alias`` or ``name@id``.
-        partitions: score those that meet these conditions on partition columns; all by default.
-        where: score the rows that meet these.
-        columns: see `ProbClassScoreOperator`, as for posterior and decision.
+        partitions: score the partitions that meet these conditions on partition columns; all by
+            default.
+        where: score the rows that meet these conditions only.
+        columns: columns of the source to copy, see `ProbClassScoreOperator`.
         posterior: ``"columns"`` or ``"list"``.
-        decision: the rule.
-        workers: threads to read with, in each task.
-        outlets: assets of the scored table; there is an event for each partition.
-        default_args: of the tasks, such as retries.
+        decision: decision rule.
+        workers: number of threads of each task.
+        outlets: assets of the scored table; each partition makes an event.
+        source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
+        sink_conn_id: connection with the credentials of the sink.
+        store_conn_id: connection with the credentials of the model store.
+        default_args: arguments of all tasks, such as retries.
     """
     places: dict[str, Any] = {
         "source": source,

@@ -1,9 +1,9 @@
-"""Credentials of tables and model stores by the id of an Airflow connection.
+"""Tables and model stores with the credentials of an Airflow connection.
 
-`ProbClassHook` reads a connection of our own type, or of the types of the common providers, none of
-which has to be installed. Operators take such ids as ``source_conn_id``, ``sink_conn_id`` and
-``store_conn_id``. What a connection holds goes to the library as options of a `TableRef` or a
-`ModelStore`, which are never shown or recorded, and Airflow is told to mask it in logs.
+`ProbClassHook` reads a connection of the type ``probclass``, or of the types of the common
+providers, which need not be installed. Operators take connection ids as ``source_conn_id``,
+``sink_conn_id`` and ``store_conn_id``. Credentials are passed to the library as options of a
+`TableRef` or a `ModelStore`, which are never shown or recorded, and Airflow masks them in logs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
-from probclass_airflow.credentials import Credentials, credentials_of, storage_options
+from probclass_airflow.credentials import Credentials, read_credentials, storage_options
 
 if TYPE_CHECKING:
     from probclass_core import ModelStore, TableRef
@@ -29,10 +29,10 @@ _GOOGLE_KEY = "GOOGLE_APPLICATION_CREDENTIALS"
 
 
 class ProbClassHook(BaseHook):
-    """A connection that opens a table or a model store.
+    """A connection that opens tables and model stores.
 
     Args:
-        probclass_conn_id: of a connection of type ``probclass``, ``aws``, ``wasb``, ``adls``,
+        probclass_conn_id: id of a connection of type ``probclass``, ``aws``, ``wasb``, ``adls``,
             ``google_cloud_platform``, ``iceberg`` or ``generic``.
     """
 
@@ -46,14 +46,19 @@ class ProbClassHook(BaseHook):
         self.conn_id = probclass_conn_id
 
     def get_conn(self) -> Any:
-        """The connection; there is nothing to open before a place is named."""
-        return self._connection()
+        """The Airflow connection."""
+        try:
+            return self.get_connection(self.conn_id)
+        except AirflowNotFoundException:
+            raise AirflowFailException(
+                f"connection {self.conn_id!r} does not exist; create it, or use another one."
+            ) from None
 
     def table(self, uri: str) -> TableRef:
-        """The reference to a table, with the options that open it.
+        """A reference to a table with the options that open it.
 
         Raises:
-            AirflowFailException: there is no such connection, or it does not fit the table.
+            AirflowFailException: if the connection does not exist or does not fit the table.
         """
         import probclass_core as pc
 
@@ -61,37 +66,37 @@ class ProbClassHook(BaseHook):
         return replace(ref, options={**self._options(ref.uri, ref.format), **ref.options})
 
     def model_store(self, uri: str) -> ModelStore:
-        """The model store at a place.
+        """The model store at a URI.
 
         Raises:
-            AirflowFailException: there is no such connection, or it does not fit the store.
-            StoreError: the store cannot be opened.
+            AirflowFailException: if the connection does not exist or does not fit the store.
+            StoreError: if the store cannot be opened.
         """
         import probclass_core as pc
 
         return pc.ModelStore(uri, options=self._options(uri, None))
 
     def credentials(self, uri: str) -> Credentials:
-        """What the connection holds for a place, its secrets masked in logs from now on.
+        """The credentials for a URI; Airflow masks their secrets in logs from now on.
 
         Raises:
-            AirflowFailException: there is no such connection, or it does not fit the place.
+            AirflowFailException: if the connection does not exist or does not fit the URI.
         """
         try:
-            found = credentials_of(self._connection(), uri)
+            credentials = read_credentials(self.get_conn(), uri)
         except ValueError as error:
             raise AirflowFailException(f"connection {self.conn_id!r} {error}") from None
-        for secret in found.secrets:
+        for secret in credentials.secrets:
             mask_secret(secret)
-        return found
+        return credentials
 
     def test_connection(self) -> tuple[bool, str]:
-        """Look at the place that the connection names as ``place``; Airflow's form calls this."""
+        """Read the table or folder in the field ``place``; the form of Airflow calls this."""
         import probclass_core as pc
 
-        place = self._connection().extra_dejson.get("place")
+        place = self.get_conn().extra_dejson.get("place")
         if not place:
-            return False, "name a table or folder to look at in the field 'place'."
+            return False, "the field 'place' is empty; enter a table or folder to test."
         try:
             with connected([(self.conn_id, place)]):
                 ref = self.table(place)
@@ -104,70 +109,66 @@ class ProbClassHook(BaseHook):
         return True, f"{ref.uri} can be read."
 
     def _options(self, uri: str, table_format: str | None) -> dict[str, Any]:
-        found = self.credentials(uri)
+        credentials = self.credentials(uri)
         try:
-            return storage_options(found, uri, table_format)
+            return storage_options(credentials, uri, table_format)
         except ValueError as error:
             raise AirflowFailException(f"connection {self.conn_id!r} {error}") from None
 
-    def _connection(self) -> Any:
-        try:
-            return self.get_connection(self.conn_id)
-        except AirflowNotFoundException:
-            raise AirflowFailException(
-                f"there is no connection {self.conn_id!r}; make it, or name another."
-            ) from None
 
-
-def table_at(uri: str, conn_id: str | None) -> TableRef | str:
-    """What an operator hands to the library for a table; the URI itself without a connection."""
+def table_ref(uri: str, conn_id: str | None) -> TableRef | str:
+    """A table for the library: a reference with options or, without a connection, the URI."""
     return uri if conn_id is None else ProbClassHook(conn_id).table(uri)
 
 
-def store_at(uri: str, conn_id: str | None) -> ModelStore:
-    """The model store of an operator."""
+def open_store(uri: str, conn_id: str | None) -> ModelStore:
+    """A model store, with the options of a connection if there is one."""
     import probclass_core as pc
 
     return pc.ModelStore(uri) if conn_id is None else ProbClassHook(conn_id).model_store(uri)
 
 
 @contextmanager
-def connected(places: Iterable[tuple[str, str]]) -> Iterator[None]:
-    """Around the use of connections: Google's key in the environment, no secret in an error.
+def connected(connections: Iterable[tuple[str, str]]) -> Iterator[None]:
+    """Set Google's key in the environment, and remove secrets from the library's errors.
 
     Args:
-        places: ids of connections, and URIs that they are for.
+        connections: ids of connections with the URIs that they are for.
 
     Raises:
-        AirflowFailException: a connection is not there or does not fit, or two hold different
-            Google keys.
+        AirflowFailException: if a connection does not exist or does not fit, or if two have
+            different Google keys.
     """
     import probclass_core as pc
 
     used = [
-        ProbClassHook(conn_id).credentials(pc.TableRef.parse(uri).uri) for conn_id, uri in places
+        ProbClassHook(conn_id).credentials(pc.TableRef.parse(uri).uri)
+        for conn_id, uri in connections
     ]
     try:
         with _google_key(used):
             yield
     except pc.ProbClassError as error:
-        shown = str(error)
-        for secret in (secret for found in used for secret in found.secrets):
-            shown = shown.replace(secret, "***")
-        if shown == str(error):
+        message = str(error)
+        for credentials in used:
+            for secret in credentials.secrets:
+                message = message.replace(secret, "***")
+        if message == str(error):
             raise
-        raise type(error)(shown) from None
+        raise type(error)(message) from None
 
 
 @contextmanager
 def _google_key(used: Iterable[Credentials]) -> Iterator[None]:
-    """Where Google's client looks for a key, which it takes in no other way."""
-    keys = [found.key_file for found in used if found.key_file is not None]
+    """Set the environment variable from which Google's client takes its key."""
+    keys = [credentials.key_file for credentials in used if credentials.key_file is not None]
     if not keys:
         yield
         return
     if any(key != keys[0] for key in keys):
-        raise AirflowFailException("one task uses one Google key; two connections hold two.")
+        raise AirflowFailException(
+            "two connections have different Google keys, and a task can use only one."
+        )
     before = os.environ.get(_GOOGLE_KEY)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         if not isinstance(keys[0], str):

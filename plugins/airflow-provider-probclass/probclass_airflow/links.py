@@ -1,6 +1,6 @@
-"""Links from a task to the pages of models; Airflow computes them where the task ran, at its end.
+"""Links from a task to the pages of models; Airflow computes them on the worker when a task ends.
 
-A link is relative to Airflow's address where the worker does not know it, as browsers read it.
+If the worker does not know Airflow's address, a link is relative to it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 ROUTE = "probclass"
-"""Of the pages below Airflow's address, and of their frame below ``plugin/``."""
+"""Path of the pages below Airflow's address, and of their frame below ``plugin/``."""
 
 _FRAMED_SINCE = (1, 3, 2)
-"""Since this Task SDK, that of Airflow 3.3.2, an address below ``plugin/`` opens a page framed."""
+"""Version of the Task SDK, in Airflow 3.3.2, from which ``plugin/`` opens a page in a frame."""
 
 
 class RunReportLink(BaseOperatorLink):
-    """To the report of this task."""
+    """Link to the report of a task."""
 
     @property
     def name(self) -> str:
-        """What stands on the button."""
+        """Text of the button."""
         return "Run report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
@@ -37,15 +37,15 @@ class RunReportLink(BaseOperatorLink):
 
 
 class ModelCardLink(BaseOperatorLink):
-    """To the card of the version that the task trained, used or judged."""
+    """Link to the card of the version that a task trained, used or evaluated."""
 
     @property
     def name(self) -> str:
-        """What stands on the button."""
+        """Text of the button."""
         return "Model card"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The address of the card; empty, and so no button, where the task left no model."""
+        """The address of the card; empty, which hides the button, if the report has no model."""
         from airflow.sdk.execution_time.xcom import XCom
 
         report: Any = XCom.get_value(ti_key=ti_key, key="return_value")
@@ -57,7 +57,7 @@ class ModelCardLink(BaseOperatorLink):
 
 
 def store_key(uri: str) -> str:
-    """What stands for a store in an address: a digest, for a URI may hold a secret."""
+    """The key of a store in addresses: a digest, because its URI may contain a secret."""
     return hashlib.sha256(uri.removeprefix("file://").rstrip("/").encode()).hexdigest()[:12]
 
 
@@ -68,7 +68,7 @@ def _page(path: str) -> str:
     base = conf.get("api", "base_url", fallback="") or ""
     base += "" if base.endswith("/") or not base else "/"
     page = f"{ROUTE}/{path}"
-    known = tuple(int(part) for part in __version__.split(".")[:3] if part.isdigit())
-    if known < _FRAMED_SINCE:
+    sdk_version = tuple(int(part) for part in __version__.split(".")[:3] if part.isdigit())
+    if sdk_version < _FRAMED_SINCE:
         return base + page
     return f"{base}plugin/{ROUTE}{urlsplit(base).path or '/'}{page}"

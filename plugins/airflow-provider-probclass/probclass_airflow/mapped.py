@@ -1,85 +1,61 @@
-"""One table, many tasks: plans to map over, the summarizing of a shard, and the merge.
+"""One table, many tasks: plans to map over, the summary of a shard, and the merge.
 
-Shards meet in the model store, where each task keeps the statistics of the fragments it has read;
-through XCom go positions such as ``"0:8"``, one for each mapped task.
+Mapped tasks share statistics through the model store, where each task stores the statistics of the
+fragments that it has read. XCom has only the shards, such as ``"0:8"``, one for each mapped task.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from probclass_airflow.base import ProbClassOperator, model_spec
-from probclass_airflow.hooks import store_at, table_at
-from probclass_airflow.operators import ProbClassTrainOperator, Where
+from probclass_airflow.operators import ProbClassTrainOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_MOST_PARTITIONS = 100
-_LARGEST_MESSAGE = 4096
-"""What one plan may have, and take as JSON."""
+_MAX_PARTITIONS = 100
+_MAX_XCOM_BYTES = 4096
 
 
 class ProbClassPlanShardsOperator(ProbClassOperator):
-    """Cut what a training has yet to read into shards of about equal numbers of rows.
+    """Divide the fragments that a training has not read yet into shards of about equal size.
 
-    Map a `ProbClassSummarizeOperator` over the output, then merge. Fragments whose statistics the
-    store keeps already are in no shard, so where nothing is new there is nothing to map over.
+    Map a `ProbClassSummarizeOperator` over the output, then merge. Fragments whose statistics are
+    in the store already are in no shard, so without new fragments the list is empty.
 
     Args:
-        source: path or URI of a Parquet file or (Hive-partitioned) directory.
         spec: the model, as for `ProbClassTrainOperator`.
-        store: path or URI of the model store that keeps the statistics.
-        partition: train on this partition alone.
-        where: train on the rows that meet all of ``(column, operator, value)``.
-        most: shards, at most; up to 100 keep the message small.
-        min_rows: rows that are worth a task of their own.
+        max_shards: greatest number of shards; up to 100 keep the XCom small.
+        min_rows: least number of rows of a shard.
+        kwargs: source, store, partition, where and the connections, see `ProbClassOperator`;
+            arguments of `BaseOperator`. The store keeps the statistics.
 
     Returns (XCom):
         The shards as text, such as ``["0:8", "8:11"]``. The `extra` of outlet assets has shards,
-        fragments, kept, rows.
+        fragments, cached, rows.
     """
 
-    template_fields: Sequence[str] = (
-        *ProbClassOperator.template_fields,
-        "source",
-        "spec",
-        "store",
-        "partition",
-        "where",
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "spec": "json",
-        "partition": "json",
-        "where": "json",
-    }
+    template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "spec")
     ui_color = "#e8e8ee"
 
     def __init__(
         self,
         *,
-        source: str,
         spec: Mapping[str, Any] | str,
-        store: str,
-        partition: Mapping[str, str] | None = None,
-        where: Where | None = None,
-        most: int = 100,
+        max_shards: int = 100,
         min_rows: int = 1_000_000,
         **kwargs: Any,
     ) -> None:
-        super().__init__(multiple_outputs=False, **kwargs)
-        self.source = source
+        super().__init__(workers=None, multiple_outputs=False, **kwargs)
         self.spec = spec
-        self.store = store
-        self.partition = partition
-        self.where = where
-        self.most = most
+        self.max_shards = max_shards
         self.min_rows = min_rows
 
     def execute(self, context: Context) -> list[str]:
-        """Plan; Airflow maps over a list, so the shards alone are returned."""
+        """Plan, and return the list of shards alone, because Airflow maps over a list."""
         shards: list[str] = super().execute(context)["shards"]
         return shards
 
@@ -87,14 +63,14 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
         """Plan."""
         import probclass_core as pc
 
-        self.spec_of_call = spec = model_spec(self.spec)
+        self.spec_used = spec = model_spec(self.spec)
         plan = pc.plan_shards(
-            table_at(self.source, self.source_conn_id),
+            self.table(),
             spec,
-            cache=store_at(self.store, self.store_conn_id),
+            cache=self.model_store(),
             partition=self.partition,
             where=self.where,
-            most=self.most,
+            most=self.max_shards,
             min_rows=self.min_rows,
         )
         return {
@@ -106,75 +82,42 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
 
 
 class ProbClassSummarizeOperator(ProbClassOperator):
-    """Summarize one shard of a table, and keep the statistics of its fragments in the store.
+    """Summarize one shard of a table, and store the statistics of its fragments.
 
-    A fragment's statistics are written in one step, under a name that its content decides: a retry
-    reads only what is not there yet, and attempts that overlap write the same.
+    The statistics of a fragment are written in one step, under a name that depends on its content:
+    a retry reads only fragments that are not stored yet, and attempts that overlap write the same
+    files.
 
     Args:
-        source: as for `ProbClassPlanShardsOperator`, as are spec, partition and where.
-        spec: the model.
-        store: path or URI of the model store that keeps the statistics.
-        shard: one of the plan's, such as ``"0:8"``.
-        partition: train on this partition alone.
-        where: train on the rows that meet all of ``(column, operator, value)``.
-        workers: threads to read with; the library decides by default.
+        spec: the model, as in the plan.
+        shard: a shard of the plan, such as ``"0:8"``.
+        kwargs: source, store, partition, where, workers and the connections, see
+            `ProbClassOperator`; arguments of `BaseOperator`. Source, partition and where must be
+            those of the plan.
 
     Returns (XCom and the `extra` of outlet assets):
         shard, rows, null_labels, spec_digest.
     """
 
-    template_fields: Sequence[str] = (
-        *ProbClassOperator.template_fields,
-        "source",
-        "spec",
-        "store",
-        "shard",
-        "partition",
-        "where",
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "spec": "json",
-        "partition": "json",
-        "where": "json",
-    }
+    template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "spec", "shard")
     ui_color = "#dfe9f5"
 
-    def __init__(
-        self,
-        *,
-        source: str,
-        spec: Mapping[str, Any] | str,
-        store: str,
-        shard: str,
-        partition: Mapping[str, str] | None = None,
-        where: Where | None = None,
-        workers: int | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, spec: Mapping[str, Any] | str, shard: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.source = source
         self.spec = spec
-        self.store = store
         self.shard = shard
-        self.partition = partition
-        self.where = where
-        self.workers = workers
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Summarize and keep."""
+        """Summarize the shard and store its statistics."""
         import probclass_core as pc
 
-        self.spec_of_call = spec = model_spec(self.spec)
+        self.spec_used = spec = model_spec(self.spec)
         statistics = pc.summarize(
-            table_at(self.source, self.source_conn_id),
+            self.table(),
             spec,
-            partition=self.partition,
-            where=self.where,
-            workers=self.workers,
-            progress=self.watch,
-            cache=store_at(self.store, self.store_conn_id),
+            cache=self.model_store(),
             shard=self.shard,
+            **self.read_options(),
         )
         return {
             "shard": self.shard,
@@ -185,17 +128,18 @@ class ProbClassSummarizeOperator(ProbClassOperator):
 
 
 class ProbClassMergeOperator(ProbClassTrainOperator):
-    """Merge what the shards of a training have kept, and save a model: the end of a training.
+    """Merge the statistics of a training's shards and save the model.
 
-    Statistics merge in the order of the fragments, whoever summarized them and whenever: the model
-    has the content id that one `ProbClassTrainOperator` would give it. Fragments that nobody
-    summarized are read here, and the log says how many.
+    Statistics are merged in the order of the fragments, whichever task summarized them: the model
+    has the content id that one `ProbClassTrainOperator` would give it. Fragments without stored
+    statistics are read by this task, and the log has their number.
 
     Args:
-        kwargs: as for `ProbClassTrainOperator`; source, spec, partition and where as in the plan.
+        kwargs: as for `ProbClassTrainOperator`, without ``cache``; source, spec, partition and
+            where must be those of the plan.
 
     Returns (XCom and the `extra` of outlet assets):
-        As `ProbClassTrainOperator` does, with cache: fragments, reused.
+        As `ProbClassTrainOperator` with ``cache``: fragments, reused.
     """
 
     ui_color = "#c9dff2"
@@ -208,22 +152,21 @@ class ProbClassMergeOperator(ProbClassTrainOperator):
         summary = super().call(run)
         cache = summary["cache"]
         if cache["reused"] < cache["fragments"]:
-            read = cache["fragments"] - cache["reused"]
-            self.log.info("%d of %d fragments were read here", read, cache["fragments"])
+            missing = cache["fragments"] - cache["reused"]
+            self.log.info("Read %d of %d fragments in this task", missing, cache["fragments"])
         return summary
 
 
 class ProbClassPlanPartitionsOperator(ProbClassOperator):
-    """List the partitions of a table, and settle which version of a model is to score them.
+    """List the partitions of a table, and resolve the version of a model that scores them.
 
-    Map a `ProbClassScoreOperator` over the output, with ``model=plan.output["model"]``: an alias
-    that moves between two of the mapped tasks then changes nothing.
+    Map a `ProbClassScoreOperator` over the output, with ``model=plan.output["model"]``: all mapped
+    tasks then use the same version, even if an alias moves between them.
 
     Args:
-        source: path or URI of a (Hive-partitioned) directory.
-        store: path or URI of the model store.
-        model: ``name@alias`` or ``name@id``, to be resolved once.
-        where: list the partitions that meet all of ``(column, operator, value)``; the columns are
+        model: ``name@alias`` or ``name@id``, resolved once.
+        kwargs: source, store, where and the connections, see `ProbClassOperator`; arguments of
+            `BaseOperator`. The source is a partitioned table, and the columns of ``where`` are
             partition columns.
 
     Returns (XCom):
@@ -231,71 +174,54 @@ class ProbClassPlanPartitionsOperator(ProbClassOperator):
         the ``name@id``. The `extra` of outlet assets has both.
     """
 
-    template_fields: Sequence[str] = (
-        *ProbClassOperator.template_fields,
-        "source",
-        "store",
-        "model",
-        "where",
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {"where": "json"}
+    template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "model")
     ui_color = "#e8e8ee"
 
-    def __init__(
-        self,
-        *,
-        source: str,
-        store: str,
-        model: str,
-        where: Where | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(multiple_outputs=False, **kwargs)
-        self.source = source
-        self.store = store
+    def __init__(self, *, model: str, **kwargs: Any) -> None:
+        super().__init__(partition=None, workers=None, multiple_outputs=False, **kwargs)
         self.model = model
-        self.where = where
 
     def execute(self, context: Context) -> list[dict[str, str | None]]:
-        """List; Airflow maps over a list, so the partitions alone are returned."""
+        """List, and return the list of partitions alone, because Airflow maps over a list."""
         summary = super().execute(context)
         context["ti"].xcom_push("model", summary["model"])
         partitions: list[dict[str, str | None]] = summary["partitions"]
         return partitions
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Resolve, list."""
+        """Resolve the model and list the partitions."""
         import probclass_core as pc
 
-        version = store_at(self.store, self.store_conn_id).resolve(self.model)
-        table = pc.open_table(table_at(self.source, self.source_conn_id))
+        version = self.model_store().resolve(self.model)
+        table = pc.open_table(self.table())
         if not table.partition_columns:
             raise pc.TableError(
-                f"{self.source} has no partitions to map over; score it in one task, by a "
+                f"{self.source} has no partitions to map over; score it in one task, with a "
                 "ProbClassScoreOperator."
             )
         for column, *_ in self.where or ():
             if column not in table.partition_columns:
                 raise pc.SpecError(
-                    f"{column!r} is no partition column of {self.source}; it has "
+                    f"{column!r} is not a partition column of {self.source}; it has "
                     f"{', '.join(map(repr, table.partition_columns))}."
                 )
-        found = table.partitions(self.where)
-        if not found:
+        keys = table.partitions(self.where)
+        if not keys:
             raise pc.TableError(f"{self.source} has no partition where {self.where}.")
-        if len(found) > _MOST_PARTITIONS:
+        if len(keys) > _MAX_PARTITIONS:
             raise pc.SpecError(
-                f"{self.source} has {len(found):,} partitions where {self.where}, and one run maps "
-                f"over {_MOST_PARTITIONS}; narrow 'where', such as to the run's data interval."
+                f"{self.source} has {len(keys):,} partitions where {self.where}, and one run maps "
+                f"over at most {_MAX_PARTITIONS}; narrow 'where', for example to the data interval "
+                "of the run."
             )
         partitions = [
-            {name: None if value is None else str(value) for name, value in keys.items()}
-            for keys in found
+            {name: None if value is None else str(value) for name, value in key.items()}
+            for key in keys
         ]
-        if (size := len(json.dumps(partitions))) >= _LARGEST_MESSAGE:
+        if (size := len(json.dumps(partitions))) >= _MAX_XCOM_BYTES:
             raise pc.SpecError(
-                f"the names of {len(found)} partitions of {self.source} take {size:,} bytes, and a "
-                f"message has less than {_LARGEST_MESSAGE:,}; narrow 'where', such as to the run's "
-                "data interval."
+                f"the names of {len(keys)} partitions of {self.source} take {size:,} bytes, and "
+                f"this XCom is limited to {_MAX_XCOM_BYTES:,}; narrow 'where', for example to the "
+                "data interval of the run."
             )
         return {"model": version.ref, "partitions": partitions}

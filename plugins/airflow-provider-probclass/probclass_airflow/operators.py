@@ -1,19 +1,21 @@
-"""Train, score, evaluate: one operator for each verb of the library.
+"""Train, calibrate, evaluate, score: one operator for each verb of the library.
 
-Every field that names data or a model is a template. Runs triggered by hand or by an asset may
-have no logical date, where ``{{ ds }}`` raises; build partitions from ``data_interval_start`` in a
-DAG on a schedule, from ``{{ partition_key or (ds if ds is defined else run_id) }}`` in another.
+Every field that names data or a model is a template. A run triggered by hand or by an asset may
+have no logical date, and then ``{{ ds }}`` raises. Take partitions from ``data_interval_start`` in
+a DAG on a schedule, otherwise from ``{{ partition_key or (ds if ds is defined else run_id) }}``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from probclass_airflow.base import ProbClassOperator, judged_rows, model_spec
-from probclass_airflow.hooks import store_at, table_at
+from probclass_airflow.base import ProbClassOperator, model_spec
+from probclass_airflow.hooks import table_ref
 
-Where = Sequence[tuple[str, str, Any]]
+if TYPE_CHECKING:
+    from probclass_core import Evaluation, Model, ModelStore, ModelVersion
 
 
 class ProbClassTrainOperator(ProbClassOperator):
@@ -22,288 +24,243 @@ class ProbClassTrainOperator(ProbClassOperator):
     The same rows and spec give the same id, so a retry or a rerun adds nothing to the store.
 
     Args:
-        source: path or URI of a Parquet file or (Hive-partitioned) directory.
-        spec: the model, as the dict that `ModelSpec.from_dict` takes, or the path of a TOML, YAML
-            or JSON file that holds one.
-        store: path or URI of the model store.
+        spec: the model, as a dict for `ModelSpec.from_dict` or the path of a TOML, YAML or JSON
+            file.
         model: name to save the model under.
-        alias: name to promote the saved version to, such as ``"champion"`` or the month.
-        partition: train on this partition alone, as ``{"month": "2014-01"}``.
-        where: train on the rows that meet all of ``(column, operator, value)``.
-        density_quantiles: read the rows again and keep with the model how dense they are, for a
-            decision rule's ``min_density_quantile``.
-        cache: keep the statistics of each fragment in the store, and read only fragments that it
-            has none of; the model is the same.
-        workers: threads to read with; the library decides by default.
+        alias: alias to promote the saved version to, such as ``"champion"`` or the month.
+        density_quantiles: read the rows a second time and save quantiles of their density with the
+            model, for the ``min_density_quantile`` of a decision rule.
+        cache: cache the statistics of each fragment in the store and read only fragments that are
+            not cached; the model is the same.
+        kwargs: source, store, partition, where, workers and the connections, see
+            `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id``), alias, rows, null_labels, spec_digest; with ``cache`` also cache, the
-        number of fragments and how many of them were reused.
+        number of fragments and the number of reused ones.
     """
 
-    template_fields: Sequence[str] = (
-        *ProbClassOperator.template_fields,
-        "source",
-        "spec",
-        "store",
-        "model",
-        "alias",
-        "partition",
-        "where",
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "spec": "json",
-        "partition": "json",
-        "where": "json",
-    }
-    makes_model = True
+    template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "spec", "model", "alias")
+    saves_model = True
     ui_color = "#d7ebf7"
 
     def __init__(
         self,
         *,
-        source: str,
         spec: Mapping[str, Any] | str,
-        store: str,
         model: str,
         alias: str | None = None,
-        partition: Mapping[str, str] | None = None,
-        where: Where | None = None,
         density_quantiles: bool = False,
         cache: bool = False,
-        workers: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.source = source
         self.spec = spec
-        self.store = store
         self.model = model
         self.alias = alias
-        self.partition = partition
-        self.where = where
         self.density_quantiles = density_quantiles
         self.cache = cache
-        self.workers = workers
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Fit, save, promote."""
         import probclass_core as pc
 
-        rows: dict[str, Any] = {
-            "partition": self.partition,
-            "where": self.where,
-            "workers": self.workers,
-            "progress": self.watch,
-        }
-        store = store_at(self.store, self.store_conn_id)
-        self.spec_of_call = spec = model_spec(self.spec)
-        source = table_at(self.source, self.source_conn_id)
-        fitted = pc.fit(source, spec, **rows, cache=store if self.cache else None)
+        store, source = self.model_store(), self.table()
+        self.spec_used = spec = model_spec(self.spec)
+        cache = store if self.cache else None
+        model = pc.fit(source, spec, cache=cache, **self.read_options())
         if self.density_quantiles:
-            fitted = pc.with_density_quantiles(fitted, source, **rows)
-        self.stop_if_asked()
-        version = store.save(fitted, self.model, provenance={"airflow": run})
-        if self.alias is not None:
-            self.stop_if_asked()
-            store.promote(self.model, version, alias=self.alias)
+            model = pc.with_density_quantiles(model, source, **self.read_options())
+        version = self.save_model(store, model, self.model, self.alias, run)
         return {
             "model": version.ref,
             "alias": self.alias,
-            "rows": fitted.training["rows"],
-            "null_labels": fitted.training["null_labels"],
-            "spec_digest": fitted.spec.digest,
-            **({"cache": fitted.training["cache"]} if self.cache else {}),
+            "rows": model.training["rows"],
+            "null_labels": model.training["null_labels"],
+            "spec_digest": model.spec.digest,
+            **({"cache": model.training["cache"]} if self.cache else {}),
         }
 
 
-class ProbClassScoreOperator(ProbClassOperator):
-    """Score a table with a stored model; replace a partition of the sink, or add to it, as a whole.
-
-    The commit records the id of the DAG run. A retry finds what it committed and leaves it alone.
+class ProbClassCalibrateOperator(ProbClassOperator):
+    """Calibrate the posteriors of a stored model on labeled rows, and save the new version.
 
     Args:
-        source: path or URI of a Parquet file or (Hive-partitioned) directory.
-        sink: path or URI of the scored table.
-        sink_conn_id: connection with its credentials; see `ProbClassHook`.
-        store: path or URI of the model store.
-        model: ``name@alias`` or ``name@id``; an alias is resolved once, and its id recorded.
-        partition: score, and replace or add to in the sink, this partition alone.
-        where: score the rows that meet all of ``(column, operator, value)``.
-        columns: columns of the source to pass through; by default as the library does.
-        posterior: ``"columns"`` for one ``p_<class>`` per class, or ``"list"``.
-        decision: ``"map"``, ``"ml"``, or the dict that `DecisionRule.from_dict` takes.
-        overwrite: ``"partition"`` replaces what stands there, ``"append"`` adds to it, ``"never"``
-            refuses unless it came of the same inputs.
-        workers: threads to read with; the library decides by default.
+        model: ``name@alias`` or ``name@id``; the new version is saved under the same name.
+        alias: alias to promote the new version to.
+        method: ``"temperature"`` or ``"isotonic"``.
+        kwargs: source, store, partition, where, workers and the connections, see
+            `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom and the `extra` of outlet assets):
-        model (``name@id``), partition, partitions (how many), rows, skipped, model_id, uri,
-        commit_id, seconds.
+        model (``name@id``), alias, of (``name@id`` before calibration), method, rows.
     """
 
     template_fields: Sequence[str] = (
         *ProbClassOperator.template_fields,
-        "source",
+        "model",
+        "alias",
+        "method",
+    )
+    saves_model = True
+    ui_color = "#e6dcf4"
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        alias: str | None = None,
+        method: Literal["temperature", "isotonic"] = "temperature",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.model = model
+        self.alias = alias
+        self.method = method
+
+    def call(self, run: dict[str, str]) -> dict[str, Any]:
+        """Load, calibrate, save, promote."""
+        import probclass_core as pc
+
+        store = self.model_store()
+        version, model = self.load_model(store, self.model)
+        model = pc.calibrate(model, self.table(), self.method, **self.read_options())
+        saved = self.save_model(store, model, version.model, self.alias, run)
+        return {
+            "model": saved.ref,
+            "alias": self.alias,
+            "of": version.ref,
+            "method": self.method,
+            "rows": model.training["calibration"]["rows"],
+        }
+
+
+class ProbClassEvaluateOperator(ProbClassOperator):
+    """Evaluate a stored model on labeled rows, compared with its prior alone as the baseline.
+
+    The evaluation is recorded in the store with the version; the same rows again add no record.
+
+    Args:
+        model: ``name@alias`` or ``name@id``; an alias is resolved once, and the id is recorded.
+        decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
+        kwargs: source, store, partition, where, workers and the connections, see
+            `ProbClassOperator`; arguments of `BaseOperator`.
+
+    Returns (XCom and the `extra` of outlet assets):
+        model (``name@id``), partition, rows, null_labels, unseen_labels, decided, rejected (by
+        reason), rejected_share, accuracy, cost, log_loss (nats; null if infinite), brier, ece,
+        baseline_accuracy, baseline_cost, baseline_log_loss, model_id.
+    """
+
+    template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "model", "decision")
+    ui_color = "#f7ecd0"
+
+    def __init__(
+        self, *, model: str, decision: Mapping[str, Any] | str = "map", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.model = model
+        self.decision = decision
+
+    def call(self, run: dict[str, str]) -> dict[str, Any]:
+        """Load, evaluate, record."""
+        store = self.model_store()
+        version, model = self.load_model(store, self.model)
+        summary = self.evaluate(store, version, model, run).to_dict()
+        # One row per class and more: too large for XCom if there are many classes.
+        del summary["confusion"], summary["per_class"], summary["reliability"]
+        return {"model": version.ref, "partition": self.partition, **summary}
+
+    def evaluate(
+        self, store: ModelStore, version: ModelVersion, model: Model, run: dict[str, str]
+    ) -> Evaluation:
+        """Evaluate a model on the rows of the source and record the evaluation in the store."""
+        import probclass_core as pc
+
+        evaluation = pc.evaluate(model, self.table(), decision=self.decision, **self.read_options())
+        self.raise_if_stopped()
+        fields = ("source", "partition", "where", "decision")
+        rows = {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
+        plain = json.loads(json.dumps(rows, default=str))  # a condition may contain a date
+        store.record_evaluation(version, evaluation, on=plain, provenance={"airflow": run})
+        return evaluation
+
+
+class ProbClassScoreOperator(ProbClassOperator):
+    """Score a table with a stored model, and replace a partition of the sink, or add to it.
+
+    The commit records the id of the DAG run. A retry finds that commit and changes nothing.
+
+    Args:
+        sink: path or URI of the scored table.
+        model: ``name@alias`` or ``name@id``; an alias is resolved once, and the id is recorded.
+        sink_conn_id: connection with the credentials of the sink; see `ProbClassHook`.
+        columns: columns of the source to copy to the sink; all by default.
+        posterior: ``"columns"`` for one column ``p_<class>`` per class, or ``"list"``.
+        decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
+        overwrite: ``"partition"`` replaces the partition, ``"append"`` adds to it, ``"never"``
+            fails if the partition exists, unless it was scored from the same inputs.
+        kwargs: source, store, partition, where, workers and the connections, see
+            `ProbClassOperator`; arguments of `BaseOperator`. The partition is scored and written
+            alone.
+
+    Returns (XCom and the `extra` of outlet assets):
+        model (``name@id``), partition, partitions (number of partitions), rows, skipped, model_id,
+        uri, commit_id, seconds.
+    """
+
+    template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
         "sink",
         "sink_conn_id",
-        "store",
         "model",
-        "partition",
-        "where",
         "columns",
         "decision",
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "partition": "json",
-        "where": "json",
-        "columns": "json",
-        "decision": "json",
-    }
     ui_color = "#d3f0e3"
 
     def __init__(
         self,
         *,
-        source: str,
         sink: str,
-        sink_conn_id: str | None = None,
-        store: str,
         model: str,
-        partition: Mapping[str, str] | None = None,
-        where: Where | None = None,
+        sink_conn_id: str | None = None,
         columns: Sequence[str] | None = None,
         posterior: Literal["columns", "list"] = "columns",
         decision: Mapping[str, Any] | str = "map",
         overwrite: Literal["partition", "append", "never"] = "partition",
-        workers: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.source = source
         self.sink = sink
-        self.sink_conn_id = sink_conn_id
-        self.store = store
         self.model = model
-        self.partition = partition
-        self.where = where
+        self.sink_conn_id = sink_conn_id
         self.columns = columns
         self.posterior = posterior
         self.decision = decision
         self.overwrite = overwrite
-        self.workers = workers
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Load, score, commit."""
         import probclass_core as pc
 
-        store = store_at(self.store, self.store_conn_id)
-        version = store.resolve(self.model)
-        model = store.load(version.ref)
-        self.spec_of_call = model.spec
+        version, model = self.load_model(self.model_store(), self.model)
         report = pc.score(
             model,
-            table_at(self.source, self.source_conn_id),
-            table_at(self.sink, self.sink_conn_id),
-            partition=self.partition,
-            where=self.where,
+            self.table(),
+            table_ref(self.sink, self.sink_conn_id),
             columns=self.columns,
             posterior=self.posterior,
             decision=self.decision,
             overwrite=self.overwrite,
             run_id=run["run_id"],
-            workers=self.workers,
-            progress=self.watch,
+            **self.read_options(),
         )
         summary = report.to_dict()
         return {
             "model": version.ref,
             "partition": self.partition,
-            # A whole lake can have more partitions than belong into a message.
+            # A whole lake may have too many partitions for XCom.
             "partitions": len(summary.pop("partitions")),
             **summary,
         }
-
-
-class ProbClassEvaluateOperator(ProbClassOperator):
-    """Measure a stored model on labeled rows, beside the baseline that knows the prior alone.
-
-    What was measured is recorded in the store beside the version; the same rows again add nothing.
-
-    Args:
-        source: path or URI of a Parquet file or (Hive-partitioned) directory, with the label.
-        store: path or URI of the model store.
-        model: ``name@alias`` or ``name@id``; an alias is resolved once, and its id recorded.
-        partition: evaluate on this partition alone.
-        where: evaluate on the rows that meet all of ``(column, operator, value)``.
-        decision: ``"map"``, ``"ml"``, or the dict that `DecisionRule.from_dict` takes.
-        workers: threads to read with; the library decides by default.
-
-    Returns (XCom and the `extra` of outlet assets):
-        model (``name@id``), partition, rows, null_labels, unseen_labels, decided, rejected (by
-        reason), rejected_share, accuracy, cost, log_loss (nats; null where it is infinite), brier,
-        ece, baseline_accuracy, baseline_cost, baseline_log_loss, model_id.
-    """
-
-    template_fields: Sequence[str] = (
-        *ProbClassOperator.template_fields,
-        "source",
-        "store",
-        "model",
-        "partition",
-        "where",
-        "decision",
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        "partition": "json",
-        "where": "json",
-        "decision": "json",
-    }
-    ui_color = "#f7ecd0"
-
-    def __init__(
-        self,
-        *,
-        source: str,
-        store: str,
-        model: str,
-        partition: Mapping[str, str] | None = None,
-        where: Where | None = None,
-        decision: Mapping[str, Any] | str = "map",
-        workers: int | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.source = source
-        self.store = store
-        self.model = model
-        self.partition = partition
-        self.where = where
-        self.decision = decision
-        self.workers = workers
-
-    def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Load and evaluate."""
-        import probclass_core as pc
-
-        store = store_at(self.store, self.store_conn_id)
-        version = store.resolve(self.model)
-        model = store.load(version.ref)
-        self.spec_of_call = model.spec
-        evaluation = pc.evaluate(
-            model,
-            table_at(self.source, self.source_conn_id),
-            partition=self.partition,
-            where=self.where,
-            decision=self.decision,
-            workers=self.workers,
-            progress=self.watch,
-        )
-        self.stop_if_asked()
-        store.record_evaluation(
-            version, evaluation, on=judged_rows(self), provenance={"airflow": run}
-        )
-        summary = evaluation.to_dict()
-        # One row per class and more: too much for a message where classes are many.
-        del summary["confusion"], summary["per_class"], summary["reliability"]
-        return {"model": version.ref, "partition": self.partition, **summary}

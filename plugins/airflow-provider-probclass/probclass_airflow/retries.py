@@ -1,6 +1,6 @@
-"""Which failures a retry can mend, for tasks that call `probclass_core` themselves.
+"""A retry policy for tasks that call `probclass_core` themselves; it needs Airflow 3.3.
 
-The operators decide by these rules already. Needs Airflow 3.3, which brought retry policies.
+The operators follow the same rules without it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class ProbClassRetryPolicy(RetryPolicy):
-    """Fail at once on a bad spec, bad rows or a missing plugin; retry what a store may mend.
+    """Fail without a retry on a wrong spec, wrong data or a missing plugin; retry storage errors.
 
-    `SpecError`, `DataError`, `PluginError` and `NotSupportedError` fail without another try.
-    `TableError`, `StoreError` and `OSError` are tried again, as long as the task has retries left.
-    Of other errors the task decides. Airflow's `ExceptionRetryPolicy` can say the same, but imports
-    the errors it names, and so the whole library, whenever the DAG is parsed; this one does not.
+    `SpecError`, `DataError`, `PluginError` and `NotSupportedError` fail without a retry.
+    `TableError`, `StoreError` and `OSError` are retried while the task has retries left. Other
+    errors are left to the task's own settings. Airflow's `ExceptionRetryPolicy` can express the
+    same, but it imports the errors, and so the whole library, whenever the DAG is parsed.
 
     Args:
-        retry_delay: before the next try; by default the task's.
+        retry_delay: delay before the next try; by default the delay of the task.
     """
 
     def __init__(self, retry_delay: timedelta | None = None) -> None:
@@ -36,15 +36,15 @@ class ProbClassRetryPolicy(RetryPolicy):
         max_tries: int,
         context: Context | None = None,
     ) -> RetryDecision:
-        """What to do about a failure; the reason goes to the log."""
+        """Decide whether to retry; the reason is logged."""
         import probclass_core as pc
 
         kind = type(exception).__name__
         if isinstance(
             exception, (pc.SpecError, pc.DataError, pc.PluginError, pc.NotSupportedError)
         ):
-            return RetryDecision(RetryAction.FAIL, reason=f"no retry can mend a {kind}")
+            return RetryDecision(RetryAction.FAIL, reason=f"a retry cannot fix a {kind}")
         if isinstance(exception, (pc.TableError, pc.StoreError, OSError)):
-            reason = f"a {kind} may pass"
+            reason = f"a {kind} may be temporary"
             return RetryDecision(RetryAction.RETRY, self.retry_delay, reason)
         return RetryDecision(RetryAction.DEFAULT)
