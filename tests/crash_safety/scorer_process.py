@@ -38,8 +38,8 @@ from probclass_core.scoring import partition as scored_partition
 READING = {"__init__", "dataset", "discovery", "files", "table"}
 WRITING = {
     str(path)
-    for folder in ("commit", "delta", "iceberg", "parquet")
-    for path in (Path(io.__file__).parent / folder).glob("*.py")
+    for pattern in ("local_files.py", "commit/*.py", "delta/*.py", "iceberg/*.py", "parquet/*.py")
+    for path in Path(io.__file__).parent.glob(pattern)
     if path.stem not in READING
 }
 

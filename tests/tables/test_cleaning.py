@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from lakes import contents, model, rows_of, write_lake, write_rows
+from monthly_lake import contents, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
 

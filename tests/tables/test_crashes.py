@@ -22,7 +22,7 @@ import pyarrow.compute as compute
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from lakes import contents, model, rows_of, write_rows
+from monthly_lake import contents, model, rows_of, write_rows
 
 import probclass_core as pc
 

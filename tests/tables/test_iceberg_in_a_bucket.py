@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from buckets import Bucket
-from lakes import SCORED, model, rows_of, write_lake, write_rows
+from monthly_lake import SCORED, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
 

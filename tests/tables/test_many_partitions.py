@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakes import digests, model, rows_of, write_lake, write_rows
+from monthly_lake import digests, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
 from probclass_core.scoring import plan as scoring_plan

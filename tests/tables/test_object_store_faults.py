@@ -21,7 +21,7 @@ import pyarrow.compute as compute
 import pyarrow.parquet as pq
 import pytest
 from buckets import Bucket
-from lakes import SPEC, model, rows_of, write_lake, write_rows
+from monthly_lake import SPEC, model, rows_of, write_lake, write_rows
 from unreliable import Fault, Proxy
 
 import probclass_core as pc

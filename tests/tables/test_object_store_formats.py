@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from buckets import Bucket
-from lakes import SPEC, model, rows_of, write_lake, write_rows
+from monthly_lake import SPEC, model, rows_of, write_lake, write_rows
 from unreliable import Fault, Proxy
 
 import probclass_core as pc

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from buckets import SECRET, Bucket
 from deltalake import DeltaTable, write_deltalake
-from lakes import SPEC, model, rows_of, write_lake, write_rows
+from monthly_lake import SPEC, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
 from probclass_core.scoring import partition as scoring

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from lakes import SPEC, model, rows_of, write_lake, write_rows
+from monthly_lake import SPEC, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
 from probclass_core.io.open import open_table

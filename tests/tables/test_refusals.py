@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakes import contents, model, rows_of, write_lake, write_rows
+from monthly_lake import contents, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
 

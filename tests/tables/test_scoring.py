@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from lakes import SCORED, SPEC, contents, digests, model, rows_of, write_lake, write_rows
+from monthly_lake import SCORED, SPEC, contents, digests, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
 

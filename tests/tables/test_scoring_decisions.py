@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from lakes import contents, model, rows_of, write_lake
+from monthly_lake import contents, model, rows_of, write_lake
 
 import probclass_core as pc
 
