@@ -124,7 +124,7 @@ def test_a_partition_in_parts_is_committed_by_one_manifest(
             assert not set(files) & set(first)
             first = files
             assert pc.score(model(seed), lake, sink, partition=partition).skipped == 1
-    # The second part has no such rows.
+    # No row of the second part matches the filter.
     few = {"partition": partition, "where": [("id", "<", 30)]}
     for rows, skipped in ((30, 0), (30, 1)):
         report = pc.score(model(), lake, sink, overwrite="append", **few)

@@ -21,7 +21,7 @@ from probclass_core.errors import TableError, one_line, one_of
 from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile
 from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
-from probclass_core.io.delta.statistics import file_statistics
+from probclass_core.io.delta.statistics import file_statistics, indexed_columns
 from probclass_core.io.delta.table import open_delta, translate_delta_errors
 from probclass_core.io.parquet.partitions import hive_folder
 from probclass_core.spec import category_text
@@ -103,7 +103,10 @@ class DeltaSink(LogSink[DeltaTable]):
         configuration = {} if table is None else table.metadata().configuration
         if not append and self.current_files(table):
             self._check_not_append_only(configuration)
-        added = [self._add_action(file, configuration) for file in files]
+        schema = files[0].file.schema if table is None else self.columns(table)
+        names = [name for name in schema.names if name not in self.partition]
+        indexed = indexed_columns(names, configuration)
+        added = [self._add_action(file, indexed) for file in files]
         # Never retried by the library: the caller first looks at the partition again.
         commit = CommitProperties(custom_metadata=dict(properties), max_commit_retries=0)
         try:
@@ -161,14 +164,14 @@ class DeltaSink(LogSink[DeltaTable]):
     def _partition_filters(self) -> list[tuple[str, str, str]]:
         return [(name, "=", value or "") for name, value in self._partition_texts.items()]
 
-    def _add_action(self, file: FinishedFile, configuration: Mapping[str, str]) -> AddAction:
+    def _add_action(self, file: FinishedFile, indexed: Sequence[str]) -> AddAction:
         return AddAction(
             file.file.name,
             file.bytes,
             self._partition_texts,
             int(time.time() * 1000),
             True,
-            file_statistics(file, configuration),
+            file_statistics(file, indexed),
         )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -26,24 +26,33 @@ _LAST_CHARACTER = "\U0010ffff"
 _MILLISECOND = dt.timedelta(milliseconds=1)
 
 
-def file_statistics(file: FinishedFile, configuration: Mapping[str, str]) -> str:
-    """Return the ``stats`` of an add action, as JSON.
-
-    Null counts and bounds are of columns of plain types (bounds not of binary ones), and by default
-    of the first 32 columns of the table.
+def indexed_columns(names: Sequence[str], configuration: Mapping[str, str]) -> Sequence[str]:
+    """Return the columns of a table that have statistics: by default the first 32.
 
     Args:
-        file: the file to add.
+        names: columns of the table, in order, without the partition columns.
         configuration: properties of the table; ``delta.dataSkippingNumIndexedCols`` is the number
             of columns with statistics, or -1 for all.
     """
     limit = int(configuration.get("delta.dataSkippingNumIndexedCols", _DEFAULT_COLUMNS))
+    return names if limit < 0 else names[:limit]
+
+
+def file_statistics(file: FinishedFile, indexed: Container[str]) -> str:
+    """Return the ``stats`` of an add action, as JSON.
+
+    Null counts and bounds are of columns of plain types; binary columns have no bounds.
+
+    Args:
+        file: the file to add.
+        indexed: names of the columns with statistics; see `indexed_columns`.
+    """
     null_counts: dict[str, int] = {}
     bounds: dict[str, tuple[Any, Any]] = {}
     complete = True
     leaf = 0
-    for number, column in enumerate(file.file.schema):
-        if not pa.types.is_nested(column.type) and (limit < 0 or number < limit):
+    for column in file.file.schema:
+        if column.name in indexed and not pa.types.is_nested(column.type):
             chunks = _column_chunks(file.footer, leaf)
             if all(chunk is not None and chunk.has_null_count for chunk in chunks):
                 null_counts[column.name] = sum(chunk.null_count for chunk in chunks)

@@ -8,8 +8,8 @@ have a manifest of their own and replace nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -120,15 +120,15 @@ class ObjectSink:
                 return pq.read_schema(info.path, filesystem=self.table.filesystem)
         return None
 
-    @contextmanager
-    def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedObjects]:
-        with closing(StagedObjects(self, schema, commit, append=False)) as staged:
-            yield staged
+    def stage(
+        self, schema: pa.Schema, commit: Mapping[str, Any]
+    ) -> AbstractContextManager[StagedObjects]:
+        return closing(StagedObjects(self, schema, commit, append=False))
 
-    @contextmanager
-    def stage_append(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedObjects]:
-        with closing(StagedObjects(self, schema, commit, append=True)) as staged:
-            yield staged
+    def stage_append(
+        self, schema: pa.Schema, commit: Mapping[str, Any]
+    ) -> AbstractContextManager[StagedObjects]:
+        return closing(StagedObjects(self, schema, commit, append=True))
 
     def manifests(self) -> list[Manifest]:
         """Read the valid manifests of the partition."""
