@@ -1,4 +1,4 @@
-"""What the demo is to show: knowing how the weather hangs together pays, month after month."""
+"""The result of the demo: modeling the covariance of the weather improves the predictions."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ MONTHS = [f"{year}-{month:02d}" for year in range(2010, 2015) for month in range
 
 @pytest.fixture(scope="module")
 def evaluations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[pc.Evaluation]]:
-    """Each model on each month from 2011 on, trained on the twelve before it.
+    """Evaluations of each model on each month from 2011, trained on the twelve months before.
 
-    A month's statistics are made once and merged into the twelve years that it is part of.
+    The statistics of a month are computed once and merged into twelve training sets.
     """
     lake = lay_out(tmp_path_factory.mktemp("demo") / "lake")
-    found = {}
+    evaluations_by_spec = {}
     for path in SPECS.glob("*.toml"):
         spec = pc.ModelSpec.from_file(path)
         parts = [pc.summarize(lake, spec, partition={"month": month}) for month in MONTHS]
-        found[path.stem] = [
+        evaluations_by_spec[path.stem] = [
             pc.evaluate(
-                pc.finalize(pc.merge(parts[at - 12 : at])), lake, partition={"month": MONTHS[at]}
+                pc.finalize(pc.merge(parts[index - 12 : index])),
+                lake,
+                partition={"month": MONTHS[index]},
             )
-            for at in range(12, len(MONTHS))
+            for index in range(12, len(MONTHS))
         ]
-    return found
+    return evaluations_by_spec
 
 
 def test_a_year_of_months_merged_is_the_year_fitted(tmp_path: Path) -> None:
@@ -41,7 +43,7 @@ def test_a_year_of_months_merged_is_the_year_fitted(tmp_path: Path) -> None:
     assert pc.finalize(pc.merge(parts)).id == pc.fit(lake, spec, where=[("month", "<", "2011")]).id
 
 
-def test_the_figures_seen_once_are_seen_again(
+def test_mean_metrics_are_reproduced(
     evaluations: dict[str, list[pc.Evaluation]],
 ) -> None:
     full, naive = evaluations["air_full"], evaluations["air_naive"]

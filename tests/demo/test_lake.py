@@ -1,4 +1,4 @@
-"""The demo's lake: what is in it; it appears whole, once, and over nothing of the user's."""
+"""The demo lake: its content, atomic writing, and protection of other files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from probclass_core.demo import lake as demo_lake
 from probclass_core.demo.lake import lay_out
 
 
-def stamps(root: Path) -> dict[Path, int]:
+def modification_times(root: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in root.rglob("*")}
 
 
@@ -25,14 +25,14 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
     ).to_table()
 
 
-def test_it_holds_every_hour_of_five_years(table: pa.Table) -> None:
+def test_the_lake_contains_every_hour_of_five_years(table: pa.Table) -> None:
     assert table.num_rows == 43_824
     months = sorted(set(table["month"].to_pylist()))
     assert (len(months), months[0], months[-1]) == (60, "2010-01", "2014-12")
     assert table["air"].null_count == table["pm25"].null_count == 2_067
 
 
-def test_a_row_has_what_the_recipe_adds(table: pa.Table) -> None:
+def test_derived_columns(table: pa.Table) -> None:
     for row in table.take(list(range(0, table.num_rows, 97))).to_pylist():
         assert row["month"] == f"{row['time']:%Y-%m}"
         assert row["hour"] == row["time"].hour
@@ -42,7 +42,7 @@ def test_a_row_has_what_the_recipe_adds(table: pa.Table) -> None:
             assert row["air"] == (expected if row["pm25"] <= 115 else "unhealthy")
 
 
-def test_it_is_cut_by_day_too(table: pa.Table, tmp_path: Path) -> None:
+def test_the_lake_can_be_partitioned_by_day(table: pa.Table, tmp_path: Path) -> None:
     days = ds.dataset(lay_out(tmp_path / "days", "day"), partitioning="hive").to_table()
     assert all(row["day"] == f"{row['time']:%Y-%m-%d}" for row in days.to_pylist())
     assert len(set(days["day"].to_pylist())) == 5 * 365 + 1
@@ -51,16 +51,16 @@ def test_it_is_cut_by_day_too(table: pa.Table, tmp_path: Path) -> None:
     assert days.select(columns).sort_by(by_time) == table.select(columns).sort_by(by_time)
 
 
-def test_it_is_cut_by_nothing_else(tmp_path: Path) -> None:
+def test_other_partition_columns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(pc.SpecError, match="is partitioned by 'day', 'month', not by 'year'"):
         lay_out(tmp_path / "years", "year")
 
 
-def test_laying_it_out_again_changes_nothing(tmp_path: Path) -> None:
+def test_writing_the_lake_again_changes_nothing(tmp_path: Path) -> None:
     root = lay_out(tmp_path / "lake")
-    before = stamps(root)
+    before = modification_times(root)
     assert lay_out(str(root)) == root
-    assert stamps(root) == before
+    assert modification_times(root) == before
     assert [path.name for path in tmp_path.iterdir()] == ["lake"]
 
 
@@ -76,16 +76,14 @@ def test_a_lake_of_an_older_recipe_is_replaced(
     assert [path.name for path in tmp_path.iterdir()] == ["lake"]
 
 
-def test_it_lies_over_nothing_of_the_users(tmp_path: Path) -> None:
+def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("ten years of work")
     with pytest.raises(pc.TableError, match="is not a demo lake"):
         lay_out(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_nothing_is_left_when_it_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

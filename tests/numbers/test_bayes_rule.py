@@ -1,4 +1,4 @@
-"""Bayes' rule on plain tables: the worked numbers of the lecture notes, and its identities."""
+"""Bayes' rule on plain tables: worked examples of lecture notes, and identities."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ positive = st.floats(1e-6, 1.0)
 
 def test_the_cancer_test() -> None:
     """ "Bayes Classifiers", example 2."""
-    seen = pc.bayes_rule(CANCER, TEST, observed="+")
-    assert seen.table["hypothesis"].to_pylist() == list(CANCER)
-    assert [f"{joint:.4f}" for joint in seen.table["joint"].to_pylist()] == ["0.0078", "0.0298"]
-    assert f"{seen.posterior['cancer']:.4f}" == "0.2085"
-    assert seen.maximum_a_posteriori == "no cancer"
-    assert seen.maximum_likelihood == "cancer"
-    assert math.exp(seen.log_evidence) == pytest.approx(0.98 * 0.008 + 0.03 * 0.992, rel=1e-15)
+    result = pc.bayes_rule(CANCER, TEST, observed="+")
+    assert result.table["hypothesis"].to_pylist() == list(CANCER)
+    assert [f"{joint:.4f}" for joint in result.table["joint"].to_pylist()] == ["0.0078", "0.0298"]
+    assert f"{result.posterior['cancer']:.4f}" == "0.2085"
+    assert result.maximum_a_posteriori == "no cancer"
+    assert result.maximum_likelihood == "cancer"
+    assert math.exp(result.log_evidence) == pytest.approx(0.98 * 0.008 + 0.03 * 0.992, rel=1e-15)
 
 
 def test_the_jar_of_stones() -> None:
@@ -40,13 +40,13 @@ def test_the_jar_of_stones() -> None:
     assert gray.posterior == pytest.approx({"A": 2 / 3, "B": 1 / 3})
 
 
-@pytest.mark.parametrize(("pregnant", "prints"), [(0.20, 0.942), (0.25, 0.9561), (0.10, 0.8789)])
-def test_the_pregnancy_test(pregnant: float, prints: float) -> None:
+@pytest.mark.parametrize(("pregnant", "printed"), [(0.20, 0.942), (0.25, 0.9561), (0.10, 0.8789)])
+def test_the_pregnancy_test(pregnant: float, printed: float) -> None:
     """ "Naive Bayes": computed with 0.20, though the text says 25 of 100 and prints 0.10."""
     prior = {1: pregnant, 0: 1 - pregnant}
-    seen = pc.bayes_rule(prior, {1: 0.98, 0: 0.015})
-    digits = len(str(prints)) - 2
-    assert round(seen.posterior["1"], digits) == prints
+    result = pc.bayes_rule(prior, {1: 0.98, 0: 0.015})
+    digits = len(str(printed)) - 2
+    assert round(result.posterior["1"], digits) == printed
 
 
 def test_a_day_of_tennis() -> None:
@@ -66,24 +66,24 @@ def test_a_day_of_tennis() -> None:
     st.lists(st.integers(1, 50), min_size=3, max_size=3),
     st.lists(st.lists(st.integers(0, 20), min_size=3, max_size=3), min_size=1, max_size=4),
 )
-def test_it_is_the_rule_in_exact_fractions(weights: list[int], table: list[list[int]]) -> None:
+def test_posterior_agrees_with_exact_fractions(weights: list[int], table: list[list[int]]) -> None:
     names = ["a", "b", "c"]
     prior = [Fraction(weight, sum(weights)) for weight in weights]
     observations = [[Fraction(cell, 20) for cell in row] for row in table]
     joint = [p * math.prod(row[i] for row in observations) for i, p in enumerate(prior)]
-    given_to = (
+    arguments = (
         dict(zip(names, map(float, prior), strict=True)),
         [dict(zip(names, map(float, row), strict=True)) for row in observations],
     )
     if not sum(joint):
         with pytest.raises(pc.SpecError, match="impossible under every hypothesis"):
-            pc.bayes_rule(*given_to)
+            pc.bayes_rule(*arguments)
         return
-    seen = pc.bayes_rule(*given_to)
+    result = pc.bayes_rule(*arguments)
     exact = [float(part / sum(joint)) for part in joint]
-    np.testing.assert_allclose(list(seen.posterior.values()), exact, rtol=1e-12)
-    np.testing.assert_allclose(seen.table["joint"], [float(j) for j in joint], rtol=1e-12)
-    assert sum(seen.posterior.values()) == pytest.approx(1.0)
+    np.testing.assert_allclose(list(result.posterior.values()), exact, rtol=1e-12)
+    np.testing.assert_allclose(result.table["joint"], [float(j) for j in joint], rtol=1e-12)
+    assert sum(result.posterior.values()) == pytest.approx(1.0)
 
 
 @given(st.lists(st.tuples(positive, positive), min_size=1, max_size=6), st.integers(0, 6))
@@ -92,43 +92,45 @@ def test_the_posterior_of_one_batch_is_the_prior_of_the_next(
 ) -> None:
     observations = [{"h": one, "not h": other} for one, other in rates]
     prior = {"h": 0.3, "not h": 0.7}
-    whole = pc.bayes_rule(prior, observations)
+    all_at_once = pc.bayes_rule(prior, observations)
     first = pc.bayes_rule(prior, observations[:cut])
     second = pc.bayes_rule(first.posterior, observations[cut:])
-    assert second.posterior == pytest.approx(whole.posterior, rel=1e-9)
-    # The evidence multiplies likewise: p(D1, D2) = p(D1) p(D2 | D1).
+    assert second.posterior == pytest.approx(all_at_once.posterior, rel=1e-9)
+    # The evidence also multiplies: p(D1, D2) = p(D1) p(D2 | D1).
     chained = first.log_evidence + second.log_evidence
-    assert chained == pytest.approx(whole.log_evidence, rel=1e-9, abs=1e-9)
+    assert chained == pytest.approx(all_at_once.log_evidence, rel=1e-9, abs=1e-9)
 
 
 def test_posterior_odds_are_prior_odds_times_the_bayes_factor() -> None:
-    seen = pc.bayes_rule(CANCER, TEST, observed=["+", "+", "-"])
+    result = pc.bayes_rule(CANCER, TEST, observed=["+", "+", "-"])
     factor = (0.98 / 0.03) ** 2 * (0.02 / 0.97)
-    assert seen.odds("cancer", "no cancer") == pytest.approx(0.008 / 0.992 * factor)
-    assert seen.odds("no cancer", "cancer") == pytest.approx(1 / seen.odds("cancer", "no cancer"))
+    assert result.odds("cancer", "no cancer") == pytest.approx(0.008 / 0.992 * factor)
+    assert result.odds("no cancer", "cancer") == pytest.approx(
+        1 / result.odds("cancer", "no cancer")
+    )
 
 
-def test_a_hypothesis_that_cannot_be_has_odds_of_nought_to_one() -> None:
-    seen = pc.bayes_rule({"a": 0.5, "b": 0.5, "c": 0.0}, {"a": 0.1, "b": 0.0, "c": 1.0})
-    assert seen.odds("b", "a") == 0.0
-    assert seen.odds("a", "b") == math.inf
-    assert seen.maximum_likelihood == "c"
+def test_an_impossible_hypothesis_has_odds_of_zero() -> None:
+    result = pc.bayes_rule({"a": 0.5, "b": 0.5, "c": 0.0}, {"a": 0.1, "b": 0.0, "c": 1.0})
+    assert result.odds("b", "a") == 0.0
+    assert result.odds("a", "b") == math.inf
+    assert result.maximum_likelihood == "c"
     with pytest.raises(pc.SpecError, match="'b' and 'c' are both impossible: no odds"):
-        seen.odds("b", "c")
+        result.odds("b", "c")
 
 
-def test_many_observations_underflow_nowhere() -> None:
+def test_many_observations_do_not_underflow() -> None:
     coin = {"fair": {"heads": 0.5, "tails": 0.5}, "bent": {"heads": 0.6, "tails": 0.4}}
     tosses = ["heads"] * 3000 + ["tails"] * 3000
-    seen = pc.bayes_rule({"fair": 0.5, "bent": 0.5}, coin, observed=tosses)
-    assert seen.table["likelihood"].to_pylist() == [0.0, 0.0]  # beyond float64
-    assert seen.posterior["fair"] == pytest.approx(1.0)
+    result = pc.bayes_rule({"fair": 0.5, "bent": 0.5}, coin, observed=tosses)
+    assert result.table["likelihood"].to_pylist() == [0.0, 0.0]  # beyond float64
+    assert result.posterior["fair"] == pytest.approx(1.0)
     exact = 3000 * math.log(0.24 / 0.25)
-    assert math.log(seen.odds("bent", "fair")) == pytest.approx(exact)
-    assert seen.log_evidence == pytest.approx(6000 * math.log(0.5) + math.log(0.5))
-    assert seen.maximum_likelihood == "fair"
+    assert math.log(result.odds("bent", "fair")) == pytest.approx(exact)
+    assert result.log_evidence == pytest.approx(6000 * math.log(0.5) + math.log(0.5))
+    assert result.maximum_likelihood == "fair"
 
 
-def test_equals_go_to_the_first() -> None:
-    seen = pc.bayes_rule({"a": 0.2, "b": 0.4, "c": 0.4}, {"a": 0.5, "b": 0.5, "c": 0.5})
-    assert (seen.maximum_a_posteriori, seen.maximum_likelihood) == ("b", "a")
+def test_ties_go_to_the_first_hypothesis() -> None:
+    result = pc.bayes_rule({"a": 0.2, "b": 0.4, "c": 0.4}, {"a": 0.5, "b": 0.5, "c": 0.5})
+    assert (result.maximum_a_posteriori, result.maximum_likelihood) == ("b", "a")

@@ -1,4 +1,4 @@
-"""Calibrated posteriors beside scikit-learn and a plain minimization; their errors by hand."""
+"""Calibration agrees with scikit-learn and direct minimization; calibration errors by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
 import pytest
-from readings import fitted, rows
+from model_values import fitted, rows
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.calibration import CalibratedClassifierCV
@@ -41,16 +41,16 @@ def temperature(model: pc.Model) -> float:
     return value
 
 
-def places(model: pc.Model, labels: pa.ChunkedArray) -> np.ndarray:
-    found: np.ndarray = compute.index_in(labels, value_set=model.classes).to_numpy()
-    return found
+def class_positions(model: pc.Model, labels: pa.ChunkedArray) -> np.ndarray:
+    result: np.ndarray = compute.index_in(labels, value_set=model.classes).to_numpy()
+    return result
 
 
-def test_the_temperature_is_that_of_the_least_log_loss(iris: pa.Table) -> None:
+def test_the_temperature_minimizes_the_log_loss(iris: pa.Table) -> None:
     train, held_out, rest = thirds(iris)
     model = fitted(train, "species", EXACT)
     scores = model.predict_log_proba(held_out)
-    truth = places(model, held_out["species"])
+    truth = class_positions(model, held_out["species"])
 
     def loss(value: float) -> float:
         scaled = scores / value
@@ -69,7 +69,7 @@ def test_the_temperature_is_that_of_the_least_log_loss(iris: pa.Table) -> None:
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_scikit_learn_calibrates_alike(iris: pa.Table, method: str, classes: int) -> None:
+def test_calibration_agrees_with_scikit_learn(iris: pa.Table, method: str, classes: int) -> None:
     chosen = iris if classes == 3 else iris.slice(50)
     train, held_out, rest = (chosen.take(list(range(first, len(chosen), 3))) for first in range(3))
     model = pc.calibrate(fitted(train, "species", EXACT), held_out, method)
@@ -77,12 +77,12 @@ def test_scikit_learn_calibrates_alike(iris: pa.Table, method: str, classes: int
     peer = CalibratedClassifierCV(FrozenEstimator(theirs), method=method)
     peer.fit(matrix(held_out, SEPALS), held_out["species"].to_numpy())
     expected = peer.predict_proba(matrix(rest, SEPALS))
-    # Their search for the temperature stops at about five digits.
+    # scikit-learn's search for the temperature stops at about five digits.
     tolerance = 1e-4 if method == "temperature" else 1e-9
     np.testing.assert_allclose(model.predict_proba(rest), expected, rtol=0, atol=tolerance)
 
 
-def test_isotonic_knots_are_those_of_pool_adjacent_violators(iris: pa.Table) -> None:
+def test_isotonic_knots_agree_with_pool_adjacent_violators(iris: pa.Table) -> None:
     train, held_out, _ = thirds(iris)
     weights = pa.array(np.random.default_rng(1).integers(0, 4, len(held_out)).astype(float))
     train = train.append_column("w", pa.array([1.0] * len(train)))
@@ -92,10 +92,10 @@ def test_isotonic_knots_are_those_of_pool_adjacent_violators(iris: pa.Table) -> 
     assert calibrated.calibration is not None
     assert calibrated.calibration.column_names == ["method", "class", "knot", "value"]
     grid = np.linspace(0, 1, 101)
-    for place, name in enumerate(model.class_names):
+    for position, name in enumerate(model.class_names):
         peer = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-        came_true = places(model, held_out["species"]) == place
-        peer.fit(model.predict_proba(held_out)[:, place], came_true, weights.to_numpy())
+        came_true = class_positions(model, held_out["species"]) == position
+        peer.fit(model.predict_proba(held_out)[:, position], came_true, weights.to_numpy())
         knots = calibrated.calibration.filter(compute.field("class") == name)
         ours = np.interp(grid, knots["knot"].to_numpy(), knots["value"].to_numpy())
         np.testing.assert_allclose(ours, peer.predict(grid), rtol=0, atol=1e-9)
@@ -103,14 +103,14 @@ def test_isotonic_knots_are_those_of_pool_adjacent_violators(iris: pa.Table) -> 
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_a_weight_of_2_counts_twice(iris: pa.Table, method: str) -> None:
+def test_a_row_of_weight_2_counts_twice(iris: pa.Table, method: str) -> None:
     train, held_out, rest = (
         each.append_column("w", pa.array([1 + row % 2 for row in range(len(each))]))
         for each in thirds(iris)
     )
     model = fitted(train, "species", EXACT, weight="w")
-    double = [row for row in range(len(held_out)) for _ in range(1 + row % 2)]
-    repeated = held_out.take(double)
+    indices = [row for row in range(len(held_out)) for _ in range(1 + row % 2)]
+    repeated = held_out.take(indices)
     repeated = repeated.set_column(
         repeated.column_names.index("w"), "w", pa.array([1] * len(repeated))
     )
@@ -122,7 +122,7 @@ def test_a_weight_of_2_counts_twice(iris: pa.Table, method: str) -> None:
     assert alone.predict_proba(rest).tolist() != weighted.predict_proba(rest).tolist()
 
 
-def test_rows_that_are_all_right_or_all_wrong_bound_the_temperature() -> None:
+def test_the_temperature_is_bounded_if_all_rows_are_right_or_wrong() -> None:
     train = pa.table({"x": [0.0, 1.0, 5.0, 6.0], "y": ["a", "a", "b", "b"]})
     model = fitted(train, "y", pc.Block("gaussian_diagonal", ["x"]))
     assert temperature(pc.calibrate(model, train)) == pytest.approx(1e-3)
@@ -132,32 +132,34 @@ def test_rows_that_are_all_right_or_all_wrong_bound_the_temperature() -> None:
     assert np.isfinite(pc.evaluate(calibrated, wrong).log_loss)
 
 
-def test_rows_that_no_temperature_can_change_are_left_out() -> None:
+def test_rows_whose_loss_ignores_the_temperature_are_left_out() -> None:
     table = pa.table({"u": ["p", "p", "q", "q", "p"], "y": ["a", "a", "b", "b", "b"]})
     block = pc.Block("categorical", ["u"], pseudo_count=0.0, domain={"u": ["p", "q", "r"]})
     model = fitted(table, "y", block)
-    some = {"u": ["p", "p", "p"], "y": ["a", "a", "b"]}
-    odd = {"u": [*some["u"], "q", "r"], "y": [*some["y"], "a", "a"]}
-    assert pc.calibrate(model, odd).calibration == pc.calibrate(model, some).calibration
-    isotonic = pc.calibrate(model, odd, "isotonic")
+    informative = {"u": ["p", "p", "p"], "y": ["a", "a", "b"]}
+    all_rows = {"u": [*informative["u"], "q", "r"], "y": [*informative["y"], "a", "a"]}
+    assert pc.calibrate(model, all_rows).calibration == pc.calibrate(model, informative).calibration
+    isotonic = pc.calibrate(model, all_rows, "isotonic")
     # A row that no class explains keeps the prior.
-    for each in (isotonic, pc.calibrate(model, odd)):
+    for each in (isotonic, pc.calibrate(model, all_rows)):
         assert each.predict_proba({"u": ["r"]})[0] == pytest.approx([0.4, 0.6])
         assert each.score_samples({"u": ["r"]})[0] == -math.inf
 
 
-def test_isotonic_rows_sum_to_1() -> None:
+def test_isotonic_posteriors_sum_to_1() -> None:
     train = pa.table({"x": [0.0, 0.1, 4.0, 4.1, 8.0, 8.1], "y": list("aabbcc")})
     model = fitted(train, "y", pc.Block("gaussian_diagonal", ["x"], variance_floor=1.0))
     held_out = pa.table({"x": [0.0, 4.0, 8.0, -9.0, 4.05, 17.0], "y": list("bcaabc")})
-    found = pc.calibrate(model, held_out, "isotonic").predict_proba({"x": np.linspace(-20, 20, 99)})
-    assert np.isfinite(found).all()
-    assert (found >= 0.0).all()
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    result = pc.calibrate(model, held_out, "isotonic").predict_proba(
+        {"x": np.linspace(-20, 20, 99)}
+    )
+    assert np.isfinite(result).all()
+    assert (result >= 0.0).all()
+    np.testing.assert_allclose(result.sum(axis=1), 1.0, rtol=0, atol=1e-12)
 
 
-def test_a_row_to_which_isotonic_maps_leave_nothing_keeps_its_posterior() -> None:
-    """Each class is known to come true at 0.6, and not to at 0.4; a third is less for all."""
+def test_a_row_that_isotonic_maps_make_impossible_keeps_its_posterior() -> None:
+    """Each map gives 1 at 0.6 and 0 at 0.4; the prior, a third, is below that for every class."""
     counts = [
         ("p", "a", 4),
         ("p", "b", 6),
@@ -170,15 +172,15 @@ def test_a_row_to_which_isotonic_maps_leave_nothing_keeps_its_posterior() -> Non
     model = fitted(rows(["u", "y"], cells), "y", pc.Block("categorical", ["u"], pseudo_count=0.0))
     held_out = rows(["u", "y"], [("p", "b"), ("q", "c"), ("r", "a")])
     calibrated = pc.calibrate(model, held_out, "isotonic")
-    found = calibrated.predict_proba({"u": ["p", "q", None]})
+    result = calibrated.predict_proba({"u": ["p", "q", None]})
     expected = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1 / 3, 1 / 3, 1 / 3]]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-    # A row of a class that its map gives 0: an honest answer, and an infinite loss.
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+    # The map gives the true class probability 0, so the loss is infinite.
     assert pc.evaluate(calibrated, {"u": ["p"], "y": ["a"]}).log_loss == math.inf
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_what_is_not_a_posterior_stays_as_it_was(iris: pa.Table, method: str) -> None:
+def test_calibration_changes_the_posterior_only(iris: pa.Table, method: str) -> None:
     train, held_out, rest = thirds(iris)
     model = fitted(train, "species", EXACT)
     calibrated = pc.calibrate(model, held_out, method)
@@ -186,19 +188,19 @@ def test_what_is_not_a_posterior_stays_as_it_was(iris: pa.Table, method: str) ->
         np.testing.assert_array_equal(getattr(calibrated, name)(rest), getattr(model, name)(rest))
     assert calibrated.predict(rest, "ml") == model.predict(rest, "ml")
     assert calibrated.predict_proba(rest).tolist() != model.predict_proba(rest).tolist()
-    # Calibrated anew from the start, not on top.
+    # A second calibration replaces the first.
     again = pc.calibrate(pc.calibrate(model, rest, "isotonic"), held_out, method)
     assert again.id == calibrated.id
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_a_lake_in_parts_calibrates_as_one_table(tmp_path: Path, method: str) -> None:
+def test_a_partitioned_lake_calibrates_like_one_table(tmp_path: Path, method: str) -> None:
     lake = lay_out(tmp_path / "lake")
     weather = ["dew_point", "temperature", "pressure", "log_wind_speed"]
     spec = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", weather)])
     model = pc.fit(lake, spec, partition={"month": "2012-06"})
     spring = [("month", "in", ["2013-06", "2013-07", "2013-08"])]
-    by_one, by_four = (
+    one_worker, four_workers = (
         pc.calibrate(
             pc.with_density_quantiles(model, lake, where=spring, workers=workers),
             lake,
@@ -208,12 +210,12 @@ def test_a_lake_in_parts_calibrates_as_one_table(tmp_path: Path, method: str) ->
         )
         for workers in (1, 4)
     )
-    assert by_one.id == by_four.id
-    whole = pa.Table.from_batches(open_rows(lake, spring))
-    in_one = pc.calibrate(model, whole, method)
+    assert one_worker.id == four_workers.id
+    complete = pa.Table.from_batches(open_rows(lake, spring))
+    from_table = pc.calibrate(model, complete, method)
     july = pa.Table.from_batches(open_rows(lake, [("month", "==", "2014-07")]))
     np.testing.assert_allclose(
-        in_one.predict_proba(july), by_one.predict_proba(july), rtol=0, atol=1e-9
+        from_table.predict_proba(july), one_worker.predict_proba(july), rtol=0, atol=1e-9
     )
 
 
@@ -221,12 +223,12 @@ def open_rows(lake: Path, where: list[tuple[str, str, object]]) -> list[pa.Recor
     return list(open_table(lake).plan(where=where).batches())
 
 
-def test_naive_bayes_is_overconfident_and_calibration_mends_it(
+def test_calibration_corrects_the_overconfidence_of_naive_bayes(
     adult: tuple[pa.Table, pa.Table],
 ) -> None:
     train, test = adult
     model = pc.fit(train.slice(0, 20_000), pc.ModelSpec.auto(train.schema, "income"))
-    raw, *mended = (
+    raw, *corrected = (
         pc.evaluate(each, test)
         for each in (
             model,
@@ -234,26 +236,26 @@ def test_naive_bayes_is_overconfident_and_calibration_mends_it(
             pc.calibrate(model, train.slice(20_000), "isotonic"),
         )
     )
-    assert raw.log_loss > raw.baseline_log_loss, "worse than the prior alone"
-    for found in mended:
-        assert found.log_loss < 0.75 * raw.baseline_log_loss
-        assert found.ece < raw.ece / 4
-        assert found.brier < raw.brier
+    assert raw.log_loss > raw.baseline_log_loss, "worse than the prior"
+    for result in corrected:
+        assert result.log_loss < 0.75 * raw.baseline_log_loss
+        assert result.ece < raw.ece / 4
+        assert result.brier < raw.brier
 
 
-def test_reliability_and_its_error_are_what_they_are_by_hand(iris: pa.Table) -> None:
+def test_reliability_and_calibration_error_by_hand(iris: pa.Table) -> None:
     train, held_out, rest = thirds(iris)
     model = fitted(train, "species", EXACT)
     table = pa.concat_tables([held_out, rest])
-    found = pc.evaluate(model, table)
+    result = pc.evaluate(model, table)
     posterior = model.predict_proba(table)
-    truth = places(model, table["species"])
-    assert found.reliability.column_names == [
+    truth = class_positions(model, table["species"])
+    assert result.reliability.column_names == [
         *("class", "lower", "upper", "rows", "probability", "frequency"),
     ]
     curves = {None: (posterior.max(axis=1), posterior.argmax(axis=1) == truth)}
-    for place, name in enumerate(model.class_names):
-        curves[name] = posterior[:, place], truth == place
+    for position, name in enumerate(model.class_names):
+        curves[name] = posterior[:, position], truth == position
     for name, (probability, came_true) in curves.items():
         error, expected = 0.0, []
         for number in range(15):
@@ -264,22 +266,22 @@ def test_reliability_and_its_error_are_what_they_are_by_hand(iris: pa.Table) -> 
                 means = probability[inside].mean(), came_true[inside].mean()
                 expected.append((name, lower, upper, inside.sum(), *means))
                 error += inside.sum() / len(truth) * abs(means[0] - means[1])
-        held = [row for row in found.reliability.to_pylist() if row["class"] == name]
+        held = [row for row in result.reliability.to_pylist() if row["class"] == name]
         assert [tuple(row.values())[:4] for row in held] == [row[:4] for row in expected]
         assert [tuple(row.values())[4:] for row in held] == [
             pytest.approx(row[4:], rel=1e-12) for row in expected
         ]
         if name is None:
-            assert found.ece == pytest.approx(error, rel=1e-12)
+            assert result.ece == pytest.approx(error, rel=1e-12)
         else:
             by_class = dict(
-                zip(*(found.per_class[key].to_pylist() for key in ("class", "ece")), strict=True)
+                zip(*(result.per_class[key].to_pylist() for key in ("class", "ece")), strict=True)
             )
             assert by_class[name] == pytest.approx(error, rel=1e-12)
-    assert found.log_loss == pytest.approx(log_loss(truth, posterior), rel=1e-9)
+    assert result.log_loss == pytest.approx(log_loss(truth, posterior), rel=1e-9)
 
 
-def test_certain_probabilities_stand_in_the_last_bin_and_the_first() -> None:
+def test_probabilities_of_0_and_1_are_in_the_first_and_last_bin() -> None:
     table = pa.table({"u": ["p", "p", "q", "q"], "y": ["a", "a", "b", "b"]})
     model = fitted(table, "y", pc.Block("categorical", ["u"], pseudo_count=0.0))
     bins = pc.evaluate(model, table).reliability.filter(compute.field("class") == "a").to_pylist()

@@ -1,4 +1,4 @@
-"""Evidence, Bayes factors and odds of whole models: by hand, in exact fractions, on known data."""
+"""Evidence, Bayes factors and odds of models: exact fractions, and data of known origin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def log(fraction: Fraction) -> float:
 
 
 def dirichlet(counts: list[int], alpha: int = 1) -> Fraction:
-    """∫ ∏ θ_v^n_v Dir(θ | α) dθ for whole numbers: rising factorials."""
+    """∫ ∏ θ_v^n_v Dir(θ | α) dθ for whole numbers, by rising factorials."""
 
     def rising(start: int, by: int) -> Fraction:
         return Fraction(math.factorial(start + by - 1), math.factorial(start - 1))
@@ -40,41 +40,41 @@ def tosses(heads: int, tails: int, name: str = "a") -> dict[str, list[str]]:
     return {"toss": ["heads"] * heads + ["tails"] * tails, "c": [name] * (heads + tails)}
 
 
-def test_a_coin_of_unknown_bias_against_one_that_is_surely_fair() -> None:
-    """h! t! / (h + t + 1)! against 2^−n: the classic of the textbooks."""
+def test_a_coin_of_unknown_bias_against_a_fair_coin() -> None:
+    """h! t! / (h + t + 1)! against 2^−n, a classic of the textbooks."""
     table = tosses(9, 3)
     surely = pc.Block("categorical", "toss", pseudo_count=1e12)
-    found = pc.compare(
+    comparison = pc.compare(
         {
             "any bias": summarized(table, pc.Block("categorical", "toss")),
             "fair": summarized(table, surely),
         }
     )
     exact = Fraction(math.factorial(9) * math.factorial(3), math.factorial(13)) * 2**12
-    assert found.odds("any bias", "fair").bayes_factor == pytest.approx(float(exact), rel=1e-4)
-    assert float(exact) == pytest.approx(1.432, abs=1e-3)  # nine of twelve heads: hardly anything
-    assert found.odds("any bias", "fair").reading == "not strong"
+    assert comparison.odds("any bias", "fair").bayes_factor == pytest.approx(float(exact), rel=1e-4)
+    assert float(exact) == pytest.approx(1.432, abs=1e-3)  # nine heads of twelve are weak evidence
+    assert comparison.odds("any bias", "fair").reading == "not strong"
 
 
-def test_two_coins_or_one() -> None:
-    """A bias for each class: the evidence of a coin is a Beta integral, and they multiply."""
+def test_evidence_of_a_coin_per_class() -> None:
+    """Each class has its own bias; the evidence is a product of Beta integrals."""
     table = pa.concat_tables([pa.table(tosses(7, 1, "a")), pa.table(tosses(2, 6, "b"))])
     one, twice = (
         summarized(table, pc.Block("categorical", "toss", pseudo_count=alpha)) for alpha in (1, 2)
     )
-    found = pc.compare([one, twice])
+    comparison = pc.compare([one, twice])
     labels = dirichlet([8, 8])
     for name, alpha in (("M1", 1), ("M2", 2)):
         exact = dirichlet([7, 1], alpha) * dirichlet([2, 6], alpha) * labels
-        row = next(row for row in found.table.to_pylist() if row["model"] == name)
+        row = next(row for row in comparison.table.to_pylist() if row["model"] == name)
         assert row["log_evidence"] == pytest.approx(log(exact), rel=1e-12)
 
 
-def test_naive_against_joint_categories_in_exact_fractions() -> None:
+def test_naive_and_joint_categories_agree_with_exact_fractions() -> None:
     dependent = {"u": ["p", "q"] * 8, "v": ["r", "s"] * 8, "c": ["a", "a", "b", "b"] * 4}
     independent = {**dependent, "v": ["r", "r", "s", "s", "s", "s", "r", "r"] * 2}
     for table, better in ((dependent, "joint"), (independent, "naive")):
-        found = pc.compare(
+        comparison = pc.compare(
             {
                 "naive": summarized(table, pc.Block("categorical", ["u", "v"])),
                 "joint": summarized(table, pc.Block("categorical_joint", ["u", "v"])),
@@ -87,60 +87,60 @@ def test_naive_against_joint_categories_in_exact_fractions() -> None:
             naive *= dirichlet([sum(u == x for u, _ in of_class) for x in "pq"])
             naive *= dirichlet([sum(v == x for _, v in of_class) for x in "rs"])
             joint *= dirichlet([of_class.count((x, y)) for x in "pq" for y in "rs"])
-        odds = found.odds("joint", "naive")
-        assert found.best == better
+        odds = comparison.odds("joint", "naive")
+        assert comparison.best == better
         assert odds.log_bayes_factor == pytest.approx(log(joint / naive), rel=1e-10)
         assert odds.bayes_factor == pytest.approx(float(joint / naive), rel=1e-10)
-    assert found.odds("naive", "joint").odds == pytest.approx(1 / odds.odds)
+    assert comparison.odds("naive", "joint").odds == pytest.approx(1 / odds.odds)
 
 
 @pytest.mark.parametrize(("correlation", "better"), [(0.0, "naive"), (0.6, "full")])
-def test_the_covariance_is_wanted_where_there_is_one(correlation: float, better: str) -> None:
+def test_correlated_features_favor_a_full_covariance(correlation: float, better: str) -> None:
     random = np.random.default_rng(1)
     spread = [[1.0, correlation], [correlation, 1.0]]
     x, y = random.multivariate_normal([0, 0], spread, size=600).T
     table = {"x": x, "y": y, "c": np.repeat(["a", "b"], 300)}
-    found = pc.compare(
+    comparison = pc.compare(
         {
             "full": summarized(table, pc.Block("gaussian_full", ["x", "y"])),
             "naive": summarized(table, pc.Block("gaussian_diagonal", ["x", "y"])),
         }
     )
-    worse = found.table["model"][1].as_py()
-    assert found.best == better
-    assert found.odds(better, worse).reading in ("strong", "decisive")
-    assert found.table["reading"].to_pylist()[1] in ("strong against", "decisive against")
+    worse = comparison.table["model"][1].as_py()
+    assert comparison.best == better
+    assert comparison.odds(better, worse).reading in ("strong", "decisive")
+    assert comparison.table["reading"].to_pylist()[1] in ("strong against", "decisive against")
 
 
 @pytest.mark.parametrize("better", ["poisson", "gaussian_diagonal"])
-def test_a_normal_or_a_poisson_distribution(better: str) -> None:
-    """The question of "Bayes Classifiers", of data drawn from one and from the other."""
+def test_evidence_identifies_normal_and_poisson_data(better: str) -> None:
+    """The question of "Bayes Classifiers", for data from each of the two distributions."""
     random = np.random.default_rng(5)
     drawn = {
         "poisson": random.poisson(2.0, 300),
         "gaussian_diagonal": np.round(random.normal(30.0, 2.0, 300)).astype(int),
     }
     table = {"x": drawn[better], "c": ["a", "b", "b"] * 100}
-    found = pc.compare({kind: summarized(table, pc.Block(kind, "x")) for kind in drawn})
-    assert found.best == better
-    assert found.odds(*found.table["model"].to_pylist()).reading == "decisive"
+    comparison = pc.compare({kind: summarized(table, pc.Block(kind, "x")) for kind in drawn})
+    assert comparison.best == better
+    assert comparison.odds(*comparison.table["model"].to_pylist()).reading == "decisive"
 
 
-def test_iris_wants_its_covariances(iris: pa.Table) -> None:
+def test_iris_favors_full_covariances(iris: pa.Table) -> None:
     sepals = ["sepal_length", "sepal_width"]
     kinds = ("gaussian_full", "gaussian_diagonal")
     statistics = {kind: summarized(iris, pc.Block(kind, sepals), label="species") for kind in kinds}
-    found = pc.compare(statistics)
-    assert found.best == "gaussian_full"
-    assert found.odds(*kinds).reading == "decisive"
-    # The columns are the same whatever block or order they stand in.
+    comparison = pc.compare(statistics)
+    assert comparison.best == "gaussian_full"
+    assert comparison.odds(*kinds).reading == "decisive"
+    # Blocks and order of the columns do not matter.
     halves = [pc.Block("gaussian_diagonal", name) for name in reversed(sepals)]
     apart = summarized(iris, *halves, label="species")
     alike = pc.compare({"one": statistics["gaussian_diagonal"], "two": apart})
     assert alike.odds("one", "two").log_bayes_factor == pytest.approx(0.0, abs=1e-9)
 
 
-def test_the_evidence_of_labels() -> None:
+def test_evidence_of_labels_by_prior() -> None:
     table = {"x": ["p", "q"] * 6, "c": ["a"] * 8 + ["b"] * 3 + ["d"]}
     priors: dict[str, Any] = {
         "empirical": "empirical",
@@ -148,7 +148,7 @@ def test_the_evidence_of_labels() -> None:
         "given": {"a": 0.5, "b": 0.25, "d": 0.125, "e": 0.125},
     }
     block = pc.Block("categorical", "x")
-    found = pc.compare({name: summarized(table, block, prior=p) for name, p in priors.items()})
+    comparison = pc.compare({name: summarized(table, block, prior=p) for name, p in priors.items()})
     exact = {
         "empirical": dirichlet([8, 3, 1]),
         "uniform": Fraction(1, 3**12),
@@ -156,21 +156,21 @@ def test_the_evidence_of_labels() -> None:
     }
     for one in priors:
         for other in priors:
-            factor = found.odds(one, other).log_bayes_factor
+            factor = comparison.odds(one, other).log_bayes_factor
             assert factor == pytest.approx(log(exact[one] / exact[other]), abs=1e-10)
 
 
-def test_a_prior_that_rules_out_the_rows() -> None:
+def test_a_prior_that_rules_out_the_rows_has_evidence_0() -> None:
     table = {"x": ["p", "q"] * 2, "c": ["a", "a", "b", "b"]}
     block = pc.Block("categorical", "x")
     never = summarized(table, block, prior={"a": 1.0, "b": 0.0})
-    found = pc.compare({"never": never, "open": summarized(table, block), "not": never})
-    assert found.table["model"].to_pylist() == ["open", "never", "not"]
-    assert found.table["posterior"].to_pylist() == [1.0, 0.0, 0.0]
-    assert found.table["log_evidence"].to_pylist()[1:] == [-math.inf] * 2
-    assert found.odds("open", "never").odds == math.inf
+    comparison = pc.compare({"never": never, "open": summarized(table, block), "not": never})
+    assert comparison.table["model"].to_pylist() == ["open", "never", "not"]
+    assert comparison.table["posterior"].to_pylist() == [1.0, 0.0, 0.0]
+    assert comparison.table["log_evidence"].to_pylist()[1:] == [-math.inf] * 2
+    assert comparison.odds("open", "never").odds == math.inf
     with pytest.raises(pc.DataError, match="both models give the rows evidence 0"):
-        found.odds("never", "not")
+        comparison.odds("never", "not")
     with pytest.raises(pc.DataError, match="every model gives the rows evidence 0"):
         pc.compare([never, never])
 
@@ -185,56 +185,54 @@ def test_a_prior_that_rules_out_the_rows() -> None:
         (100.01, "decisive", "decisive against"),
     ],
 )
-def test_odds_are_read_as_the_textbook_reads_them(
-    odds: float, reading: str, other_way: str
-) -> None:
+def test_readings_of_odds_follow_the_textbook(odds: float, reading: str, other_way: str) -> None:
     """ "Bayes Classifiers": above 10 strong, above 100 decisive; equal models, prior odds alone."""
     same = summarized({"x": ["p", "q"], "c": ["a", "b"]}, pc.Block("categorical", "x"))
-    found = pc.compare({"one": same, "two": same}, prior={"one": odds, "two": 1})
-    assert found.odds("one", "two").reading == reading
-    assert found.odds("two", "one").reading == other_way
-    assert found.odds("one", "two").prior_odds == pytest.approx(odds)
-    assert found.table["reading"].to_pylist() == ["best", other_way]
-    assert found.table["posterior"][0].as_py() == pytest.approx(odds / (1 + odds))
+    comparison = pc.compare({"one": same, "two": same}, prior={"one": odds, "two": 1})
+    assert comparison.odds("one", "two").reading == reading
+    assert comparison.odds("two", "one").reading == other_way
+    assert comparison.odds("one", "two").prior_odds == pytest.approx(odds)
+    assert comparison.table["reading"].to_pylist() == ["best", other_way]
+    assert comparison.table["posterior"][0].as_py() == pytest.approx(odds / (1 + odds))
 
 
 @settings(max_examples=25)
 @given(st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=3), st.integers(0, 12))
-def test_the_table_is_bayes_rule_over_models(prior: list[float], cut: int) -> None:
+def test_the_comparison_agrees_with_bayes_rule_over_models(prior: list[float], cut: int) -> None:
     table = {"u": ["p", "q", "q"] * 4, "v": ["r", "s", "r"] * 4, "c": ["a", "b"] * 6}
     specs = {
         "naive": [pc.Block("categorical", ["u", "v"])],
         "joint": [pc.Block("categorical_joint", ["u", "v"])],
         "half": [pc.Block("categorical", ["u", "v"], pseudo_count=0.5)],
     }
-    whole = {name: summarized(table, *blocks) for name, blocks in specs.items()}
+    statistics = {name: summarized(table, *blocks) for name, blocks in specs.items()}
     beforehand = dict(zip(specs, prior, strict=True))
-    found = pc.compare(whole, prior=beforehand)
-    rows = {row["model"]: row for row in found.table.to_pylist()}
+    comparison = pc.compare(statistics, prior=beforehand)
+    rows = {row["model"]: row for row in comparison.table.to_pylist()}
     evidence = {name: math.exp(row["log_evidence"]) for name, row in rows.items()}
     believed = {name: value / sum(prior) for name, value in beforehand.items()}
-    seen = pc.bayes_rule(believed, evidence)
-    assert found.best == seen.maximum_a_posteriori
+    expected = pc.bayes_rule(believed, evidence)
+    assert comparison.best == expected.maximum_a_posteriori
     for name, row in rows.items():
         assert row["prior"] == pytest.approx(believed[name])
-        assert row["posterior"] == pytest.approx(seen.posterior[name])
-        assert row["odds"] == pytest.approx(seen.odds(name, found.best))
-        pair = dataclasses.asdict(found.odds(name, found.best))
+        assert row["posterior"] == pytest.approx(expected.posterior[name])
+        assert row["odds"] == pytest.approx(expected.odds(name, comparison.best))
+        pair = dataclasses.asdict(comparison.odds(name, comparison.best))
         assert {key: row[key] for key in ("bayes_factor", "odds")}.items() <= pair.items()
-    # Statistics that were merged compare as those of the whole.
+    # Merged statistics give the same comparison.
     rows_of = pa.table(table)
     parts = {
         name: pc.merge([summarized(part, *blocks) for part in (rows_of[:cut], rows_of[cut:])])
         for name, blocks in specs.items()
     }
     merged = pc.compare(parts, prior=beforehand)
-    assert merged.table["model"].equals(found.table["model"])
+    assert merged.table["model"].equals(comparison.table["model"])
     np.testing.assert_allclose(
-        merged.table["log_evidence"], found.table["log_evidence"], rtol=1e-12
+        merged.table["log_evidence"], comparison.table["log_evidence"], rtol=1e-12
     )
 
 
-def test_a_weight_is_a_number_of_rows() -> None:
+def test_comparison_counts_weights_as_rows() -> None:
     once = {"u": ["p", "q", "q"], "v": ["r", "s", "r"], "c": ["a", "b", "a"], "w": [1, 3, 2]}
     often = {name: np.repeat(once[name], once["w"]) for name in "uvc"}
     blocks = pc.Block("categorical", ["u", "v"]), pc.Block("categorical_joint", ["u", "v"])
@@ -244,7 +242,7 @@ def test_a_weight_is_a_number_of_rows() -> None:
         np.testing.assert_allclose(weighted.table[name], repeated.table[name], rtol=1e-12)
 
 
-def test_models_are_named_by_the_caller_or_in_order() -> None:
+def test_models_have_given_or_numbered_names() -> None:
     table = {"x": ["p", "q"], "c": ["a", "b"]}
     pair = [summarized(table, pc.Block("categorical", "x", pseudo_count=n)) for n in (1, 9)]
     assert sorted(pc.compare(pair).table["model"].to_pylist()) == ["M1", "M2"]

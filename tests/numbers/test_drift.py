@@ -1,4 +1,4 @@
-"""Drift between two models: its figures against the definition and peers, and what always holds."""
+"""Drift between two models agrees with definitions and scipy, and has its general properties."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fitted(block: pc.Block, **columns: list[object]) -> pc.Model:
 
 
 def by_quadrature(m: float, v: float, n: float, w: float) -> float:
-    """The definition, integrated by QUADPACK."""
+    """The divergence by its definition, integrated by QUADPACK."""
     p, q = norm(m, math.sqrt(v)).pdf, norm(n, math.sqrt(w)).pdf
 
     def integrand(x: float) -> float:
@@ -41,60 +41,62 @@ def by_quadrature(m: float, v: float, n: float, w: float) -> float:
 
 
 @pytest.mark.parametrize(
-    "laws", [(0, 1, 1, 1), (0, 1, 0, 4), (5, 1, -2, 9), (0, 1, 0, 1e4), (0, 1, 5, 1e-4)]
+    "parameters", [(0, 1, 1, 1), (0, 1, 0, 4), (5, 1, -2, 9), (0, 1, 0, 1e4), (0, 1, 5, 1e-4)]
 )
-def test_normal_laws_as_the_definition_has_it(laws: tuple[float, ...]) -> None:
-    assert divergence.of_normals(*laws) == pytest.approx(by_quadrature(*laws), abs=1e-8)
+def test_divergence_of_normals_agrees_with_its_definition(parameters: tuple[float, ...]) -> None:
+    assert divergence.of_normals(*parameters) == pytest.approx(by_quadrature(*parameters), abs=1e-8)
 
 
-@pytest.mark.parametrize("laws", [(0, 1, 0, 1e6), (0, 1, 0, 1e-8)])
-def test_normal_laws_of_very_unlike_width_within_a_hundredth_of_a_bit(
-    laws: tuple[float, ...],
+@pytest.mark.parametrize("parameters", [(0, 1, 0, 1e6), (0, 1, 0, 1e-8)])
+def test_divergence_of_normals_of_very_different_width(
+    parameters: tuple[float, ...],
 ) -> None:
-    assert divergence.of_normals(*laws) == pytest.approx(by_quadrature(*laws), abs=0.01)
+    assert divergence.of_normals(*parameters) == pytest.approx(by_quadrature(*parameters), abs=0.01)
 
 
 @given(numbers, variances, numbers, variances)
-def test_normal_laws_are_symmetric_and_bounded(m: float, v: float, n: float, w: float) -> None:
+def test_divergence_of_normals_is_symmetric_and_bounded(
+    m: float, v: float, n: float, w: float
+) -> None:
     bits = divergence.of_normals(m, v, n, w)
     assert 0.0 <= bits <= 1.0
     assert bits == pytest.approx(divergence.of_normals(n, w, m, v), abs=1e-12)
     assert divergence.of_normals(m, v, m, v) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_point_mass_has_nothing_in_common_with_a_density() -> None:
+def test_a_point_mass_and_a_density_are_disjoint() -> None:
     assert divergence.of_normals(1.0, 0.0, 1.0, 1.0) == 1.0
     assert divergence.of_normals(1.0, 0.0, 1.0, 0.0) == 0.0
     assert divergence.of_normals(1.0, 0.0, 2.0, 0.0) == 1.0
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6), st.integers(0, 5))
-def test_categories_as_scipy_has_it(weights: list[float], turn: int) -> None:
+def test_divergence_of_categories_agrees_with_scipy(weights: list[float], turn: int) -> None:
     p = np.array(weights) / sum(weights)
     q = np.roll(p, turn)
     assert divergence.of_pmfs(p, q) == pytest.approx(jensenshannon(p, q, base=2) ** 2, abs=1e-9)
 
 
 @pytest.mark.parametrize(("one", "other"), [(3.0, 5.0), (0.0, 2.0), (40.0, 41.0)])
-def test_counts_as_scipy_has_it(one: float, other: float) -> None:
+def test_divergence_of_counts_agrees_with_scipy(one: float, other: float) -> None:
     counts = np.arange(150)
     peer = jensenshannon(poisson(one).pmf(counts), poisson(other).pmf(counts), base=2) ** 2
     assert divergence.of_poissons(one, other) == pytest.approx(peer, abs=1e-9)
 
 
-def test_very_large_rates_go_over_into_the_normal_law() -> None:
+def test_very_large_rates_approach_the_normal_divergence() -> None:
     below = divergence.of_poissons(999_000.0, 999_999.0)
     assert below == pytest.approx(
         divergence.of_normals(999e3, 999e3, 999_999.0, 999_999.0), abs=1e-5
     )
 
 
-def test_shift_and_ratio_are_those_of_the_rows() -> None:
+def test_mean_shift_and_variance_ratio_agree_with_the_rows() -> None:
     block = pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0)
     before = fitted(block, x=[0.0, 2.0, 0.0, 2.0, 10.0, 14.0, 10.0, 14.0])
     after = fitted(block, x=[3.0, 7.0, 3.0, 7.0, 10.0, 14.0, 10.0, 14.0])
     a, b = pc.drift(before, after).features.to_pylist()
-    # Class a: mean 1 to 5, variance 1 to 4.
+    # Class a: the mean changes from 1 to 5, the variance from 1 to 4.
     assert (a["mean_before"], a["mean_after"], a["sd_after"]) == (1.0, 5.0, 2.0)
     assert a["mean_shift"] == pytest.approx(4.0 / math.sqrt(2.5))
     assert a["variance_ratio"] == pytest.approx(4.0)
@@ -102,24 +104,24 @@ def test_shift_and_ratio_are_those_of_the_rows() -> None:
     assert (b["mean_shift"], b["variance_ratio"]) == (0.0, 1.0)
 
 
-def test_a_turned_correlation_is_told_where_margins_stay() -> None:
+def test_a_changed_correlation_is_reported_if_margins_are_equal() -> None:
     block = pc.Block("gaussian_full", ["x", "y"])
     x = [0.0, 1.0, 2.0, 3.0] * 2
     up, down = [0.1, 1.0, 2.0, 2.9] * 2, [2.9, 2.0, 1.0, 0.1] * 2
-    found = pc.drift(fitted(block, x=x, y=up), fitted(block, x=x, y=down)).features.to_pylist()
+    changes = pc.drift(fitted(block, x=x, y=up), fitted(block, x=x, y=down)).features.to_pylist()
     with np.errstate(all="raise"):
         r = np.corrcoef(x[:4], up[:4])[0, 1]
-    assert [row["divergence"] for row in found] == pytest.approx([0.0] * 4, abs=1e-9)
-    assert [row["correlation_change"] for row in found] == pytest.approx([2 * r] * 4)
+    assert [row["divergence"] for row in changes] == pytest.approx([0.0] * 4, abs=1e-9)
+    assert [row["correlation_change"] for row in changes] == pytest.approx([2 * r] * 4)
 
 
-def test_a_new_category_and_one_that_went() -> None:
+def test_categories_that_appear_and_disappear() -> None:
     block = pc.Block("categorical", ["x"], pseudo_count=0.0, unseen="ignore")
     before = fitted(block, x=["u", "u", "u", "v", *"uuuu"])
     after = fitted(block, x=["w", "u", "u", "u", *"uuuu"])
     a, b = pc.drift(before, after).features.to_pylist()
     assert (a["value"], a["probability_before"], a["probability_after"]) == ("v", 0.25, 0.0)
-    assert a["divergence"] == pytest.approx(0.25)  # a quarter of each has nothing in common
+    assert a["divergence"] == pytest.approx(0.25)  # a quarter of each distribution is disjoint
     assert b["divergence"] == 0.0
 
 
@@ -142,12 +144,12 @@ def test_terms_are_compared(estimator: str) -> None:
     block = pc.Block(estimator, ["words"])
     before = fitted(block, words=[["red"], ["red"], ["red"], ["sea"], *[["sea"]] * 4])
     after = fitted(block, words=[["sea"], ["sea"], ["red"], ["sea"], *[["sea"]] * 4])
-    found = pc.drift(before, after).by_feature.to_pylist()[0]
-    assert (found["feature"], found["class"]) == ("words", "a")
-    assert found["divergence"] > 0.0
+    changes = pc.drift(before, after).by_feature.to_pylist()[0]
+    assert (changes["feature"], changes["class"]) == ("words", "a")
+    assert changes["divergence"] > 0.0
 
 
-def test_points_have_moments_and_no_divergence() -> None:
+def test_training_points_have_moments_and_no_divergence() -> None:
     block = pc.Block("knn_density", ["x"], k=1)
     before = fitted(block, x=[0.0, 2.0, 0.0, None, 5.0, 6.0, 7.0, 8.0])
     after = fitted(block, x=[1.0, 3.0, 1.0, None, 5.0, 6.0, 7.0, 8.0])
@@ -156,23 +158,23 @@ def test_points_have_moments_and_no_divergence() -> None:
     assert row["mean_shift"] == pytest.approx(1.0 / np.std([0.0, 2.0, 0.0]))
 
 
-def test_class_shares_and_classes_that_one_never_saw() -> None:
+def test_class_shares_with_classes_of_one_model_only() -> None:
     block = pc.Block("gaussian_diagonal", ["x"])
     spec = pc.ModelSpec("c", [block])
     x = [1.0, 2.0, 3.0, 4.0]
     before = pc.fit(pa.table({"c": ["a", "a", "b", "b"], "x": x}), spec)
     after = pc.fit(pa.table({"c": ["b", "b", "z", "z"], "x": x}), spec)
-    found = pc.drift(before, after)
-    assert found.classes.to_pydict() == {
+    changes = pc.drift(before, after)
+    assert changes.classes.to_pydict() == {
         "class": ["a", "b", "z"],
         "share_before": [0.5, 0.5, 0.0],
         "share_after": [0.0, 0.5, 0.5],
     }
-    assert found.class_divergence == pytest.approx(0.5)
-    assert set(found.features["class"].to_pylist()) == {"b"}
+    assert changes.class_divergence == pytest.approx(0.5)
+    assert set(changes.features["class"].to_pylist()) == {"b"}
 
 
-def test_columns_that_came_and_went_are_named() -> None:
+def test_columns_of_one_model_only_are_named() -> None:
     before = fitted(pc.Block("gaussian_diagonal", ["x"]), x=list(range(8)))
     after = fitted(pc.Block("gaussian_diagonal", ["y"]), y=list(range(8)))
     assert pc.drift(before, after).uncompared == (
@@ -181,7 +183,7 @@ def test_columns_that_came_and_went_are_named() -> None:
     )
 
 
-def test_of_statistics_as_of_their_models(iris: pa.Table) -> None:
+def test_drift_of_statistics_equals_drift_of_models(iris: pa.Table) -> None:
     spec = pc.ModelSpec.auto(iris, label="species")
     parts = [iris.take(list(range(start, 150, 2))) for start in (0, 1)]
     statistics = [pc.summarize(part, spec) for part in parts]
@@ -191,7 +193,7 @@ def test_of_statistics_as_of_their_models(iris: pa.Table) -> None:
     assert ranked == sorted(ranked, reverse=True)
 
 
-def test_what_cannot_be_compared_is_refused(iris: pa.Table) -> None:
+def test_models_of_other_labels_or_classes_are_refused(iris: pa.Table) -> None:
     block = pc.Block("gaussian_diagonal", ["x"])
     one = fitted(block, x=list(range(8)))
     of_iris = pc.fit(iris, pc.ModelSpec.auto(iris, label="species"))
@@ -204,7 +206,7 @@ def test_what_cannot_be_compared_is_refused(iris: pa.Table) -> None:
         pc.drift(one, pc.fit(others, pc.ModelSpec("c", [block])))
 
 
-def test_plain_values_hold_no_infinite_number() -> None:
+def test_plain_values_have_no_infinite_number() -> None:
     block = pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0)
     before = fitted(block, x=[1.0] * 4 + [1.0, 2.0, 3.0, 4.0])
     after = fitted(block, x=[2.0] * 4 + [1.0, 2.0, 3.0, 4.0])

@@ -1,4 +1,4 @@
-"""Closed-form marginal likelihoods beside numerical integration, and beside the chain rule."""
+"""Closed-form marginal likelihoods agree with numerical integration and the chain rule."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COUNTS = st.lists(st.integers(0, 40), min_size=2, max_size=6)
 
 
 def prior_of(size: int) -> NormalPrior:
-    """κ 0.7, ν d + 1.5; a mean and a scatter off the data."""
+    """A prior with κ = 0.7, ν = d + 1.5, and a mean and scatter unlike the data."""
     scatter = np.array([[2.0, 0.4], [0.4, 1.3]])[:size, :size]
     return NormalPrior(
         np.float64(0.7), np.float64(size + 1.5), np.array([0.5, -0.2])[:size], scatter
@@ -52,7 +52,7 @@ def groups(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def axis(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """Points and weights of Gauss and Legendre, plenty for the smooth densities here."""
+    """Points and weights of Gauss–Legendre quadrature, enough for these smooth densities."""
     points, weights = np.polynomial.legendre.leggauss(80)
     return low + (high - low) * (points + 1.0) / 2.0, weights * (high - low) / 2.0
 
@@ -64,7 +64,7 @@ def log_integral(log_values: np.ndarray, *weights: np.ndarray) -> float:
     return math.log(values) + float(log_values.max())
 
 
-def test_a_normal_feature_beside_the_integral_over_mean_and_variance() -> None:
+def test_evidence_of_a_normal_is_an_integral_over_its_parameters() -> None:
     prior, rows = prior_of(1), ROWS[:, 0]
     single_prior = NormalPrior(
         prior.count, prior.degrees_of_freedom, prior.mean[0], prior.scatter[0, 0]
@@ -83,8 +83,10 @@ def test_a_normal_feature_beside_the_integral_over_mean_and_variance() -> None:
 
 
 @pytest.mark.parametrize("parts", [[ROWS], [ROWS[:3], ROWS[3:]]], ids=["one", "two"])
-def test_normal_groups_beside_the_integral_over_their_covariance(parts: list[np.ndarray]) -> None:
-    """Given Σ, the rows of a group are a matrix normal with rows of covariance I + 11ᵀ/κ."""
+def test_evidence_of_normal_groups_is_an_integral_over_their_covariance(
+    parts: list[np.ndarray],
+) -> None:
+    """Given Σ, the rows of a group are a matrix normal with row covariance I + 11ᵀ/κ."""
     prior = prior_of(2)
     (log_s, ws), (log_t, wt), (r, wr) = axis(-4.0, 9.0), axis(-4.0, 9.0), axis(-1.0, 1.0)
     s, t, r = np.meshgrid(np.exp(log_s), np.exp(log_t), r, indexing="ij")
@@ -114,7 +116,7 @@ def test_normal_groups_beside_the_integral_over_their_covariance(parts: list[np.
     assert evidence == pytest.approx(log_integral(log_density, ws, wt, wr), abs=1e-5)
 
 
-def test_groups_share_the_covariance_and_one_feature_is_the_normal_feature() -> None:
+def test_groups_share_the_covariance_and_one_feature_equals_the_univariate_case() -> None:
     prior = prior_of(1)
     single_prior = NormalPrior(
         prior.count, prior.degrees_of_freedom, prior.mean[0], prior.scatter[0, 0]
@@ -128,8 +130,8 @@ def test_groups_share_the_covariance_and_one_feature_is_the_normal_feature() -> 
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_normal_rows_one_by_one(size: int) -> None:
-    """p(x₁ … xₙ) = ∏ p(xᵢ | the rows before): a multivariate t each."""
+def test_evidence_of_normal_rows_is_a_product_of_predictive_densities(size: int) -> None:
+    """p(x₁ … xₙ) = ∏ p(xᵢ | x₁ … xᵢ₋₁), each a multivariate t."""
     prior, total = prior_of(size), 0.0
     for number, row in enumerate(ROWS[:, :size]):
         before = prior
@@ -142,7 +144,7 @@ def test_normal_rows_one_by_one(size: int) -> None:
     assert evidence == pytest.approx(total, rel=1e-12)
 
 
-def test_a_posterior_is_the_prior_of_the_rows_to_come() -> None:
+def test_a_posterior_is_the_prior_of_later_rows() -> None:
     prior = NormalPrior(*map(np.float64, (0.7, 2.5, 0.5, 2.0)))
     first, rest, every = (single(ROWS[part, 0]) for part in (*GROUPS, slice(None)))
     then = normal_posterior(prior, *first)
@@ -165,8 +167,10 @@ def test_no_rows_have_log_evidence_0() -> None:
 
 
 @given(COUNTS, st.floats(1e-3, 20.0))
-def test_categories_one_by_one(counts: list[int], alpha: float) -> None:
-    """Each value has probability (α + seen) / (mα + rows) given the rows before it."""
+def test_evidence_of_categories_is_a_product_of_predictive_probabilities(
+    counts: list[int], alpha: float
+) -> None:
+    """Given the rows before it, each value has probability (α + seen) / (mα + rows)."""
     total, rows = 0.0, 0
     for count in counts:
         for seen in range(count):
@@ -176,7 +180,7 @@ def test_categories_one_by_one(counts: list[int], alpha: float) -> None:
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.floats(0.6, 9.0), st.floats(0.6, 9.0))
-def test_trials_beside_the_integral_over_their_probability(
+def test_evidence_of_trials_is_an_integral_over_their_probability(
     good: int, bad: int, a: float, b: float
 ) -> None:
     p, weights = axis(0.0, 1.0)
@@ -187,8 +191,10 @@ def test_trials_beside_the_integral_over_their_probability(
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=9), st.floats(0.2, 9), st.floats(0.2, 9))
-def test_poisson_counts_one_by_one(counts: list[int], shape: float, rate: float) -> None:
-    """Each count is negative binomial given the rows before it."""
+def test_evidence_of_poisson_counts_is_a_product_of_predictive_probabilities(
+    counts: list[int], shape: float, rate: float
+) -> None:
+    """Given the rows before it, each count is negative binomial."""
     total = sum(
         stats.nbinom.logpmf(count, shape + sum(counts[:row]), (rate + row) / (rate + row + 1.0))
         for row, count in enumerate(counts)
@@ -198,7 +204,7 @@ def test_poisson_counts_one_by_one(counts: list[int], shape: float, rate: float)
     assert evidence == pytest.approx(total, rel=1e-9, abs=1e-9)
 
 
-def test_poisson_counts_beside_the_integral_over_their_mean() -> None:
+def test_evidence_of_poisson_counts_is_an_integral_over_their_mean() -> None:
     counts, shape, rate = np.array([3, 0, 5, 2]), 1.5, 0.4
 
     def density(mean: float) -> float:
@@ -210,7 +216,7 @@ def test_poisson_counts_beside_the_integral_over_their_mean() -> None:
     assert evidence == pytest.approx(math.log(integral), abs=1e-9)
 
 
-def test_a_prior_of_0_rules_out() -> None:
+def test_a_prior_of_0_rules_out_observed_values() -> None:
     seen = [[2, 0], [0, 2], [1, 1]]
     assert dirichlet_categorical(seen, [1, 0]).tolist() == [0.0, -math.inf, -math.inf]
     assert dirichlet_categorical([1, 0], [0, 0]) == -math.inf

@@ -1,4 +1,4 @@
-"""Ledgers of weights of evidence: each entry by hand, and their sum."""
+"""Explanations: entries by hand, their sum, and their text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fitted(table: Any, *blocks: pc.Block, label: str = "species", **more: Any) -
 
 @pytest.fixture(scope="module")
 def mixed(penguins: pa.Table) -> pc.Model:
-    """A block that does not factorize, one that does, one of neighbors, one of categories."""
+    """Blocks that factorize and do not, of neighbors, and of categories."""
     return fitted(
         penguins,
         pc.Block("gaussian_full", NUMBERS[:2]),
@@ -35,15 +35,15 @@ def mixed(penguins: pa.Table) -> pc.Model:
     )
 
 
-def ledger(found: pc.Explanation, row: int) -> dict[str, dict[str, Any]]:
+def ledger(explanation: pc.Explanation, row: int) -> dict[str, dict[str, Any]]:
     """The entries of one row by item, or block, or kind."""
-    entries = (entry for entry in found.table.to_pylist() if entry["row"] == row)
+    entries = (entry for entry in explanation.table.to_pylist() if entry["row"] == row)
     return {each["item"] or each["block"] or each["entry"]: each for each in entries}
 
 
-def sums(found: pc.Explanation) -> np.ndarray:
-    weights = found.table.group_by("row", use_threads=False).aggregate([("weight", "sum")])
-    assert weights["row"].to_pylist() == found.rows["row"].to_pylist()
+def sums(explanation: pc.Explanation) -> np.ndarray:
+    weights = explanation.table.group_by("row", use_threads=False).aggregate([("weight", "sum")])
+    assert weights["row"].to_pylist() == explanation.rows["row"].to_pylist()
     return weights["weight_sum"].to_numpy()
 
 
@@ -55,32 +55,32 @@ def test_entries_sum_to_the_log_posterior_odds(mixed: pc.Model, penguins: pa.Tab
     }
     for rows in (penguins, unseen):
         for against in (None, "Gentoo"):
-            found = pc.explain(mixed, rows, against=against)
+            explanation = pc.explain(mixed, rows, against=against)
             log_posterior = mixed.predict_log_proba(rows)
             classes = mixed.classes.to_pylist()
             odds = [
                 log_posterior[row, classes.index(one)] - log_posterior[row, classes.index(other)]
                 for row, (one, other) in enumerate(
                     zip(
-                        found.rows["prediction"].to_pylist(),
-                        found.rows["against"].to_pylist(),
+                        explanation.rows["prediction"].to_pylist(),
+                        explanation.rows["against"].to_pylist(),
                         strict=True,
                     )
                 )
             ]
-            np.testing.assert_allclose(sums(found), odds, atol=1e-9)
-            np.testing.assert_allclose(found.rows["log_odds"], odds, atol=1e-12)
-            assert found.rows["prediction"].combine_chunks() == mixed.predict(rows)
+            np.testing.assert_allclose(sums(explanation), odds, atol=1e-9)
+            np.testing.assert_allclose(explanation.rows["log_odds"], odds, atol=1e-12)
+            assert explanation.rows["prediction"].combine_chunks() == mixed.predict(rows)
 
 
-def test_shares_of_features_are_their_own_densities(penguins: pa.Table) -> None:
+def test_contributions_of_features_are_their_densities(penguins: pa.Table) -> None:
     model = fitted(
         penguins, pc.Block("gaussian_diagonal", NUMBERS), pc.Block("categorical", CATEGORIES)
     )
     row = penguins.slice(200, 1).to_pylist()[0]
-    found = pc.explain(model, penguins, rows=[200], against="Adelie")
-    entries = ledger(found, 200)
-    one, other = found.rows["prediction"][0].as_py(), "Adelie"
+    explanation = pc.explain(model, penguins, rows=[200], against="Adelie")
+    entries = ledger(explanation, 200)
+    one, other = explanation.rows["prediction"][0].as_py(), "Adelie"
     normals = {
         (cell["class"], cell["feature"]): norm(cell["mean"], math.sqrt(cell["variance"]))
         for cell in model.parameters["gaussian_diagonal"].to_pylist()
@@ -103,23 +103,21 @@ def test_shares_of_features_are_their_own_densities(penguins: pa.Table) -> None:
     assert entries["prior"]["weight"] == pytest.approx(priors[one] - priors[other])
 
 
-def test_shares_of_whole_blocks_are_the_models_by_block(
-    mixed: pc.Model, penguins: pa.Table
-) -> None:
+def test_contributions_of_blocks_agree_with_the_model(mixed: pc.Model, penguins: pa.Table) -> None:
     by_block = mixed.log_likelihood_by_block(penguins)
-    found = pc.explain(mixed, penguins, limit=None)
-    pairs = found.rows.select(["prediction", "against"]).to_pylist()
+    explanation = pc.explain(mixed, penguins, limit=None)
+    pairs = explanation.rows.select(["prediction", "against"]).to_pylist()
     for row in (0, 3, 152, 343):
         classes = [mixed.class_names.index(name) for name in pairs[row].values()]
         shares = by_block[row, classes]
         for number, block in enumerate(mixed.spec.blocks):
-            entries = [e for e in ledger(found, row).values() if e["block"] == block.name]
-            held = [sum(e[side] for e in entries) for side in ("log_for", "log_against")]
-            assert held == pytest.approx(shares[:, number], abs=1e-9)
+            entries = [e for e in ledger(explanation, row).values() if e["block"] == block.name]
+            totals = [sum(e[side] for e in entries) for side in ("log_for", "log_against")]
+            assert totals == pytest.approx(shares[:, number], abs=1e-9)
             assert len(entries) == (2 if block.estimator == "categorical" else 1)
 
 
-def test_what_an_entry_says(mixed: pc.Model, penguins: pa.Table) -> None:
+def test_fields_of_the_entries(mixed: pc.Model, penguins: pa.Table) -> None:
     entries = ledger(pc.explain(mixed, penguins, rows=[0]), 0)
     kinds = {name: (entry["entry"], entry["value"]) for name, entry in entries.items()}
     assert kinds == {
@@ -136,25 +134,25 @@ def test_what_an_entry_says(mixed: pc.Model, penguins: pa.Table) -> None:
     assert [entry["total"] for entry in entries.values()] == pytest.approx(list(totals))
 
 
-def test_what_is_missing_weighs_nothing(mixed: pc.Model, penguins: pa.Table) -> None:
-    entries = ledger(pc.explain(mixed, penguins, rows=[3]), 3)  # of it only the island is known
+def test_missing_values_have_weight_0(mixed: pc.Model, penguins: pa.Table) -> None:
+    entries = ledger(pc.explain(mixed, penguins, rows=[3]), 3)  # only its island is known
     for name in ("gaussian_full", "flipper_length_mm", "body_mass_g", "sex"):
         assert (entries[name]["weight"], entries[name]["value"]) == (0.0, None)
 
 
-def test_what_goes_beyond_the_limit_is_lumped(mixed: pc.Model, penguins: pa.Table) -> None:
-    whole, some = (pc.explain(mixed, penguins, limit=limit) for limit in (None, 2))
-    np.testing.assert_allclose(sums(some), sums(whole), atol=1e-9)
+def test_entries_beyond_the_limit_are_added_up(mixed: pc.Model, penguins: pa.Table) -> None:
+    complete, limited = (pc.explain(mixed, penguins, limit=limit) for limit in (None, 2))
+    np.testing.assert_allclose(sums(limited), sums(complete), atol=1e-9)
     for row in (0, 152):
-        kept, every = ledger(some, row), ledger(whole, row)
-        assert list(kept) == [*list(every)[:3], "rest"]
-        assert kept["rest"]["value"] == "3 smaller"
-        rest = list(every.values())[3:]
-        assert kept["rest"]["log_for"] == pytest.approx(sum(entry["log_for"] for entry in rest))
+        shown, all_entries = ledger(limited, row), ledger(complete, row)
+        assert list(shown) == [*list(all_entries)[:3], "rest"]
+        assert shown["rest"]["value"] == "3 smaller"
+        rest = list(all_entries.values())[3:]
+        assert shown["rest"]["log_for"] == pytest.approx(sum(entry["log_for"] for entry in rest))
 
 
 @pytest.mark.parametrize(("units", "nat"), [("bits", math.log2(math.e)), ("decibans", 4.342944819)])
-def test_units(mixed: pc.Model, penguins: pa.Table, units: str, nat: float) -> None:
+def test_units_scale_all_logs(mixed: pc.Model, penguins: pa.Table, units: str, nat: float) -> None:
     nats, other = (pc.explain(mixed, penguins, rows=[5], units=each) for each in ("nats", units))
     for name in ("log_for", "log_against", "weight", "total"):
         np.testing.assert_allclose(other.table[name], nat * nats.table[name].to_numpy(), rtol=1e-9)
@@ -162,50 +160,50 @@ def test_units(mixed: pc.Model, penguins: pa.Table, units: str, nat: float) -> N
     assert ratio == pytest.approx(nat)
 
 
-def test_the_rival_is_the_runner_up_or_who_was_asked_for(
-    mixed: pc.Model, penguins: pa.Table
-) -> None:
+def test_the_rival_is_the_runner_up_or_the_given_class(mixed: pc.Model, penguins: pa.Table) -> None:
     second = np.argsort(-mixed.predict_proba(penguins), axis=1)[:, 1]
-    runner_up = [mixed.class_names[place] for place in second]
-    found = pc.explain(mixed, penguins).rows
-    assert found["against"].to_pylist() == runner_up
-    found = pc.explain(mixed, penguins, against="Adelie").rows
-    for row, prediction in enumerate(found["prediction"].to_pylist()):
+    runner_up = [mixed.class_names[position] for position in second]
+    explanation = pc.explain(mixed, penguins).rows
+    assert explanation["against"].to_pylist() == runner_up
+    explanation = pc.explain(mixed, penguins, against="Adelie").rows
+    for row, prediction in enumerate(explanation["prediction"].to_pylist()):
         rival = runner_up[row] if prediction == "Adelie" else "Adelie"
-        assert found["against"][row].as_py() == rival
+        assert explanation["against"][row].as_py() == rival
 
 
 def test_rows_keep_their_numbers(mixed: pc.Model, penguins: pa.Table) -> None:
-    whole = pc.explain(mixed, penguins)
-    some = pc.explain(mixed, penguins, rows=[340, 7])
-    assert some.rows["row"].to_pylist() == [7, 340]
-    assert ledger(some, 340) == ledger(whole, 340)
+    complete = pc.explain(mixed, penguins)
+    limited = pc.explain(mixed, penguins, rows=[340, 7])
+    assert limited.rows["row"].to_pylist() == [7, 340]
+    assert ledger(limited, 340) == ledger(complete, 340)
     dream = pc.explain(mixed, penguins, rows=[1], where=[("island", "=", "Dream")])
-    place = [row for row, island in enumerate(penguins["island"].to_pylist()) if island == "Dream"]
-    at = ledger(dream, 1)
-    assert {**at["sex"], "row": place[1]} == ledger(whole, place[1])["sex"]
+    position = [
+        row for row, island in enumerate(penguins["island"].to_pylist()) if island == "Dream"
+    ]
+    entries_of_row = ledger(dream, 1)
+    assert {**entries_of_row["sex"], "row": position[1]} == ledger(complete, position[1])["sex"]
 
 
 def test_classes_of_any_kind_keep_their_type() -> None:
     table = {"x": [1.0, 2.0, 8.0, 9.0], "c": [3, 3, 12, 12]}
     model = fitted(table, pc.Block("gaussian_diagonal", "x"), label="c")
-    found = pc.explain(model, table, against=3)
-    assert found.rows["prediction"].to_pylist() == [3, 3, 12, 12]
-    assert found.rows["against"].to_pylist() == [12, 12, 3, 3]
+    explanation = pc.explain(model, table, against=3)
+    assert explanation.rows["prediction"].to_pylist() == [3, 3, 12, 12]
+    assert explanation.rows["against"].to_pylist() == [12, 12, 3, 3]
 
 
-def test_ties_go_to_the_first_and_weigh_nothing() -> None:
+def test_ties_go_to_the_first_class_and_have_weight_0() -> None:
     table = {"x": ["p", "q"] * 2, "y": ["r", "r", "s", "s"], "c": ["a", "a", "b", "b"]}
     model = fitted(table, pc.Block("categorical", ["x"]), pc.Block("categorical", ["y"]), label="c")
-    found = pc.explain(model, {"x": ["p"], "y": [None]})
-    line = found.rows.to_pylist()[0]
+    explanation = pc.explain(model, {"x": ["p"], "y": [None]})
+    line = explanation.rows.to_pylist()[0]
     assert (line["prediction"], line["against"], line["log_odds"]) == ("a", "b", 0.0)
-    assert [entry["weight"] for entry in found.table.to_pylist()] == [0.0, 0.0, 0.0]
-    assert found.table["item"].to_pylist() == [None, "x", "y"]  # the model's order
+    assert [entry["weight"] for entry in explanation.table.to_pylist()] == [0.0, 0.0, 0.0]
+    assert explanation.table["item"].to_pylist() == [None, "x", "y"]  # in the order of the model
 
 
-def test_pushes_without_end() -> None:
-    """A value that one class never showed rules it out; two rule out both."""
+def test_infinite_weights() -> None:
+    """A value never seen in a class makes it impossible; two values make both impossible."""
     table = {"x": ["p", "q", "p", "q"], "y": ["r", "s", "s", "s"], "c": ["a", "a", "b", "b"]}
     block = pc.Block("categorical", ["x", "y"], pseudo_count=0)
     model = fitted(table, block, label="c")
@@ -245,83 +243,85 @@ BERNOULLI = pc.Block("bernoulli", "words", name="text")
 
 
 @pytest.mark.parametrize("block", [MULTINOMIAL, BERNOULLI], ids=lambda block: block.estimator)
-def test_a_text_is_told_word_by_word(block: pc.Block) -> None:
+def test_a_text_is_explained_word_by_word(block: pc.Block) -> None:
     model = fitted(MAILS, block, pc.Block("gaussian_diagonal", "hour"), label="c")
-    found = pc.explain(model, MAILS)
-    np.testing.assert_allclose(sums(found), found.rows["log_odds"], atol=1e-9)
+    explanation = pc.explain(model, MAILS)
+    np.testing.assert_allclose(sums(explanation), explanation.rows["log_odds"], atol=1e-9)
     cells = {
         (cell["class"], cell["feature"]): cell["log_probability"]
         for cell in model.parameters["text"].to_pylist()
     }
-    entries = ledger(found, 0)
+    entries = ledger(explanation, 0)
     for word, times in (("free", 2), ("win", 1), ("now", 1)):
         times = times if block is MULTINOMIAL else 1
         by_hand = times * (cells["spam", word] - cells["ham", word])
         assert entries[word]["weight"] == pytest.approx(by_hand)
         assert (entries[word]["entry"], entries[word]["block"]) == ("item", "text")
-    assert ledger(found, 3)["words"]["value"] is None  # the word, not the column
-    missing = ledger(found, 4)["text"]
+    assert ledger(explanation, 3)["words"]["value"] is None  # the word, not the column
+    missing = ledger(explanation, 4)["text"]
     assert (missing["entry"], missing["value"], missing["weight"]) == ("block", None, 0.0)
-    some = pc.explain(model, MAILS, limit=1)
-    np.testing.assert_allclose(sums(some), sums(found), atol=1e-9)
-    assert list(ledger(some, 0)) == ["prior", "hour", "rest"]
-    assert "in text" in str(found)
+    limited = pc.explain(model, MAILS, limit=1)
+    np.testing.assert_allclose(sums(limited), sums(explanation), atol=1e-9)
+    assert list(ledger(limited, 0)) == ["prior", "hour", "rest"]
+    assert "in text" in str(explanation)
 
 
-def test_counts_in_columns_are_told_column_by_column() -> None:
+def test_columns_of_counts_are_explained_column_by_column() -> None:
     table = {"a": [1, 0, 2, 0], "b": [0, 3, 0, 1], "c": ["x", "y", "x", "y"]}
     for kind in ("bernoulli", "multinomial", "poisson", "discretized"):
         model = fitted(table, pc.Block(kind, ["a", "b"]), label="c")
-        found = pc.explain(model, table)
-        np.testing.assert_allclose(sums(found), found.rows["log_odds"], atol=1e-9)
-        assert ledger(found, 2)["a"]["value"] == "2"
+        explanation = pc.explain(model, table)
+        np.testing.assert_allclose(sums(explanation), explanation.rows["log_odds"], atol=1e-9)
+        assert ledger(explanation, 2)["a"]["value"] == "2"
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
 def test_calibration_is_an_entry(mixed: pc.Model, penguins: pa.Table, method: str) -> None:
     model = pc.calibrate(mixed, penguins, method)
-    found = pc.explain(model, penguins)
+    explanation = pc.explain(model, penguins)
     log_posterior, raw = (each.predict_log_proba(penguins) for each in (model, mixed))
-    assert found.rows["prediction"].combine_chunks() == model.predict(penguins)
+    assert explanation.rows["prediction"].combine_chunks() == model.predict(penguins)
     infinite = 0
     for row in range(0, penguins.num_rows, 7):
-        entries = list(ledger(found, row).values())
-        line = found.rows.slice(row, 1).to_pylist()[0]
+        entries = list(ledger(explanation, row).values())
+        line = explanation.rows.slice(row, 1).to_pylist()[0]
         one, other = (model.class_names.index(line[side]) for side in ("prediction", "against"))
-        told, before = (each[row, one] - each[row, other] for each in (log_posterior, raw))
+        after, before = (each[row, one] - each[row, other] for each in (log_posterior, raw))
         assert [entry["entry"] for entry in entries].index("calibration") == len(entries) - 1
         totals = [entry["total"] for entry in entries[-2:]]
-        assert [*totals, line["log_odds"]] == pytest.approx([before, told, told], abs=1e-9)
+        assert [*totals, line["log_odds"]] == pytest.approx([before, after, after], abs=1e-9)
         if math.isinf(before):
             infinite += 1
-            assert entries[-1]["weight"] is None  # no number leads from there
+            assert entries[-1]["weight"] is None  # the change from infinite odds is undefined
         else:
-            assert sum(entry["weight"] for entry in entries) == pytest.approx(told, abs=1e-9)
+            assert sum(entry["weight"] for entry in entries) == pytest.approx(after, abs=1e-9)
     assert 0 < infinite < 50
 
 
-def test_a_wide_block_is_taken_in_parts(
+def test_a_wide_block_is_explained_in_batches(
     monkeypatch: pytest.MonkeyPatch, penguins: pa.Table
 ) -> None:
     model = fitted(penguins, pc.Block("gaussian_diagonal", NUMBERS))
-    whole = pc.explain(model, penguins)
+    complete = pc.explain(model, penguins)
     monkeypatch.setattr("probclass_core.analysis.explanation._MAX_CELLS", 12)
-    assert pc.explain(model, penguins).table.equals(whole.table)
+    assert pc.explain(model, penguins).table.equals(complete.table)
 
 
-def test_dictionaries_and_slices_say_the_same(mixed: pc.Model, penguins: pa.Table) -> None:
-    whole = pc.explain(mixed, penguins)
+def test_dictionaries_and_slices_have_the_same_explanation(
+    mixed: pc.Model, penguins: pa.Table
+) -> None:
+    complete = pc.explain(mixed, penguins)
     coded = penguins.set_column(1, "island", penguins["island"].dictionary_encode())
     parts = pa.concat_tables([coded.slice(0, 100), coded.slice(100)])
-    assert pc.explain(mixed, parts).table.equals(whole.table)
+    assert pc.explain(mixed, parts).table.equals(complete.table)
 
 
 def test_no_rows_have_an_empty_explanation(mixed: pc.Model, penguins: pa.Table) -> None:
-    found = pc.explain(mixed, penguins.slice(0, 0))
-    assert (found.rows.num_rows, found.table.num_rows, str(found)) == (0, 0, "")
+    explanation = pc.explain(mixed, penguins.slice(0, 0))
+    assert (explanation.rows.num_rows, explanation.table.num_rows, str(explanation)) == (0, 0, "")
 
 
-def test_the_story_fits_a_terminal(mixed: pc.Model, penguins: pa.Table) -> None:
+def test_the_text_fits_a_terminal(mixed: pc.Model, penguins: pa.Table) -> None:
     long = penguins.set_column(1, "island", pa.array(["an island of a long name " * 9] * 344))
     for rows in (penguins, long):
         text = str(pc.explain(mixed, rows, units="decibans"))
@@ -341,18 +341,20 @@ def test_the_story_fits_a_terminal(mixed: pc.Model, penguins: pa.Table) -> None:
         max_size=20,
     )
 )
-def test_entries_always_sum(rows: list[tuple[str, float | None, str | None]]) -> None:
+def test_entries_of_random_rows_sum_to_the_log_odds(
+    rows: list[tuple[str, float | None, str | None]],
+) -> None:
     start = [("a", 0.0, "u"), ("a", 1.0, "v"), ("b", 2.0, "u"), ("b", 5.0, "u")]
     table = dict(zip("cxu", map(list, zip(*start, *rows, strict=True)), strict=True))
     model = fitted(
         table, pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u"), label="c"
     )
-    found = pc.explain(model, table, rows=range(len(rows)))
-    np.testing.assert_allclose(sums(found), found.rows["log_odds"], atol=1e-9)
+    explanation = pc.explain(model, table, rows=range(len(rows)))
+    np.testing.assert_allclose(sums(explanation), explanation.rows["log_odds"], atol=1e-9)
 
 
-def test_it_is_frozen(mixed: pc.Model, penguins: pa.Table) -> None:
-    found = pc.explain(mixed, penguins, rows=[0])
+def test_explanations_are_frozen(mixed: pc.Model, penguins: pa.Table) -> None:
+    explanation = pc.explain(mixed, penguins, rows=[0])
     with pytest.raises(dataclasses.FrozenInstanceError):
-        found.units = "bits"  # type: ignore[misc]
-    assert found.model_id == mixed.id
+        explanation.units = "bits"  # type: ignore[misc]
+    assert explanation.model_id == mixed.id

@@ -1,6 +1,6 @@
 """The worked numbers of two sets of lecture notes: "Bayes Classifiers" and "Naive Bayes".
 
-Where a print is off, the test says what it prints and why.
+Where a printed number is wrong, the test says what is printed and why.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from readings import (
+from model_values import (
     fitted,
     joint,
     likelihood,
     normal,
     posterior,
     predicted,
-    prints,
     probability,
+    rounds_to,
     rows,
 )
 
@@ -69,7 +69,7 @@ GENDER = rows(
 
 
 def diagnosis(prior: dict[str, float], sensitivity: float, false_alarm: float) -> pc.Model:
-    """A medical test as a model: its rates as weights, the share of the ill as the prior."""
+    """A medical test as a model: its rates are weights, the share of the ill is the prior."""
     table = rows(
         ["state", "test", "rate"],
         [
@@ -101,19 +101,19 @@ def test_bayes_classifiers_example_1_a_jar_of_stones() -> None:
 
 
 def test_bayes_classifiers_example_2_map_and_maximum_likelihood_disagree() -> None:
-    """The notes write the formula of maximum likelihood, and decide by MAP."""
-    weighed = joint(CANCER, test="+")
-    assert prints(weighed["ill"], "0.0078")
-    assert prints(weighed["well"], "0.0298")
+    """The notes show the formula of maximum likelihood, but decide by MAP."""
+    joint_probability = joint(CANCER, test="+")
+    assert rounds_to(joint_probability["ill"], "0.0078")
+    assert rounds_to(joint_probability["well"], "0.0298")
     assert predicted(CANCER, test="+") == "well"
-    assert prints(posterior(CANCER, test="+")["ill"], "0.2085")
+    assert rounds_to(posterior(CANCER, test="+")["ill"], "0.2085")
     assert math.fsum(posterior(CANCER, test="+").values()) == pytest.approx(1.0, rel=1e-15)
     assert predicted(CANCER.with_prior("uniform"), test="+") == "ill"
     assert likelihood(CANCER, test="+") == pytest.approx({"ill": 0.98, "well": 0.03})
 
 
 def test_bayes_classifiers_example_2_from_a_population_of_a_hundred_thousand() -> None:
-    """With as many people in the table, the empirical prior is the one that was given."""
+    """With so many people in the table, the empirical prior equals the given one."""
     table = rows(
         ["state", "test", "people"],
         [("ill", "+", 784), ("ill", "-", 16), ("well", "+", 2976), ("well", "-", 96224)],
@@ -125,7 +125,7 @@ def test_bayes_classifiers_example_2_from_a_population_of_a_hundred_thousand() -
 
 
 def test_bayes_classifiers_the_first_posterior_is_the_prior_of_the_second_test() -> None:
-    """Two positive tests in one go, or one after the other."""
+    """Two positive tests at once, or one after the other."""
     twice = rows(
         ["state", "first", "second", "rate"],
         [
@@ -150,11 +150,11 @@ def test_bayes_classifiers_example_3_play_tennis() -> None:
     assert probability(model, "Yes", "wind", "Strong") == pytest.approx(3 / 9)
     assert probability(model, "No", "wind", "Strong") == pytest.approx(3 / 5)
     x = {"outlook": "Sunny", "temperature": "Cool", "humidity": "High", "wind": "Strong"}
-    weighed = joint(model, **x)
-    assert prints(weighed["Yes"], "0.0053")
-    assert prints(weighed["No"], "0.0206")
-    # The notes divide 0.206 by 0.206 + 0.053: the same share, the points misplaced.
-    assert prints(posterior(model, **x)["No"], "0.795")
+    joint_probability = joint(model, **x)
+    assert rounds_to(joint_probability["Yes"], "0.0053")
+    assert rounds_to(joint_probability["No"], "0.0206")
+    # The notes divide 0.206 by 0.206 + 0.053: misplaced decimal points, the same share.
+    assert rounds_to(posterior(model, **x)["No"], "0.795")
     assert predicted(model, **x) == "No"
 
 
@@ -165,11 +165,11 @@ def test_naive_bayes_pregnancy_test_under_three_priors(pregnant: str, printed: s
     """The text says 25 of 100, prints p(y = 1) = 0.10, and computes 0.942 with 0.20."""
     prior = {"ill": float(pregnant), "well": 1.0 - float(pregnant)}
     model = diagnosis(prior, sensitivity=0.98, false_alarm=0.015)
-    assert prints(posterior(model, test="+")["ill"], printed)
+    assert rounds_to(posterior(model, test="+")["ill"], printed)
 
 
 def test_naive_bayes_example_1_tennis_without_smoothing() -> None:
-    """The print labels the probabilities of humidity x₂; they are those of x₃."""
+    """The notes label the probabilities of humidity x₂; they are those of x₃."""
     table = rows(
         ["outlook", "temperature", "humidity", "play"],
         [
@@ -198,11 +198,11 @@ def test_naive_bayes_example_1_tennis_without_smoothing() -> None:
         assert probability(model, "Yes", feature, value) == pytest.approx(yes)
         assert probability(model, "No", feature, value) == pytest.approx(no)
     x = {"outlook": "Sunny", "temperature": "Mild", "humidity": "Normal"}
-    weighed = joint(model, **x)
-    assert prints(math.log(weighed["Yes"]), "-4.159")
-    assert prints(math.log(weighed["No"]), "-3.466")
+    joint_probability = joint(model, **x)
+    assert rounds_to(math.log(joint_probability["Yes"]), "-4.159")
+    assert rounds_to(math.log(joint_probability["No"]), "-3.466")
     assert predicted(model, **x) == "No"
-    # No cloudy day is without tennis: unsmoothed, a zero count rules the class out.
+    # There is tennis on every cloudy day: without smoothing a zero count excludes the class.
     assert posterior(model, **{**x, "outlook": "Cloudy"}) == {"No": 0.0, "Yes": 1.0}
 
 
@@ -215,7 +215,7 @@ def test_naive_bayes_example_2_variances_divide_by_n_minus_1() -> None:
         (1, "weight"): ("76.50", "40.3333"),
     }
     for (label, feature), (mean, variance) in printed.items():
-        assert all(map(prints, normal(model, label, feature), (mean, variance)))
+        assert all(map(rounds_to, normal(model, label, feature), (mean, variance)))
 
 
 def test_naive_bayes_example_2_densities_and_decision() -> None:
@@ -230,13 +230,13 @@ def test_naive_bayes_example_2_densities_and_decision() -> None:
     )
     x = pa.table({"height": [1.73], "weight": [66]})
     (height_0, weight_0), (height_1, weight_1) = np.exp(model.log_likelihood_by_block(x)[0])
-    assert prints(height_0, "8.2832")
-    assert prints(weight_0, "0.06226")
-    assert prints(height_1, "2.4795")
-    assert prints(weight_1, "0.016014")
+    assert rounds_to(height_0, "8.2832")
+    assert rounds_to(weight_0, "0.06226")
+    assert rounds_to(height_1, "2.4795")
+    assert rounds_to(weight_1, "0.016014")
     female, male = model.joint_log_likelihood(x)[0]
-    assert prints(female, "-1.3553")
-    assert prints(male, "-3.9193")
+    assert rounds_to(female, "-1.3553")
+    assert rounds_to(male, "-3.9193")
     assert predicted(gender(), height=1.73, weight=66) == 0
 
 
@@ -246,16 +246,16 @@ def gender() -> pc.Model:
 
 @pytest.mark.parametrize("label", [0, 1])
 def test_naive_bayes_log_trick_keeps_two_thousand_features(label: int) -> None:
-    """Σ log p where Π p is 0: every pair of features weighs for both sides, one tips the scale."""
-    names = [f"x{place}" for place in range(2001)]
+    """Σ log p where Π p is 0: pairs of features cancel out, and one feature decides."""
+    names = [f"x{position}" for position in range(2001)]
     # N(0, 1) and N(1, 1) in every feature: exactly the moments of −1, 1 and of 0, 2.
     columns = {name: [-1.0, 1.0, 0.0, 2.0] for name in names}
     table = pa.table({**columns, "c": [0, 0, 1, 1]})
     model = fitted(table, "c", pc.Block("gaussian_diagonal", names))
-    x = {name: float(place % 2) for place, name in enumerate(names)} | {"x2000": float(label)}
+    x = {name: float(position % 2) for position, name in enumerate(names)} | {"x2000": float(label)}
     assert likelihood(model, **x) == {0: 0.0, 1: 0.0}, "the product itself underflows"
-    share = 1.0 / (1.0 + math.exp(-0.5))
-    assert posterior(model, **x)[label] == pytest.approx(share, rel=1e-10)
+    expected = 1.0 / (1.0 + math.exp(-0.5))
+    assert posterior(model, **x)[label] == pytest.approx(expected, rel=1e-10)
     squares = 1000 * (0.0 + 0.5), 1000 * (0.0 + 0.5) + 0.5
     logs = [-2001 * 0.5 * math.log(2 * math.pi) - square + math.log(0.5) for square in squares]
     evidence = model.score_samples(pa.table({name: [value] for name, value in x.items()}))
@@ -263,11 +263,11 @@ def test_naive_bayes_log_trick_keeps_two_thousand_features(label: int) -> None:
 
 
 def test_naive_bayes_log_trick_keeps_two_thousand_categories() -> None:
-    names = [f"x{place}" for place in range(2001)]
+    names = [f"x{position}" for position in range(2001)]
     columns = {name: ["u", "u", "v", "u", "v", "v"] for name in names}
     table = pa.table({**columns, "c": [False] * 3 + [True] * 3})
     model = fitted(table, "c", pc.Block("categorical", names, pseudo_count=0.0))
-    x = {name: "uv"[place % 2] for place, name in enumerate(names)}
+    x = {name: "uv"[position % 2] for position, name in enumerate(names)}
     assert likelihood(model, **x) == {False: 0.0, True: 0.0}, "the product itself underflows"
     assert posterior(model, **x) == pytest.approx({False: 2 / 3, True: 1 / 3}, rel=1e-10)
 
@@ -284,7 +284,7 @@ FLOWERS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
         ("knn_density", {"k": 7}, "iris", "species", FLOWERS),
     ],
 )
-def test_bayes_classifiers_what_two_batches_teach_is_what_both_teach_at_once(
+def test_bayes_classifiers_two_merged_batches_equal_one(
     estimator: str,
     options: dict[str, Any],
     table: str,
@@ -292,14 +292,14 @@ def test_bayes_classifiers_what_two_batches_teach_is_what_both_teach_at_once(
     columns: list[str],
     iris: pa.Table,
 ) -> None:
-    whole = PLAY_TENNIS if table == "play" else iris
+    table_of_all_rows = PLAY_TENNIS if table == "play" else iris
     spec = pc.ModelSpec(label=label, blocks=[pc.Block(estimator, columns, **options)])
-    expected = pc.fit(whole, spec)
-    # The rows stand in order of class: the first batch does not know every class of the second.
-    for cut in (1, whole.num_rows // 3, whole.num_rows - 1):
-        batches = whole.slice(0, cut), whole.slice(cut)
+    expected = pc.fit(table_of_all_rows, spec)
+    # The rows are sorted by class: the first batch lacks classes of the second.
+    for cut in (1, table_of_all_rows.num_rows // 3, table_of_all_rows.num_rows - 1):
+        batches = table_of_all_rows.slice(0, cut), table_of_all_rows.slice(cut)
         model = pc.finalize(pc.merge([pc.summarize(batch, spec) for batch in batches]))
         assert model.priors.equals(expected.priors)
-        assert model.predict_log_proba(whole) == pytest.approx(
-            expected.predict_log_proba(whole), rel=1e-9, abs=1e-12
+        assert model.predict_log_proba(table_of_all_rows) == pytest.approx(
+            expected.predict_log_proba(table_of_all_rows), rel=1e-9, abs=1e-12
         )

@@ -1,4 +1,4 @@
-"""Real text, thousands of documents and tens of thousands of terms: right, small, and of use."""
+"""Real text with thousands of documents: agreement with scikit-learn, memory, and accuracy."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.parquet as pq
 import pytest
-from readings import fitted
+from model_values import fitted
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB
-from texts import documentation
+from text_data import documentation
 
 import probclass_core as pc
 
-RUN = Path(__file__).parent / "memory_of_words.py"
+RUN = Path(__file__).parent / "measure_text_memory.py"
 PEERS = {"bernoulli": BernoulliNB, "multinomial": MultinomialNB}
 every_peer = pytest.mark.parametrize("estimator", PEERS)
 
@@ -40,13 +40,13 @@ def terms_of(table: pa.Table) -> int:
     return len(compute.unique(compute.list_flatten(table["words"])))
 
 
-def test_the_text_is_worth_the_name(documents: pa.Table) -> None:
+def test_the_text_data_is_large(documents: pa.Table) -> None:
     assert documents.num_rows > 5_000
     assert terms_of(documents) > 20_000
 
 
 @every_peer
-def test_text_is_classified_as_by_scikit_learn(
+def test_classification_of_text_agrees_with_scikit_learn(
     estimator: str, halves: tuple[pa.Table, pa.Table]
 ) -> None:
     train, test = halves
@@ -56,12 +56,12 @@ def test_text_is_classified_as_by_scikit_learn(
     model = fitted(train, "package", pc.Block(estimator, ["words"]))
     parameters = model.parameters[estimator]
     shape = peer.feature_log_prob_.shape
-    place = counter.get_feature_names_out().searchsorted(
+    order = counter.get_feature_names_out().searchsorted(
         np.array(parameters["feature"].to_pylist()[: shape[1]])
     )
     np.testing.assert_allclose(
         parameters["log_probability"].to_numpy().reshape(shape),
-        peer.feature_log_prob_[:, place],
+        peer.feature_log_prob_[:, order],
         rtol=1e-9,
     )
     counts = counter.transform(test["words"].to_pylist())
@@ -72,7 +72,7 @@ def test_text_is_classified_as_by_scikit_learn(
 
 
 @every_peer
-def test_memory_follows_the_words_not_rows_times_terms(
+def test_memory_grows_with_the_words_not_with_rows_times_terms(
     estimator: str, documents: pa.Table, tmp_path: Path
 ) -> None:
     path = tmp_path / "words.parquet"
@@ -90,15 +90,15 @@ def test_memory_follows_the_words_not_rows_times_terms(
     assert float(run.stdout) < 150 * words / 2**20 < dense / 10
 
 
-def test_the_package_of_a_text_is_known_far_better_than_by_guessing(
+def test_text_is_classified_far_better_than_by_the_baseline(
     halves: tuple[pa.Table, pa.Table],
 ) -> None:
     train, test = halves
-    quality = {
+    evaluations = {
         name: pc.evaluate(fitted(train, "package", pc.Block(name, ["words"])), test)
         for name in PEERS
     }
-    assert quality["multinomial"].accuracy > 0.7
-    # As McCallum and Nigam found: how often a word comes tells more, where the vocabulary is large.
-    assert quality["multinomial"].accuracy > quality["bernoulli"].accuracy
-    assert quality["bernoulli"].accuracy > 2 * quality["bernoulli"].baseline_accuracy
+    assert evaluations["multinomial"].accuracy > 0.7
+    # As McCallum and Nigam found: with a large vocabulary, word counts are more informative.
+    assert evaluations["multinomial"].accuracy > evaluations["bernoulli"].accuracy
+    assert evaluations["bernoulli"].accuracy > 2 * evaluations["bernoulli"].baseline_accuracy

@@ -1,8 +1,8 @@
 """The worked numbers of the textbook's chapter on probabilistic classification.
 
 Zaki and Meira, *Data Mining and Machine Learning*, ch. 18: "the book" is the printed chapter, "the
-draft" an earlier one of the same authors. Notes to the chapter restate its formulas without numbers
-of their own. Where a print is off, the test says what it prints and why.
+draft" an earlier one of the same authors. Notes to the chapter restate its formulas without new
+numbers. Where a printed number is wrong, the test says what is printed and why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
 import pytest
-from readings import (
+from model_values import (
     count,
     covariance,
     fitted,
@@ -22,8 +22,8 @@ from readings import (
     normal,
     posterior,
     predicted,
-    prints,
     probability,
+    rounds_to,
     rows,
 )
 
@@ -31,7 +31,7 @@ import probclass_core as pc
 
 SEPAL = ["sepal_length", "sepal_width"]
 X = {"sepal_length": 6.75, "sepal_width": 4.25}
-"""The book's test point, in its figures the white square."""
+"""The test point of the book, a white square in its figures."""
 
 LENGTHS = ["very short", "short", "long", "very long"]
 WIDTHS = ["short", "medium", "long"]
@@ -77,40 +77,40 @@ def test_example_18_1_means_and_covariances(full: pc.Model) -> None:
     means = full.parameters["gaussian_full"]["mean"].to_pylist()
     printed = [("5.006", "3.418"), ("6.262", "2.872")]
     for mean, figures in zip(means, printed, strict=True):
-        assert all(map(prints, mean, figures))
+        assert all(map(rounds_to, mean, figures))
     one, two = covariance(full, "c1"), covariance(full, "c2")
-    assert all(map(prints, one[np.triu_indices(2)], ("0.1218", "0.0983", "0.1423")))
-    assert all(map(prints, two[np.triu_indices(2)], ("0.4350", "0.1209", "0.1096")))
+    assert all(map(rounds_to, one[np.triu_indices(2)], ("0.1218", "0.0983", "0.1423")))
+    assert all(map(rounds_to, two[np.triu_indices(2)], ("0.4350", "0.1209", "0.1096")))
     assert np.array_equal(one, one.T)
     assert np.array_equal(two, two.T)
 
 
 def test_example_18_1_densities_at_the_test_point(full: pc.Model) -> None:
     density = likelihood(full, **X)
-    assert prints(density["c1"], "4.914e-7")
-    assert prints(density["c2"], "2.589e-5")
+    assert rounds_to(density["c1"], "4.914e-7")
+    assert rounds_to(density["c2"], "2.589e-5")
 
 
 def test_example_18_1_density_times_prior(full: pc.Model) -> None:
     # The book prints 1.622e-7 and 1.735e-5, with the priors rounded to 0.33 and 0.67.
     exact = joint(full, **X)
-    assert prints(exact["c1"], "1.638e-7")
-    assert prints(exact["c2"], "1.726e-5")
+    assert rounds_to(exact["c1"], "1.638e-7")
+    assert rounds_to(exact["c2"], "1.726e-5")
     rounded = joint(full.with_prior({"c1": 0.33, "c2": 0.67}), **X)
-    assert prints(rounded["c1"], "1.622e-7")
-    assert prints(rounded["c2"], "1.735e-5")
+    assert rounds_to(rounded["c1"], "1.622e-7")
+    assert rounds_to(rounded["c2"], "1.735e-5")
     assert predicted(full, **X) == "c2"
 
 
 def test_example_18_2_marginal_counts_of_table_18_2(binned: pa.Table) -> None:
-    # The book prints 13/50 for the short sepals of c1, beside the cells 0, 3 and 8: they are 11.
+    # The book prints 13/50 for the short sepals of c1, but the cells 0, 3 and 8 add up to 11.
     model = fitted(binned, "c", pc.Block("categorical", SEPAL, domain=_domains()))
-    seen = {
+    counts = {
         (label, column): [count(model, label, column, value) for value in values]
         for label in ("c1", "c2")
         for column, values in _domains().items()
     }
-    assert seen == {
+    assert counts == {
         ("c1", "sepal_length"): [39, 11, 0, 0],
         ("c1", "sepal_width"): [1, 36, 13],
         ("c2", "sepal_length"): [6, 39, 43, 12],
@@ -122,8 +122,8 @@ def test_example_18_2_joint_counts_of_table_18_2(binned: pa.Table) -> None:
     model = fitted(binned, "c", pc.Block("categorical_joint", SEPAL, domain=_domains()))
     table = {label: np.zeros((4, 3)) for label in ("c1", "c2")}
     for cell in model.parameters["categorical_joint"].to_pylist():
-        place = LENGTHS.index(cell["sepal_length"]), WIDTHS.index(cell["sepal_width"])
-        table[cell["class"]][place] = cell["count"]
+        position = LENGTHS.index(cell["sepal_length"]), WIDTHS.index(cell["sepal_width"])
+        table[cell["class"]][position] = cell["count"]
     assert table["c1"].tolist() == [[1, 33, 5], [0, 3, 8], [0, 0, 0], [0, 0, 0]]
     assert table["c2"].tolist() == [[6, 0, 0], [24, 15, 0], [13, 30, 0], [3, 7, 2]]
 
@@ -132,11 +132,11 @@ def test_example_18_2_short_and_medium_without_pseudo_counts(binned: pa.Table) -
     block = pc.Block("categorical_joint", SEPAL, domain=_domains(), pseudo_count=0)
     model, x = fitted(binned, "c", block), {"sepal_length": "short", "sepal_width": "medium"}
     assert likelihood(model, **x) == pytest.approx({"c1": 3 / 50, "c2": 15 / 100})
-    assert all(map(prints, joint(model, **x).values(), ("0.02", "0.10")))
+    assert all(map(rounds_to, joint(model, **x).values(), ("0.02", "0.10")))
     rounded = joint(model.with_prior({"c1": 0.33, "c2": 0.67}), **x)
-    assert all(map(prints, rounded.values(), ("0.0198", "0.1005")))
+    assert all(map(rounds_to, rounded.values(), ("0.0198", "0.1005")))
     assert predicted(model, **x) == "c2"
-    # Both classes lack the cell (Long, Long): without pseudo-counts the prior is all there is.
+    # Both classes lack the cell (Long, Long): without pseudo-counts only the prior remains.
     empty = {"sepal_length": "long", "sepal_width": "long"}
     assert likelihood(model, **empty) == {"c1": 0.0, "c2": 0.0}
 
@@ -146,10 +146,10 @@ def test_example_18_2_long_and_long_with_pseudo_counts(binned: pa.Table) -> None
     model = fitted(binned, "c", pc.Block("categorical_joint", SEPAL, domain=_domains()))
     x = {"sepal_length": "long", "sepal_width": "long"}
     assert likelihood(model, **x) == pytest.approx({"c1": 1 / 62, "c2": 1 / 112})
-    assert all(map(prints, likelihood(model, **x).values(), ("1.61e-2", "8.93e-3")))
-    assert all(map(prints, joint(model, **x).values(), ("5.38e-3", "5.95e-3")))
+    assert all(map(rounds_to, likelihood(model, **x).values(), ("1.61e-2", "8.93e-3")))
+    assert all(map(rounds_to, joint(model, **x).values(), ("5.38e-3", "5.95e-3")))
     rounded = joint(model.with_prior({"c1": 0.33, "c2": 0.67}), **x)
-    assert all(map(prints, rounded.values(), ("5.32e-3", "5.98e-3")))
+    assert all(map(rounds_to, rounded.values(), ("5.32e-3", "5.98e-3")))
     assert predicted(model, **x) == "c2"
 
 
@@ -157,12 +157,12 @@ def test_example_18_3_variances_are_the_diagonal_of_the_covariance(
     naive: pc.Model, full: pc.Model
 ) -> None:
     for label, figures in (("c1", ("0.122", "0.142")), ("c2", ("0.435", "0.110"))):
-        for place, (column, printed) in enumerate(zip(SEPAL, figures, strict=True)):
+        for position, (column, printed) in enumerate(zip(SEPAL, figures, strict=True)):
             mean, variance = normal(naive, label, column)
-            assert prints(variance, printed)
-            assert variance == pytest.approx(covariance(full, label)[place, place], rel=1e-12)
+            assert rounds_to(variance, printed)
+            assert variance == pytest.approx(covariance(full, label)[position, position], rel=1e-12)
             means = full.parameters["gaussian_full"]["mean"].to_pylist()
-            assert mean == pytest.approx(means[label == "c2"][place], rel=1e-15)
+            assert mean == pytest.approx(means[label == "c2"][position], rel=1e-15)
 
 
 def test_algorithm_18_2_estimates_2d_parameters_per_class(naive: pc.Model) -> None:
@@ -172,17 +172,17 @@ def test_algorithm_18_2_estimates_2d_parameters_per_class(naive: pc.Model) -> No
 
 
 def test_example_18_3_densities_and_class(naive: pc.Model) -> None:
-    # The book prints 3.99e-7 for c1, cut off instead of rounded.
+    # The book prints 3.99e-7 for c1, truncated instead of rounded.
     density = likelihood(naive, **X)
-    assert prints(density["c1"], "3.998e-7")
-    assert prints(density["c2"], "9.597e-5")
+    assert rounds_to(density["c1"], "3.998e-7")
+    assert rounds_to(density["c2"], "9.597e-5")
     rounded = joint(naive.with_prior({"c1": 0.33, "c2": 0.67}), **X)
-    assert prints(rounded["c1"], "1.32e-7")
-    assert prints(rounded["c2"], "6.43e-5")
+    assert rounds_to(rounded["c1"], "1.32e-7")
+    assert rounds_to(rounded["c2"], "6.43e-5")
     assert predicted(naive, **X) == "c2"
 
 
-def test_example_18_4_smooths_the_zero_cell_alone(binned: pa.Table) -> None:
+def test_example_18_4_smooths_the_empty_cell_only(binned: pa.Table) -> None:
     model = fitted(binned, "c", pc.Block("categorical", SEPAL, domain=_domains(), smooth="zeros"))
     assert probability(model, "c1", "sepal_length", "long") == pytest.approx(1 / 54)
     assert probability(model, "c1", "sepal_width", "long") == pytest.approx(13 / 50)
@@ -190,22 +190,22 @@ def test_example_18_4_smooths_the_zero_cell_alone(binned: pa.Table) -> None:
     assert probability(model, "c2", "sepal_width", "long") == pytest.approx(2 / 100)
     x = {"sepal_length": "long", "sepal_width": "long"}
     mass = likelihood(model, **x)
-    assert prints(mass["c1"], "4.815e-3")
-    assert prints(mass["c2"], "8.60e-3")
+    assert rounds_to(mass["c1"], "4.815e-3")
+    assert rounds_to(mass["c2"], "8.60e-3")
     rounded = joint(model.with_prior({"c1": 0.33, "c2": 0.67}), **x)
-    assert prints(rounded["c1"], "1.59e-3")
-    assert prints(rounded["c2"], "5.76e-3")
+    assert rounds_to(rounded["c1"], "1.59e-3")
+    assert rounds_to(rounded["c2"], "5.76e-3")
     assert predicted(model, **x) == "c2"
 
 
 def test_section_18_2_pseudo_counts_go_to_every_cell_by_default(binned: pa.Table) -> None:
     model = fitted(binned, "c", pc.Block("categorical", SEPAL, domain=_domains()))
-    for label, held in (("c1", 50), ("c2", 100)):
+    for label, size in (("c1", 50), ("c2", 100)):
         for column, values in _domains().items():
-            shares = [probability(model, label, column, value) for value in values]
+            probabilities = [probability(model, label, column, value) for value in values]
             counts = [count(model, label, column, value) for value in values]
-            assert shares == pytest.approx([(n + 1) / (held + len(values)) for n in counts])
-            assert math.fsum(shares) == pytest.approx(1.0, rel=1e-14)
+            assert probabilities == pytest.approx([(n + 1) / (size + len(values)) for n in counts])
+            assert math.fsum(probabilities) == pytest.approx(1.0, rel=1e-14)
 
 
 def test_example_18_5_five_nearest_neighbors(sepals: pa.Table) -> None:
@@ -214,7 +214,7 @@ def test_example_18_5_five_nearest_neighbors(sepals: pa.Table) -> None:
     assert posterior(model, **X) == pytest.approx({"c1": 1 / 5, "c2": 4 / 5})
     assert predicted(model, **X) == "c2"
     radius = math.hypot(6.75 - 5.8, 4.25 - 4.0)
-    assert prints(radius, "0.982")
+    assert rounds_to(radius, "0.982")
     volume = math.pi * radius**2
     assert likelihood(model, **X) == pytest.approx({"c1": 1 / 50 / volume, "c2": 4 / 100 / volume})
 
@@ -224,23 +224,23 @@ def test_example_18_5_among_distinct_points_as_the_book_counts(sepals: pa.Table)
     distinct = sepals.group_by(sepals.column_names).aggregate([])
     model = fitted(distinct, "c", pc.Block("knn_density", SEPAL, k=5))
     volume = math.pi * 1.025
-    assert prints(math.sqrt(1.025), "1.012")
-    held = dict(zip(("c1", "c2"), model.priors["count"].to_pylist(), strict=True))
+    assert rounds_to(math.sqrt(1.025), "1.012")
+    size = dict(zip(("c1", "c2"), model.priors["count"].to_pylist(), strict=True))
     assert likelihood(model, **X) == pytest.approx(
-        {"c1": 1 / held["c1"] / volume, "c2": 4 / held["c2"] / volume}
+        {"c1": 1 / size["c1"] / volume, "c2": 4 / size["c2"] / volume}
     )
     assert posterior(model, **X) == pytest.approx({"c1": 1 / 5, "c2": 4 / 5})
 
 
 @pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_diagonal", "knn_density"])
 def test_equation_18_4_the_width_of_the_interval_cancels(sepals: pa.Table, estimator: str) -> None:
-    """P(x | c) = 2ε f(x | c): another unit, that is another ε, changes p(x) and no posterior."""
-    millimetres = sepals
-    for place, column in enumerate(SEPAL):
+    """P(x | c) = 2ε f(x | c): another unit (another ε) changes p(x), but no posterior."""
+    in_millimeters = sepals
+    for position, column in enumerate(SEPAL):
         tenfold = compute.multiply(sepals[column], 10.0)
-        millimetres = millimetres.set_column(place, column, tenfold)
+        in_millimeters = in_millimeters.set_column(position, column, tenfold)
     one = fitted(sepals, "c", pc.Block(estimator, SEPAL))
-    other = fitted(millimetres, "c", pc.Block(estimator, SEPAL))
+    other = fitted(in_millimeters, "c", pc.Block(estimator, SEPAL))
     x, tenfold_x = (
         pa.table({k: [v] for k, v in X.items()}),
         pa.table({k: [10 * v] for k, v in X.items()}),
@@ -254,10 +254,10 @@ def test_equation_18_4_evidence_is_the_sum_over_the_classes(
     full: pc.Model, naive: pc.Model, sepals: pa.Table
 ) -> None:
     for model in (full, naive):
-        together = np.exp(model.joint_log_likelihood(sepals))
-        assert np.exp(model.score_samples(sepals)) == pytest.approx(together.sum(axis=1))
-        shares = together / together.sum(axis=1, keepdims=True)
-        assert model.predict_proba(sepals) == pytest.approx(shares)
+        joint_probability = np.exp(model.joint_log_likelihood(sepals))
+        assert np.exp(model.score_samples(sepals)) == pytest.approx(joint_probability.sum(axis=1))
+        probabilities = joint_probability / joint_probability.sum(axis=1, keepdims=True)
+        assert model.predict_proba(sepals) == pytest.approx(probabilities)
 
 
 CARS = rows(
@@ -287,34 +287,36 @@ def cars(**options: float) -> pc.Model:
 def test_draft_table_18_1_age_of_high_risk_drivers() -> None:
     mean, variance = normal(cars(), "H", "age")
     assert mean == 27.5
-    assert prints(math.sqrt(variance), "10.31")
+    assert rounds_to(math.sqrt(variance), "10.31")
     by_block = cars().log_likelihood_by_block(pa.table({"age": [23], "car": ["truck"]}))
     # With the deviation rounded to 10.31 it is 0.03518; the draft prints 0.035.
-    assert prints(np.exp(by_block[0, 0, 0]), "0.035185")
-    assert prints(np.exp(by_block[0, 0, 0]), "0.035")
+    assert rounds_to(np.exp(by_block[0, 0, 0]), "0.035185")
+    assert rounds_to(np.exp(by_block[0, 0, 0]), "0.035")
 
 
 def test_draft_table_18_1_car_with_laplace_correction() -> None:
     makes = ["sports", "vintage", "suv", "truck"]
-    shares = {label: [probability(cars(), label, "car", make) for make in makes] for label in "HL"}
-    assert shares["H"] == pytest.approx([2 / 8, 2 / 8, 3 / 8, 1 / 8])
-    assert shares["L"] == pytest.approx([3 / 6, 1 / 6, 1 / 6, 1 / 6])
+    probabilities = {
+        label: [probability(cars(), label, "car", make) for make in makes] for label in "HL"
+    }
+    assert probabilities["H"] == pytest.approx([2 / 8, 2 / 8, 3 / 8, 1 / 8])
+    assert probabilities["L"] == pytest.approx([3 / 6, 1 / 6, 1 / 6, 1 / 6])
 
 
 def test_draft_table_18_1_and_exercise_q1_a_truck_driver_of_23() -> None:
-    """L has two drivers of one age: without a floor, a standard deviation and likelihood of 0."""
+    """L has two drivers of the same age: without a floor, deviation and likelihood are 0."""
     model, x = cars(variance_floor=0.0), {"age": 23, "car": "truck"}
     assert normal(model, "L", "age") == (25.0, 0.0)
-    assert prints(likelihood(model, **x)["H"], "0.004398")
+    assert rounds_to(likelihood(model, **x)["H"], "0.004398")
     assert likelihood(model, **x)["L"] == 0.0
     evidence = np.exp(model.score_samples(pa.table({"age": [23], "car": ["truck"]})))
-    assert prints(evidence[0], "0.002932")
+    assert rounds_to(evidence[0], "0.002932")
     assert posterior(model, **x) == {"H": 1.0, "L": 0.0}
     assert predicted(model, **x) == "H"
 
 
 def test_exercise_q1_by_full_bayes() -> None:
-    """A joint density of the one number, a joint mass of the one category: the same answer."""
+    """A joint density of the number and a joint probability of the category: the same answer."""
     domain = {"car": ["sports", "vintage", "suv", "truck"]}
     model = fitted(
         CARS,
@@ -323,7 +325,7 @@ def test_exercise_q1_by_full_bayes() -> None:
         pc.Block("categorical_joint", ["car"], domain=domain),
     )
     x = {"age": 23, "car": "truck"}
-    assert prints(likelihood(model, **x)["H"], "0.004398")
+    assert rounds_to(likelihood(model, **x)["H"], "0.004398")
     assert predicted(model, **x) == "H"
 
 
@@ -337,15 +339,15 @@ def test_draft_equation_18_18_a_prior_count_for_each_value() -> None:
     """P(v | c) = (n_v + P_v) / (|D_c| + Σ P_v)."""
     given = {"sports": 0.4, "vintage": 0.1, "suv": 0.3, "truck": 0.2}
     model = fitted(CARS, "risk", pc.Block("categorical", ["car"], pseudo_count={"car": given}))
-    seen = {"H": {"sports": 1, "vintage": 1, "suv": 2, "truck": 0}, "L": {"sports": 2}}
-    for label, held in (("H", 4), ("L", 2)):
+    counts = {"H": {"sports": 1, "vintage": 1, "suv": 2, "truck": 0}, "L": {"sports": 2}}
+    for label, size in (("H", 4), ("L", 2)):
         for make, prior_count in given.items():
-            expected = (seen[label].get(make, 0) + prior_count) / (held + 1.0)
+            expected = (counts[label].get(make, 0) + prior_count) / (size + 1.0)
             assert probability(model, label, "car", make) == pytest.approx(expected)
 
 
 def test_exercise_q2_by_hand() -> None:
-    """Table 18.4: two truth values and a number. The book leaves the answer to the reader."""
+    """Table 18.4: two boolean features and a number. The book gives no answer."""
     table = rows(
         ["a1", "a2", "a3", "class"],
         [
@@ -390,8 +392,8 @@ def test_exercise_q3_given_means_and_covariances() -> None:
         assert covariance(model, label) == pytest.approx(sigma)
     assert model.priors["prior"].to_pylist() == [0.5, 0.5]
     density = likelihood(model, x1=3.0, x2=4.0)
-    assert prints(density["c1"], "0.096532")
-    assert prints(density["c2"], "0.025111")
+    assert rounds_to(density["c1"], "0.096532")
+    assert rounds_to(density["c2"], "0.025111")
     assert predicted(model, x1=3.0, x2=4.0) == "c1"
 
 

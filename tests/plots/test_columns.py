@@ -1,4 +1,4 @@
-"""One column, class by class: curves are the densities, bars the probabilities."""
+"""Plots of one column: curves are densities, bars are probabilities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
 
 
 @pytest.fixture(scope="module")
-def birds(penguins: pa.Table) -> pc.Model:
+def penguin_model(penguins: pa.Table) -> pc.Model:
     return pc.fit(penguins, pc.ModelSpec.auto(penguins, label="species"))
 
 
@@ -29,20 +29,20 @@ def fit(rows: dict[str, Any], estimator: str, column: str, **options: Any) -> pc
 
 
 def bars(axes: Axes) -> dict[str, dict[str, float]]:
-    """Class to the length of its bar at each name of the axis."""
+    """The lengths of the bars by class and axis label."""
     names = [text.get_text() for text in axes.get_yticklabels()]
-    found = {}
+    lengths_by_class = {}
     for group in axes.containers:
-        places = [round(bar.get_y() + bar.get_height() / 2.0) for bar in group]
+        positions = [round(bar.get_y() + bar.get_height() / 2.0) for bar in group]
         lengths = [bar.get_width() for bar in group]
-        found[str(group.get_label())] = {
-            names[place]: length for place, length in zip(places, lengths, strict=True)
+        lengths_by_class[str(group.get_label())] = {
+            names[position]: length for position, length in zip(positions, lengths, strict=True)
         }
-    return found
+    return lengths_by_class
 
 
-def test_a_curve_is_the_density_of_its_class(birds: pc.Model, penguins: pa.Table) -> None:
-    figure = class_densities(birds, "flipper_length_mm")
+def test_a_curve_is_the_density_of_its_class(penguin_model: pc.Model, penguins: pa.Table) -> None:
+    figure = class_densities(penguin_model, "flipper_length_mm")
     (axes,) = figure.axes
     assert legend(figure) == SPECIES
     for name, curve in labeled(axes).items():
@@ -55,18 +55,18 @@ def test_a_curve_is_the_density_of_its_class(birds: pc.Model, penguins: pa.Table
     assert fits(figure)
 
 
-def test_weighted_by_the_prior_the_curves_hold_its_mass(birds: pc.Model) -> None:
-    (axes,) = class_densities(birds, "flipper_length_mm", prior_weighted=True).axes
+def test_prior_weighted_curves_integrate_to_the_prior(penguin_model: pc.Model) -> None:
+    (axes,) = class_densities(penguin_model, "flipper_length_mm", prior_weighted=True).axes
     masses = [np.trapezoid(curve[:, 1], curve[:, 0]) for curve in labeled(axes).values()]
-    assert masses == pytest.approx(birds.priors["prior"].to_pylist(), abs=1e-3)
+    assert masses == pytest.approx(penguin_model.priors["prior"].to_pylist(), abs=1e-3)
 
 
 @pytest.mark.parametrize("prior_weighted", [False, True])
-def test_histograms_stand_on_the_scale_of_the_curves(
-    birds: pc.Model, penguins: pa.Table, prior_weighted: bool
+def test_histograms_have_the_scale_of_the_curves(
+    penguin_model: pc.Model, penguins: pa.Table, prior_weighted: bool
 ) -> None:
     figure = class_densities(
-        birds, "flipper_length_mm", data=penguins, prior_weighted=prior_weighted
+        penguin_model, "flipper_length_mm", data=penguins, prior_weighted=prior_weighted
     )
     steps = [each for each in figure.axes[0].patches if isinstance(each, StepPatch)]
     areas = [float(np.diff(step.get_data().edges) @ step.get_data().values) for step in steps]
@@ -76,8 +76,10 @@ def test_histograms_stand_on_the_scale_of_the_curves(
     assert areas == pytest.approx(expected)
 
 
-def test_rows_without_a_label_make_one_grey_histogram(birds: pc.Model) -> None:
-    figure = class_densities(birds, "body_mass_g", data={"body_mass_g": [4000.5, None, 5000.0]})
+def test_rows_without_a_label_have_one_grey_histogram(penguin_model: pc.Model) -> None:
+    figure = class_densities(
+        penguin_model, "body_mass_g", data={"body_mass_g": [4000.5, None, 5000.0]}
+    )
     assert legend(figure) == [*SPECIES, "all rows"] or legend(figure) == ["all rows", *SPECIES]
 
 
@@ -98,7 +100,7 @@ def test_a_point_mass_is_a_vertical_line() -> None:
     assert labeled(axes)["L"][:, 0].tolist() == [25.0, 25.0]
 
 
-def test_a_density_without_bound_is_a_gap() -> None:
+def test_an_infinite_density_is_a_gap() -> None:
     rows = {"x": [0.0, 1.0, 1.0, 1.0, 2.0, 3.0], "c": [*"aaaabb"]}
     (axes,) = class_densities(fit(rows, "knn_density", "x", k=2), "x").axes
     heights = np.concatenate(lines(axes))[:, 1]
@@ -106,10 +108,10 @@ def test_a_density_without_bound_is_a_gap() -> None:
     assert axes.get_ylim()[1] < 1e6
 
 
-def test_a_bar_is_the_probability_of_its_category(birds: pc.Model) -> None:
-    figure = category_masses(birds, "island")
+def test_a_bar_is_the_probability_of_its_category(penguin_model: pc.Model) -> None:
+    figure = category_masses(penguin_model, "island")
     drawn = bars(figure.axes[0])
-    cells = birds.parameters["categorical"].to_pylist()
+    cells = penguin_model.parameters["categorical"].to_pylist()
     for cell in (cell for cell in cells if cell["feature"] == "island"):
         expected = np.exp(cell["log_probability"])
         assert drawn[cell["class"]][cell["value"]] == pytest.approx(expected)
@@ -118,13 +120,13 @@ def test_a_bar_is_the_probability_of_its_category(birds: pc.Model) -> None:
     assert fits(figure)
 
 
-def test_integers_stand_in_their_order() -> None:
+def test_integer_categories_are_in_ascending_order() -> None:
     rows = {"hour": [2, 10, 9, 1], "c": [*"aabb"]}
     drawn = bars(category_masses(fit(rows, "categorical", "hour"), "hour").axes[0])
     assert list(drawn["a"]) == ["1", "2", "9", "10"]
 
 
-def test_of_a_joint_table_the_other_columns_are_summed_out() -> None:
+def test_other_columns_of_a_joint_table_are_summed_out() -> None:
     rows = {"u": [*"xxyyxy"], "v": [*"ppqqqp"], "c": [*"aaaabb"]}
     block = pc.Block("categorical_joint", ["u", "v"], pseudo_count=0)
     drawn = bars(category_masses(pc.fit(rows, pc.ModelSpec("c", [block])), "u").axes[0])
@@ -132,30 +134,32 @@ def test_of_a_joint_table_the_other_columns_are_summed_out() -> None:
     assert drawn["b"] == pytest.approx({"x": 0.5, "y": 0.5})
 
 
-def test_of_a_long_domain_the_most_telling_are_drawn(adult: tuple[pa.Table, pa.Table]) -> None:
+def test_the_most_informative_categories_are_drawn(adult: tuple[pa.Table, pa.Table]) -> None:
     rows, _ = adult
     spec = pc.ModelSpec("income", [pc.Block("categorical", ["education"], pseudo_count=0)])
     figure = category_masses(pc.fit(rows, spec), "education", most=5)
     (axes,) = figure.axes
     assert axes.get_title(loc="left").endswith("5 most informative of 16 values, 11 left out")
     table = rows.select(["education", "income"]).to_pandas()
-    whole = mutual_info_score(table["education"], table["income"])
+    expected = mutual_info_score(table["education"], table["income"])
 
-    # What remains of the information when all but one value and its complement are merged away
-    # is no sum of parts; so take each value's term from the definition.
+    # The information of one value against its complement is not additive, so the terms of the
+    # definition are computed instead.
     def term(value: str) -> float:
-        own = table["education"] == value
-        joint = [(own & (table["income"] == c)).mean() for c in table["income"].unique()]
+        is_value = table["education"] == value
+        joint = [(is_value & (table["income"] == c)).mean() for c in table["income"].unique()]
         prior = [(table["income"] == c).mean() for c in table["income"].unique()]
-        return sum(p * np.log(p / (own.mean() * q)) for p, q in zip(joint, prior, strict=True) if p)
+        return sum(
+            p * np.log(p / (is_value.mean() * q)) for p, q in zip(joint, prior, strict=True) if p
+        )
 
     terms = {value: term(value) for value in table["education"].unique()}
-    assert sum(terms.values()) == pytest.approx(whole)
+    assert sum(terms.values()) == pytest.approx(expected)
     ranked = sorted(terms, key=lambda value: -terms[value])
     assert [text.get_text() for text in axes.get_yticklabels()] == ranked[:5]
 
 
-def test_bins_terms_and_presence_are_categories_too() -> None:
+def test_bins_terms_and_presence_are_categories() -> None:
     rows = {"x": [1.0, 2.0, 3.0, 7.0, 8.0, 9.0], "c": [*"aaabbb"]}
     binned = fit(rows, "discretized", "x", method="width", bins=2, pseudo_count=0)
     drawn = bars(category_masses(binned, "x").axes[0])
@@ -171,9 +175,12 @@ def test_bins_terms_and_presence_are_categories_too() -> None:
     assert drawn["a"] == pytest.approx({"no": 0.75, "yes": 0.25})
 
 
-def test_long_names_and_many_classes_stay_within_the_picture() -> None:
+def test_long_names_and_many_classes_fit_in_the_figure() -> None:
     names = [f"a category of a rather long name, {number}" for number in range(14)]
-    rows = {"u": names * 10, "c": [f"class of a long name {place % 10}" for place in range(140)]}
+    rows = {
+        "u": names * 10,
+        "c": [f"class of a long name {position % 10}" for position in range(140)],
+    }
     figure = category_masses(fit(rows, "categorical", "u"), "u")
     assert len(legend(figure)) == 10
     assert fits(figure)
@@ -188,7 +195,7 @@ def test_a_constant_column_has_one_bar() -> None:
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(1e-15, 0.0), (1e12, 0.0), (1e14, 1.7e18)])
-def test_wherever_and_however_large_a_class_is(scale: float, offset: float) -> None:
+def test_classes_of_any_position_and_scale_are_found(scale: float, offset: float) -> None:
     values = np.array([-1.0, 1.0, 0.5, 1.5]) * scale + offset
     model = fit({"x": values, "c": [*"aabb"]}, "gaussian_diagonal", "x")
     for curve in labeled(class_densities(model, "x").axes[0]).values():
@@ -205,20 +212,20 @@ def test_wherever_and_however_large_a_class_is(scale: float, offset: float) -> N
         (lambda m: category_masses(m, "island", most=0), "most must be at least 1"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(birds: pc.Model, call: Any, message: str) -> None:
+def test_invalid_arguments_are_refused(penguin_model: pc.Model, call: Any, message: str) -> None:
     with pytest.raises(pc.SpecError, match=message):
-        call(birds)
+        call(penguin_model)
 
 
-def test_a_dollar_sign_is_one_and_begins_no_formula() -> None:
+def test_dollar_signs_are_escaped() -> None:
     values = [1.0, 2.0, 3.0, 4.0]
     table = {"in_$x$": values, "c": ["$\\frac{$", "$\\frac{$", "a$b", "a$b"]}
     model = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["in_$x$"])]))
     figure = class_densities(model, "in_$x$")
-    assert fits(figure)  # it is drawn: no text is taken for a formula with a mistake
+    assert fits(figure)  # drawing succeeds: no text is parsed as a formula
     assert [text.replace("\\$", "$") for text in legend(figure)] == ["$\\frac{$", "a$b"]
 
 
-def test_a_table_without_the_column_is_refused(birds: pc.Model) -> None:
+def test_a_table_without_the_column_is_refused(penguin_model: pc.Model) -> None:
     with pytest.raises(pc.DataError, match="no column 'body_mass_g'"):
-        class_densities(birds, "body_mass_g", data={"species": ["Adelie"]})
+        class_densities(penguin_model, "body_mass_g", data={"species": ["Adelie"]})

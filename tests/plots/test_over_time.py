@@ -1,4 +1,4 @@
-"""The picture of the posterior: what it draws, and what it says when it can't."""
+"""The plot of the posterior over time: its areas, and its errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from probclass_core.plots import posterior_over_time
 
 @pytest.fixture
 def scored() -> pa.Table:
-    """Two days with one between them that has no rows; the last row's class is unknown."""
+    """Two days with an empty one between them; the class of one row is null."""
     return pa.table(
         {
             "time": [datetime(2014, 3, 3, 5), datetime(2014, 3, 1, 1), datetime(2014, 3, 1, 23)],
@@ -33,18 +33,18 @@ def scored() -> pa.Table:
 
 
 def heights(axis: object, area: int) -> dict[date, float]:
-    """Height of a stacked area on each day that it is drawn on."""
+    """The height of a stacked area on each of its days."""
     from matplotlib.dates import num2date
 
-    found: dict[date, list[float]] = {}
+    heights_by_day: dict[date, list[float]] = {}
     for path in axis.collections[area].get_paths():  # type: ignore[attr-defined]
         for x, y in path.vertices:
-            if not np.isclose(x % 1, 0.5):  # where one day's step meets the next
-                found.setdefault(num2date(x).date(), []).append(y)
-    return {day: max(values) - min(values) for day, values in found.items()}
+            if not np.isclose(x % 1, 0.5):  # not where the steps of two days meet
+                heights_by_day.setdefault(num2date(x).date(), []).append(y)
+    return {day: max(values) - min(values) for day, values in heights_by_day.items()}
 
 
-def test_it_draws_the_mean_of_each_day(scored: pa.Table) -> None:
+def test_areas_are_daily_means(scored: pa.Table) -> None:
     (axis,) = posterior_over_time(scored, "time").axes
     assert [area.get_label() for area in axis.collections] == ["bad", "good"]
     drawn = heights(axis, 0)
@@ -54,7 +54,7 @@ def test_it_draws_the_mean_of_each_day(scored: pa.Table) -> None:
     assert heights(axis, 1)[date(2014, 3, 1)] == pytest.approx(0.7)
 
 
-def test_the_observed_share_stands_below(scored: pa.Table) -> None:
+def test_observed_shares_are_in_a_second_panel(scored: pa.Table) -> None:
     above, below = posterior_over_time(scored, "time", label="air").axes
     assert heights(below, 0)[date(2014, 3, 1)] == pytest.approx(0.5)
     assert date(2014, 3, 3) not in heights(below, 0)
@@ -64,20 +64,20 @@ def test_the_observed_share_stands_below(scored: pa.Table) -> None:
 
 
 @pytest.mark.parametrize("unit", ["s", "us", "ns"])
-def test_a_day_is_a_day_of_the_times_own_zone(scored: pa.Table, unit: str) -> None:
+def test_days_follow_the_time_zone_of_the_column(scored: pa.Table, unit: str) -> None:
     zoned = pa.chunked_array([[datetime(2014, 2, 28, 17)] * 3], pa.timestamp(unit, "UTC"))
     beijing = scored.set_column(0, "time", zoned.cast(pa.timestamp(unit, "Asia/Shanghai")))
     (axis,) = posterior_over_time(beijing, "time").axes
     assert date(2014, 3, 1) in heights(axis, 0)
 
 
-def test_one_day_is_enough(scored: pa.Table, tmp_path: Path) -> None:
+def test_one_day_can_be_plotted(scored: pa.Table, tmp_path: Path) -> None:
     path = tmp_path / "one.png"
     posterior_over_time(scored.slice(1), "time", label="air").savefig(path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_more_classes_than_colors_are_told_apart() -> None:
+def test_more_classes_than_colors_are_distinguishable() -> None:
     columns = {"time": [date(2014, 3, 1), date(2014, 3, 2)], "probability": [0.1, 0.1]}
     columns |= {f"p_{i}": [0.1, 0.1] for i in range(10)} | {"log_density": [0.0, 0.0]}
     (axis,) = posterior_over_time(pa.table(columns), "time").axes
@@ -95,14 +95,14 @@ def test_more_classes_than_colors_are_told_apart() -> None:
     ],
     ids=["no such column", "no times", "no posterior", "all null"],
 )
-def test_what_cannot_be_drawn_is_said(
+def test_invalid_arguments_are_refused(
     change: object, time: str, message: str, scored: pa.Table
 ) -> None:
     with pytest.raises(pc.DataError, match=message):
         posterior_over_time(change(scored), time)  # type: ignore[operator]
 
 
-def test_without_matplotlib_it_names_the_extra() -> None:
+def test_without_matplotlib_the_plot_names_the_extra() -> None:
     script = """
 import sys
 sys.modules["matplotlib"] = None
@@ -113,7 +113,5 @@ try:
 except pc.NotSupportedError as error:
     print(error)
 """
-    said = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert "pip install 'probclass[plots]'" in said.stdout
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "pip install 'probclass[plots]'" in run.stdout

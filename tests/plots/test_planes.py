@@ -1,4 +1,4 @@
-"""Contours of the classes and the ball of the neighbors: the textbook's figures, and refusals."""
+"""Plots of two columns: contours, the ball of the neighbors as in the textbook, and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = (6.75, 4.25)
 
 @pytest.fixture(scope="module")
 def sepals(iris: pa.Table) -> pa.Table:
-    """c1: iris-setosa, c2: the rest."""
+    """Iris with two classes: c1 is iris-setosa, c2 the others."""
     c = pac.if_else(pac.equal(iris["species"], "iris-setosa"), "c1", "c2")
     return iris.select([L, W, "petal_length"]).append_column("c", c)
 
@@ -47,7 +47,7 @@ def mahalanobis(points: np.ndarray, rows: np.ndarray, *, diagonal: bool = False)
 
 @pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_diagonal"])
 @pytest.mark.parametrize("level", [0.01, 0.5])
-def test_a_contour_of_a_normal_lies_at_its_mahalanobis_distance(
+def test_a_contour_of_a_normal_has_one_mahalanobis_distance(
     sepals: pa.Table, estimator: str, level: float
 ) -> None:
     model = fit(sepals, estimator)
@@ -57,7 +57,7 @@ def test_a_contour_of_a_normal_lies_at_its_mahalanobis_distance(
         diagonal = estimator == "gaussian_diagonal"
         distance = mahalanobis(points, values_of(sepals, label), diagonal=diagonal)
         assert distance == pytest.approx(math.sqrt(-2.0 * math.log(level)), rel=1e-3)
-        # All the way around, and closed.
+        # The contour is complete and closed.
         assert np.ptp(points, axis=0) == pytest.approx(
             2.0 * distance.mean() * values_of(sepals, label).std(axis=0), rel=1e-3
         )
@@ -97,7 +97,7 @@ def test_other_columns_are_marginalized(sepals: pa.Table) -> None:
         assert distance == pytest.approx(math.sqrt(2.0 * math.log(100.0)), rel=1e-3)
 
 
-def test_columns_may_stand_in_blocks_of_their_own(sepals: pa.Table) -> None:
+def test_columns_may_be_in_different_blocks(sepals: pa.Table) -> None:
     blocks = [pc.Block("gaussian_diagonal", [W]), pc.Block("gaussian_full", ["petal_length", L])]
     model = pc.fit(sepals, pc.ModelSpec("c", blocks))
     points = outlines(class_contours(model, L, W))[0]
@@ -106,15 +106,15 @@ def test_columns_may_stand_in_blocks_of_their_own(sepals: pa.Table) -> None:
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(1e-9, 0.0), (1e6, 0.0), (1.0, 1e6), (1e-3, -7.0)])
-def test_wherever_and_however_large_a_class_is(
+def test_classes_of_any_position_and_scale_are_found(
     sepals: pa.Table, scale: float, offset: float
 ) -> None:
     moved = sepals.set_column(0, L, pac.add(pac.multiply(sepals[L], scale), offset))
     for label, points in zip(
         ("c1", "c2"), outlines(class_contours(fit(moved, "gaussian_full"), L, W)), strict=True
     ):
-        back = (points - [offset, 0.0]) / [scale, 1.0]
-        distance = mahalanobis(back, values_of(sepals, label))
+        original = (points - [offset, 0.0]) / [scale, 1.0]
+        distance = mahalanobis(original, values_of(sepals, label))
         assert distance == pytest.approx(math.sqrt(2.0 * math.log(100.0)), rel=2e-3)
 
 
@@ -122,19 +122,19 @@ def test_wherever_and_however_large_a_class_is(
     ("estimator", "options"),
     [("gaussian_full", {"predictive": True}), ("gaussian_shared", {}), ("gaussian_diagonal", {})],
 )
-def test_on_a_contour_the_density_is_the_level_of_the_peak(
+def test_densities_on_a_contour_are_a_fraction_of_the_peak(
     sepals: pa.Table, estimator: str, options: dict[str, Any]
 ) -> None:
     model = fit(sepals, estimator, **options)
     figure = class_contours(model, L, W, level=0.05)
     means = np.concatenate(lines(figure.axes[0], color="black"))
-    for place, points in enumerate(outlines(figure)):
-        rows = np.concatenate([points, means[place : place + 1]])
-        found = model.log_likelihood_by_block({L: rows[:, 0], W: rows[:, 1]})[:, place, 0]
-        assert np.exp(found[:-1] - found[-1]) == pytest.approx(0.05, rel=0.02)
+    for position, points in enumerate(outlines(figure)):
+        rows = np.concatenate([points, means[position : position + 1]])
+        log_density = model.log_likelihood_by_block({L: rows[:, 0], W: rows[:, 1]})[:, position, 0]
+        assert np.exp(log_density[:-1] - log_density[-1]) == pytest.approx(0.05, rel=0.02)
 
 
-def test_neighbors_have_contours_too(sepals: pa.Table) -> None:
+def test_knn_density_has_contours(sepals: pa.Table) -> None:
     model = fit(sepals, "knn_density", k=5)
     figure = class_contours(model, L, W, data=sepals)
     for label, points in zip(("c1", "c2"), outlines(figure), strict=True):
@@ -145,7 +145,7 @@ def test_neighbors_have_contours_too(sepals: pa.Table) -> None:
     assert means[0] == pytest.approx(values_of(sepals, "c1").mean(axis=0))
 
 
-def test_rows_without_a_class_are_grey_and_nulls_left_out(sepals: pa.Table) -> None:
+def test_rows_of_unknown_class_are_grey_and_nulls_are_left_out(sepals: pa.Table) -> None:
     model = fit(sepals, "gaussian_full")
     rows = {L: [5.0, 6.0, None, 7.0], W: [3.0, 3.0, 3.0, None]}
     figure = class_contours(model, L, W, data=rows)
@@ -155,7 +155,7 @@ def test_rows_without_a_class_are_grey_and_nulls_left_out(sepals: pa.Table) -> N
     assert labeled(figure.axes[0])["unknown class"].tolist() == [[6.0, 3.0]]
 
 
-def test_of_many_rows_some_are_drawn_by_lot_and_it_says_so(sepals: pa.Table) -> None:
+def test_many_rows_are_sampled_and_the_legend_says_so(sepals: pa.Table) -> None:
     many = pa.concat_tables([sepals] * 40)
     figure = class_contours(fit(sepals, "gaussian_full"), L, W, data=many)
     clouds = [line for line in figure.axes[0].lines if line.get_alpha()]
@@ -163,7 +163,7 @@ def test_of_many_rows_some_are_drawn_by_lot_and_it_says_so(sepals: pa.Table) -> 
     assert legend(figure)[-1] == "5,000 of 6,000 rows drawn"
 
 
-def test_the_ball_of_the_textbook(sepals: pa.Table) -> None:
+def test_the_ball_agrees_with_the_textbook(sepals: pa.Table) -> None:
     figure = neighbor_ball(fit(sepals, "knn_density", k=5), L, W, X)
     (axes,) = figure.axes
     rows = np.stack([sepals[L].to_numpy(), sepals[W].to_numpy()], axis=1)
@@ -189,7 +189,7 @@ def test_the_ball_of_the_textbook(sepals: pa.Table) -> None:
         ("minkowski", {"p": 3}, 3.0),
     ],
 )
-def test_the_ball_has_the_shape_of_its_norm(
+def test_the_ball_has_the_shape_of_its_metric(
     sepals: pa.Table, metric: str, options: dict[str, Any], norm: float
 ) -> None:
     model = fit(sepals, "knn_density", k=7, metric=metric, **options)
@@ -200,7 +200,7 @@ def test_the_ball_has_the_shape_of_its_norm(
     assert np.linalg.norm(outline - X, ord=norm, axis=1) == pytest.approx(seventh)
 
 
-def test_equally_far_points_are_all_within() -> None:
+def test_all_points_at_equal_distance_are_in_the_ball() -> None:
     corners = {
         "x": [1.0, 1.0, -1.0, -1.0, 9.0],
         "y": [1.0, -1.0, 1.0, -1.0, 9.0],
@@ -214,7 +214,7 @@ def test_equally_far_points_are_all_within() -> None:
     assert np.linalg.norm(circle, axis=1) == pytest.approx(math.sqrt(2.0))
 
 
-def test_a_class_without_a_value_of_a_column_is_left_blank() -> None:
+def test_a_class_without_values_of_a_column_has_no_contour() -> None:
     rows = {"x": [1.0, 2.0, 3.0, None, None], "y": [1.0, 2.0, 1.0, 5.0, 6.0], "c": [*"aaabb"]}
     model = fit(pa.table(rows), "knn_density", ["x", "y"], k=2)
     figure = class_contours(model, "x", "y")
@@ -222,11 +222,11 @@ def test_a_class_without_a_value_of_a_column_is_left_blank() -> None:
     assert legend(figure) == ["a", "b"]
 
 
-def test_twenty_classes_stay_within_the_picture() -> None:
+def test_twenty_classes_fit_in_the_figure() -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(20), 10)
     rows = {"x": labels + rng.normal(size=200), "y": rng.normal(size=200)}
-    table = pa.table({**rows, "c": [f"a class of a long name {place}" for place in labels]})
+    table = pa.table({**rows, "c": [f"a class of a long name {position}" for position in labels]})
     figure = class_contours(fit(table, "gaussian_full", ["x", "y"]), "x", "y", data=table)
     assert len(outlines(figure)) == 20
     assert fits(figure)
@@ -248,22 +248,22 @@ def test_twenty_classes_stay_within_the_picture() -> None:
         (lambda m: neighbor_ball(m, L, "x", X), pc.SpecError, "no column 'x'"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(
+def test_invalid_arguments_are_refused(
     sepals: pa.Table, call: Any, error: type[Exception], message: str
 ) -> None:
-    kinds = sepals.append_column("kind", pa.array(["a", "b"] * 75))
+    with_kind = sepals.append_column("kind", pa.array(["a", "b"] * 75))
     blocks = [pc.Block("gaussian_full", [L, W]), pc.Block("categorical", ["kind"])]
     with pytest.raises(error, match=message):
-        call(pc.fit(kinds, pc.ModelSpec("c", blocks)))
+        call(pc.fit(with_kind, pc.ModelSpec("c", blocks)))
 
 
-def test_a_ball_without_a_shape_is_refused(sepals: pa.Table) -> None:
+def test_a_metric_whose_ball_has_no_known_shape_is_refused(sepals: pa.Table) -> None:
     model = fit(sepals, "knn_density", metric="canberra")
     with pytest.raises(pc.NotSupportedError, match="'canberra' has no known shape"):
         neighbor_ball(model, L, W, X)
 
 
-def test_a_class_at_one_point_has_a_mean_and_no_contour() -> None:
+def test_a_point_mass_has_a_mean_and_no_contour() -> None:
     rows = {"x": [1.0, 2.0, 3.0, 9.0, 9.0], "y": [1.0, 3.0, 1.0, 5.0, 5.0], "c": [*"aaabb"]}
     model = fit(pa.table(rows), "gaussian_diagonal", ["x", "y"], variance_floor=0)
     figure = class_contours(model, "x", "y")

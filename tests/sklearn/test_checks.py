@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of an estimator, all of them, on every kind of block."""
+"""All estimator checks of scikit-learn, for every kind of block."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NUMBERS = [
 ]
 CATEGORIES = ["categorical", "categorical_joint"]
 
-# It asks whether NumPy's array API does, and is run only in a process that sets SCIPY_ARRAY_API.
+# It tests the array API, and only runs in a process that sets SCIPY_ARRAY_API.
 NOT_RUN = {"check_array_api_input"}
 
-# Their rows are fractions, whatever the tags say, and a fraction is no category.
-OF_FRACTIONS = {
+# These checks use fractions in spite of the tags, and a fraction is not a category.
+CHECKS_WITH_FRACTIONS = {
     "check_positive_only_tag_during_fit",
     "check_sample_weight_equivalence_on_dense_data",
     "check_classifiers_one_label_sample_weights",
@@ -25,7 +25,7 @@ OF_FRACTIONS = {
 
 
 def results(classifier: ProbClassifier) -> dict[str, set[str]]:
-    """Names of checks by what became of them."""
+    """Names of checks by their result."""
     names: dict[str, set[str]] = {"passed": set(), "failed": set(), "skipped": set()}
     for result in check_estimator(classifier, on_skip=None, on_fail=None):
         names[result["status"]].add(result["check_name"])
@@ -41,8 +41,8 @@ def test_numbers_pass_every_check(estimator: str) -> None:
 
 
 @pytest.mark.parametrize("estimator", CATEGORIES)
-def test_categories_pass_every_check_whose_rows_are_categories(estimator: str) -> None:
+def test_classifiers_of_categories_pass_applicable_checks(estimator: str) -> None:
     names = results(ProbClassifier(estimator))
-    assert names["failed"] == OF_FRACTIONS
+    assert names["failed"] == CHECKS_WITH_FRACTIONS
     assert names["skipped"] <= NOT_RUN
     assert len(names["passed"]) > 50

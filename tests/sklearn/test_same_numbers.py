@@ -1,4 +1,4 @@
-"""The same numbers as scikit-learn's own classifiers, and as one fit where theirs drift."""
+"""ProbClassifier agrees with scikit-learn's classifiers, and partial fits with one fit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def same_logs(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_gaussian_diagonal_is_gaussian_nb(weighted: bool) -> None:
+def test_gaussian_diagonal_agrees_with_gaussian_nb(weighted: bool) -> None:
     X, y = datasets.load_wine(return_X_y=True)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
     peer = GaussianNB(var_smoothing=0.0).fit(X, y, sample_weight=weight)
@@ -33,16 +33,16 @@ def test_gaussian_diagonal_is_gaussian_nb(weighted: bool) -> None:
     assert ours.score(X, y) == peer.score(X, y)
 
 
-def test_gaussian_full_is_quadratic_discriminant_analysis() -> None:
+def test_gaussian_full_agrees_with_quadratic_discriminant_analysis() -> None:
     X, y = datasets.load_iris(return_X_y=True)
-    # Since scikit-learn 1.9 its own covariance divides by n.
+    # Since scikit-learn 1.9 its covariance divides by n.
     peer = QuadraticDiscriminantAnalysis(tol=0.0).fit(X, y)
     ours = ProbClassifier("gaussian_full").fit(X, y)
     same_logs(ours.predict_log_proba(X), peer.predict_log_proba(X))
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
-def test_categorical_is_categorical_nb_on_the_codes_of_an_encoder(
+def test_categorical_agrees_with_categorical_nb_on_encoded_columns(
     penguins: pa.Table, dtype: type
 ) -> None:
     table = penguins.drop_null().to_pandas()
@@ -53,7 +53,7 @@ def test_categorical_is_categorical_nb_on_the_codes_of_an_encoder(
     same_logs(ours.predict_joint_log_proba(codes), peer.predict_joint_log_proba(codes))
 
 
-def test_text_says_the_same_as_its_codes(penguins: pa.Table) -> None:
+def test_text_and_its_codes_give_the_same_posterior(penguins: pa.Table) -> None:
     table = penguins.drop_null().to_pandas()
     columns = ["island", "sex"]
     codes = OrdinalEncoder().fit_transform(table[columns])
@@ -71,8 +71,8 @@ def test_evidence_is_the_sum_over_classes_of_the_joint(penguins: pa.Table) -> No
     np.testing.assert_allclose(ours.predict_proba(X).sum(axis=1), 1.0, rtol=1e-12)
 
 
-def test_the_model_is_that_of_fit_on_the_table(penguins: pa.Table) -> None:
-    """Not one like it: the same content id."""
+def test_the_model_equals_fit_on_the_table(penguins: pa.Table) -> None:
+    """The content ids are equal."""
     frame = penguins.to_pandas()
     ours = ProbClassifier().fit(frame.drop(columns="species"), frame["species"])
     model = pc.fit(penguins, pc.ModelSpec.auto(penguins.schema, "species"))
@@ -80,7 +80,7 @@ def test_the_model_is_that_of_fit_on_the_table(penguins: pa.Table) -> None:
 
 
 def days_of_a_growing_meter(days: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A counter that grows by a million a day, beside a feature that tells the classes."""
+    """A counter that grows by a million per day, and a feature that distinguishes the classes."""
     rng = np.random.default_rng(0)
     day = np.repeat(np.arange(days), 50)
     y = rng.integers(0, 2, len(day))
@@ -89,39 +89,39 @@ def days_of_a_growing_meter(days: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 @pytest.mark.parametrize("estimator", ["gaussian_diagonal", "gaussian_full", "knn_density"])
-def test_a_hundred_partial_fits_are_one_fit(estimator: str) -> None:
+def test_a_hundred_partial_fits_equal_one_fit(estimator: str) -> None:
     X, y, day = days_of_a_growing_meter(100)
-    in_parts = ProbClassifier(estimator)
+    partial = ProbClassifier(estimator)
     for part in range(100):
-        in_parts.partial_fit(X[day == part], y[day == part], classes=[0, 1])
-    at_once = ProbClassifier(estimator).fit(X, y)
+        partial.partial_fit(X[day == part], y[day == part], classes=[0, 1])
+    single_fit = ProbClassifier(estimator).fit(X, y)
     np.testing.assert_allclose(
-        in_parts.predict_joint_log_proba(X), at_once.predict_joint_log_proba(X), rtol=1e-9
+        partial.predict_joint_log_proba(X), single_fit.predict_joint_log_proba(X), rtol=1e-9
     )
-    assert in_parts.predict(X).tolist() == at_once.predict(X).tolist()
-    assert at_once.score(X, y) > 0.95
+    assert partial.predict(X).tolist() == single_fit.predict(X).tolist()
+    assert single_fit.score(X, y) > 0.95
 
 
-def test_where_the_partial_fits_of_gaussian_nb_are_another_model() -> None:
-    """Its smoothing goes by the widest feature of the last part, and into what it accumulates."""
+def test_partial_fits_of_gaussian_nb_differ_from_one_fit() -> None:
+    """Its smoothing depends on the widest feature of each part, and accumulates."""
     X, y, day = days_of_a_growing_meter(100)
-    in_parts = GaussianNB()
+    partial = GaussianNB()
     for part in range(100):
-        in_parts.partial_fit(X[day == part], y[day == part], classes=[0, 1])
-    differ = in_parts.predict(X) != GaussianNB().fit(X, y).predict(X)
+        partial.partial_fit(X[day == part], y[day == part], classes=[0, 1])
+    differ = partial.predict(X) != GaussianNB().fit(X, y).predict(X)
     assert differ.mean() > 0.25
 
 
-def test_a_mixed_frame_in_parts_is_one_fit(penguins: pa.Table) -> None:
+def test_partial_fits_of_a_mixed_frame_equal_one_fit(penguins: pa.Table) -> None:
     frame = penguins.to_pandas()
     X, y = frame.drop(columns="species"), frame["species"]
     weight = np.random.default_rng(2).integers(1, 4, len(frame))
-    in_parts = ProbClassifier()
+    partial = ProbClassifier()
     for rows in np.array_split(np.random.default_rng(3).permutation(len(frame)), 20):
-        in_parts.partial_fit(
+        partial.partial_fit(
             X.iloc[rows], y.iloc[rows], classes=y.unique(), sample_weight=weight[rows]
         )
     repeated = frame.loc[np.repeat(frame.index, weight)]
-    at_once = ProbClassifier().fit(repeated.drop(columns="species"), repeated["species"])
-    same_logs(in_parts.predict_log_proba(X), at_once.predict_log_proba(X))
-    assert in_parts.statistics_.rows == len(pd.unique(X.index))
+    single_fit = ProbClassifier().fit(repeated.drop(columns="species"), repeated["species"])
+    same_logs(partial.predict_log_proba(X), single_fit.predict_log_proba(X))
+    assert partial.statistics_.rows == len(pd.unique(X.index))

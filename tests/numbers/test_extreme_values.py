@@ -1,4 +1,4 @@
-"""Far from the data, in tiny and huge units, and where every class underflows: right, never NaN."""
+"""Rows far from the data, tiny and huge units, and underflow: correct, and never NaN."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readings import covariance, fitted, likelihood, normal, posterior, predicted, rows
+from model_values import covariance, fitted, likelihood, normal, posterior, predicted, rows
 
 import probclass_core as pc
 
@@ -28,12 +28,12 @@ def two_normals(estimator: str) -> pc.Model:
 
 @pytest.mark.parametrize("estimator", GAUSSIANS)
 @pytest.mark.parametrize("x", [60.0, 35.0, 34.0, -60.0, 1e3, 1e6, -1e6, 1e12, 5e-324])
-def test_far_tails_beside_exact_arithmetic(estimator: str, x: float) -> None:
-    """log P(far)/P(near) = (x² − (x − 70)²)/2. A floor under the densities gives 0 from 38 on."""
+def test_far_tails_agree_with_exact_arithmetic(estimator: str, x: float) -> None:
+    """log P(far)/P(near) = (x² − (x − 70)²)/2. A floor for densities would give 0 from 38 on."""
     odds = (Fraction(x) ** 2 - (Fraction(x) - 70) ** 2) / 2
     model, row = two_normals(estimator), pa.table({"x": [x]})
     far, near = model.predict_log_proba(row)[0]
-    # The squares have 16 digits, and so has their difference in their unit.
+    # The squares have 16 digits, so their difference is precise to 16 digits of the squares.
     rounding = 4e-16 * x * x
     assert far - near == pytest.approx(float(odds), rel=1e-13, abs=rounding)
     assert max(far, near) == pytest.approx(-math.log1p(math.exp(-abs(odds))), abs=1e-15)
@@ -61,17 +61,17 @@ def test_a_row_that_no_class_explains_has_the_prior_and_density_0() -> None:
     ):
         model = fitted(table, "c", block)
         assert posterior(model, x=0.5, v="c") == pytest.approx({0: 2 / 3, 1: 1 / 3})
-        odd = pa.table({"x": [0.5, 0.0], "v": ["c", "a"]})
-        assert model.score_samples(odd)[0] == -math.inf
-        assert np.isfinite(model.score_samples(odd)[1])
+        rows_to_score = pa.table({"x": [0.5, 0.0], "v": ["c", "a"]})
+        assert model.score_samples(rows_to_score)[0] == -math.inf
+        assert np.isfinite(model.score_samples(rows_to_score)[1])
 
 
 @pytest.mark.parametrize("count", [2, 8, 33])
-def test_correlated_features_far_beyond_their_scale_give_no_nan(count: int) -> None:
-    """Distances overflow with either sign there, and ∞ − ∞ is not a number."""
+def test_correlated_features_far_out_give_no_nan(count: int) -> None:
+    """Terms overflow with both signs there, and ∞ − ∞ is NaN."""
     random = np.random.default_rng(count)
     x = 1e-12 * random.normal(size=(400, count)) @ random.normal(size=(count, count))
-    names = [f"x{place}" for place in range(count)]
+    names = [f"x{position}" for position in range(count)]
     table = pa.table({**dict(zip(names, x.T.copy(), strict=True)), "c": np.tile([0, 1], 200)})
     model = fitted(table, "c", pc.Block("gaussian_full", names))
     far = 1e300 * random.choice([-1.0, 1.0], size=(count, 50))
@@ -93,8 +93,8 @@ def test_a_variance_of_1e_300(estimator: str) -> None:
 
 
 @pytest.mark.parametrize("apart", [1e4, 1e8, 1e12])
-def test_a_class_may_be_narrow_beside_its_distance_to_the_others(apart: float) -> None:
-    """Nothing is singular in two well-spread clouds, however far they lie from one another."""
+def test_a_narrow_class_far_from_the_others_is_not_singular(apart: float) -> None:
+    """Two well-spread clouds are not singular, at any distance from each other."""
     cloud = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [2.0, 2.0], [-2.0, -2.0]])
     centers = np.repeat([[0.0, 0.0], [apart, 0.0]], len(cloud), axis=0)
     u, v = (np.vstack([cloud, cloud]) + centers).T.copy()
@@ -109,8 +109,8 @@ UNITS = [(1.0, 1.0), (1e-12, 1e12), (1e12, 1e-12), (1e-100, 1e100)]
 
 
 @pytest.mark.parametrize(("one", "other"), UNITS)
-def test_unlike_units_in_one_full_covariance(one: float, other: float) -> None:
-    """Another unit shifts the log density by the log of it, and moves no posterior."""
+def test_very_different_units_in_one_full_covariance(one: float, other: float) -> None:
+    """Another unit changes the log density by its log, and no posterior."""
     random = np.random.default_rng(7)
     x = random.normal(size=(300, 2)) @ np.array([[1.0, 0.9], [0.0, 0.3]])
     y = np.tile([0, 1, 2], 100)
@@ -147,16 +147,16 @@ def test_values_too_small_to_square_are_refused(estimator: str, size: float) -> 
 
 @pytest.mark.parametrize("estimator", GAUSSIANS)
 def test_a_power_of_ten_changes_no_posterior(estimator: str) -> None:
-    def shares(unit: float) -> np.ndarray:
+    def probability(unit: float) -> np.ndarray:
         x = unit * np.array([1.0, 2.0, 3.0, 3.0, 5.0, 7.0])
         table = pa.table({"x": x, "c": [0, 0, 0, 1, 1, 1]})
         return fitted(table, "c", pc.Block(estimator, ["x"])).predict_proba(table)
 
-    assert shares(1e-150) == pytest.approx(shares(1.0), rel=1e-9)
-    assert shares(1e150) == pytest.approx(shares(1.0), rel=1e-9)
+    assert probability(1e-150) == pytest.approx(probability(1.0), rel=1e-9)
+    assert probability(1e150) == pytest.approx(probability(1.0), rel=1e-9)
 
 
-def test_a_point_mass_explains_its_point_and_no_other() -> None:
+def test_a_point_mass_explains_its_point_only() -> None:
     table = rows(["x", "c"], [(2.0, "mass"), (2.0, "mass"), (0.0, "wide"), (4.0, "wide")])
     model = fitted(table, "c", pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0))
     assert normal(model, "mass", "x") == (2.0, 0.0)
@@ -165,15 +165,15 @@ def test_a_point_mass_explains_its_point_and_no_other() -> None:
     assert likelihood(model, x=2.0)["mass"] < math.inf
 
 
-def test_two_point_masses_on_one_point_share_it_by_their_priors() -> None:
-    """The width that stands for 0 is one for all, so it cancels."""
+def test_two_equal_point_masses_have_the_prior_as_posterior() -> None:
+    """The width used for variance 0 is the same for all classes, so it cancels."""
     table = rows(["x", "c"], [(2.0, 0), (2.0, 0), (2.0, 0), (2.0, 1)])
     model = fitted(table, "c", pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0))
     assert posterior(model, x=2.0) == pytest.approx({0: 0.75, 1: 0.25})
 
 
 SMALL = st.floats(-1e100, 1e100).map(lambda x: x if abs(x) > 1e-100 else 0.0)
-GAPPY = st.none() | SMALL
+SMALL_OR_NULL = st.none() | SMALL
 ANY = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 BLOCKS = [
     [pc.Block("gaussian_diagonal", ["a", "b"])],
@@ -200,23 +200,27 @@ def table_of(values: Sequence[tuple[Any, ...]], labels: Sequence[int]) -> pa.Tab
 
 @pytest.mark.parametrize("blocks", BLOCKS, ids=lambda blocks: blocks[-1].estimator)
 @given(
-    whole=st.lists(st.tuples(SMALL, SMALL, st.sampled_from("xyz")), min_size=6, max_size=12),
-    gappy=st.lists(st.tuples(GAPPY, GAPPY, st.none() | st.sampled_from("xyz")), max_size=4),
+    complete_values=st.lists(
+        st.tuples(SMALL, SMALL, st.sampled_from("xyz")), min_size=6, max_size=12
+    ),
+    values_with_nulls=st.lists(
+        st.tuples(SMALL_OR_NULL, SMALL_OR_NULL, st.none() | st.sampled_from("xyz")), max_size=4
+    ),
     scored=st.lists(st.tuples(ANY, ANY, st.none() | st.sampled_from("xyzw")), min_size=1),
 )
-def test_posteriors_sum_to_1_whatever_comes(
+def test_posteriors_of_any_rows_sum_to_1(
     blocks: list[pc.Block],
-    whole: list[tuple[Any, ...]],
-    gappy: list[tuple[Any, ...]],
+    complete_values: list[tuple[Any, ...]],
+    values_with_nulls: list[tuple[Any, ...]],
     scored: list[tuple[Any, ...]],
 ) -> None:
-    labels = [place % 2 for place in range(len(whole) + len(gappy))]
-    model = fitted(table_of([*whole, *gappy], labels), "c", *blocks)
+    labels = [position % 2 for position in range(len(complete_values) + len(values_with_nulls))]
+    model = fitted(table_of([*complete_values, *values_with_nulls], labels), "c", *blocks)
     unseen = table_of(scored, [0] * len(scored))
-    shares = model.predict_proba(unseen)
-    assert not np.isnan(shares).any()
-    assert ((shares >= 0.0) & (shares <= 1.0 + 1e-15)).all()
-    assert shares.sum(axis=1) == pytest.approx(np.ones(len(scored)), rel=1e-12)
+    probability = model.predict_proba(unseen)
+    assert not np.isnan(probability).any()
+    assert ((probability >= 0.0) & (probability <= 1.0 + 1e-15)).all()
+    assert probability.sum(axis=1) == pytest.approx(np.ones(len(scored)), rel=1e-12)
     evidence = model.score_samples(unseen)
     assert not np.isnan(evidence).any()
     assert (evidence < math.inf).all()
@@ -224,6 +228,6 @@ def test_posteriors_sum_to_1_whatever_comes(
     assert not np.isnan(joint).any()
     impossible = np.isneginf(joint).all(axis=1)
     assert np.array_equal(np.isneginf(evidence), impossible)
-    assert shares[impossible] == pytest.approx(
+    assert probability[impossible] == pytest.approx(
         np.tile(model.priors["prior"], (impossible.sum(), 1))
     )

@@ -1,4 +1,4 @@
-"""What X and y may be, what comes back, and what is refused in one clear line."""
+"""Accepted forms of X and y, the type of results, and errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def y(penguins: pa.Table) -> pd.Series:
         ([True, False], ["false", "true"]),
     ],
 )
-def test_labels_come_back_as_they_went_in(labels: Any, names: list[str]) -> None:
+def test_labels_are_returned_unchanged(labels: Any, names: list[str]) -> None:
     x = np.arange(len(labels), dtype=float)[:, None]
     fitted = ProbClassifier("gaussian_diagonal").fit(x, labels)
     assert fitted.classes_.tolist() == sorted(np.asarray(labels).tolist())
@@ -60,17 +60,17 @@ def test_labels_are_predicted_in_the_type_of_y(X: pd.DataFrame, y: pd.Series) ->
         assert (predicted == np.asarray(labels)).mean() > 0.95
 
 
-def test_the_model_speaks_of_the_labels_and_columns_by_name(X: pd.DataFrame, y: pd.Series) -> None:
+def test_the_model_has_the_names_of_label_and_columns(X: pd.DataFrame, y: pd.Series) -> None:
     fitted = ProbClassifier().fit(X, y)
     assert fitted.feature_names_in_.tolist() == X.columns.tolist()
     assert fitted.model_.spec.label == "species"
     assert set(fitted.model_.features.names) == set(X.columns)
     assert fitted.model_.predict(X).to_pylist() == fitted.predict(X).tolist()
     nameless = ProbClassifier().fit(X.rename(columns={"sex": "y"}), y.tolist())
-    assert nameless.model_.spec.label == "y_", "a feature has the name"
+    assert nameless.model_.spec.label == "y_", "a feature is called y"
 
 
-def test_columns_go_by_place_as_everywhere_in_scikit_learn(X: pd.DataFrame, y: pd.Series) -> None:
+def test_columns_are_identified_by_position(X: pd.DataFrame, y: pd.Series) -> None:
     fitted = ProbClassifier("gaussian_diagonal").fit(X[BODY], y)
     expected = fitted.predict_log_proba(X[BODY])
     with pytest.warns(UserWarning, match="does not have valid feature names"):
@@ -85,7 +85,7 @@ def test_columns_go_by_place_as_everywhere_in_scikit_learn(X: pd.DataFrame, y: p
 
 
 def test_a_block_names_the_columns_of_an_array(X: pd.DataFrame, y: pd.Series) -> None:
-    matrix = X.to_numpy()  # of objects: text and numbers
+    matrix = X.to_numpy()  # an array of objects: text and numbers
     by_place = ProbClassifier({"gaussian_full": ["x1", "x2"], "categorical": "x5"}).fit(matrix, y)
     by_name = ProbClassifier({"gaussian_full": BODY[:2], "categorical": "sex"}).fit(X, y)
     expected = by_name.predict_log_proba(X)
@@ -93,30 +93,30 @@ def test_a_block_names_the_columns_of_an_array(X: pd.DataFrame, y: pd.Series) ->
 
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "longdouble", "Float64", "object"])
-def test_a_float_is_a_float(X: pd.DataFrame, y: pd.Series, kind: str) -> None:
-    whole = X[BODY].round()  # exact in half precision up to 2048
-    whole["body_mass_g"] //= 100.0
-    expected = ProbClassifier().fit(whole, y).predict_log_proba(whole)
-    other = whole.astype(kind)
+def test_all_float_types_give_the_same_posterior(X: pd.DataFrame, y: pd.Series, kind: str) -> None:
+    rounded = X[BODY].round()  # exact in half precision up to 2048
+    rounded["body_mass_g"] //= 100.0
+    expected = ProbClassifier().fit(rounded, y).predict_log_proba(rounded)
+    other = rounded.astype(kind)
     rows = other if kind == "Float64" else other.to_numpy()
     np.testing.assert_allclose(ProbClassifier().fit(rows, y).predict_log_proba(rows), expected)
 
 
-def test_a_nan_is_marginalized(X: pd.DataFrame, y: pd.Series) -> None:
+def test_nan_is_marginalized(X: pd.DataFrame, y: pd.Series) -> None:
     fitted = ProbClassifier("gaussian_diagonal").fit(X[BODY], y)
     without = ProbClassifier("gaussian_diagonal").fit(X[BODY[:3]], y)
     rows = X[BODY].assign(body_mass_g=np.nan)
     np.testing.assert_allclose(
         fitted.predict_joint_log_proba(rows), without.predict_joint_log_proba(X[BODY[:3]])
     )
-    nothing = np.full((1, 4), np.nan)
+    nulls = np.full((1, 4), np.nan)
     with pytest.warns(UserWarning, match="feature names"):
-        prior = fitted.predict_proba(nothing)[0]
+        prior = fitted.predict_proba(nulls)[0]
     np.testing.assert_allclose(prior, y.value_counts(normalize=True).sort_index())
 
 
 def test_codes_with_gaps_are_categories(X: pd.DataFrame, y: pd.Series) -> None:
-    """An encoder gives floats, NaN where nothing was known."""
+    """An encoder returns floats, with NaN for missing values."""
     codes = OrdinalEncoder().fit_transform(X[["island", "sex"]])
     assert np.isnan(codes).any()
     on_codes = ProbClassifier("categorical").fit(codes, y)
@@ -126,19 +126,17 @@ def test_codes_with_gaps_are_categories(X: pd.DataFrame, y: pd.Series) -> None:
     )
 
 
-def test_a_class_that_was_declared_and_never_came_has_probability_0(
-    X: pd.DataFrame, y: pd.Series
-) -> None:
-    two = (y != "Chinstrap").to_numpy()
-    fitted = ProbClassifier().partial_fit(X[two], y[two], classes=SPECIES)
+def test_a_declared_class_without_rows_has_probability_0(X: pd.DataFrame, y: pd.Series) -> None:
+    known = (y != "Chinstrap").to_numpy()
+    fitted = ProbClassifier().partial_fit(X[known], y[known], classes=SPECIES)
     assert fitted.classes_.tolist() == SPECIES
     probability = fitted.predict_proba(X)
     assert probability[:, 1].tolist() == [0.0] * len(X)
     assert np.isneginf(fitted.predict_joint_log_proba(X)[:, 1]).all()
-    without = ProbClassifier().fit(X[two], y[two])
+    without = ProbClassifier().fit(X[known], y[known])
     np.testing.assert_array_equal(probability[:, [0, 2]], without.predict_proba(X))
-    whole = fitted.partial_fit(X[~two], y[~two]).predict_log_proba(X)
-    np.testing.assert_allclose(whole, ProbClassifier().fit(X, y).predict_log_proba(X), rtol=1e-9)
+    rounded = fitted.partial_fit(X[~known], y[~known]).predict_log_proba(X)
+    np.testing.assert_allclose(rounded, ProbClassifier().fit(X, y).predict_log_proba(X), rtol=1e-9)
 
 
 def test_a_class_whose_weights_are_0_has_probability_0(X: pd.DataFrame, y: pd.Series) -> None:
@@ -147,7 +145,7 @@ def test_a_class_whose_weights_are_0_has_probability_0(X: pd.DataFrame, y: pd.Se
     assert fitted.predict_proba(X)[:, 2].max() == 0.0
 
 
-def test_classes_that_were_not_declared_grow_with_the_rows(X: pd.DataFrame, y: pd.Series) -> None:
+def test_undeclared_classes_are_added_by_later_rows(X: pd.DataFrame, y: pd.Series) -> None:
     fitted = ProbClassifier()
     for species in SPECIES:
         fitted.partial_fit(X[y == species], y[y == species])
@@ -156,7 +154,7 @@ def test_classes_that_were_not_declared_grow_with_the_rows(X: pd.DataFrame, y: p
     np.testing.assert_allclose(fitted.predict_log_proba(X), expected, rtol=1e-9)
 
 
-def test_rows_that_carry_no_model_yet_are_kept_for_later(X: pd.DataFrame, y: pd.Series) -> None:
+def test_first_rows_need_not_suffice_for_a_model(X: pd.DataFrame, y: pd.Series) -> None:
     fitted = ProbClassifier().partial_fit(X[:1], y[:1], classes=SPECIES)
     with pytest.raises(pc.DataError, match="one class only, 'Adelie'"):
         fitted.predict(X)
@@ -164,7 +162,7 @@ def test_rows_that_carry_no_model_yet_are_kept_for_later(X: pd.DataFrame, y: pd.
     assert fitted.score(X, y) > 0.95
 
 
-def test_rows_that_are_refused_leave_no_trace(X: pd.DataFrame, y: pd.Series) -> None:
+def test_refused_rows_change_nothing(X: pd.DataFrame, y: pd.Series) -> None:
     fitted = ProbClassifier().fit(X, y)
     before = fitted.predict_log_proba(X)
     with pytest.raises(pc.DataError, match="infinite"):
@@ -177,9 +175,9 @@ def test_rows_that_are_refused_leave_no_trace(X: pd.DataFrame, y: pd.Series) -> 
 def test_before_fit_there_is_no_model(X: pd.DataFrame) -> None:
     unfitted = ProbClassifier()
     assert not hasattr(unfitted, "model_")
-    for ask in (unfitted.predict, unfitted.score_samples, unfitted.predict_joint_log_proba):
+    for method in (unfitted.predict, unfitted.score_samples, unfitted.predict_joint_log_proba):
         with pytest.raises(NotFittedError):
-            ask(X)
+            method(X)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +213,7 @@ def test_parameters_that_do_not_fit_are_refused_by_fit(
         ProbClassifier(**parameters).fit(X, y)
 
 
-def test_a_parameter_that_is_none_is_refused_at_once() -> None:
+def test_an_unknown_parameter_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="Invalid parameter 'pseudo_count'"):
         ProbClassifier("categorical").set_params(pseudo_count=0.5)
 
@@ -231,7 +229,7 @@ def test_a_parameter_that_is_none_is_refused_at_once() -> None:
         (["a", "b", "a"], "inconsistent numbers of samples"),
     ],
 )
-def test_labels_that_are_no_classes_are_refused(labels: Any, message: str) -> None:
+def test_invalid_labels_are_refused(labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ProbClassifier().fit([[1.0], [2.0], [3.0], [4.0]], labels)
 
@@ -244,7 +242,7 @@ def test_labels_that_are_no_classes_are_refused(labels: Any, message: str) -> No
         (["Adelie", "Gentoo"], ["Adelie"], "were 'Adelie', 'Chinstrap', 'Gentoo' before"),
     ],
 )
-def test_labels_beside_the_declared_classes_are_refused(
+def test_labels_outside_the_declared_classes_are_refused(
     classes: list[str], labels: Any, message: str, X: pd.DataFrame, y: pd.Series
 ) -> None:
     fitted = ProbClassifier().partial_fit(X, y, classes=SPECIES)

@@ -1,4 +1,4 @@
-"""Reliability and confusion: the points, bars and words are those of the evaluation."""
+"""Plots of reliability and confusion: points, bars and texts agree with the evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def adult_quality(adult: tuple[pa.Table, pa.Table]) -> pc.Evaluation:
 
 
 def many_classes(size: int, name: str) -> pc.Evaluation:
-    """Of a model that takes some classes for their neighbors."""
+    """The evaluation of a model that confuses neighboring classes."""
     rng = np.random.default_rng(size)
     labels = np.repeat(np.arange(size), 40)
     rows = {
@@ -39,19 +39,19 @@ def many_classes(size: int, name: str) -> pc.Evaluation:
 
 
 def cells(axes: Axes, size: int) -> list[list[str]]:
-    """The words in each cell of the matrix, row by row."""
-    found = {tuple(text.get_position()): text.get_text() for text in axes.texts}
-    return [[found[column, row] for column in range(size)] for row in range(size)]
+    """The texts of the cells, row by row."""
+    texts = {tuple(text.get_position()): text.get_text() for text in axes.texts}
+    return [[texts[column, row] for column in range(size)] for row in range(size)]
 
 
 def bins_of(evaluation: pc.Evaluation, name: str | None) -> pa.Table:
     table = evaluation.reliability
-    own = pac.is_null(table["class"]) if name is None else pac.equal(table["class"], name)
-    return table.filter(own)
+    class_steps = pac.is_null(table["class"]) if name is None else pac.equal(table["class"], name)
+    return table.filter(class_steps)
 
 
 @pytest.mark.parametrize("classes", [(), (">50K",), ("<=50K", ">50K")])
-def test_points_are_the_bins_of_the_table(
+def test_points_agree_with_the_reliability_table(
     adult_quality: pc.Evaluation, classes: tuple[str, ...]
 ) -> None:
     figure = reliability(adult_quality, classes=classes)
@@ -59,17 +59,17 @@ def test_points_are_the_bins_of_the_table(
     drawn = labeled(curve)
     steps = [step for step in strip.patches if isinstance(step, StepPatch)]
     intervals = [each for each in curve.collections if isinstance(each, LineCollection)]
-    for place, name in enumerate((None, *classes)):
+    for index, name in enumerate((None, *classes)):
         table = bins_of(adult_quality, name)
         points = drawn["predicted class" if name is None else f"class {name}"]
         assert points[:, 0].tolist() == table["probability"].to_pylist()
         assert points[:, 1].tolist() == table["frequency"].to_pylist()
-        own, steps = steps[: table.num_rows], steps[table.num_rows :]
-        assert [step.get_data().values[0] for step in own] == table["rows"].to_pylist()
-        assert [step.get_data().edges[0] for step in own] == table["lower"].to_pylist()
-        for bin_, segment in zip(table.to_pylist(), intervals[place].get_segments(), strict=True):
-            right = round(bin_["frequency"] * bin_["rows"])
-            expected = binomtest(right, bin_["rows"]).proportion_ci(method="wilson")
+        class_steps, steps = steps[: table.num_rows], steps[table.num_rows :]
+        assert [step.get_data().values[0] for step in class_steps] == table["rows"].to_pylist()
+        assert [step.get_data().edges[0] for step in class_steps] == table["lower"].to_pylist()
+        for bin_, segment in zip(table.to_pylist(), intervals[index].get_segments(), strict=True):
+            correct = round(bin_["frequency"] * bin_["rows"])
+            expected = binomtest(correct, bin_["rows"]).proportion_ci(method="wilson")
             assert segment[:, 1] == pytest.approx([expected.low, expected.high], abs=1e-6)
     assert not steps
     assert drawn["perfect calibration"].tolist() == [[0.0, 0.0], [1.0, 1.0]]
@@ -77,11 +77,11 @@ def test_points_are_the_bins_of_the_table(
     assert fits(figure)
 
 
-def test_a_bin_of_few_rows_is_hollow(penguins: pa.Table) -> None:
+def test_bins_of_few_rows_are_hollow(penguins: pa.Table) -> None:
     model = pc.fit(penguins, pc.ModelSpec.auto(penguins, label="species"))
-    quality = pc.evaluate(model, penguins)
-    figure = reliability(quality)
-    table = bins_of(quality, None)
+    evaluation = pc.evaluate(model, penguins)
+    figure = reliability(evaluation)
+    table = bins_of(evaluation, None)
     few = table.filter(pac.less(table["rows"], 30))
     assert 0 < few.num_rows < table.num_rows
     (hollow,) = lines(figure.axes[0], markerfacecolor="white")
@@ -89,7 +89,7 @@ def test_a_bin_of_few_rows_is_hollow(penguins: pa.Table) -> None:
     assert "fewer than 30 rows" in legend(figure)
 
 
-def test_where_rows_are_many_no_marker_is_hollow(adult_quality: pc.Evaluation) -> None:
+def test_no_marker_is_hollow_if_all_bins_have_many_rows(adult_quality: pc.Evaluation) -> None:
     assert "fewer than 30 rows" not in legend(reliability(adult_quality))
 
 
@@ -98,7 +98,7 @@ def test_an_unknown_class_is_refused(adult_quality: pc.Evaluation) -> None:
         reliability(adult_quality, classes=[">50k"])
 
 
-def test_cells_hold_counts_and_shares(adult_quality: pc.Evaluation) -> None:
+def test_cells_show_counts_and_shares(adult_quality: pc.Evaluation) -> None:
     figure = confusion(adult_quality)
     (axes,) = figure.axes
     counts = [list(row.values())[1:] for row in adult_quality.confusion.to_pylist()]
@@ -114,7 +114,7 @@ def test_cells_hold_counts_and_shares(adult_quality: pc.Evaluation) -> None:
     assert fits(figure)
 
 
-def test_a_class_without_rows_has_no_share_and_a_small_one_no_zero(iris: pa.Table) -> None:
+def test_a_class_without_rows_has_no_shares_and_a_small_share_is_not_zero(iris: pa.Table) -> None:
     model = pc.fit(iris, pc.ModelSpec.auto(iris, label="species"))
     two = iris.slice(0, 100)
     (axes,) = confusion(pc.evaluate(model, two)).axes
@@ -129,17 +129,17 @@ def test_a_class_without_rows_has_no_share_and_a_small_one_no_zero(iris: pa.Tabl
 @pytest.mark.parametrize("size", [2, 7, 20])
 @pytest.mark.parametrize("name", ["c", "a class of a remarkably long name"])
 def test_two_to_twenty_classes_are_legible(size: int, name: str) -> None:
-    quality = many_classes(size, name)
-    figure = confusion(quality)
+    evaluation = many_classes(size, name)
+    figure = confusion(evaluation)
     assert fits(figure)
     (axes,) = figure.axes
-    # The words of a cell stay in it.
+    # Texts fit in their cells.
     width, height = np.ptp(axes.transData.transform([[0, 0], [1, 1]]), axis=0)
     for text in axes.texts:
         box = text.get_window_extent()
         assert box.width <= width
         assert box.height <= height
-    # Names below stand apart: level ones side by side, turned ones a line's height away.
+    # Labels do not overlap: horizontal ones, and rotated ones at a line's distance.
     labels = axes.get_xticklabels()
     boxes = [label.get_window_extent() for label in labels]
     if labels[0].get_rotation() == 0:
@@ -148,7 +148,7 @@ def test_two_to_twenty_classes_are_legible(size: int, name: str) -> None:
         assert width * np.sin(np.pi / 4) > labels[0].get_fontsize() * figure.dpi / 72
 
 
-def test_without_matplotlib_every_picture_names_the_extra() -> None:
+def test_without_matplotlib_every_plot_names_the_extra() -> None:
     script = """
 import sys
 sys.modules["matplotlib"] = None
@@ -171,15 +171,11 @@ for draw in (
     except pc.NotSupportedError as error:
         print(error)
 """
-    said = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert (
-        said.stdout.splitlines() == ["plots need matplotlib: pip install 'probclass[plots]'."] * 6
-    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == ["plots need matplotlib: pip install 'probclass[plots]'."] * 6
 
 
-def test_importing_the_pictures_imports_no_matplotlib() -> None:
+def test_importing_plots_does_not_import_matplotlib() -> None:
     script = "import sys, probclass_core.plots; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""Printed figures of naive Bayes on words, and the lecture's formulas beside its errata.
+"""Printed examples of naive Bayes on words, and a lecture's formulas with corrections.
 
 Manning, Raghavan and Schütze, *Introduction to Information Retrieval* (2008), Examples 13.1 and
 13.2.
@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from readings import fitted, joint, likelihood, predicted, prints
+from model_values import fitted, joint, likelihood, predicted, rounds_to
 
 import probclass_core as pc
 
@@ -29,7 +29,7 @@ NEWS = pa.table(
 )
 FIFTH = ["Chinese", "Chinese", "Chinese", "Tokyo", "Japan"]
 COEFFICIENT = math.factorial(5) / math.factorial(3)
-"""Of the fifth document: the book leaves it out, for the classes share it."""
+"""The coefficient of the fifth document; the book omits it, as it is the same in all classes."""
 
 
 def probabilities(model: pc.Model) -> dict[tuple[str, str], float]:
@@ -52,9 +52,9 @@ def test_example_13_1_multinomial() -> None:
         ("no", "Japan"): Fraction(2, 9),
     }
     assert {key: p[key] for key in printed} == pytest.approx(printed, rel=1e-12)
-    given = joint(model, words=FIFTH)
-    assert prints(given["yes"] / COEFFICIENT, "0.0003")
-    assert prints(given["no"] / COEFFICIENT, "0.0001")
+    joint_probability = joint(model, words=FIFTH)
+    assert rounds_to(joint_probability["yes"] / COEFFICIENT, "0.0003")
+    assert rounds_to(joint_probability["no"] / COEFFICIENT, "0.0001")
     assert predicted(model, words=FIFTH) == "yes"
 
 
@@ -76,14 +76,14 @@ def test_example_13_2_bernoulli() -> None:
         ("no", "Shanghai"): Fraction(1, 3),
     }
     assert p == pytest.approx(printed, rel=1e-12)
-    given = joint(model, words=FIFTH)
-    assert prints(given["yes"], "0.005")
-    assert prints(given["no"], "0.022")
+    joint_probability = joint(model, words=FIFTH)
+    assert rounds_to(joint_probability["yes"], "0.005")
+    assert rounds_to(joint_probability["no"], "0.022")
     assert predicted(model, words=FIFTH) == "no"
 
 
-def test_the_lectures_estimates_without_smoothing() -> None:
-    """N_jc / N_c of words, and the share of documents with the word; zeros rule a class out."""
+def test_lecture_estimates_without_smoothing() -> None:
+    """N_jc / N_c of words, and the share of documents with the word; a zero excludes a class."""
     multinomial, bernoulli = (
         fitted(NEWS, "china", pc.Block(name, ["words"], pseudo_count=0))
         for name in ("multinomial", "bernoulli")
@@ -97,18 +97,18 @@ def test_the_lectures_estimates_without_smoothing() -> None:
     assert predicted(multinomial, words=FIFTH) == "no"
 
 
-def test_the_lectures_multinomial_with_its_coefficient_and_exponents_put_right() -> None:
-    """It prints x_j! / Π x_j! · Π p_j for (Σ x_j)! / Π x_j! · Π p_j^x_j, which sums to 1."""
+def test_lecture_multinomial_with_corrected_formula() -> None:
+    """The lecture prints x_j! / Π x_j! · Π p_j for (Σ x_j)! / Π x_j! · Π p_j^x_j."""
     model = fitted(NEWS, "china", pc.Block("multinomial", ["words"]))
     p = probabilities(model)
-    for label, found in likelihood(model, words=FIFTH).items():
+    for label, actual in likelihood(model, words=FIFTH).items():
         chinese, tokyo, japan = (p[label, word] for word in ("Chinese", "Tokyo", "Japan"))
         expected = math.factorial(5) / math.factorial(3) * chinese**3 * tokyo * japan
-        assert found == pytest.approx(expected, rel=1e-12)
+        assert actual == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_lectures_linear_decision() -> None:
-    """The remark that naive Bayes is linear: the sign of weights · x + constant is the decision."""
+def test_lecture_linear_decision() -> None:
+    """The lecture remarks that naive Bayes is linear: the decision is a sign of weights · x + b."""
     model = fitted(NEWS, "china", pc.Block("multinomial", ["words"]))
     form = model.linear_form().to_pylist()
     no, yes = ([cell["weight"] for cell in form if cell["class"] == c] for c in ("no", "yes"))

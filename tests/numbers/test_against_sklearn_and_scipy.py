@@ -1,4 +1,4 @@
-"""Agreement with scikit-learn and scipy, run beside us on the same rows, where definitions agree.
+"""Agreement with scikit-learn and scipy on the same rows, where definitions agree.
 
 Parameters to 1e-9 relative, log-posteriors to 1e-7.
 """
@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as compute
 import pytest
-from readings import covariance, fitted
+from model_values import covariance, fitted
 from scipy.stats import multivariate_normal, norm
 from sklearn import datasets
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
@@ -36,14 +36,14 @@ def same_logs(ours: Any, theirs: Any) -> None:
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows for both sides: a matrix and labels for the peer, a table with column ``y`` for us."""
+    """Rows as a matrix and labels for scikit-learn, and as a table with a column ``y``."""
 
     x: np.ndarray
     y: np.ndarray
 
     @property
     def names(self) -> list[str]:
-        return [f"x{place}" for place in range(self.x.shape[1])]
+        return [f"x{position}" for position in range(self.x.shape[1])]
 
     @property
     def table(self) -> pa.Table:
@@ -51,7 +51,7 @@ class Sample:
         return pa.table({**columns, "y": self.y})
 
     def halves(self) -> tuple[Sample, Sample]:
-        """Every other row."""
+        """The even rows and the odd rows."""
         return Sample(self.x[::2], self.y[::2]), Sample(self.x[1::2], self.y[1::2])
 
 
@@ -59,18 +59,18 @@ def bundled(name: str) -> Sample:
     return Sample(*getattr(datasets, f"load_{name}")(return_X_y=True))
 
 
-def whole(table: pa.Table) -> pa.Table:
-    """The rows without nulls, which is all that the peers take."""
+def complete_rows(table: pa.Table) -> pa.Table:
+    """The rows without nulls, which scikit-learn requires."""
     return table.drop_null()
 
 
 def body(penguins: pa.Table) -> Sample:
-    complete = whole(penguins).to_pandas()
+    complete = complete_rows(penguins).to_pandas()
     return Sample(complete[BODY].to_numpy(), complete["species"].to_numpy(str))
 
 
 def numbers_of_adult(part: pa.Table) -> Sample:
-    complete = whole(part).to_pandas()
+    complete = complete_rows(part).to_pandas()
     numeric = complete.select_dtypes("number")
     return Sample(numeric.to_numpy(np.float64), complete["income"].to_numpy(str))
 
@@ -82,7 +82,7 @@ def with_spread(x: np.ndarray, y: np.ndarray) -> Sample:
 
 
 @pytest.fixture(scope="module", params=["iris", "wine", "breast_cancer", "digits", "penguins"])
-def measured(request: pytest.FixtureRequest) -> Sample:
+def spread_sample(request: pytest.FixtureRequest) -> Sample:
     """Numeric columns with a spread in every class."""
     if request.param == "penguins":
         return body(request.getfixturevalue("penguins"))
@@ -93,8 +93,8 @@ def measured(request: pytest.FixtureRequest) -> Sample:
 @pytest.fixture(
     scope="module", params=["iris", "wine", "breast_cancer", "digits", "penguins", "adult"]
 )
-def correlated(request: pytest.FixtureRequest) -> Sample:
-    """Numeric columns of full rank in every class: of digits, the ink in squares of four pixels."""
+def full_rank_sample(request: pytest.FixtureRequest) -> Sample:
+    """Numeric columns of full rank in every class; for digits, sums over squares of four pixels."""
     if request.param == "penguins":
         return body(request.getfixturevalue("penguins"))
     if request.param == "adult":
@@ -121,29 +121,33 @@ def same_naive_normals(sample: Sample, other: Sample) -> None:
     assert model.predict(other.table).to_pylist() == peer.predict(other.x).tolist()
 
 
-def test_gaussian_diagonal_is_gaussian_nb(measured: Sample) -> None:
-    same_naive_normals(measured, measured)
+def test_gaussian_diagonal_agrees_with_gaussian_nb(spread_sample: Sample) -> None:
+    same_naive_normals(spread_sample, spread_sample)
 
 
-def test_gaussian_diagonal_is_gaussian_nb_on_adult(adult: tuple[pa.Table, pa.Table]) -> None:
+def test_gaussian_diagonal_agrees_with_gaussian_nb_on_adult(
+    adult: tuple[pa.Table, pa.Table],
+) -> None:
     same_naive_normals(*map(numbers_of_adult, adult))
 
 
-def test_gaussian_diagonal_weighs_rows_as_gaussian_nb(measured: Sample) -> None:
-    weights = 0.25 + np.arange(len(measured.y)) % 7
-    peer = GaussianNB(var_smoothing=0.0).fit(measured.x, measured.y, sample_weight=weights)
-    table = measured.table.append_column("w", pa.array(weights))
-    block = pc.Block("gaussian_diagonal", measured.names, variance_floor=0.0)
+def test_weighted_gaussian_diagonal_agrees_with_gaussian_nb(spread_sample: Sample) -> None:
+    weights = 0.25 + np.arange(len(spread_sample.y)) % 7
+    peer = GaussianNB(var_smoothing=0.0).fit(
+        spread_sample.x, spread_sample.y, sample_weight=weights
+    )
+    table = spread_sample.table.append_column("w", pa.array(weights))
+    block = pc.Block("gaussian_diagonal", spread_sample.names, variance_floor=0.0)
     model = fitted(table, "y", block, weight="w")
     parameters = model.parameters["gaussian_diagonal"]
     same_parameters(model.priors["prior"], peer.class_prior_)
     same_parameters(parameters["mean"], peer.theta_.ravel())
     same_parameters(parameters["variance"], peer.var_.ravel())
-    same_logs(model.predict_log_proba(table), peer.predict_log_proba(measured.x))
+    same_logs(model.predict_log_proba(table), peer.predict_log_proba(spread_sample.x))
 
 
 class Unbiased:
-    """The covariance that divides by n − 1, in the form that scikit-learn asks for."""
+    """A covariance estimator that divides by n − 1, with scikit-learn's interface."""
 
     def fit(self, x: np.ndarray) -> Unbiased:
         self.covariance_ = np.cov(x.T, ddof=1)
@@ -160,38 +164,49 @@ PEERS = {
 
 
 @pytest.mark.parametrize("ddof", PEERS)
-def test_gaussian_full_is_quadratic_discriminant_analysis(correlated: Sample, ddof: int) -> None:
-    peer = PEERS[ddof].fit(correlated.x, correlated.y)
-    model = fitted(correlated.table, "y", pc.Block("gaussian_full", correlated.names, ddof=ddof))
+def test_gaussian_full_agrees_with_quadratic_discriminant_analysis(
+    full_rank_sample: Sample, ddof: int
+) -> None:
+    peer = PEERS[ddof].fit(full_rank_sample.x, full_rank_sample.y)
+    model = fitted(
+        full_rank_sample.table, "y", pc.Block("gaussian_full", full_rank_sample.names, ddof=ddof)
+    )
     same_parameters(model.priors["prior"], peer.priors_)
     same_parameters(model.parameters["gaussian_full"]["mean"].to_pylist(), peer.means_)
-    for place, label in enumerate(model.classes.to_pylist()):
-        ours, theirs = covariance(model, label), peer.covariance_[place]
+    for position, label in enumerate(model.classes.to_pylist()):
+        ours, theirs = covariance(model, label), peer.covariance_[position]
         scale = np.sqrt(np.outer(np.diag(theirs), np.diag(theirs)))
-        # A covariance near 0 has no relative digits: it is measured on the scale of its features.
+        # Covariances near 0 have no relative precision: compare on the scale of the features.
         np.testing.assert_allclose(ours / scale, theirs / scale, rtol=1e-9, atol=1e-9)
-    same_logs(model.predict_log_proba(correlated.table), peer.predict_log_proba(correlated.x))
-    assert model.predict(correlated.table).to_pylist() == peer.predict(correlated.x).tolist()
+    same_logs(
+        model.predict_log_proba(full_rank_sample.table), peer.predict_log_proba(full_rank_sample.x)
+    )
+    assert (
+        model.predict(full_rank_sample.table).to_pylist()
+        == peer.predict(full_rank_sample.x).tolist()
+    )
 
 
-def test_gaussian_full_is_the_multivariate_normal_of_scipy(correlated: Sample) -> None:
-    model = fitted(correlated.table, "y", pc.Block("gaussian_full", correlated.names))
-    ours = model.log_likelihood_by_block(correlated.table)[:, :, 0]
-    for place, label in enumerate(model.classes.to_pylist()):
-        rows = correlated.x[correlated.y == label]
-        # scipy refuses features of very unlike scale, so it gets them in units of their deviation.
+def test_gaussian_full_agrees_with_scipy(full_rank_sample: Sample) -> None:
+    model = fitted(full_rank_sample.table, "y", pc.Block("gaussian_full", full_rank_sample.names))
+    ours = model.log_likelihood_by_block(full_rank_sample.table)[:, :, 0]
+    for position, label in enumerate(model.classes.to_pylist()):
+        rows = full_rank_sample.x[full_rank_sample.y == label]
+        # scipy refuses features of very different scale, so they are standardized.
         unit = rows.std(axis=0)
         peer = multivariate_normal((rows / unit).mean(axis=0), np.cov((rows / unit).T, ddof=0))
-        same_logs(ours[:, place], peer.logpdf(correlated.x / unit) - np.log(unit).sum())
+        same_logs(ours[:, position], peer.logpdf(full_rank_sample.x / unit) - np.log(unit).sum())
 
 
-def test_gaussian_diagonal_is_a_product_of_the_normals_of_scipy(measured: Sample) -> None:
-    block = pc.Block("gaussian_diagonal", measured.names, ddof=1, variance_floor=0.0)
-    ours = fitted(measured.table, "y", block).log_likelihood_by_block(measured.table)[:, :, 0]
-    for place, label in enumerate(np.unique(measured.y)):
-        rows = measured.x[measured.y == label]
+def test_gaussian_diagonal_agrees_with_scipy(spread_sample: Sample) -> None:
+    block = pc.Block("gaussian_diagonal", spread_sample.names, ddof=1, variance_floor=0.0)
+    ours = fitted(spread_sample.table, "y", block).log_likelihood_by_block(spread_sample.table)[
+        :, :, 0
+    ]
+    for position, label in enumerate(np.unique(spread_sample.y)):
+        rows = spread_sample.x[spread_sample.y == label]
         peer = norm(rows.mean(axis=0), rows.std(axis=0, ddof=1))
-        same_logs(ours[:, place], peer.logpdf(measured.x).sum(axis=1))
+        same_logs(ours[:, position], peer.logpdf(spread_sample.x).sum(axis=1))
 
 
 def same_categories(
@@ -219,21 +234,23 @@ def _frame(table: pa.Table, columns: list[str]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.3])
-def test_categorical_is_categorical_nb_on_penguins(penguins: pa.Table, alpha: float) -> None:
-    table = whole(penguins)
+def test_categorical_agrees_with_categorical_nb_on_penguins(
+    penguins: pa.Table, alpha: float
+) -> None:
+    table = complete_rows(penguins)
     peer = CategoricalNB(alpha=alpha)
     same_categories(table, ["island", "sex"], "species", peer, table, pseudo_count=alpha)
 
 
-def test_categorical_is_categorical_nb_on_adult(adult: tuple[pa.Table, pa.Table]) -> None:
-    train, test = map(whole, adult)
+def test_categorical_agrees_with_categorical_nb_on_adult(adult: tuple[pa.Table, pa.Table]) -> None:
+    train, test = map(complete_rows, adult)
     columns = [field.name for field in train.schema if pa.types.is_large_string(field.type)]
     columns.remove("income")
     same_categories(train, columns, "income", CategoricalNB(), test)
 
 
-def test_categorical_with_a_domain_is_categorical_nb_with_min_categories() -> None:
-    """The ink of a pixel, 0 to 16: many a pixel never shows some of them."""
+def test_a_domain_agrees_with_min_categories_of_categorical_nb() -> None:
+    """Pixels have values from 0 to 16, and many pixels lack some of them."""
     digits = bundled("digits")
     x = digits.x.astype(np.int64)
     peer = CategoricalNB(min_categories=17).fit(x, digits.y)
@@ -257,24 +274,26 @@ def test_categorical_with_a_domain_is_categorical_nb_with_min_categories() -> No
         ("braycurtis", 2),
     ],
 )
-def test_knn_density_is_k_neighbors_classifier_where_no_distance_ties(
+def test_knn_density_agrees_with_k_neighbors_classifier_without_ties(
     name: str, metric: str, p: int
 ) -> None:
     train, test = bundled(name).halves()
     k = 7
     peer = KNeighborsClassifier(k, metric=metric, p=p, algorithm="brute").fit(train.x, train.y)
     distance, _ = peer.kneighbors(test.x, n_neighbors=k + 1)
-    clear = distance[:, k] > distance[:, k - 1] * (1.0 + 1e-9)
-    assert clear.sum() > 20
+    without_tie = distance[:, k] > distance[:, k - 1] * (1.0 + 1e-9)
+    assert without_tie.sum() > 20
     block = pc.Block("knn_density", train.names, k=k, metric=metric, p=p)
     ours = fitted(train.table, "y", block).predict_proba(test.table)
-    np.testing.assert_allclose(ours[clear], peer.predict_proba(test.x)[clear], atol=1e-12)
+    np.testing.assert_allclose(
+        ours[without_tie], peer.predict_proba(test.x)[without_tie], atol=1e-12
+    )
 
 
 def same_mixture(
     train: pa.Table, label: str, numeric: list[str], categorical: list[str], test: pa.Table
 ) -> None:
-    """log p(x, c) of naive normals, plus that of categories, less the prior both count."""
+    """log p(x, c) of naive normals plus that of categories, minus the prior that both include."""
     encoder = OrdinalEncoder(dtype=np.int64).fit(_frame(train, categorical))
     y = train[label].to_pylist()
     normals = GaussianNB(var_smoothing=0.0).fit(train.select(numeric).to_pandas().to_numpy(), y)
@@ -296,17 +315,17 @@ def same_mixture(
     same_logs(model.predict_log_proba(test), theirs - evidence[:, None])
 
 
-def test_mixed_blocks_are_gaussian_nb_and_categorical_nb_together_on_penguins(
+def test_mixed_blocks_agree_with_gaussian_nb_times_categorical_nb_on_penguins(
     penguins: pa.Table,
 ) -> None:
-    table = whole(penguins)
+    table = complete_rows(penguins)
     same_mixture(table, "species", BODY, ["island", "sex"], table)
 
 
-def test_mixed_blocks_are_gaussian_nb_and_categorical_nb_together_on_adult(
+def test_mixed_blocks_agree_with_gaussian_nb_times_categorical_nb_on_adult(
     adult: tuple[pa.Table, pa.Table],
 ) -> None:
-    train, test = map(whole, adult)
+    train, test = map(complete_rows, adult)
     spec = pc.ModelSpec.auto(train.schema, "income")
     numeric, categorical = (list(block.columns) for block in spec.blocks)
     same_mixture(train, "income", numeric, categorical, test)

@@ -1,4 +1,4 @@
-"""The k-d trees of two libraries find the same, to the last bit."""
+"""The k-d trees of two libraries give the same results, to the last bit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAR = (1e9, -1e150, 1e200, -1e300)
 def joint(
     points: np.ndarray, rows: np.ndarray, k: int, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    names = [f"x{place}" for place in range(points.shape[1])]
+    names = [f"x{position}" for position in range(points.shape[1])]
     columns = {**dict(zip(names, points.T.copy(), strict=True)), "c": np.arange(len(points)) % 3}
     weight = None if weights is None else "w"
     if weights is not None:
@@ -40,25 +40,25 @@ def joint(
 )
 @example(seed=0, size=400, dimensions=2, k=10, grid=None, weighted=False)
 @example(seed=0, size=400, dimensions=2, k=10, grid=0.5, weighted=True)
-def test_with_pykdtree_and_without(
+def test_pykdtree_and_scipy_give_equal_results(
     seed: int, size: int, dimensions: int, k: int, grid: float | None, weighted: bool
 ) -> None:
     noise = np.random.default_rng(seed)
     points = noise.normal(size=(size, dimensions))
     far = np.broadcast_to(np.array(FAR)[:, None], (len(FAR), dimensions))
     rows = np.vstack([noise.normal(size=(50, dimensions)), points[:10], far])
-    if grid is not None:  # so that there are ties, and points that stand for several rows
+    if grid is not None:  # so that there are ties and repeated points
         points, rows = grid * (points / grid).round(), grid * (rows / grid).round()
     weights = noise.uniform(1.0, 2.0, size) if weighted else None
-    with_it = joint(points, rows, min(k, size), weights)
+    with_pykdtree = joint(points, rows, min(k, size), weights)
     assert "pykdtree.kdtree" in sys.modules
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "pykdtree.kdtree", None)
         without = joint(points, rows, min(k, size), weights)
-    np.testing.assert_array_equal(with_it, without)
+    np.testing.assert_array_equal(with_pykdtree, without)
 
 
-def test_rows_are_answered_in_their_own_order_however_many_they_are() -> None:
+def test_results_are_in_row_order_for_any_number_of_rows() -> None:
     noise = np.random.default_rng(0)
     points, rows = noise.normal(size=(2_000, 3)), noise.normal(size=(20_000, 3))
     one_by_one = np.vstack([joint(points, row[None, :], 5) for row in rows[:: len(rows) // 20]])
@@ -66,7 +66,7 @@ def test_rows_are_answered_in_their_own_order_however_many_they_are() -> None:
     np.testing.assert_array_equal(together, one_by_one)
 
 
-def test_many_points_stay_where_they_lie_and_few_need_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_do_not_depend_on_reordering_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = np.random.default_rng(0)
     points, rows = noise.normal(size=(2_000, 3)).round(1), noise.normal(size=(500, 3)).round(1)
     ordered = joint(points, rows, 5)

@@ -1,4 +1,4 @@
-"""Real text without a network: the documentation strings of installed packages, by package."""
+"""Real text without a network: docstrings of installed packages, labeled by package."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _STRING = re.compile(r'"""(.+?)"""', re.DOTALL)
 _WORD = re.compile(r"[a-z]\w+")
 
 
-def documentation(packages: Sequence[str] = PACKAGES, most: int = 3000) -> pa.Table:
-    """Up to so many strings of each package: words (lower case, in their order), package."""
+def documentation(packages: Sequence[str] = PACKAGES, max_strings: int = 3000) -> pa.Table:
+    """A sample of docstrings: words (lower case, in order), package."""
     words: list[list[str]] = []
     sources: list[str] = []
     for package in packages:
         strings = [string for path in _files(package) for string in _STRING.findall(_text(path))]
-        step = max(1, len(strings) // most)
-        for string in strings[::step][:most]:
+        step = max(1, len(strings) // max_strings)
+        for string in strings[::step][:max_strings]:
             words.append(_WORD.findall(string.lower()))
             sources.append(package)
     return pa.table({"words": pa.array(words, pa.list_(pa.string())), "package": pa.array(sources)})
 
 
 def _files(package: str) -> list[Path]:
-    found = importlib.util.find_spec(package)
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return sorted(Path(found.submodule_search_locations[0]).rglob("*.py"))
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return sorted(Path(spec.submodule_search_locations[0]).rglob("*.py"))
 
 
 def _text(path: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 import pytest
-from readings import fitted, likelihood, posterior, rows
+from model_values import fitted, likelihood, posterior, rows
 from scipy.integrate import quad
 
 import probclass_core as pc
@@ -17,20 +17,22 @@ CORNERS = rows(
     ["x", "y", "c"],
     [(1.0, 1.0, "a"), (1.0, -1.0, "a"), (-1.0, 1.0, "a"), (-1.0, -1.0, "b"), (9.0, 9.0, "b")],
 )
-"""Four points as far from the origin, and one that is farther."""
+"""Four points at equal distance from the origin, and one that is farther away."""
 
 
 def volume(metric: str, p: float, dimensions: int, radius: float) -> float:
-    """Of the ball that reaches the one neighbor of class 0: its density is 1 / (1 · V)."""
-    names = [f"x{place}" for place in range(dimensions)]
-    neighbor = {name: [radius if place == 0 else 0.0, 50.0] for place, name in enumerate(names)}
+    """The volume of the ball that reaches the neighbor of class 0, whose density is 1 / (1 · V)."""
+    names = [f"x{position}" for position in range(dimensions)]
+    neighbor = {
+        name: [radius if position == 0 else 0.0, 50.0] for position, name in enumerate(names)
+    }
     block = pc.Block("knn_density", names, k=1, metric=metric, p=p)
     model = fitted(pa.table({**neighbor, "c": [0, 1]}), "c", block)
     return 1.0 / likelihood(model, **dict.fromkeys(names, 0.0))[0]
 
 
 def ball(p: float, dimensions: int) -> float:
-    """Unit volume by slices: a ball at height t has the radius (1 − t^p)^(1/p)."""
+    """The unit volume by slices: at height t the radius is (1 − t^p)^(1/p)."""
     if dimensions == 0:
         return 1.0
     slices, _ = quad(lambda t: (1.0 - t**p) ** ((dimensions - 1) / p), 0.0, 1.0, epsabs=1e-12)
@@ -50,12 +52,12 @@ CLOSED: dict[tuple[str, float], Callable[[int], float]] = {
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 6])
 @pytest.mark.parametrize(("metric", "p"), CLOSED)
-def test_volume_of_the_ball_of_a_norm(metric: str, p: float, dimensions: int) -> None:
+def test_volume_of_the_ball_by_metric(metric: str, p: float, dimensions: int) -> None:
     expected = CLOSED[metric, p](dimensions) * 0.3**dimensions
     assert volume(metric, p, dimensions, radius=0.3) == pytest.approx(expected, rel=1e-7)
 
 
-def test_volume_of_the_unit_ball_as_schools_teach_it() -> None:
+def test_volume_of_familiar_unit_balls() -> None:
     assert volume("euclidean", 2.0, 2, radius=1.0) == pytest.approx(math.pi)
     assert volume("euclidean", 2.0, 3, radius=1.0) == pytest.approx(4.0 / 3.0 * math.pi)
     assert volume("manhattan", 2.0, 2, radius=1.0) == pytest.approx(2.0)
@@ -66,10 +68,10 @@ def test_volume_of_the_unit_ball_as_schools_teach_it() -> None:
 @pytest.mark.parametrize(
     ("metric", "p"), [("euclidean", 2.0), ("manhattan", 2.0), ("minkowski", 50.0)]
 )
-def test_the_unit_of_the_features_shifts_the_density_and_no_posterior(
+def test_the_unit_of_the_features_shifts_densities_but_not_posteriors(
     metric: str, p: float, unit: float
 ) -> None:
-    """Powers of distances leave float64 long before the distances do."""
+    """Powers of distances overflow long before the distances do."""
     random = np.random.default_rng(3)
     x = np.repeat([[0.0, 5.0], [1.0, 5.0]], 40, axis=0) + random.normal(0.0, 0.5, (80, 2))
     label = np.repeat([0, 1], 40)
@@ -84,7 +86,7 @@ def test_the_unit_of_the_features_shifts_the_density_and_no_posterior(
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_all_points_at_the_radius_are_in_the_ball(k: int) -> None:
-    """Ties depend on no order: the posterior is K_c / ΣK, and ΣK may exceed k."""
+    """The order of tied points does not matter: the posterior is K_c / ΣK; ΣK can exceed k."""
     block = pc.Block("knn_density", ["x", "y"], k=k)
     for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [3, 0, 4, 1, 2]):
         model = fitted(CORNERS.take(order), "c", block)
@@ -104,7 +106,7 @@ def test_a_radius_of_0_keeps_the_posterior_and_a_finite_density() -> None:
     assert model.score_samples(pa.table({"x": [1.0]}))[0] == pytest.approx(expected)
 
 
-def test_another_prior_weighs_the_densities() -> None:
+def test_another_prior_rescales_the_densities() -> None:
     """With equal priors K_c / n_c decides, not K_c."""
     model = fitted(CORNERS, "c", pc.Block("knn_density", ["x", "y"], k=4), prior="uniform")
     assert posterior(model, x=0.0, y=0.0) == pytest.approx(

@@ -1,4 +1,4 @@
-"""How the tests of numbers read a model: its figures in plain Python, and the digits of a print."""
+"""Values of a model as plain Python, and comparison with printed numbers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pyarrow.compute as compute
 import probclass_core as pc
 
 
-def prints(value: float, printed: str) -> bool:
-    """Whether a value, rounded to the digits of a print, is that print."""
-    figure = Decimal(printed)
-    unit = Decimal(1).scaleb(int(figure.as_tuple().exponent))
-    return Decimal(float(value)).quantize(unit) == figure
+def rounds_to(value: float, printed: str) -> bool:
+    """Whether a value, rounded to the digits of a printed number, equals that number."""
+    expected = Decimal(printed)
+    unit = Decimal(1).scaleb(int(expected.as_tuple().exponent))
+    return Decimal(float(value)).quantize(unit) == expected
 
 
 def rows(names: Sequence[str], values: Sequence[Sequence[Any]]) -> pa.Table:
-    """A table from its rows, as a document prints them."""
+    """A table from rows, the way documents print them."""
     return pa.table(dict(zip(names, map(list, zip(*values, strict=True)), strict=True)))
 
 
@@ -32,7 +32,7 @@ def fitted(
     prior: str | Mapping[str, float] = "empirical",
     weight: str | None = None,
 ) -> pc.Model:
-    """A model of the table, every row of it."""
+    """A model fitted on a table."""
     return pc.fit(table, pc.ModelSpec(label=label, blocks=blocks, prior=prior, weight=weight))
 
 
@@ -45,9 +45,9 @@ def normal(model: pc.Model, label: Any, feature: str) -> tuple[float, float]:
 def covariance(model: pc.Model, label: Any) -> np.ndarray:
     """The covariance matrix of the model's ``gaussian_full`` block."""
     parameters = model.parameters["gaussian_full"]
-    place = parameters["class"].to_pylist().index(label)
+    position = parameters["class"].to_pylist().index(label)
     tensor: np.ndarray = parameters["covariance"].combine_chunks().to_numpy_ndarray()
-    return tensor[place]
+    return tensor[position]
 
 
 def probability(model: pc.Model, label: Any, feature: str, value: str) -> float:
@@ -57,7 +57,7 @@ def probability(model: pc.Model, label: Any, feature: str, value: str) -> float:
 
 
 def count(model: pc.Model, label: Any, feature: str, value: str) -> float:
-    """How often training saw a value in a class."""
+    """The count of a value in a class of the model's ``categorical`` block."""
     cell = _cell(model.parameters["categorical"], label, feature=feature, value=value)
     return float(cell["count"])
 
@@ -78,7 +78,7 @@ def posterior(model: pc.Model, **row: Any) -> dict[Any, float]:
 
 
 def predicted(model: pc.Model, **row: Any) -> Any:
-    """The class that one row is given."""
+    """The predicted class of one row."""
     return model.predict(_one(row))[0].as_py()
 
 

@@ -1,6 +1,6 @@
-"""One covariance for all classes, evidence and predictive densities of the normal families.
+"""Shared covariance, evidence and predictive densities of the normal families.
 
-Beside scikit-learn's linear discriminant, the densities of scipy, and identities.
+They agree with scikit-learn's linear discriminant, the densities of scipy, and identities.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from readings import fitted
+from model_values import fitted
 from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 from sklearn import datasets
@@ -31,7 +31,7 @@ PRIOR = {
 
 
 def sample(rows: int, seed: int = 5) -> pa.Table:
-    """Three correlated features and two classes in turn, the first class of the larger share."""
+    """Three correlated features and two classes, the first of which is more frequent."""
     random = np.random.default_rng(seed)
     mixing = np.array([[1.0, 0.3, 0.0], [0.0, 1.2, -0.5], [0.2, 0.0, 0.4]])
     points = random.normal(size=(rows, 3)) @ mixing
@@ -48,10 +48,12 @@ def block(estimator: str, **options: Any) -> pc.Block:
     return pc.Block(estimator, ["x", "y", "z"], **options)
 
 
-def evidence(table: pa.Table, chosen: pc.Block, weight: str | None = None) -> float:
-    statistics = pc.summarize(table, pc.ModelSpec("c", [chosen], weight=weight))
-    estimator = pc.estimators()[chosen.estimator](statistics.features, chosen.options)
-    return estimator.log_evidence(statistics.blocks[str(chosen.name or chosen.estimator)])
+def evidence(table: pa.Table, chosen_block: pc.Block, weight: str | None = None) -> float:
+    statistics = pc.summarize(table, pc.ModelSpec("c", [chosen_block], weight=weight))
+    estimator = pc.estimators()[chosen_block.estimator](statistics.features, chosen_block.options)
+    return estimator.log_evidence(
+        statistics.blocks[str(chosen_block.name or chosen_block.estimator)]
+    )
 
 
 def tensor(parameters: pa.Table) -> np.ndarray:
@@ -61,13 +63,13 @@ def tensor(parameters: pa.Table) -> np.ndarray:
 
 def bundled(name: str) -> tuple[np.ndarray, np.ndarray, pa.Table]:
     x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-    columns = {f"x{place}": column for place, column in enumerate(np.ascontiguousarray(x.T))}
+    columns = {f"x{position}": column for position, column in enumerate(np.ascontiguousarray(x.T))}
     return x, y, pa.table({**columns, "c": y})
 
 
 @pytest.mark.parametrize("solver", ["lsqr", "eigen"])
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer"])
-def test_one_covariance_is_the_linear_discriminant(name: str, solver: str) -> None:
+def test_shared_covariance_agrees_with_linear_discriminant_analysis(name: str, solver: str) -> None:
     x, y, table = bundled(name)
     peer = LinearDiscriminantAnalysis(solver=solver, store_covariance=True).fit(x, y)
     model = fitted(table, "c", pc.Block("gaussian_shared", table.schema.names[:-1]))
@@ -75,13 +77,13 @@ def test_one_covariance_is_the_linear_discriminant(name: str, solver: str) -> No
     for covariance in tensor(parameters):
         np.testing.assert_allclose(covariance, peer.covariance_, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(parameters["mean"].to_pylist(), peer.means_, rtol=1e-12)
-    # The peer's least squares lose a few digits on the 30 unlike units of breast_cancer.
+    # scikit-learn's least squares lose a few digits on the 30 different units of breast_cancer.
     np.testing.assert_allclose(model.predict_proba(table), peer.predict_proba(x), atol=2e-9)
     assert model.predict(table).to_pylist() == peer.predict(x).tolist()
 
 
 @pytest.mark.parametrize("name", ["iris", "wine"])
-def test_its_linear_form_is_that_of_the_peer(name: str) -> None:
+def test_linear_form_agrees_with_linear_discriminant_analysis(name: str) -> None:
     x, y, table = bundled(name)
     peer = LinearDiscriminantAnalysis(solver="lsqr").fit(x, y)
     model = fitted(table, "c", pc.Block("gaussian_shared", table.schema.names[:-1]))
@@ -90,13 +92,13 @@ def test_its_linear_form_is_that_of_the_peer(name: str) -> None:
     np.testing.assert_allclose(weights[:, -1], peer.intercept_, rtol=1e-9)
 
 
-def test_given_priors_move_the_intercept_alone() -> None:
+def test_given_priors_change_the_intercept_only() -> None:
     x, y, table = bundled("wine")
     priors = [0.2, 0.3, 0.5]
     peer = LinearDiscriminantAnalysis(solver="eigen", priors=priors).fit(x, y)
     model = fitted(table, "c", pc.Block("gaussian_shared", table.schema.names[:-1]))
     moved = model.with_prior({"0": 0.2, "1": 0.3, "2": 0.5})
-    # The peer weighs the classes' covariances by the given priors; we pool the rows as they are.
+    # scikit-learn weights the covariances of the classes by the given priors; here rows are pooled.
     assert not np.allclose(peer.covariance_, tensor(model.parameters["gaussian_shared"])[0])
     before, after = (each.linear_form() for each in (model, moved))
     shift = after["weight"].to_numpy() - before["weight"].to_numpy()
@@ -105,7 +107,7 @@ def test_given_priors_move_the_intercept_alone() -> None:
     assert (shift[~intercept] == 0.0).all()
 
 
-def test_linear_blocks_join_and_say_what_the_joint_says() -> None:
+def test_linear_forms_of_blocks_add_up_to_the_joint() -> None:
     table = sample(40)
     blocks = [pc.Block("gaussian_shared", ["z", "x"]), pc.Block("gaussian_shared", ["y"])]
     model = fitted(table, "c", *blocks)
@@ -119,7 +121,7 @@ def test_linear_blocks_join_and_say_what_the_joint_says() -> None:
     np.testing.assert_allclose(np.diff(linear), np.diff(joint), atol=1e-10)
 
 
-def test_a_model_that_is_not_linear() -> None:
+def test_a_nonlinear_model_has_no_linear_form() -> None:
     blocks = [pc.Block("gaussian_shared", ["x"]), pc.Block("gaussian_full", ["y"], name="other")]
     with pytest.raises(
         pc.NotSupportedError,
@@ -130,26 +132,26 @@ def test_a_model_that_is_not_linear() -> None:
         fitted(sample(12), "c", block("gaussian_shared", predictive=True)).linear_form()
 
 
-def test_one_covariance_beside_scipy_with_and_without_nulls() -> None:
+def test_shared_covariance_agrees_with_scipy_with_and_without_nulls() -> None:
     table = sample(30)
     model = fitted(table, "c", block("gaussian_shared"))
     parameters = model.parameters["gaussian_shared"]
     covariance = tensor(parameters)
     assert (covariance[0] == covariance[1]).all()
-    for place, mean in enumerate(parameters["mean"].to_pylist()):
-        for kept in ([0, 1, 2], [0, 2], [1]):
+    for position, mean in enumerate(parameters["mean"].to_pylist()):
+        for known in ([0, 1, 2], [0, 2], [1]):
             scored = {
-                name: table[name] if number in kept else pa.nulls(30, pa.float64())
+                name: table[name] if number in known else pa.nulls(30, pa.float64())
                 for number, name in enumerate("xyz")
             }
             expected = multivariate_normal.logpdf(
-                matrix(table)[:, kept], np.array(mean)[kept], covariance[0][np.ix_(kept, kept)]
+                matrix(table)[:, known], np.array(mean)[known], covariance[0][np.ix_(known, known)]
             )
-            ours = model.log_likelihood_by_block(scored)[:, place, 0]
+            ours = model.log_likelihood_by_block(scored)[:, position, 0]
             np.testing.assert_allclose(ours, expected, rtol=1e-10)
 
 
-def test_the_pooled_divisor_takes_ddof_once_a_class() -> None:
+def test_the_pooled_divisor_subtracts_ddof_once_per_class() -> None:
     table = sample(31)
     points, labels = matrix(table), np.array(table["c"])
     centered = [points[labels == label] - points[labels == label].mean(axis=0) for label in "ab"]
@@ -160,7 +162,7 @@ def test_the_pooled_divisor_takes_ddof_once_a_class() -> None:
         np.testing.assert_allclose(covariance, scatter / (31 - 2 * ddof), rtol=1e-12)
 
 
-def test_nulls_in_training_leave_pairs_of_all_classes() -> None:
+def test_covariances_use_all_complete_pairs() -> None:
     rows = {
         "x": [1.0, 3.0, None, 4.0, 6.0, 7.0],
         "y": [2.0, None, 5.0, 1.0, 2.0, None],
@@ -190,11 +192,11 @@ def test_evidence_grows_by_the_predictive_density(estimator: str) -> None:
     prior = block(estimator, conjugate_prior=PRIOR)
     for rows in (4, 11, 23):
         before, row = table.slice(0, rows), table.slice(rows, 1)
-        grown = evidence(table.slice(0, rows + 1), prior) - evidence(before, prior)
+        growth = evidence(table.slice(0, rows + 1), prior) - evidence(before, prior)
         model = fitted(before, "c", block(estimator, conjugate_prior=PRIOR, predictive=True))
-        place = model.classes.to_pylist().index(row["c"][0].as_py())
-        density = model.log_likelihood_by_block(row)[0, place, 0]
-        assert grown == pytest.approx(density, rel=1e-10)
+        position = model.classes.to_pylist().index(row["c"][0].as_py())
+        density = model.log_likelihood_by_block(row)[0, position, 0]
+        assert growth == pytest.approx(density, rel=1e-10)
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
@@ -207,15 +209,15 @@ def test_evidence_of_one_row_is_the_predictive_density_of_the_prior(estimator: s
         scale = (freedom - 2.0) * variance * (count + 1.0) / (count * freedom)
         expected = student.logpdf(row, freedom, mean, np.sqrt(scale)).sum()
     else:
-        left = freedom - 2.0
-        scale = (freedom - 4.0) * np.diag(variance) * (count + 1.0) / (count * left)
-        expected = multivariate_t.logpdf(row, mean, scale, left)
+        freedom_left = freedom - 2.0
+        scale = (freedom - 4.0) * np.diag(variance) * (count + 1.0) / (count * freedom_left)
+        expected = multivariate_t.logpdf(row, mean, scale, freedom_left)
     ours = evidence(one, block(estimator, conjugate_prior=PRIOR))
     assert ours == pytest.approx(expected, rel=1e-12)
 
 
-def test_one_feature_has_one_evidence() -> None:
-    """Diagonal and full are one model of one feature, whatever the prior; shared is another."""
+def test_evidence_of_one_feature_is_the_same_for_diagonal_and_full() -> None:
+    """For one feature, diagonal and full are the same model with any prior; shared is not."""
     table = sample(17)
     for prior in ({}, {"count": 2.5, "degrees_of_freedom": 4.0, "mean": 0.1, "variance": 1.7}):
         diagonal, full, shared = (
@@ -232,14 +234,14 @@ def test_one_feature_has_one_evidence() -> None:
         np.testing.assert_allclose(*scores, rtol=1e-12)
 
 
-def test_one_class_shares_its_covariance_with_itself() -> None:
+def test_full_and_shared_evidence_agree_for_one_class() -> None:
     table = sample(12).filter(pa.compute.field("c") == "a")
     full, shared = (evidence(table, block(name)) for name in FAMILIES[1:])
     assert full == pytest.approx(shared, rel=1e-12)
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
-def test_the_default_prior_is_that_of_the_rows_pooled(estimator: str) -> None:
+def test_the_default_prior_has_the_pooled_moments(estimator: str) -> None:
     table = sample(21)
     points = matrix(table)
     given = {
@@ -263,14 +265,16 @@ def test_weights_and_splits_do_not_change_evidence(estimator: str) -> None:
     parts = [pc.summarize(table.slice(start, 3), spec) for start in (6, 0, 3)]
     merged = pc.merge(parts)
     bound = pc.estimators()[estimator](merged.features, {})
-    whole = evidence(table, block(estimator))
-    assert bound.log_evidence(merged.blocks[estimator]) == pytest.approx(whole, rel=1e-10)
+    expected_evidence = evidence(table, block(estimator))
+    assert bound.log_evidence(merged.blocks[estimator]) == pytest.approx(
+        expected_evidence, rel=1e-10
+    )
     assert bound.log_evidence(merged.blocks[estimator].slice(0, 0)) == 0.0
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
-def test_predictive_parameters_are_those_of_student_s_t(estimator: str) -> None:
-    """Scored from the parameters table by scipy, nulls among the features and far out."""
+def test_predictive_parameters_are_those_of_student_t(estimator: str) -> None:
+    """Densities of scipy from the parameters table, for rows with nulls and far out."""
     table = sample(13)
     model = fitted(table, "c", block(estimator, predictive=True))
     parameters = model.parameters[estimator]
@@ -278,24 +282,24 @@ def test_predictive_parameters_are_those_of_student_s_t(estimator: str) -> None:
     scored = {"x": [0.3, None, -1e6], "y": [1.0, 2.0, 40.0], "z": [-0.4, 0.1, 3e7]}
     ours = model.log_likelihood_by_block(scored)[:, :, 0]
     rows = np.array(list(scored.values()), dtype=float).T
-    for place, label in enumerate(model.classes.to_pylist()):
+    for position, label in enumerate(model.classes.to_pylist()):
         cells = parameters.filter(pa.compute.field("class") == label)
         freedom = cells["degrees_of_freedom"].to_numpy()
         for row, values in enumerate(rows):
-            kept = np.flatnonzero(~np.isnan(values))
+            known = np.flatnonzero(~np.isnan(values))
             if estimator == "gaussian_diagonal":
                 width = np.sqrt(cells["variance"].to_numpy())
                 each = student.logpdf(values, freedom, cells["mean"].to_numpy(), width)
-                expected = each[kept].sum()
+                expected = each[known].sum()
             else:
-                mean = np.array(cells["mean"][0].as_py())[kept]
-                shape = tensor(cells)[0][np.ix_(kept, kept)]
-                expected = multivariate_t.logpdf(values[kept], mean, shape, freedom[0])
-            assert ours[row, place] == pytest.approx(expected, rel=1e-9)
+                mean = np.array(cells["mean"][0].as_py())[known]
+                shape = tensor(cells)[0][np.ix_(known, known)]
+                expected = multivariate_t.logpdf(values[known], mean, shape, freedom[0])
+            assert ours[row, position] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
-def test_many_rows_make_the_predictive_density_the_normal_one(estimator: str) -> None:
+def test_the_predictive_density_approaches_the_normal_one(estimator: str) -> None:
     many = sample(60).append_column("w", pa.array([1e7] * 60))
     plain = fitted(many, "c", block(estimator), weight="w")
     predictive = fitted(many, "c", block(estimator, predictive=True), weight="w")
@@ -305,8 +309,8 @@ def test_many_rows_make_the_predictive_density_the_normal_one(estimator: str) ->
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
-def test_far_out_the_tails_of_student_s_t_are_powers(estimator: str) -> None:
-    """Where the square of a distance is beyond float64, ten times as far is ν + 1 powers of ten."""
+def test_far_tails_of_student_t_are_powers(estimator: str) -> None:
+    """Where squared distances overflow, ten times the distance is a factor of 10^−(ν + 1)."""
     model = fitted(sample(10), "c", pc.Block(estimator, ["x"], predictive=True))
     freedom = model.parameters[estimator]["degrees_of_freedom"].to_numpy()
     near, far = model.log_likelihood_by_block({"x": [1e200, 1e201]})[:, :, 0]
@@ -314,18 +318,18 @@ def test_far_out_the_tails_of_student_s_t_are_powers(estimator: str) -> None:
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
-def test_classes_of_one_row_and_constant_features_can_be_predicted(estimator: str) -> None:
+def test_predictive_densities_of_single_rows_and_constant_features(estimator: str) -> None:
     table = pa.table({"x": [1.0, 2.0], "y": [3.0, 3.0], "z": [0.0, 0.0], "c": ["a", "b"]})
     model = fitted(table, "c", block(estimator, predictive=True))
     assert model.predict(table).to_pylist() == ["a", "b"]
     assert np.isfinite(model.score_samples(table)).all()
 
 
-def test_a_class_without_values_of_a_feature_has_the_prior_s_density() -> None:
+def test_a_class_without_values_of_a_feature_has_the_prior_density() -> None:
     table = pa.table({"x": [1.0, 2.0, None], "y": [0.0, 1.0, 5.0], "c": ["a", "a", "b"]})
     prior = {"count": 0.5, "degrees_of_freedom": 5.0, "mean": 1.0, "variance": 2.0}
-    chosen = pc.Block("gaussian_diagonal", ["x", "y"], conjugate_prior=prior, predictive=True)
-    density = fitted(table, "c", chosen).log_likelihood_by_block({"x": [4.0], "y": [None]})
+    chosen_block = pc.Block("gaussian_diagonal", ["x", "y"], conjugate_prior=prior, predictive=True)
+    density = fitted(table, "c", chosen_block).log_likelihood_by_block({"x": [4.0], "y": [None]})
     width = math.sqrt(3.0 * 2.0 * 1.5 / 0.5 / 5.0)
     assert density[0, 1, 0] == pytest.approx(student.logpdf(4.0, 5.0, 1.0, width), rel=1e-12)
 
@@ -336,10 +340,8 @@ def test_a_class_without_values_of_a_feature_has_the_prior_s_density() -> None:
     scale=st.sampled_from([1e-3, 1.0, 250.0]),
     estimator=st.sampled_from(FAMILIES),
 )
-def test_evidence_in_another_unit_differs_by_the_unit(
-    shift: float, scale: float, estimator: str
-) -> None:
-    """A density per unit: n log scale less for each feature; the default prior goes along."""
+def test_evidence_scales_with_the_unit(shift: float, scale: float, estimator: str) -> None:
+    """Scaling a feature subtracts n log(scale); the default prior scales with it."""
     table = sample(15)
     moved = table.set_column(0, "x", pa.array(table["x"].to_numpy() * scale + shift))
     difference = evidence(table, block(estimator)) - evidence(moved, block(estimator))

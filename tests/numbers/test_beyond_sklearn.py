@@ -1,4 +1,4 @@
-"""Where peers fall short (nulls, unseen categories, chunks, smoothing), and published figures."""
+"""Cases beyond scikit-learn (nulls, unseen categories, chunks), and published values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from readings import fitted, normal, posterior, probability
+from model_values import fitted, normal, posterior, probability
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
 import probclass_core as pc
@@ -18,7 +18,7 @@ PLACE = ["island", "sex"]
 
 
 @pytest.mark.parametrize(
-    ("estimator", "columns", "hole"),
+    ("estimator", "columns", "gap_value"),
     [
         ("gaussian_diagonal", BODY, None),
         ("gaussian_diagonal", BODY, np.nan),
@@ -30,25 +30,25 @@ PLACE = ["island", "sex"]
     ],
 )
 def test_a_null_feature_is_marginalized(
-    estimator: str, columns: list[str], hole: float | None, penguins: pa.Table
+    estimator: str, columns: list[str], gap_value: float | None, penguins: pa.Table
 ) -> None:
-    """A row without column j has the posterior and density of the model that never had column j.
+    """A null in column j gives the posterior and density of a model without column j.
 
-    The training rows have gaps of their own. scikit-learn refuses both.
+    The training rows have nulls as well. scikit-learn refuses both.
     """
     model = fitted(penguins, "species", pc.Block(estimator, columns))
     for column in columns:
         others = [name for name in columns if name != column]
         without = fitted(penguins, "species", pc.Block(estimator, others))
-        gap = pa.array([hole] * penguins.num_rows, penguins.schema.field(column).type)
-        holed = penguins.set_column(penguins.schema.get_field_index(column), column, gap)
-        ours, theirs = model.predict_log_proba(holed), without.predict_log_proba(penguins)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
-        ours, theirs = model.score_samples(holed), without.score_samples(penguins)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+        gap = pa.array([gap_value] * penguins.num_rows, penguins.schema.field(column).type)
+        with_gap = penguins.set_column(penguins.schema.get_field_index(column), column, gap)
+        actual, expected = model.predict_log_proba(with_gap), without.predict_log_proba(penguins)
+        np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
+        actual, expected = model.score_samples(with_gap), without.score_samples(penguins)
+        np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_a_row_without_any_feature_has_the_prior_and_density_1(penguins: pa.Table) -> None:
+def test_a_row_of_nulls_has_the_prior_and_density_1(penguins: pa.Table) -> None:
     model = fitted(
         penguins,
         "species",
@@ -63,7 +63,7 @@ def test_a_row_without_any_feature_has_the_prior_and_density_1(penguins: pa.Tabl
     assert not model.log_likelihood_by_block(nothing).any()
 
 
-def test_moments_are_those_of_the_values_that_are_there(penguins: pa.Table) -> None:
+def test_moments_ignore_nulls(penguins: pa.Table) -> None:
     model = fitted(penguins, "species", pc.Block("gaussian_diagonal", BODY, ddof=1))
     peer = penguins.to_pandas().groupby("species")[BODY].agg(["mean", "var"])
     for label, row in peer.iterrows():
@@ -73,13 +73,15 @@ def test_moments_are_those_of_the_values_that_are_there(penguins: pa.Table) -> N
 
 
 def test_an_unseen_category_has_a_probability() -> None:
-    """scikit-learn raises an IndexError; we give (0 + α) / (n + Σα), or what was asked for."""
+    """scikit-learn raises IndexError; here the probability is (0 + α) / (n + Σα), or by option."""
     peer = CategoricalNB().fit([[0], [1], [1]], [0, 0, 1])
     with pytest.raises(IndexError):
         peer.predict([[2]])
     table = pa.table({"x": ["a", "b", "b"], "y": [0, 0, 1]})
-    likely = {0: 2 / 3 * 1 / 4, 1: 1 / 3 * 1 / 3}
-    expected = {label: value / sum(likely.values()) for label, value in likely.items()}
+    joint_probability = {0: 2 / 3 * 1 / 4, 1: 1 / 3 * 1 / 3}
+    expected = {
+        label: value / sum(joint_probability.values()) for label, value in joint_probability.items()
+    }
     assert posterior(fitted(table, "y", pc.Block("categorical", ["x"])), x="c") == pytest.approx(
         expected
     )
@@ -94,8 +96,8 @@ def test_an_unseen_category_has_a_probability() -> None:
 
 
 @pytest.fixture(scope="module")
-def unlike_units() -> tuple[np.ndarray, np.ndarray]:
-    """A feature of tenths beside one of thousands that drifts: days of a sensor, say."""
+def different_units() -> tuple[np.ndarray, np.ndarray]:
+    """A feature on the scale of 0.1, and a drifting one on the scale of 1000, as of a sensor."""
     random = np.random.default_rng(18)
     y = np.tile([0, 1], 300)
     drift = np.repeat([0.0, 5e3, 2e4], 200)
@@ -106,9 +108,9 @@ CHUNKS = [[600], [200, 200, 200], [100, 499, 1], [1, 2, 597], [7] * 85 + [5]]
 
 
 def test_the_model_does_not_depend_on_the_chunks(
-    unlike_units: tuple[np.ndarray, np.ndarray],
+    different_units: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    x, y = unlike_units
+    x, y = different_units
     table = pa.table({"a": x[:, 0], "b": x[:, 1], "y": y})
     spec = pc.ModelSpec(label="y", blocks=[pc.Block("gaussian_diagonal", ["a", "b"])])
     models, peers = [], []
@@ -121,20 +123,20 @@ def test_the_model_does_not_depend_on_the_chunks(
             peer.partial_fit(x[span], y[span], classes=[0, 1])
         peers.append(peer)
     for model in models[1:]:
-        ours, first = (m.parameters["gaussian_diagonal"] for m in (model, models[0]))
+        actual, first = (m.parameters["gaussian_diagonal"] for m in (model, models[0]))
         for column in ("mean", "variance"):
-            assert ours[column].to_numpy() == pytest.approx(first[column].to_numpy(), rel=1e-12)
+            assert actual[column].to_numpy() == pytest.approx(first[column].to_numpy(), rel=1e-12)
         assert model.predict(table).equals(models[0].predict(table))
-    # scikit-learn adds a billionth of the largest variance, which it takes anew from each chunk.
+    # scikit-learn adds a billionth of the largest variance, computed again for each chunk.
     spread = [peer.var_[0, 0] for peer in peers]
     assert max(spread) > 5 * min(spread)
-    shares = np.array([peer.predict_proba(x)[:, 1] for peer in peers])
-    assert np.ptp(shares, axis=0).max() > 0.3
+    probability = np.array([peer.predict_proba(x)[:, 1] for peer in peers])
+    assert np.ptp(probability, axis=0).max() > 0.3
 
 
-def test_the_floor_of_a_feature_is_of_its_own_scale() -> None:
-    """One feature tells the classes apart by its spread; the other is heavy-tailed and tells
-    nothing: each value of it stands once in each class. A global smoothing drowns the first."""
+def test_the_variance_floor_is_relative_to_each_feature() -> None:
+    """One feature distinguishes the classes by its spread; the other is heavy-tailed and has the
+    same values in both classes. Smoothing by the largest variance hides the first one."""
     random = np.random.default_rng(18)
     noise = np.repeat(random.standard_t(1, 2000) * 1e3, 2)
     y = np.tile([0, 1], 2000)
@@ -150,9 +152,9 @@ def test_the_floor_of_a_feature_is_of_its_own_scale() -> None:
     assert GaussianNB(var_smoothing=0.0).fit(x, y).score(x, y) == accuracy(["a", "b"])
 
 
-def test_adult_error_of_naive_normals_and_categories(adult: tuple[pa.Table, pa.Table]) -> None:
-    """Kohavi's split, rows with unknowns removed. The naive Bayes of the data's own notes, which
-    cuts numbers into bins, errs in 16.12 %; normal densities for all six numbers, in 17.6 %."""
+def test_error_on_adult_with_normals_and_categories(adult: tuple[pa.Table, pa.Table]) -> None:
+    """Kohavi's split without rows with nulls. The notes of the data set give
+    naive Bayes with bins an error of 16.12 %; normal densities for all numbers have 17.6 %."""
     train, test = (part.drop_null() for part in adult)
     assert (train.num_rows, test.num_rows) == (30_162, 15_060)
     model = pc.fit(train, pc.ModelSpec.auto(train.schema, "income"))
@@ -162,11 +164,11 @@ def test_adult_error_of_naive_normals_and_categories(adult: tuple[pa.Table, pa.T
 
 
 @pytest.mark.parametrize(("ddof", "expected"), [(1, 0.797179533206787), (0, 0.799294760)])
-def test_iris_posterior_that_apache_madlib_checks_itself_against(
+def test_posterior_on_iris_agrees_with_apache_madlib(
     iris: pa.Table, ddof: int, expected: float
 ) -> None:
-    """Its test of Gaussian naive Bayes: all 150 flowers, then ten of them; number 87 is versicolor
-    with that posterior. MADlib divides by n − 1; the figure with n is our own."""
+    """MADlib's test of Gaussian naive Bayes predicts ten of the 150 flowers; number 87
+    is versicolor with this posterior. MADlib divides by n − 1; the value for n is computed here."""
     columns: list[Any] = iris.column_names[:4]
     model = fitted(iris, "species", pc.Block("gaussian_diagonal", columns, ddof=ddof))
     ten = iris.take([number - 1 for number in (1, 18, 28, 38, 86, 87, 88, 113, 136, 143)])

@@ -1,7 +1,7 @@
-"""NIST's reference data for univariate statistics, however the rows are split.
+"""NIST's reference data for univariate statistics, for any split of the rows.
 
 NIST StRD, NumAcc1 to NumAcc4: mean and standard deviation (divisor n − 1) are certified, for data
-made so that a one-pass E[x²] − m² loses them. The certified values are decimal, the data the
+on which a one-pass E[x²] − m² loses all digits. The certified values are decimal, the data the
 nearest doubles, whose own deviation agrees with them to 14, 9 and 8 digits in sets 2 to 4.
 """
 
@@ -19,14 +19,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from readings import covariance, normal
+from model_values import covariance, normal
 
 import probclass_core as pc
 
 
 @dataclass(frozen=True)
 class Certified:
-    """A data set, its certified figures, and the digits its deviation has in doubles."""
+    """A data set, its certified values, and the digits of its deviation in double precision."""
 
     values: list[float]
     mean: float
@@ -45,7 +45,7 @@ NIST = {
     "NumAcc4": Certified(alternating(10000000.2, 10000000.1, 10000000.3), 10000000.2, 0.1, 8.0),
 }
 OTHER = [-1.0, 0.0, 1.0]
-"""Values of a second class, without which there is nothing to classify."""
+"""Values of a second class, which a classifier needs."""
 
 SPEC = pc.ModelSpec(
     label="set",
@@ -55,7 +55,7 @@ SPEC = pc.ModelSpec(
     ],
     weight="weight",
 )
-"""Both estimators see the same numbers, as x and as u; v keeps the covariance of full rank."""
+"""Both estimators model the same numbers, as x and as u; v gives the covariance full rank."""
 
 
 def table(values: Sequence[float], weights: Sequence[float] | None = None) -> pa.Table:
@@ -67,25 +67,25 @@ def table(values: Sequence[float], weights: Sequence[float] | None = None) -> pa
 
 
 def digits(value: float, certified: float) -> float:
-    """Digits that agree, the log relative error of NIST's own comparisons; 15 at most."""
+    """The number of equal digits, as NIST's log relative error; at most 15."""
     error = abs(value - certified) / abs(certified)
     return 15.0 if error < 1e-15 else -math.log10(error)
 
 
-def holds(model: pc.Model, data: Certified) -> None:
+def check_certified(model: pc.Model, data: Certified) -> None:
     mean, variance = normal(model, "nist", "x")
     mean_in_full = model.parameters["gaussian_full"]["mean"][0].as_py()[0]
-    for found in (mean, mean_in_full):
-        assert digits(found, data.mean) >= 15.0
-    for found in (variance, covariance(model, "nist")[0, 0]):
-        assert digits(math.sqrt(found), data.deviation) >= data.digits
+    for actual in (mean, mean_in_full):
+        assert digits(actual, data.mean) >= 15.0
+    for actual in (variance, covariance(model, "nist")[0, 0]):
+        assert digits(math.sqrt(actual), data.deviation) >= data.digits
 
 
-def summaries(whole: pa.Table, cuts: Sequence[int]) -> list[pc.Statistics]:
+def summaries(full_table: pa.Table, cuts: Sequence[int]) -> list[pc.Statistics]:
     """Statistics of the parts between the cuts; a part may be empty."""
-    ends = [0, *sorted(cuts), whole.num_rows]
+    ends = [0, *sorted(cuts), full_table.num_rows]
     return [
-        pc.summarize(whole.slice(start, end - start), SPEC)
+        pc.summarize(full_table.slice(start, end - start), SPEC)
         for start, end in itertools.pairwise(ends)
     ]
 
@@ -106,63 +106,67 @@ MERGES: list[Merge] = [pc.merge, in_sequence, in_a_tree]
 
 
 @pytest.mark.parametrize("name", NIST)
-def test_all_rows_at_once(name: str) -> None:
-    holds(pc.fit(table(NIST[name].values), SPEC), NIST[name])
+def test_nist_digits_of_all_rows_at_once(name: str) -> None:
+    check_certified(pc.fit(table(NIST[name].values), SPEC), NIST[name])
 
 
 @pytest.mark.parametrize("name", NIST)
-def test_two_halves(name: str) -> None:
-    whole = table(NIST[name].values)
-    holds(pc.finalize(pc.merge(summaries(whole, [whole.num_rows // 2]))), NIST[name])
+def test_nist_digits_of_two_merged_halves(name: str) -> None:
+    full_table = table(NIST[name].values)
+    check_certified(
+        pc.finalize(pc.merge(summaries(full_table, [full_table.num_rows // 2]))), NIST[name]
+    )
 
 
 @pytest.mark.parametrize("name", ["NumAcc1", "NumAcc4"])
-def test_every_row_a_part(name: str) -> None:
-    whole = table(NIST[name].values)
-    parts = summaries(whole, range(1, whole.num_rows))
+def test_nist_digits_with_one_row_per_part(name: str) -> None:
+    full_table = table(NIST[name].values)
+    parts = summaries(full_table, range(1, full_table.num_rows))
     for merge in MERGES:
-        holds(pc.finalize(merge(parts)), NIST[name])
+        check_certified(pc.finalize(merge(parts)), NIST[name])
 
 
 @pytest.mark.parametrize("name", NIST)
 @settings(max_examples=40)
 @given(data=st.data())
-def test_any_order_any_split_any_merge(name: str, data: st.DataObject) -> None:
-    """The rows shuffled and cut at will: sets 3 and 4 owe their digits to no lucky order."""
-    whole = table(NIST[name].values)
-    order = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1))).permutation(whole.num_rows)
-    cuts = data.draw(st.lists(st.integers(0, whole.num_rows), max_size=12))
+def test_nist_digits_for_any_order_split_and_merge(name: str, data: st.DataObject) -> None:
+    """Shuffled rows with random cuts: the digits do not depend on a favorable order."""
+    full_table = table(NIST[name].values)
+    order = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1))).permutation(
+        full_table.num_rows
+    )
+    cuts = data.draw(st.lists(st.integers(0, full_table.num_rows), max_size=12))
     merge = data.draw(st.sampled_from(MERGES))
-    holds(pc.finalize(merge(summaries(whole.take(order), cuts))), NIST[name])
+    check_certified(pc.finalize(merge(summaries(full_table.take(order), cuts))), NIST[name])
 
 
 @pytest.mark.parametrize("name", list(NIST)[1:])
-def test_three_weighted_rows_for_a_thousand(name: str) -> None:
+def test_nist_digits_of_three_weighted_rows(name: str) -> None:
     first, low, high = NIST[name].values[:3]
-    holds(pc.fit(table([first, low, high], [1.0, 500.0, 500.0]), SPEC), NIST[name])
+    check_certified(pc.fit(table([first, low, high], [1.0, 500.0, 500.0]), SPEC), NIST[name])
 
 
 @pytest.mark.parametrize("name", NIST)
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_rows_split_into_weights_of_their_own(name: str, seed: int) -> None:
-    """Each row twice, with weights that sum to 1 and are no binary fractions."""
+def test_nist_digits_of_rows_split_by_fractional_weights(name: str, seed: int) -> None:
+    """Each row twice, with weights that sum to 1 and are not binary fractions."""
     values = NIST[name].values
     share = np.random.default_rng(seed).uniform(0.1, 0.9, len(values))
     weighted = table([*values, *values], [*share, *(1.0 - share)])
-    holds(pc.fit(weighted, SPEC), NIST[name])
+    check_certified(pc.fit(weighted, SPEC), NIST[name])
 
 
-def test_epoch_seconds_beside_extended_precision() -> None:
-    """A mean of 1.7e9 and a deviation of 1: where E[x²] − m² in doubles gives 0 or less."""
+def test_moments_of_epoch_seconds_agree_with_extended_precision() -> None:
+    """A mean of 1.7e9 and a deviation of 1, for which E[x²] − m² gives 0 or less in doubles."""
     x = 1.7e9 + np.random.default_rng(0).normal(0.0, 1.0, 20_000)
     model = pc.fit(table(x.tolist()), SPEC)
     wide = x.astype(np.longdouble)
     mean = wide.mean()
     variance = ((wide - mean) ** 2).sum() / (len(x) - 1)
     assert np.mean(x * x) - np.mean(x) ** 2 != pytest.approx(float(variance), rel=0.1)
-    for found in (normal(model, "nist", "x")[1], covariance(model, "nist")[0, 0]):
-        assert found == pytest.approx(float(variance), rel=1e-12)
+    for actual in (normal(model, "nist", "x")[1], covariance(model, "nist")[0, 0]):
+        assert actual == pytest.approx(float(variance), rel=1e-12)
     assert normal(model, "nist", "x")[0] == pytest.approx(float(mean), rel=1e-15)
 
 
@@ -172,16 +176,16 @@ def test_epoch_seconds_beside_extended_precision() -> None:
     ),
     cut=st.integers(0, 40),
 )
-def test_any_values_beside_exact_fractions(values: list[float], cut: int) -> None:
-    """Mean and variance of the doubles themselves, in rational arithmetic."""
+def test_moments_of_any_values_agree_with_exact_fractions(values: list[float], cut: int) -> None:
+    """The expected mean and variance are computed in rational arithmetic."""
     exact = [Fraction(value) for value in values]
     mean = sum(exact) / len(exact)
     variance = sum((value - mean) ** 2 for value in exact) / (len(exact) - 1)
-    whole = table(values)
-    model = pc.finalize(pc.merge(summaries(whole, [min(cut, whole.num_rows)])))
+    full_table = table(values)
+    model = pc.finalize(pc.merge(summaries(full_table, [min(cut, full_table.num_rows)])))
     found_mean, found_variance = normal(model, "nist", "x")
     largest = Fraction(max(map(abs, values)))
     assert abs(Fraction(found_mean) - mean) <= Fraction(1e-15) * largest
-    # Rounding the mean moves a deviation by an ulp of it; squares below 1e-300 fade out.
+    # Rounding the mean changes deviations by one ulp of it; squares below 1e-300 underflow.
     allowed = Fraction(1e-13) * variance + (Fraction(1e-15) * largest) ** 2 + Fraction(1e-300)
     assert abs(Fraction(found_variance) - variance) <= allowed

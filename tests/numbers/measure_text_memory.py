@@ -1,6 +1,6 @@
-"""Fits and scores the words of a Parquet file, and tells how much memory that took at most, in MB.
+"""Print the peak memory, in MB, of fitting and scoring the words of a Parquet file.
 
-Run as ``python memory_of_words.py <file> <estimator>``; the table itself is not counted.
+Run as ``python measure_text_memory.py <file> <estimator>``; the table itself does not count.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if __name__ == "__main__":
     path, estimator = sys.argv[1:]
     table = pq.read_table(path, memory_map=True)
     spec = pc.ModelSpec("package", [pc.Block(estimator, ["words"])])
-    few = table.take(list(range(0, table.num_rows, 100)))
-    pc.fit(few, spec).predict(few)  # what a first run imports is not counted
+    sample = table.take(list(range(0, table.num_rows, 100)))
+    pc.fit(sample, spec).predict(sample)  # imports of a first run do not count
     before = peak_megabytes()
     pc.fit(table, spec).predict(table)
     sys.stdout.write(f"{peak_megabytes() - before}\n")

@@ -1,4 +1,4 @@
-"""Masses and evidences of categories: beside an explicit table, and beside their own definition."""
+"""Probabilities and evidence of categories agree with explicit tables and definitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from readings import fitted
+from model_values import fitted
 from scipy import integrate
 from sklearn.naive_bayes import CategoricalNB
 
@@ -27,8 +27,8 @@ ALPHAS: Sequence[Any] = [
 FAMILIES = ["categorical", "categorical_joint"]
 
 
-def drawn(rows: int, seed: int = 0) -> pa.Table:
-    """Rows of the domain whose columns depend on the class and on each other."""
+def random_rows(rows: int, seed: int = 0) -> pa.Table:
+    """Random rows whose columns depend on the class and on each other."""
     noise = np.random.default_rng(seed)
     label = noise.integers(0, 2, rows)
     u = (label + noise.integers(0, 2, rows)) % 3
@@ -48,7 +48,7 @@ def block(estimator: str, **options: Any) -> pc.Block:
     return pc.Block(estimator, list(DOMAIN), domain=DOMAIN, **options)
 
 
-def masses(model: pc.Model, cells: Sequence[Sequence[str | None]]) -> np.ndarray:
+def probabilities(model: pc.Model, cells: Sequence[Sequence[str | None]]) -> np.ndarray:
     """P(cell | c), ``(cells, k)``."""
     return np.exp(model.log_likelihood_by_block(table_of(cells))[:, :, 0])
 
@@ -58,55 +58,55 @@ def alpha_of(alpha: Any, column: str, value: str) -> float:
     return float(of_column[value] if isinstance(of_column, Mapping) else of_column)
 
 
-def explicit(table: pa.Table, alpha: Any) -> np.ndarray:
-    """(n_c(v) + α(v)) / (n_c + Σα), cell by cell."""
+def explicit_table(table: pa.Table, alpha: Any) -> np.ndarray:
+    """(n_c(v) + α(v)) / (n_c + Σα) of each cell."""
     scale = 1.0 if isinstance(alpha, Mapping) else alpha
     prior = [
         scale * math.prod(alpha_of(alpha, name, v) for name, v in zip(DOMAIN, cell, strict=True))
         for cell in CELLS
     ]
     result = np.empty((len(CELLS), 2))
-    for place, label in enumerate("ab"):
+    for position, label in enumerate("ab"):
         rows = [
             tuple(row[name] for name in DOMAIN) for row in table.to_pylist() if row["c"] == label
         ]
         counts = [rows.count(cell) + extra for cell, extra in zip(CELLS, prior, strict=True)]
-        result[:, place] = np.array(counts) / math.fsum(counts)
+        result[:, position] = np.array(counts) / math.fsum(counts)
     return result
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("rows", [5, 40, 400])
-def test_a_joint_is_its_explicit_table(rows: int, alpha: Any) -> None:
-    table = drawn(rows)
+def test_joint_probabilities_agree_with_an_explicit_table(rows: int, alpha: Any) -> None:
+    table = random_rows(rows)
     model = fitted(table, "c", block("categorical_joint", pseudo_count=alpha))
-    found = masses(model, CELLS)
-    assert found == pytest.approx(explicit(table, alpha), rel=1e-13)
-    assert found.sum(axis=0) == pytest.approx([1.0, 1.0], rel=1e-13)
+    actual = probabilities(model, CELLS)
+    assert actual == pytest.approx(explicit_table(table, alpha), rel=1e-13)
+    assert actual.sum(axis=0) == pytest.approx([1.0, 1.0], rel=1e-13)
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_every_marginal_of_a_joint_is_the_sum_over_its_cells(alpha: Any) -> None:
-    model = fitted(drawn(60), "c", block("categorical_joint", pseudo_count=alpha))
-    whole = masses(model, CELLS)
+def test_every_marginal_of_a_joint_sums_its_cells(alpha: Any) -> None:
+    model = fitted(random_rows(60), "c", block("categorical_joint", pseudo_count=alpha))
+    cell_probabilities = probabilities(model, CELLS)
     observed = [
         tuple(value if seen else None for value, seen in zip(cell, pattern, strict=True))
         for pattern in itertools.product([True, False], repeat=3)
         for cell in CELLS
     ]
-    # All patterns in one batch, in an order that mixes them.
+    # All patterns are in one batch, in random order.
     order = np.random.default_rng(1).permutation(len(observed))
-    found = masses(model, [observed[place] for place in order])
-    for place, mass in zip(order, found, strict=True):
+    actual = probabilities(model, [observed[position] for position in order])
+    for position, mass in zip(order, actual, strict=True):
         agree = [
-            all(a is None or a == b for a, b in zip(observed[place], cell, strict=True))
+            all(a is None or a == b for a, b in zip(observed[position], cell, strict=True))
             for cell in CELLS
         ]
-        assert mass == pytest.approx(whole[agree].sum(axis=0), rel=1e-12)
+        assert mass == pytest.approx(cell_probabilities[agree].sum(axis=0), rel=1e-12)
 
 
-def test_zeros_alone_are_smoothed_in_cells_and_in_marginals() -> None:
-    table = drawn(25)
+def test_smooth_zeros_changes_empty_cells_and_marginals_only() -> None:
+    table = random_rows(25)
     model = fitted(table, "c", block("categorical_joint", smooth="zeros"))
     sizes = [len(values) for values in DOMAIN.values()]
     for pattern in itertools.product([True, False], repeat=3):
@@ -123,42 +123,42 @@ def test_zeros_alone_are_smoothed_in_cells_and_in_marginals() -> None:
                 alike = math.prod(m for m, v in zip(sizes, observed, strict=True) if v is None)
                 zero = alike / (len(rows) + math.prod(sizes))
                 expected.append(len(agreeing) / len(rows) if agreeing else zero)
-            assert masses(model, [observed])[0] == pytest.approx(expected, rel=1e-13)
+            assert probabilities(model, [observed])[0] == pytest.approx(expected, rel=1e-13)
 
 
-def test_an_unseen_value_makes_a_cell_that_the_class_never_showed() -> None:
-    """Its α is the least of its column's values; nulls beside it are summed over as ever."""
-    table = drawn(30)
+def test_an_unseen_value_is_an_empty_cell() -> None:
+    """Its α is the smallest one of its column; nulls in other columns are summed out."""
+    table = random_rows(30)
     prior = {"u": {"p": 2, "q": 1, "r": 0.5}}
     model = fitted(table, "c", block("categorical_joint", pseudo_count=prior))
-    held = model.priors["count"].to_numpy()
-    found = masses(model, [("new", "1", "x"), ("new", "1", None), ("new", None, "new")])
-    for mass, alpha in zip(found, (0.5, 0.5 * 4, 0.5 * 2), strict=True):
-        assert mass == pytest.approx(alpha / (held + 3.5 * 2 * 4), rel=1e-13)
+    size = model.priors["count"].to_numpy()
+    actual = probabilities(model, [("new", "1", "x"), ("new", "1", None), ("new", None, "new")])
+    for mass, alpha in zip(actual, (0.5, 0.5 * 4, 0.5 * 2), strict=True):
+        assert mass == pytest.approx(alpha / (size + 3.5 * 2 * 4), rel=1e-13)
     ignoring = fitted(table, "c", block("categorical_joint", pseudo_count=prior, unseen="ignore"))
     cells = [("new", "1", "x")], [(None, "1", "x")]
-    assert np.array_equal(*(masses(ignoring, cell) for cell in cells))
+    assert np.array_equal(*(probabilities(ignoring, cell) for cell in cells))
 
 
-def test_forty_columns_of_fifty_values() -> None:
-    """50^40 cells: what was seen, what was not, and any marginal of it."""
+def test_joint_of_forty_columns_of_fifty_values() -> None:
+    """50^40 cells: a seen cell, an unseen one, and a marginal."""
     noise = np.random.default_rng(3)
-    names = [f"f{place}" for place in range(40)]
+    names = [f"f{position}" for position in range(40)]
     table = pa.table(
         {"c": np.tile(["a", "b"], 100), **{name: noise.integers(0, 50, 200) for name in names}}
     )
     domain = {name: list(range(50)) for name in names}
     model = fitted(table, "c", pc.Block("categorical_joint", names, domain=domain))
-    total = 40 * math.log(50)  # beside which 100 rows are nothing
+    total = 40 * math.log(50)  # compared with which 100 rows are negligible
     seen = table.slice(0, 1).select(names)
     other = {name: [(seen[name][0].as_py() + 1) % 50] for name in names}
-    found = model.log_likelihood_by_block(seen)[0, :, 0]
-    assert found == pytest.approx([math.log(2) - total, -total], rel=1e-14)
+    actual = model.log_likelihood_by_block(seen)[0, :, 0]
+    assert actual == pytest.approx([math.log(2) - total, -total], rel=1e-14)
     assert model.log_likelihood_by_block(other)[0, :, 0] == pytest.approx([-total] * 2, rel=1e-14)
-    # One column observed: nothing but the prior is left of it, 1 / 50.
-    lone = {name: seen[name] if name == "f7" else pa.nulls(1, pa.int64()) for name in names}
-    assert model.log_likelihood_by_block(lone)[0, :, 0] == pytest.approx([-math.log(50)] * 2)
-    # As evidence: A^n in place of Γ(A + n) / Γ(A), and each cell of one row a factor of α = 1.
+    # With one column observed only the prior remains, 1 / 50.
+    single = {name: seen[name] if name == "f7" else pa.nulls(1, pa.int64()) for name in names}
+    assert model.log_likelihood_by_block(single)[0, :, 0] == pytest.approx([-math.log(50)] * 2)
+    # Evidence: A^n instead of Γ(A + n) / Γ(A), and a factor α = 1 for each cell of one row.
     statistics = pc.summarize(table, model.spec)
     schema = pa.schema([(name, pa.int64()) for name in names])
     estimator = pc.estimators()["categorical_joint"](schema, {"domain": domain})
@@ -166,7 +166,7 @@ def test_forty_columns_of_fifty_values() -> None:
     assert evidence == pytest.approx(-200 * total, rel=1e-14)
 
 
-def test_a_joint_of_one_column_is_categorical_nb(adult: tuple[pa.Table, pa.Table]) -> None:
+def test_a_joint_of_one_column_agrees_with_categorical_nb(adult: tuple[pa.Table, pa.Table]) -> None:
     train, test = (part.select(["occupation", "income"]).drop_null() for part in adult)
     values = sorted(set(train["occupation"].to_pylist()))
     codes = [[[values.index(v)] for v in part["occupation"].to_pylist()] for part in (train, test)]
@@ -176,11 +176,13 @@ def test_a_joint_of_one_column_is_categorical_nb(adult: tuple[pa.Table, pa.Table
         assert model.predict_log_proba(test) == pytest.approx(peer.predict_log_proba(codes[1]))
 
 
-def evidence(table: pa.Table, chosen: pc.Block, weight: str | None = None) -> float:
-    statistics = pc.summarize(table, pc.ModelSpec("c", [chosen], weight=weight))
-    schema = pa.schema([(name, pa.string()) for name in chosen.columns])
-    estimator = pc.estimators()[chosen.estimator](schema, chosen.options)
-    return estimator.log_evidence(statistics.blocks[str(chosen.name or chosen.estimator)])
+def evidence(table: pa.Table, block_of_interest: pc.Block, weight: str | None = None) -> float:
+    statistics = pc.summarize(table, pc.ModelSpec("c", [block_of_interest], weight=weight))
+    schema = pa.schema([(name, pa.string()) for name in block_of_interest.columns])
+    estimator = pc.estimators()[block_of_interest.estimator](schema, block_of_interest.options)
+    return estimator.log_evidence(
+        statistics.blocks[str(block_of_interest.name or block_of_interest.estimator)]
+    )
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
@@ -188,27 +190,29 @@ def evidence(table: pa.Table, chosen: pc.Block, weight: str | None = None) -> fl
 def test_evidence_grows_by_the_smoothed_probability_of_the_next_row(
     estimator: str, alpha: Any
 ) -> None:
-    """The default scoring is the posterior predictive."""
-    table, chosen = drawn(60, seed=4), block(estimator, pseudo_count=alpha)
+    """The default density is the posterior predictive one."""
+    table, block_of_interest = random_rows(60, seed=4), block(estimator, pseudo_count=alpha)
     for rows in (9, 17, 59):
         before, last = table.slice(0, rows), table.slice(rows, 1)
-        model = fitted(before, "c", chosen)
-        place = model.classes.to_pylist().index(last["c"][0].as_py())
-        predicted = model.log_likelihood_by_block(last)[0, place, 0]
-        grown = evidence(table.slice(0, rows + 1), chosen) - evidence(before, chosen)
-        assert grown == pytest.approx(predicted, rel=1e-9)
+        model = fitted(before, "c", block_of_interest)
+        position = model.classes.to_pylist().index(last["c"][0].as_py())
+        predicted = model.log_likelihood_by_block(last)[0, position, 0]
+        growth = evidence(table.slice(0, rows + 1), block_of_interest) - evidence(
+            before, block_of_interest
+        )
+        assert growth == pytest.approx(predicted, rel=1e-9)
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
 def test_evidence_is_the_integral_over_the_parameters(estimator: str) -> None:
-    """Of one column of two values, whose probabilities have a Beta prior in each class."""
+    """One column has two values, whose probabilities have a Beta prior in each class."""
     table = pa.table({"c": list("aaaaabb"), "v": list("1112212")})
     prior = {"v": {"1": 1.5, "2": 0.7}}
-    found = evidence(table, pc.Block(estimator, ["v"], estimator, pseudo_count=prior))
+    actual = evidence(table, pc.Block(estimator, ["v"], estimator, pseudo_count=prior))
     norm = math.gamma(2.2) / math.gamma(1.5) / math.gamma(0.7)
 
     def likelihood(ones: int, twos: int) -> float:
-        # The power of 1 − θ that has no limit at 1 is the weight of the quadrature.
+        # The power of 1 − θ that diverges at 1 is the weight of the quadrature.
         value, _ = integrate.quad(
             lambda theta: theta ** (ones + 0.5) * (1 - theta) ** twos,
             *(0, 1),
@@ -217,22 +221,24 @@ def test_evidence_is_the_integral_over_the_parameters(estimator: str) -> None:
         )
         return norm * float(value)
 
-    assert found == pytest.approx(math.log(likelihood(3, 2) * likelihood(1, 1)), rel=1e-9)
+    assert actual == pytest.approx(math.log(likelihood(3, 2) * likelihood(1, 1)), rel=1e-9)
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
-def test_a_weight_of_evidence_is_a_number_of_rows(estimator: str) -> None:
-    table = drawn(9)
+def test_evidence_counts_weights_as_rows(estimator: str) -> None:
+    table = random_rows(9)
     weights = [1, 2, 0, 3, 1, 1, 2, 1, 1]
     repeated = table.take([row for row, weight in enumerate(weights) for _ in range(weight)])
     weighted = table.append_column("n", pa.array(weights))
-    chosen = block(estimator, name=estimator)
-    assert evidence(weighted, chosen, weight="n") == pytest.approx(evidence(repeated, chosen))
+    block_of_interest = block(estimator, name=estimator)
+    assert evidence(weighted, block_of_interest, weight="n") == pytest.approx(
+        evidence(repeated, block_of_interest)
+    )
 
 
-def test_columns_that_depend_on_each_other_are_evidence_for_the_joint() -> None:
+def test_dependent_columns_favor_the_joint() -> None:
     spec = {name: pc.ModelSpec("c", [pc.Block(name, ["u", "v"])]) for name in FAMILIES}
-    dependent = drawn(300)
+    dependent = random_rows(300)
     order = pa.array(np.random.default_rng(0).permutation(300))
     shuffled = dependent.set_column(2, "v", dependent["v"].take(order))
     for table, best in ((dependent, "categorical_joint"), (shuffled, "categorical")):
@@ -241,8 +247,8 @@ def test_columns_that_depend_on_each_other_are_evidence_for_the_joint() -> None:
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
-def test_pseudo_counts_that_are_no_prior_have_no_evidence(estimator: str) -> None:
-    table = drawn(20)
+def test_improper_pseudo_counts_have_no_evidence(estimator: str) -> None:
+    table = random_rows(20)
     for options, message in [
         ({"smooth": "zeros"}, r"smooth='zeros', .* set smooth='all'"),
         ({"pseudo_count": 0}, r"a pseudo_count of 0 for 'u'.* set pseudo_count above 0"),
@@ -253,23 +259,27 @@ def test_pseudo_counts_that_are_no_prior_have_no_evidence(estimator: str) -> Non
         assert str(caught.value).startswith(f"{estimator} offers no log evidence with")
 
 
-def test_rows_that_lack_some_of_a_joint_have_no_evidence() -> None:
-    lacking = table_of([("p", "1", None), (None, None, None)]).append_column(
+def test_rows_with_some_nulls_in_a_joint_have_no_evidence() -> None:
+    with_nulls = table_of([("p", "1", None), (None, None, None)]).append_column(
         "c", pa.array(["a", "b"])
     )
-    table = pa.concat_tables([drawn(20), lacking.select(["c", *DOMAIN])])
+    table = pa.concat_tables([random_rows(20), with_nulls.select(["c", *DOMAIN])])
     with pytest.raises(
         pc.DataError, match=r"1 rows have some of u, v, w and not all, .* drop those"
     ):
         evidence(table, block("categorical_joint"))
-    # A row without any of them says nothing of them.
-    whole = pa.concat_tables([drawn(20), lacking.select(["c", *DOMAIN]).slice(1)])
-    chosen = block("categorical_joint")
-    assert evidence(whole, chosen) == evidence(drawn(20), chosen)
+    # A row in which all are null does not count.
+    cell_probabilities = pa.concat_tables(
+        [random_rows(20), with_nulls.select(["c", *DOMAIN]).slice(1)]
+    )
+    block_of_interest = block("categorical_joint")
+    assert evidence(cell_probabilities, block_of_interest) == evidence(
+        random_rows(20), block_of_interest
+    )
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int64()])
-def test_many_values_are_counted_alike_whatever_the_width_of_their_codes(kind: pa.DataType) -> None:
+def test_counts_do_not_depend_on_the_width_of_dictionary_codes(kind: pa.DataType) -> None:
     noise = np.random.default_rng(3)
     label = pa.array(noise.integers(0, 3, 60_000).astype(str))
     columns = {

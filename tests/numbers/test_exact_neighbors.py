@@ -1,4 +1,4 @@
-"""Neighbors are exact by every search, however far, close or repeated the points are."""
+"""Every search finds exact neighbors, also of far, close and repeated points."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ CLASSES = 3
 
 
 def check(points: np.ndarray, labels: np.ndarray, rows: np.ndarray, k: int, unit: float) -> None:
-    """Posteriors and densities beside those from every distance, all points at the radius counted.
+    """Compare posteriors and densities with those of brute force, including ties at the radius.
 
-    The model gets all coordinates times the unit, a power of two, which rounds nothing.
+    The coordinates of the model are multiplied by the unit, a power of two, without rounding.
     """
     size, dimensions = points.shape
-    names = [f"x{place}" for place in range(dimensions)]
+    names = [f"x{position}" for position in range(dimensions)]
     training = pa.table({**dict(zip(names, unit * points.T, strict=True)), "c": labels})
     table = pa.table(dict(zip(names, unit * rows.T, strict=True)))
     model = pc.fit(training, pc.ModelSpec("c", [pc.Block("knn_density", names, k=k)]))
 
     distance = cdist(rows, points)
     radius = np.partition(distance, k - 1, axis=1)[:, k - 1]
-    # cdist adds in an order of its own: a point at the radius is within a few units of it.
+    # cdist adds in another order: a point at the radius is within a few ulps of it.
     inside = distance <= radius[:, None] * (1.0 + 1e-13)
     votes = np.stack([(inside & (labels == c)).sum(axis=1) for c in range(CLASSES)], axis=1)
-    held = votes.sum(axis=1)
-    assert model.predict_proba(table) == pytest.approx(votes / held[:, None], abs=1e-12)
+    total = votes.sum(axis=1)
+    assert model.predict_proba(table) == pytest.approx(votes / total[:, None], abs=1e-12)
 
     wide = radius > 0.0
     sphere = 0.5 * dimensions * math.log(math.pi) - math.lgamma(0.5 * dimensions + 1.0)
     volume = sphere + dimensions * (np.log(radius[wide]) + math.log(unit))
-    density = np.log(held[wide] / size) - volume
+    density = np.log(total[wide] / size) - volume
     assert model.score_samples(table)[wide] == pytest.approx(density, rel=1e-9, abs=1e-9)
 
 
-def drawn(seed: int, size: int, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
+def random_points(seed: int, size: int, dimensions: int) -> tuple[np.ndarray, np.ndarray]:
     noise = np.random.default_rng(seed)
     labels = np.append(np.arange(CLASSES), noise.integers(0, CLASSES, size - CLASSES))
     return noise.normal(size=(size, dimensions)) + 0.3 * labels[:, None], labels
@@ -59,7 +59,7 @@ def drawn(seed: int, size: int, dimensions: int) -> tuple[np.ndarray, np.ndarray
 )
 @example(seed=0, size=64, dimensions=9, k=5, unit=1.0, offset=0.0, grid=None)
 @example(seed=0, size=65, dimensions=9, k=5, unit=1.0, offset=1e3, grid=1.0)
-def test_posteriors_are_those_of_every_distance(
+def test_posteriors_agree_with_brute_force_distances(
     seed: int,
     size: int,
     dimensions: int,
@@ -68,37 +68,39 @@ def test_posteriors_are_those_of_every_distance(
     offset: float,
     grid: float | None,
 ) -> None:
-    points, labels = drawn(seed, size, dimensions)
-    rows = np.vstack([drawn(seed + 1, 20, dimensions)[0], points[:5]])
-    if grid is not None:  # of exact numbers, so that there are ties
+    points, labels = random_points(seed, size, dimensions)
+    rows = np.vstack([random_points(seed + 1, 20, dimensions)[0], points[:5]])
+    if grid is not None:  # exact numbers, so that there are ties
         points, rows = grid * (points / grid).round(), grid * (rows / grid).round()
     check(points + offset, labels, rows + offset, k, unit)
 
 
 def test_rows_far_beyond_the_points_find_the_nearest() -> None:
-    points, labels = drawn(0, 500, 10)
-    rows = np.vstack([drawn(1, 5, 10)[0], 1e4 * points[:5], np.full((1, 10), -1e6)])
+    points, labels = random_points(0, 500, 10)
+    rows = np.vstack([random_points(1, 5, 10)[0], 1e4 * points[:5], np.full((1, 10), -1e6)])
     check(points, labels, rows, 3, unit=1.0)
 
 
 def test_a_row_beyond_the_range_of_single_precision_has_a_posterior() -> None:
-    points, labels = drawn(0, 200, 10)
-    names = [f"x{place}" for place in range(10)]
+    points, labels = random_points(0, 200, 10)
+    names = [f"x{position}" for position in range(10)]
     table = pa.table({**dict(zip(names, points.T.copy(), strict=True)), "c": labels})
     model = pc.fit(table, pc.ModelSpec("c", [pc.Block("knn_density", names, k=3)]))
     far = pa.table({name: [1e100, 1e300, -1e300] for name in names})
     assert model.predict_proba(far).sum(axis=1) == pytest.approx(np.ones(3))
 
 
-def test_the_same_densities_on_both_sides_of_the_change_of_method() -> None:
-    # A ninth column without spread changes neither distances nor order, only the method.
-    points, labels = drawn(0, 3_000, 8)
-    rows = drawn(1, 200, 8)[0]
-    found = []
+def test_densities_do_not_depend_on_the_search_method() -> None:
+    # A constant ninth column changes the search method, but no distances.
+    points, labels = random_points(0, 3_000, 8)
+    rows = random_points(1, 200, 8)[0]
+    posteriors = []
     for extra in (0, 1):
-        names = [f"x{place}" for place in range(8 + extra)]
-        wide, asked = (np.hstack([each, np.zeros((len(each), extra))]) for each in (points, rows))
+        names = [f"x{position}" for position in range(8 + extra)]
+        wide, queries = (np.hstack([each, np.zeros((len(each), extra))]) for each in (points, rows))
         table = pa.table({**dict(zip(names, wide.T.copy(), strict=True)), "c": labels})
         model = pc.fit(table, pc.ModelSpec("c", [pc.Block("knn_density", names, k=7)]))
-        found.append(model.predict_proba(pa.table(dict(zip(names, asked.T.copy(), strict=True)))))
-    assert found[0] == pytest.approx(found[1], abs=1e-12)
+        posteriors.append(
+            model.predict_proba(pa.table(dict(zip(names, queries.T.copy(), strict=True))))
+        )
+    assert posteriors[0] == pytest.approx(posteriors[1], abs=1e-12)

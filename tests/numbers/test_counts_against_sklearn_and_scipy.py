@@ -1,4 +1,4 @@
-"""Counts beside scikit-learn and scipy on the same rows: parameters and densities to 1e-9."""
+"""Counts agree with scikit-learn and scipy on the same rows: parameters and densities to 1e-9."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from readings import fitted
+from model_values import fitted
 from scipy import stats
 from scipy.special import gammaln
 from sklearn.datasets import load_digits
@@ -16,7 +16,7 @@ from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 import probclass_core as pc
 
 X, Y = load_digits(return_X_y=True)
-PIXELS = [f"x{place}" for place in range(X.shape[1])]
+PIXELS = [f"x{position}" for position in range(X.shape[1])]
 DIGITS = pa.table({**dict(zip(PIXELS, np.ascontiguousarray(X.T), strict=True)), "y": Y})
 WEIGHTS = 0.25 + np.arange(len(Y)) % 7
 ALPHAS = (1.0, 0.01, 30.0)
@@ -30,14 +30,14 @@ SMALL = {
 COLUMNS = ("x", "y", "z")
 GRID = np.array(np.meshgrid(*[np.arange(5)] * 3)).reshape(3, -1)
 QUERIES = dict(zip(COLUMNS, GRID, strict=True))
-OF = {
+COUNTS_BY_CLASS = {
     label: np.array([[v for v, c in zip(SMALL[n], SMALL["c"], strict=True) if c == label]
                      for n in COLUMNS], dtype=float)
     for label in "ab"
 }  # fmt: skip
 
 
-def same(ours: Any, theirs: Any) -> None:
+def assert_close(ours: Any, theirs: Any) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
@@ -55,116 +55,120 @@ def log_coefficient(counts: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_bernoulli_is_bernoulli_nb(alpha: float, weighted: bool) -> None:
+def test_bernoulli_agrees_with_bernoulli_nb(alpha: float, weighted: bool) -> None:
     peer = BernoulliNB(alpha=alpha).fit(X, Y, sample_weight=WEIGHTS if weighted else None)
     table = DIGITS.append_column("w", pa.array(WEIGHTS))
     block = pc.Block("bernoulli", PIXELS, pseudo_count=alpha)
     model = fitted(table, "y", block, weight="w" if weighted else None)
     parameters = model.parameters["bernoulli"]
-    same(parameters["count"], peer.feature_count_.ravel())
-    same(parameters["log_probability"], peer.feature_log_prob_.ravel())
-    same(model.joint_log_likelihood(table), peer.predict_joint_log_proba(X))
+    assert_close(parameters["count"], peer.feature_count_.ravel())
+    assert_close(parameters["log_probability"], peer.feature_log_prob_.ravel())
+    assert_close(model.joint_log_likelihood(table), peer.predict_joint_log_proba(X))
     assert model.predict(table).to_pylist() == peer.predict(X).tolist()
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_multinomial_is_multinomial_nb_and_its_coefficient(alpha: float, weighted: bool) -> None:
+def test_multinomial_agrees_with_multinomial_nb_and_coefficient(
+    alpha: float, weighted: bool
+) -> None:
     peer = MultinomialNB(alpha=alpha).fit(X, Y, sample_weight=WEIGHTS if weighted else None)
     table = DIGITS.append_column("w", pa.array(WEIGHTS))
     block = pc.Block("multinomial", PIXELS, pseudo_count=alpha)
     model = fitted(table, "y", block, weight="w" if weighted else None)
     parameters = model.parameters["multinomial"]
-    same(parameters["count"], peer.feature_count_.ravel())
-    same(parameters["log_probability"], peer.feature_log_prob_.ravel())
-    same(
+    assert_close(parameters["count"], peer.feature_count_.ravel())
+    assert_close(parameters["log_probability"], peer.feature_log_prob_.ravel())
+    assert_close(
         model.joint_log_likelihood(table),
         peer.predict_joint_log_proba(X) + log_coefficient(X),
     )
     assert model.predict(table).to_pylist() == peer.predict(X).tolist()
 
 
-def test_multinomial_is_the_multinomial_of_scipy() -> None:
+def test_multinomial_agrees_with_scipy() -> None:
     ours = logs("multinomial", pseudo_count=0.5)
-    for place, counts in enumerate(OF.values()):
+    for position, counts in enumerate(COUNTS_BY_CLASS.values()):
         total = counts.sum(axis=1) + 0.5
         peer = stats.multinomial(GRID.sum(axis=0), total / total.sum())
-        same(ours[:, place], peer.logpmf(GRID.T))
+        assert_close(ours[:, position], peer.logpmf(GRID.T))
 
 
-def test_multinomial_sums_to_one_over_the_rows_of_one_length() -> None:
+def test_multinomial_probabilities_of_one_length_sum_to_1() -> None:
     for predictive in (False, True):
         ours = logs("multinomial", predictive=predictive)
         of_length_4 = GRID.sum(axis=0) == 4
         np.testing.assert_allclose(np.exp(ours[of_length_4]).sum(axis=0), 1.0, rtol=1e-12)
 
 
-def test_predictive_multinomial_is_the_dirichlet_multinomial_of_scipy() -> None:
+def test_predictive_multinomial_agrees_with_scipy_dirichlet_multinomial() -> None:
     ours = logs("multinomial", pseudo_count=0.5, predictive=True)
-    for place, counts in enumerate(OF.values()):
+    for position, counts in enumerate(COUNTS_BY_CLASS.values()):
         alpha = counts.sum(axis=1) + 0.5
         peer = [stats.dirichlet_multinomial.logpmf(row, alpha, row.sum()) for row in GRID.T]
-        same(ours[:, place], peer)
+        assert_close(ours[:, position], peer)
 
 
-def test_poisson_is_the_poisson_of_scipy() -> None:
+def test_poisson_agrees_with_scipy() -> None:
     ours = logs("poisson", pseudo_count=0.5, pseudo_rows=2)
-    for place, counts in enumerate(OF.values()):
+    for position, counts in enumerate(COUNTS_BY_CLASS.values()):
         rate = (counts.sum(axis=1) + 0.5) / (counts.shape[1] + 2)
-        same(ours[:, place], stats.poisson(rate[:, None]).logpmf(GRID).sum(axis=0))
+        assert_close(ours[:, position], stats.poisson(rate[:, None]).logpmf(GRID).sum(axis=0))
 
 
-def test_poisson_without_prior_has_the_mean_for_rate() -> None:
+def test_poisson_rate_without_prior_is_the_mean() -> None:
     block = pc.Block("poisson", COLUMNS, pseudo_count=0, pseudo_rows=0)
     rates = fitted(pa.table(SMALL), "c", block).parameters["poisson"]["rate"]
-    same(rates, [mean for counts in OF.values() for mean in counts.mean(axis=1)])
+    assert_close(
+        rates, [mean for counts in COUNTS_BY_CLASS.values() for mean in counts.mean(axis=1)]
+    )
 
 
-def test_predictive_poisson_is_the_negative_binomial_of_scipy() -> None:
+def test_predictive_poisson_agrees_with_scipy_negative_binomial() -> None:
     ours = logs("poisson", pseudo_count=0.5, pseudo_rows=2, predictive=True)
-    for place, counts in enumerate(OF.values()):
+    for position, counts in enumerate(COUNTS_BY_CLASS.values()):
         shape, rate = counts.sum(axis=1) + 0.5, counts.shape[1] + 2
         peer = stats.nbinom(shape[:, None], rate / (rate + 1))
-        same(ours[:, place], peer.logpmf(GRID).sum(axis=0))
+        assert_close(ours[:, position], peer.logpmf(GRID).sum(axis=0))
 
 
-def test_bernoulli_is_a_product_of_the_bernoullis_of_scipy() -> None:
+def test_bernoulli_agrees_with_scipy() -> None:
     ours = logs("bernoulli", pseudo_count=0.5)
-    for place, counts in enumerate(OF.values()):
+    for position, counts in enumerate(COUNTS_BY_CLASS.values()):
         rate = ((counts > 0).sum(axis=1) + 0.5) / (counts.shape[1] + 1)
-        same(ours[:, place], stats.bernoulli(rate[:, None]).logpmf(GRID > 0).sum(axis=0))
+        assert_close(ours[:, position], stats.bernoulli(rate[:, None]).logpmf(GRID > 0).sum(axis=0))
 
 
-def test_multinomial_of_fractions_has_the_posterior_of_multinomial_nb() -> None:
-    """Such as of terms weighed by their rarity: x! is then Γ(x + 1), the same in every class."""
+def test_multinomial_of_fractions_agrees_with_multinomial_nb() -> None:
+    """For example of weighted terms: x! becomes Γ(x + 1), which is the same in every class."""
     fractions = X / 7.0
     table = pa.table({**dict(zip(PIXELS, np.ascontiguousarray(fractions.T), strict=True)), "y": Y})
     model = fitted(table, "y", pc.Block("multinomial", PIXELS))
     peer = MultinomialNB().fit(fractions, Y)
-    same(model.predict_log_proba(table), peer.predict_log_proba(fractions))
+    assert_close(model.predict_log_proba(table), peer.predict_log_proba(fractions))
 
 
 @pytest.mark.parametrize("estimator", ["bernoulli", "multinomial", "poisson"])
-def test_the_linear_form_is_the_joint_up_to_what_the_classes_share(estimator: str) -> None:
-    """The lecture's remark that naive Bayes is a linear classifier, with the weights."""
+def test_the_linear_form_is_the_joint_up_to_a_common_term(estimator: str) -> None:
+    """The lecture remarks that naive Bayes is a linear classifier; these are its weights."""
     model = fitted(DIGITS, "y", pc.Block(estimator, PIXELS))
     form = model.linear_form()
     weights = form["weight"].to_numpy().reshape(10, len(PIXELS) + 1)
     assert form["feature"].to_pylist()[: len(PIXELS) + 1] == [*PIXELS, None]
     x = (X > 0) if estimator == "bernoulli" else X
     difference = model.joint_log_likelihood(DIGITS) - (x @ weights[:, :-1].T + weights[:, -1])
-    same(difference - difference[:, :1], np.zeros((len(X), 10)))
+    assert_close(difference - difference[:, :1], np.zeros((len(X), 10)))
 
 
 @pytest.mark.parametrize("estimator", ["multinomial", "poisson"])
-def test_what_is_integrated_out_is_not_linear(estimator: str) -> None:
+def test_predictive_counts_are_not_linear(estimator: str) -> None:
     model = fitted(DIGITS, "y", pc.Block(estimator, PIXELS, predictive=True))
     with pytest.raises(pc.NotSupportedError, match="not linear in its features"):
         model.linear_form()
 
 
 @pytest.mark.parametrize("estimator", ["bernoulli", "multinomial", "poisson"])
-def test_an_infinite_weight_is_no_weight(estimator: str) -> None:
+def test_infinite_weights_are_not_linear(estimator: str) -> None:
     model = fitted(DIGITS, "y", pc.Block(estimator, PIXELS, pseudo_count=0))
     with pytest.raises(pc.NotSupportedError, match="set pseudo_count above 0"):
         model.linear_form()

@@ -1,4 +1,4 @@
-"""Numbers in bins: beside scikit-learn, prints, and Fayyad and Irani written out row by row."""
+"""Bins of numbers agree with scikit-learn, published cuts, and Fayyad and Irani row by row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readings import fitted
+from model_values import fitted
 from sklearn.datasets import load_iris
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.preprocessing import KBinsDiscretizer
@@ -38,18 +38,20 @@ def cuts(model: pc.Model, feature: str) -> list[float]:
     upper = {row["bin"]: row["upper"] for row in cells}
     assert lower[0] == -math.inf
     assert upper[len(upper) - 1] == math.inf
-    inner = [lower[place] for place in range(1, len(lower))]
-    assert inner == [upper[place] for place in range(len(upper) - 1)] == sorted(inner)
+    inner = [lower[position] for position in range(1, len(lower))]
+    assert inner == [upper[position] for position in range(len(upper) - 1)] == sorted(inner)
     return inner
 
 
 def counts(model: pc.Model, feature: str) -> list[float]:
-    """Rows of each bin, all classes together."""
+    """The number of rows of each bin, over all classes."""
     cells = [
         row for row in model.parameters["discretized"].to_pylist() if row["feature"] == feature
     ]
     bins = 1 + max(row["bin"] for row in cells)
-    return [sum(row["count"] for row in cells if row["bin"] == place) for place in range(bins)]
+    return [
+        sum(row["count"] for row in cells if row["bin"] == position) for position in range(bins)
+    ]
 
 
 def entropy(labels: Sequence[str]) -> float:
@@ -58,25 +60,29 @@ def entropy(labels: Sequence[str]) -> float:
 
 
 def fayyad_irani(values: Sequence[float], labels: Sequence[str]) -> list[float]:
-    """The paper's recursion, row by row: the best cut of all, if it passes the MDL criterion."""
+    """The recursion of the paper, row by row: the best cut, if it passes the MDL criterion."""
     rows = sorted(zip(values, labels, strict=True))
     ordered, classes = [value for value, _ in rows], [label for _, label in rows]
     size, best = len(rows), (math.inf, 0)
-    for place in range(1, size):
-        if ordered[place - 1] < ordered[place]:
-            after = place * entropy(classes[:place]) + (size - place) * entropy(classes[place:])
+    for position in range(1, size):
+        if ordered[position - 1] < ordered[position]:
+            after = position * entropy(classes[:position]) + (size - position) * entropy(
+                classes[position:]
+            )
             if after < best[0] - 1e-9:
-                best = (after, place)
-    place = best[1]
-    if not place:
+                best = (after, position)
+    position = best[1]
+    if not position:
         return []
-    whole, left, right = classes, classes[:place], classes[place:]
-    gain = entropy(whole) - best[0] / size
-    k, k1, k2 = (len(set(part)) for part in (whole, left, right))
-    delta = math.log2(3**k - 2) - (k * entropy(whole) - k1 * entropy(left) - k2 * entropy(right))
+    all_labels, left, right = classes, classes[:position], classes[position:]
+    gain = entropy(all_labels) - best[0] / size
+    k, k1, k2 = (len(set(part)) for part in (all_labels, left, right))
+    delta = math.log2(3**k - 2) - (
+        k * entropy(all_labels) - k1 * entropy(left) - k2 * entropy(right)
+    )
     if gain <= (math.log2(size - 1) + delta) / size:
         return []
-    cut = (ordered[place - 1] + ordered[place]) / 2
+    cut = (ordered[position - 1] + ordered[position]) / 2
     halves = zip(ordered, classes, strict=True)
     below, above = [], []
     for value, label in halves:
@@ -88,29 +94,29 @@ def fayyad_irani(values: Sequence[float], labels: Sequence[str]) -> list[float]:
     ]
 
 
-def test_cuts_of_iris_as_published(iris: pa.Table) -> None:
-    # Two rows of the UCI copy differ, and no cut does.
+def test_cuts_of_iris_agree_with_published_ones(iris: pa.Table) -> None:
+    # The UCI copy differs in two rows, but not in its cuts.
     for table in (iris, fisher()):
         model = fitted(table, "species", pc.Block("discretized", IRIS))
         for feature, (published, _) in PUBLISHED.items():
             assert cuts(model, feature) == pytest.approx(published, rel=1e-12)
 
 
-def test_rows_of_the_bins_of_iris_as_published() -> None:
+def test_bin_counts_of_iris_agree_with_published_ones() -> None:
     model = fitted(fisher(), "species", pc.Block("discretized", IRIS))
     for feature, (_, published) in PUBLISHED.items():
         assert counts(model, feature) == published
 
 
 def fisher() -> pa.Table:
-    """Iris as Fisher printed it, which is scikit-learn's copy and R's."""
+    """Iris as Fisher printed it: the copy of scikit-learn and R."""
     data, target = load_iris(return_X_y=True)
     columns = dict(zip(IRIS, data.T, strict=True))
     return pa.table({**columns, "species": np.array(["setosa", "versicolor", "virginica"])[target]})
 
 
 @pytest.mark.parametrize("feature", ["age", "education_num", "capital_loss", "hours_per_week"])
-def test_cuts_of_adult_are_those_of_the_paper_written_out(
+def test_cuts_of_adult_agree_with_the_recursion_of_the_paper(
     adult: tuple[pa.Table, pa.Table], feature: str
 ) -> None:
     table = adult[0].select([feature, "income"]).slice(0, 4000)
@@ -121,11 +127,11 @@ def test_cuts_of_adult_are_those_of_the_paper_written_out(
 
 
 @given(data=st.data())
-def test_cuts_are_those_of_the_paper_written_out(data: st.DataObject) -> None:
+def test_cuts_agree_with_the_recursion_of_the_paper(data: st.DataObject) -> None:
     rows = data.draw(
         st.lists(st.tuples(st.integers(0, 12), st.sampled_from("abc")), min_size=4, max_size=60)
     )
-    # Rows near the diagonal, so that there is something to find.
+    # Values depend on the class, so that there are cuts to find.
     rows = [(value + 9 * "abc".index(label), label) for value, label in rows]
     if len({label for _, label in rows}) > 1:
         values, labels = map(list, zip(*rows, strict=True))
@@ -137,38 +143,40 @@ def test_cuts_are_those_of_the_paper_written_out(data: st.DataObject) -> None:
         assert cuts(model, "x") == fayyad_irani(values, labels)
 
 
-def same_as_sklearn(table: pa.Table, label: str, features: list[str], method: str) -> None:
-    """Edges and codes of KBinsDiscretizer, and the posteriors of CategoricalNB on its codes."""
+def check_against_sklearn(table: pa.Table, label: str, features: list[str], method: str) -> None:
+    """Compare with KBinsDiscretizer, and with CategoricalNB on its codes."""
     strategy = {"width": "uniform", "frequency": "quantile"}[method]
-    how = {"quantile_method": "averaged_inverted_cdf"} if method == "frequency" else {}
+    options = {"quantile_method": "averaged_inverted_cdf"} if method == "frequency" else {}
     matrix = np.column_stack([table[name].to_numpy() for name in features])
-    peer = KBinsDiscretizer(7, encode="ordinal", strategy=strategy, subsample=None, **how)
+    peer = KBinsDiscretizer(7, encode="ordinal", strategy=strategy, subsample=None, **options)
     codes = peer.fit_transform(matrix).astype(int)
     model = fitted(table, label, pc.Block("discretized", features, method=method, bins=7))
-    for place, feature in enumerate(features):
+    for position, feature in enumerate(features):
         ours = cuts(model, feature)
-        assert counts(model, feature) == np.bincount(codes[:, place]).tolist()
+        assert counts(model, feature) == np.bincount(codes[:, position]).tolist()
         if method == "width":
-            assert ours == pytest.approx(peer.bin_edges_[place][1:-1], rel=1e-12)
+            assert ours == pytest.approx(peer.bin_edges_[position][1:-1], rel=1e-12)
         else:
-            # The peer may put an edge on a row, where we put it midway to the row below.
-            below = [matrix[matrix[:, place] < cut, place].max() for cut in ours]
-            edges = peer.bin_edges_[place][1:-1]
+            # KBinsDiscretizer can put an edge on a row; here it is midway to the row below.
+            below = [matrix[matrix[:, position] < cut, position].max() for cut in ours]
+            edges = peer.bin_edges_[position][1:-1]
             assert all(low < edge for low, edge in zip(below, edges, strict=True))
-    for place, feature in enumerate(features):
-        column = codes[:, [place]]
-        bayes = CategoricalNB(alpha=1.0).fit(column, table[label].to_pylist())
-        one = fitted(table, label, pc.Block("discretized", [feature], method=method, bins=7))
-        assert one.predict_log_proba(table) == pytest.approx(bayes.predict_log_proba(column))
+    for position, feature in enumerate(features):
+        column = codes[:, [position]]
+        categorical_nb = CategoricalNB(alpha=1.0).fit(column, table[label].to_pylist())
+        model = fitted(table, label, pc.Block("discretized", [feature], method=method, bins=7))
+        assert model.predict_log_proba(table) == pytest.approx(
+            categorical_nb.predict_log_proba(column)
+        )
 
 
 @pytest.mark.parametrize("method", ["width", "frequency"])
-def test_bins_of_iris_are_those_of_kbins_discretizer(iris: pa.Table, method: str) -> None:
-    same_as_sklearn(iris, "species", IRIS, method)
+def test_bins_of_iris_agree_with_kbins_discretizer(iris: pa.Table, method: str) -> None:
+    check_against_sklearn(iris, "species", IRIS, method)
 
 
 @pytest.mark.parametrize("method", ["width", "frequency"])
-def test_bins_of_continuous_columns_are_those_of_kbins_discretizer(method: str) -> None:
+def test_bins_of_continuous_columns_agree_with_kbins_discretizer(method: str) -> None:
     noise = np.random.default_rng(5)
     label = noise.integers(0, 3, 1000)
     columns = {
@@ -177,10 +185,10 @@ def test_bins_of_continuous_columns_are_those_of_kbins_discretizer(method: str) 
         "small": 1e-3 * noise.random(1000),
     }
     table = pa.table({**columns, "c": np.array(list("abc"))[label]})
-    same_as_sklearn(table, "c", list(columns), method)
+    check_against_sklearn(table, "c", list(columns), method)
 
 
-def test_masses_are_counts_and_pseudo_counts(iris: pa.Table) -> None:
+def test_bin_probabilities_are_smoothed_counts(iris: pa.Table) -> None:
     model = fitted(iris, "species", pc.Block("discretized", IRIS, pseudo_count=0.5))
     cells = model.parameters["discretized"].to_pylist()
     for feature in IRIS:
@@ -191,7 +199,7 @@ def test_masses_are_counts_and_pseudo_counts(iris: pa.Table) -> None:
                 assert math.exp(cell["log_probability"]) == pytest.approx(mass, rel=1e-14)
 
 
-def test_the_largest_and_the_smallest_doubles_are_cut_like_any_others() -> None:
+def test_the_largest_and_smallest_doubles_can_be_cut() -> None:
     largest = float(np.finfo(np.float64).max)
     values = [-largest, -1e308, -1.0, -5e-324, 0.0, 5e-324, 1.0, 1e308, largest]
     table = pa.table({"x": values, "c": list("aaaabbbbb")})
@@ -203,7 +211,7 @@ def test_the_largest_and_the_smallest_doubles_are_cut_like_any_others() -> None:
     assert model.predict(table).to_pylist() == list("aaaabbbbb")
 
 
-def test_a_column_that_says_nothing_is_one_bin() -> None:
+def test_an_uninformative_column_has_one_bin() -> None:
     noise = np.random.default_rng(0)
     table = pa.table(
         {"x": noise.random(500), "constant": [7.0] * 500, "c": noise.choice(["a", "b"], 500)}
@@ -216,16 +224,16 @@ def test_a_column_that_says_nothing_is_one_bin() -> None:
         assert cuts(model, "constant") == []
 
 
-def test_a_grid_coarser_than_the_rows_loses_no_row_and_little_else() -> None:
-    """A hundred thousand distinct values on at most 256 cells: a cut is off by a cell at most."""
+def test_a_coarse_grid_keeps_all_rows_and_approximates_cuts() -> None:
+    """For 100,000 distinct values on at most 256 cells, a cut is off by one cell at most."""
     noise = np.random.default_rng(2)
     x = noise.uniform(-3.0, 5.0, 100_000)
     table = pa.table({"x": x, "c": np.where((x > 1.234) ^ (noise.random(len(x)) < 0.1), "b", "a")})
     model = fitted(table, "c", pc.Block("discretized", ["x"], cells=256))
-    found = cuts(model, "x")
-    assert found
-    assert found == pytest.approx([1.234] * len(found), abs=8.0 / 128)
-    assert counts(model, "x") == np.histogram(x, [-3.0, *found, 5.0])[0].tolist()
+    actual = cuts(model, "x")
+    assert actual
+    assert actual == pytest.approx([1.234] * len(actual), abs=8.0 / 128)
+    assert counts(model, "x") == np.histogram(x, [-3.0, *actual, 5.0])[0].tolist()
     for method in ("width", "frequency"):
         evenly = fitted(table, "c", pc.Block("discretized", ["x"], cells=256, method=method))
         inner = cuts(evenly, "x")
@@ -233,8 +241,8 @@ def test_a_grid_coarser_than_the_rows_loses_no_row_and_little_else() -> None:
         assert inner == pytest.approx(np.linspace(-3.0, 5.0, 11)[1:-1], abs=8.0 / 128)
 
 
-def test_adult_error_of_bins_and_categories(adult: tuple[pa.Table, pa.Table]) -> None:
-    """Published for naive Bayes on these rows: 16.12 percent. Here with every option's default."""
+def test_error_on_adult_with_bins_and_categories(adult: tuple[pa.Table, pa.Table]) -> None:
+    """Naive Bayes has a published error of 16.12 percent on these rows (with default options)."""
     train, test = (part.drop_null() for part in adult)
     assert (train.num_rows, test.num_rows) == (30_162, 15_060)
     others = [name for name in train.column_names if name not in (*ADULT, "income")]

@@ -1,4 +1,4 @@
-"""scikit-learn's tools around a `ProbClassifier`: searches, pipelines, ensembles, copies."""
+"""scikit-learn's tools with a `ProbClassifier`: searches, pipelines, ensembles, copies."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import probclass_core as pc
 from probclass_core.sklearn import ProbClassifier
 
-BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
-KINDS = ["island", "sex"]
+NUMBERS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+CATEGORIES = ["island", "sex"]
 SPEC = pc.ModelSpec(
     label="kind",
     blocks=[
-        pc.Block("gaussian_full", BODY, name="body"),
-        pc.Block("categorical", KINDS, pseudo_count=2.0),
+        pc.Block("gaussian_full", NUMBERS, name="body"),
+        pc.Block("categorical", CATEGORIES, pseudo_count=2.0),
     ],
     prior="uniform",
     weight="not read",
@@ -56,7 +56,7 @@ def options_of(model: pc.Model) -> dict[str, Any]:
     return {str(block.name): dict(block.options) for block in model.spec.blocks}
 
 
-def test_a_search_over_options_goes_by_block(X: pd.DataFrame, y: pd.Series) -> None:
+def test_grid_search_over_options_by_block(X: pd.DataFrame, y: pd.Series) -> None:
     grid = {"categorical__pseudo_count": [0.1, 1.0, 50.0], "gaussian_diagonal__ddof": [0, 1]}
     search = GridSearchCV(ProbClassifier(), grid, scoring="neg_log_loss").fit(X, y)
     assert options_of(search.best_estimator_.model_) == {
@@ -67,26 +67,26 @@ def test_a_search_over_options_goes_by_block(X: pd.DataFrame, y: pd.Series) -> N
         [params["categorical__pseudo_count"] for params in search.cv_results_["params"]]
     )
     assert by_count.max().idxmax() == search.best_params_["categorical__pseudo_count"]
-    assert by_count.max()[50.0] < by_count.max()[1.0], "fifty rows of each value are too many"
+    assert by_count.max()[50.0] < by_count.max()[1.0], "fifty pseudo-counts per value are too many"
 
 
-def test_a_search_over_estimators_each_with_its_options(X: pd.DataFrame, y: pd.Series) -> None:
+def test_grid_search_over_estimators_with_their_options(X: pd.DataFrame, y: pd.Series) -> None:
     grid = [
         {"estimator": ["gaussian_diagonal"], "gaussian_diagonal__variance_floor": [0.0, 1e-3]},
         {"estimator": ["knn_density"], "knn_density__k": [5, 25]},
         {"estimator": ["gaussian_full"], "prior": ["uniform", "empirical"]},
     ]
-    search = GridSearchCV(ProbClassifier(), grid, error_score="raise").fit(X[BODY], y)
+    search = GridSearchCV(ProbClassifier(), grid, error_score="raise").fit(X[NUMBERS], y)
     assert len(search.cv_results_["params"]) == 6
     assert (
         search.best_estimator_.model_.spec.blocks[0].estimator == search.best_params_["estimator"]
     )
 
 
-def test_a_search_reaches_through_a_pipeline(X: pd.DataFrame, y: pd.Series) -> None:
-    road = make_pipeline(StandardScaler(), ProbClassifier("gaussian_diagonal"))
+def test_grid_search_over_a_pipeline(X: pd.DataFrame, y: pd.Series) -> None:
+    pipeline = make_pipeline(StandardScaler(), ProbClassifier("gaussian_diagonal"))
     grid = {"probclassifier__gaussian_diagonal__variance_floor": [1e-9, 1e-2]}
-    search = GridSearchCV(road, grid, error_score="raise").fit(X[BODY], y)
+    search = GridSearchCV(pipeline, grid, error_score="raise").fit(X[NUMBERS], y)
     assert search.best_score_ > 0.9
 
 
@@ -96,25 +96,25 @@ def test_a_search_reaches_through_a_pipeline(X: pd.DataFrame, y: pd.Series) -> N
         ProbClassifier("categorical", options={"pseudo_count": 0.5}),
         ProbClassifier("categorical").set_params(categorical__pseudo_count=0.5),
         ProbClassifier("categorical", options={"categorical": {"pseudo_count": 0.5}}),
-        ProbClassifier({"categorical": KINDS}, options={"pseudo_count": 0.5}),
-        ProbClassifier([{"estimator": "categorical", "columns": KINDS, "pseudo_count": 0.5}]),
+        ProbClassifier({"categorical": CATEGORIES}, options={"pseudo_count": 0.5}),
+        ProbClassifier([{"estimator": "categorical", "columns": CATEGORIES, "pseudo_count": 0.5}]),
         ProbClassifier(
-            [pc.Block("categorical", KINDS, pseudo_count=7.0)], options={"pseudo_count": 0.5}
+            [pc.Block("categorical", CATEGORIES, pseudo_count=7.0)], options={"pseudo_count": 0.5}
         ),
         ProbClassifier(
-            pc.ModelSpec("y", [pc.Block("categorical", KINDS, name="kinds")]),
+            pc.ModelSpec("y", [pc.Block("categorical", CATEGORIES, name="kinds")]),
             options={"kinds": {"pseudo_count": 0.5}},
         ),
     ],
 )
-def test_one_option_said_in_many_ways(
+def test_one_option_given_in_different_forms(
     X: pd.DataFrame, y: pd.Series, classifier: ProbClassifier
 ) -> None:
-    (options,) = options_of(clone(classifier).fit(X[KINDS], y).model_).values()
+    (options,) = options_of(clone(classifier).fit(X[CATEGORIES], y).model_).values()
     assert options == {"pseudo_count": 0.5}
 
 
-def test_a_spec_brings_its_own_names_and_prior(X: pd.DataFrame, y: pd.Series) -> None:
+def test_a_spec_keeps_its_names_and_prior(X: pd.DataFrame, y: pd.Series) -> None:
     model = clone(ProbClassifier(SPEC)).fit(X, y).model_
     assert (model.spec.label, model.spec.prior, model.spec.weight) == ("kind", "uniform", None)
     assert model.spec.blocks == SPEC.blocks
@@ -122,7 +122,7 @@ def test_a_spec_brings_its_own_names_and_prior(X: pd.DataFrame, y: pd.Series) ->
     assert other.spec.prior == "empirical"
 
 
-def test_options_that_are_set_are_parameters_and_leave_the_original_alone() -> None:
+def test_set_params_does_not_change_the_original() -> None:
     given = {"categorical": {"pseudo_count": 0.5}}
     original = ProbClassifier(options=given)
     changed = clone(original).set_params(categorical__unseen="ignore", prior="uniform")
@@ -139,32 +139,30 @@ def test_options_that_are_set_are_parameters_and_leave_the_original_alone() -> N
     assert again.get_params() == changed.get_params()
 
 
-def test_a_block_that_there_is_not_is_said_by_fit(X: pd.DataFrame, y: pd.Series) -> None:
+def test_fit_refuses_options_of_an_unknown_block(X: pd.DataFrame, y: pd.Series) -> None:
     with pytest.raises(pc.SpecError, match=r"options name the block 'categoric'.*Did you mean"):
         ProbClassifier().set_params(categoric__pseudo_count=0.5).fit(X, y)
 
 
-def test_rows_with_nulls_and_text_go_through_cross_validation(
-    X: pd.DataFrame, y: pd.Series
-) -> None:
+def test_cross_validation_accepts_nulls_and_text(X: pd.DataFrame, y: pd.Series) -> None:
     assert X.isna().any(axis=None)
     scores = cross_val_score(ProbClassifier(), X, y, error_score="raise")
     assert scores.mean() > 0.95
 
 
 @pytest.mark.parametrize("to", [pl.from_pandas, pa.table], ids=["polars", "pyarrow"])
-def test_other_frames_say_the_same(X: pd.DataFrame, y: pd.Series, to: Any) -> None:
-    asked = {"method": "predict_log_proba", "cv": 3}
-    theirs = cross_val_predict(ProbClassifier(), to(X), y.to_numpy(), **asked)
-    ours = cross_val_predict(ProbClassifier(), X, y, **asked)
+def test_polars_and_pyarrow_give_the_same_posterior(X: pd.DataFrame, y: pd.Series, to: Any) -> None:
+    arguments = {"method": "predict_log_proba", "cv": 3}
+    theirs = cross_val_predict(ProbClassifier(), to(X), y.to_numpy(), **arguments)
+    ours = cross_val_predict(ProbClassifier(), X, y, **arguments)
     np.testing.assert_array_equal(theirs, ours)
 
 
-def test_a_column_transformer_before_it(X: pd.DataFrame, y: pd.Series) -> None:
-    """Its output is one array of objects, or one of numbers."""
-    mixed = make_column_transformer((StandardScaler(), BODY), ("passthrough", KINDS))
+def test_a_column_transformer_can_come_first(X: pd.DataFrame, y: pd.Series) -> None:
+    """Its output is an array of objects or of numbers."""
+    mixed = make_column_transformer((StandardScaler(), NUMBERS), ("passthrough", CATEGORIES))
     numbers = make_column_transformer(
-        (StandardScaler(), BODY), (OneHotEncoder(sparse_output=False), KINDS)
+        (StandardScaler(), NUMBERS), (OneHotEncoder(sparse_output=False), CATEGORIES)
     )
     plain = cross_val_score(ProbClassifier(), X, y, error_score="raise")
     scaled = cross_val_score(make_pipeline(mixed, ProbClassifier()), X, y, error_score="raise")
@@ -173,25 +171,28 @@ def test_a_column_transformer_before_it(X: pd.DataFrame, y: pd.Series) -> None:
     assert cross_val_score(dummies, X, y, error_score="raise").mean() > 0.7
 
 
-def test_calibration_around_it(X: pd.DataFrame, y: pd.Series) -> None:
+def test_calibrated_classifier_cv_accepts_the_classifier(X: pd.DataFrame, y: pd.Series) -> None:
     calibrated = CalibratedClassifierCV(ProbClassifier(), cv=3).fit(X, y)
     assert calibrated.score(X, y) > 0.95
     np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
 
 
-def test_a_vote_of_two(X: pd.DataFrame, y: pd.Series) -> None:
-    one, two = ProbClassifier(), ProbClassifier({"gaussian_full": BODY, "categorical": KINDS})
+def test_voting_classifier_averages_two_classifiers(X: pd.DataFrame, y: pd.Series) -> None:
+    one, two = (
+        ProbClassifier(),
+        ProbClassifier({"gaussian_full": NUMBERS, "categorical": CATEGORIES}),
+    )
     vote = VotingClassifier([("one", one), ("two", two)], voting="soft").fit(X, y)
     parts = [clone(part).fit(X, y).predict_proba(X) for part in (one, two)]
     np.testing.assert_allclose(vote.predict_proba(X), np.mean(parts, axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", ["gaussian_diagonal", "gaussian_full", "knn_density"])
-def test_copies_after_use_say_the_same(
+def test_copies_of_a_fitted_classifier_are_equal(
     X: pd.DataFrame, y: pd.Series, estimator: str, tmp_path: Path
 ) -> None:
-    original = ProbClassifier(estimator).fit(X[BODY], y)
-    expected = original.predict_log_proba(X[BODY])
+    original = ProbClassifier(estimator).fit(X[NUMBERS], y)
+    expected = original.predict_log_proba(X[NUMBERS])
     joblib.dump(original, tmp_path / "it")
     copies = [
         joblib.load(tmp_path / "it"),
@@ -199,16 +200,20 @@ def test_copies_after_use_say_the_same(
         copy.deepcopy(original),
     ]
     for other in copies:
-        np.testing.assert_array_equal(other.predict_log_proba(X[BODY]), expected)
+        np.testing.assert_array_equal(other.predict_log_proba(X[NUMBERS]), expected)
         assert other.model_.id == original.model_.id
-        assert other.partial_fit(X[BODY], y).statistics_.rows == 2 * len(X)
+        assert other.partial_fit(X[NUMBERS], y).statistics_.rows == 2 * len(X)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_a_model_that_has_scored_can_be_copied(penguins: pa.Table, copied: Any) -> None:
-    spec = pc.ModelSpec("species", [pc.Block("knn_density", BODY), pc.Block("categorical", KINDS)])
+@pytest.mark.parametrize(
+    "copy_model", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+)
+def test_a_model_that_has_scored_can_be_copied(penguins: pa.Table, copy_model: Any) -> None:
+    spec = pc.ModelSpec(
+        "species", [pc.Block("knn_density", NUMBERS), pc.Block("categorical", CATEGORIES)]
+    )
     model = pc.fit(penguins, spec)
     expected = model.predict_log_proba(penguins)
-    other = copied(model)
+    other = copy_model(model)
     np.testing.assert_array_equal(other.predict_log_proba(penguins), expected)
     assert other.id == model.id
