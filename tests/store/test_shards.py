@@ -122,7 +122,7 @@ def test_a_shard_beyond_the_end_is_empty(lake: Path, store: pc.ModelStore) -> No
         ({"spec": pc.ModelSpec("air", [pc.Block("gaussian_full", ["wind"])])}, "'wind'"),
     ],
 )
-def test_a_plan_refuses(
+def test_invalid_arguments_of_a_plan_are_refused(
     arguments: dict[str, Any], message: str, lake: Path, store: pc.ModelStore
 ) -> None:
     arguments = {"spec": SPEC, "cache": store, **arguments}
@@ -131,7 +131,7 @@ def test_a_plan_refuses(
 
 
 @pytest.mark.parametrize("shard", ["", "1", "a:b", "-1:3", 3])
-def test_a_shard_refuses(shard: Any, lake: Path) -> None:
+def test_an_invalid_shard_is_refused(shard: Any, lake: Path) -> None:
     with pytest.raises(pc.SpecError, match=r"is not a shard; pass one of plan_shards"):
         pc.summarize(lake, SPEC, shard=shard)
 
