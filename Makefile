@@ -9,10 +9,10 @@ INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test servers faults celery image lint format check bench scale golden distributions site pictures screenshots wheel constraints clean
+.PHONY: help setup demo airflow test test-fast servers faults celery image lint format check bench scale golden distributions site pictures screenshots wheel constraints clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## Create .venv with probclass, the Airflow provider and every dependency
 
@@ -24,6 +24,10 @@ airflow: setup ## Run the demo for six months and keep Airflow running, with its
 
 test: setup servers ## Run the tests in parallel, one test file per process
 	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+
+test-fast: setup ## Run the tests without servers, browsers, JVMs, Airflow and slow ones
+	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --hypothesis-profile fast \
+	  -m 'not services and not slow' --ignore tests/airflow --ignore tests/ui
 
 servers: $(SERVERS)/.installed ## Create .venv-servers, with the servers that the tests start
 

@@ -1,4 +1,4 @@
-"""``python -m probclass_core``: the command line where no script ``probclass`` is on the path."""
+"""``python -m probclass_core``: the same as the console script ``probclass``."""
 
 from probclass_core.cli import main
 

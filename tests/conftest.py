@@ -132,6 +132,25 @@ class NoSilentSkips:
                 terminalreporter.line(nodeid)
 
 
+# What `make test-fast` leaves out: `services` and `slow`, by folder, by fixture, or as marked.
+MARKS_OF_FOLDERS = {
+    "airflow": "services",
+    "ui": "services",
+    "benchmarks": "slow",
+    "crash_safety": "slow",
+    "packaging": "slow",
+}
+FIXTURES_OF_SERVICES = {"served", "spark"}
+hypothesis.settings.register_profile("fast", deadline=None, max_examples=10)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if mark := MARKS_OF_FOLDERS.get(item.path.parent.name):
+        item.add_marker(mark)
+    if FIXTURES_OF_SERVICES.intersection(getattr(item, "fixturenames", ())):
+        item.add_marker("services")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(NoSilentSkips(), "no-silent-skips")
 

@@ -176,6 +176,7 @@ def test_constraints_contain_only_exact_versions() -> None:
     assert lines[0].startswith("#"), "the first line explains how to update the file"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 @pytest.mark.parametrize(("ci", "code"), [("true", 1), ("", 0)])
 def test_a_skipped_test_fails_the_run_in_ci(

@@ -8,8 +8,7 @@ score              Parquet in, posteriors in Parquet out
 memory             peak memory as the number of rows grows
 knn                nearest neighbors, in few dimensions and in many
 small              one small batch in memory
-importing          the import alone
-parsing            the example DAGs, parsed
+startup            the import alone, and the example DAGs parsed
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ MODULES = (
     "memory",
     "knn",
     "small",
-    "importing",
-    "parsing",
+    "startup",
 )
 
 

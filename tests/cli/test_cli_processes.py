@@ -18,6 +18,8 @@ import pytest
 
 import probclass_core as pc
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -29,6 +29,7 @@ LARGEST_IMAGE = 300_000
 IMAGES = sorted((ROOT / "docs").rglob("*.png"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_examples_run_and_print_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -50,6 +51,7 @@ def test_examples_run_and_print_what_the_page_shows(
         assert same, f"{relative(page)}, line {block.line} prints\n{printed.getvalue()}"
 
 
+@pytest.mark.slow
 def test_the_plugin_of_the_page_works_once_installed(tmp_path: Path) -> None:
     """Its module, its entry points as an installer writes them, and the script that uses it."""
     found = blocks((ROOT / "docs" / "plugins.md").read_text(encoding="utf-8"))

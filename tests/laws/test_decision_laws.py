@@ -13,6 +13,8 @@ from samples import BLOCKS, OPTIONS, fitted_or_rejected, queries, spec_of, train
 
 import probclass_core as pc
 
+pytestmark = pytest.mark.slow
+
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
 law = settings(max_examples=20)
 

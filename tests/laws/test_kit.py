@@ -20,6 +20,8 @@ from probclass_core.testing.laws import LAWS, laws_of, merging_is_commutative, w
 from probclass_core.testing.suite import try_law
 from probclass_core.testing.trial import LABEL, WEIGHT, Trial
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = {"x": numbers(), "y": numbers()}
 OPTIONS = [{"conjugate_prior": {"mean": 0.0, "variance": 1.0}}]
 

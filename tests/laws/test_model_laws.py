@@ -22,6 +22,8 @@ from samples import (
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
 
+pytestmark = pytest.mark.slow
+
 JOINT = OPTIONS["categorical_joint"]
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
 law = settings(max_examples=30)

@@ -23,6 +23,8 @@ from model_values import covariance, normal
 
 import probclass_core as pc
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Certified:

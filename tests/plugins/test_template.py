@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from probclass_core.cli.app import app
 
+pytestmark = pytest.mark.slow
+
 NEXT_TO_PYTHON = Path(sys.executable).parent
 
 

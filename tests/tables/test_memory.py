@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 RUN = Path(__file__).parent / "memory_of_a_run.py"
 FULL_ROW_GROUP = 1_000_000
 """Rows from which scoring writes one full row group while it fills the next. With fewer rows, the

@@ -219,7 +219,7 @@ def reliability(
 ) -> None:
     """Plot a reliability diagram: predicted probability against observed frequency.
 
-    Example: probclass plot reliability air@champion lake --where "month >= 2014-01" --out said.png
+    Example: probclass plot reliability air@champion lake --out reliability.png
     """
     from probclass_core import plots
 
@@ -236,7 +236,7 @@ def confusion(
 ) -> None:
     """Plot the confusion matrix of a model on labeled rows.
 
-    Example: probclass plot confusion air@champion lake --partition month=2014-01 --out taken.png
+    Example: probclass plot confusion air@champion lake --out confusion.png
     """
     from probclass_core import plots
 
