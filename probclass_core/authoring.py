@@ -3,8 +3,8 @@
 Options, declared once with type, default, bounds and description:
     `EstimatorOptions`, `number`, `whole`, `choice`, `flag`, `option`, `OptionPath`, `parse_number`;
     unchecked, from a dict of defaults: `read_options`, `number_option`.
-Types of columns:
-    `require_types`, `is_numeric_type`, `is_category_type`.
+Types of columns that an estimator models:
+    `NUMBERS`, `CATEGORIES`, `ColumnTypes`; `require_types`, `is_numeric_type`, `is_category_type`.
 From Arrow to NumPy, for nulls, dictionaries and every accepted type:
     `numeric_column`, `numeric_matrix`, `missing_patterns`, `category_codes`, `MISSING`, and the
     array types `FloatArray`, `IntArray`, `BoolArray`.
@@ -39,6 +39,9 @@ from probclass_core.arrow.types import is_category_type
 from probclass_core.estimation.histogram import Histogram, histogram
 from probclass_core.estimation.moments import Moments, column_moments, merge_moments
 from probclass_core.estimation.options import (
+    CATEGORIES,
+    NUMBERS,
+    ColumnTypes,
     EstimatorOptions,
     OptionPath,
     choice,
@@ -60,9 +63,12 @@ from probclass_core.estimation.tidy import (
 )
 
 __all__ = [
+    "CATEGORIES",
     "MISSING",
+    "NUMBERS",
     "BoolArray",
     "ByClass",
+    "ColumnTypes",
     "EstimatorOptions",
     "FloatArray",
     "Histogram",

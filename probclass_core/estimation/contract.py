@@ -46,7 +46,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError
-from probclass_core.estimation.options import EstimatorOptions
+from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
 from probclass_core.estimation.tidy import with_notes
 
 POINT_MASS_WIDTH = float(np.finfo(np.float64).tiny)
@@ -105,6 +105,7 @@ class LikelihoodEstimator(ABC):
 
     Attributes:
         name: name of the estimator in model specs.
+        models: types of columns that it accepts; None accepts all.
         Options: declarations of its options (see `EstimatorOptions`). If None, options are not
             checked, and ``self.options`` is a dict of those given.
         features: as above.
@@ -116,6 +117,7 @@ class LikelihoodEstimator(ABC):
     """
 
     name: ClassVar[str]
+    models: ClassVar[ColumnTypes | None] = None
     Options: ClassVar[type[EstimatorOptions] | None] = None
     options: Any
 
@@ -125,6 +127,8 @@ class LikelihoodEstimator(ABC):
             self.options = dict(options)
         else:
             self.options = self.Options(self.name, options, features.names)
+        if self.models is not None:
+            require_types(self.name, features, self.models.accepts, self.models.description)
 
     @abstractmethod
     def summarize(

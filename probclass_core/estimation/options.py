@@ -1,26 +1,30 @@
 """Options of estimators: each is declared once, with its type, default, bounds and description.
 
-An estimator declares its options in a nested class::
+An estimator declares the types of its columns, and its options in a nested class::
 
     class Histogram(LikelihoodEstimator):
+        models = NUMBERS
+
         class Options(EstimatorOptions):
             bins: int = whole(10, at_least=2, doc="Number of bins.")
             method: str = choice("width", ["width", "frequency"], doc="How to place the cuts.")
 
         options: Options
 
-The contract's constructor checks the options of a block against it. From then on ``self.options``
-is typed and immutable, and `describe_options` lists the same declarations for documentation.
+The contract's constructor checks a block against both. From then on ``self.options`` is typed and
+immutable, and `describe_options` lists the same declarations for documentation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
+from probclass_core.arrow.arrays import is_numeric_type
+from probclass_core.arrow.types import is_category_type
 from probclass_core.errors import SpecError, nearest, one_of
 
 
@@ -236,6 +240,22 @@ def number_option(
     """
     parse = _parse_whole if whole else parse_number
     return parse(OptionPath(estimator, key), value, at_least)
+
+
+class ColumnTypes(NamedTuple):
+    """The types of columns that an estimator can model.
+
+    Attributes:
+        description: for messages, such as ``"numbers"``.
+        accepts: whether a type is one of them.
+    """
+
+    description: str
+    accepts: Callable[[pa.DataType], bool]
+
+
+NUMBERS = ColumnTypes("numbers", is_numeric_type)
+CATEGORIES = ColumnTypes("categories (text, bool, integers)", is_category_type)
 
 
 def require_types(

@@ -137,10 +137,10 @@ def neighbor_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figur
     _check_pair(x, y)
     at = _checked_point(point)
     block, likelihood = _neighbors_block(model, x, y)
-    norm = likelihood.norm
+    norm = likelihood.search.norm
     if norm is None:
         raise NotSupportedError(
-            f"the ball of metric {likelihood.metric!r} has no known shape; "
+            f"the ball of metric {likelihood.search.metric!r} has no known shape; "
             "use 'euclidean', 'manhattan', 'chebyshev' or 'minkowski'."
         )
     values = {name: pa.nulls(1, pa.float64()) for name in block.columns}
@@ -163,7 +163,9 @@ def neighbor_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figur
     outline = at[:, None] + radius * _unit_sphere(norm)
     axes.plot(*outline, color=INK, linewidth=1.2, label="_ball")
     _draw_point(axes, at)
-    plain_axes(axes, f"K = {likelihood.k:g} nearest by {_metric_name(norm)}: radius {radius:.4g}")
+    plain_axes(
+        axes, f"K = {likelihood.search.k:g} nearest by {_metric_name(norm)}: radius {radius:.4g}"
+    )
     _finish_plane(figure, axes, model, x, y, note)
     axes.set_aspect("equal", adjustable="datalim")  # so that a circle looks like one
     return figure

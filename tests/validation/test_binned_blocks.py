@@ -52,7 +52,7 @@ def test_a_column_without_any_value_is_refused(missing: float | None) -> None:
 def test_a_class_without_any_value_needs_a_pseudo_count() -> None:
     table = {"c": ["a", "a", "b"], "x": [1.0, 2.0, None]}
     unsmoothed = pc.Block("discretized", ["x"], method="width", bins=2, pseudo_count=0)
-    with pytest.raises(pc.DataError, match="class 'b' has no value of column 'x' and the pseudo_c"):
+    with pytest.raises(pc.DataError, match="class 'b' has no value of column 'x' and its pseudo-c"):
         pc.fit(table, pc.ModelSpec("c", [unsmoothed]))
     smoothed = pc.fit(
         table, pc.ModelSpec("c", [pc.Block("discretized", ["x"], method="width", bins=2)])

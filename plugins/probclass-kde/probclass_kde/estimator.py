@@ -9,7 +9,7 @@ a product over features, so that a null drops one factor and the density of the 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,15 +18,14 @@ from scipy.special import logsumexp
 
 import probclass_core as pc
 from probclass_core.authoring import (
+    NUMBERS,
     EstimatorOptions,
     FloatArray,
     OptionPath,
-    is_numeric_type,
     notes_of,
     numeric_column,
     option,
     parse_number,
-    require_types,
     sum_counts,
 )
 from probclass_kde import bandwidth
@@ -55,6 +54,7 @@ class KernelDensity(pc.LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "kde"
+    models = NUMBERS
 
     class Options(EstimatorOptions):
         """Options of `KernelDensity`."""
@@ -68,10 +68,6 @@ class KernelDensity(pc.LikelihoodEstimator):
         )
 
     options: Options
-
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        super().__init__(features, options)
-        require_types(self.name, features, is_numeric_type, "numbers")
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None

@@ -18,17 +18,16 @@ import pyarrow as pa
 
 import probclass_core as pc
 from probclass_core.authoring import (
+    NUMBERS,
     EstimatorOptions,
     FloatArray,
     OptionPath,
     dense_arrays,
     histogram,
-    is_numeric_type,
     notes_of,
     number,
     numeric_column,
     option,
-    require_types,
     whole,
 )
 from probclass_student_t import fitting
@@ -85,6 +84,7 @@ class StudentT(pc.LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "student_t"
+    models = NUMBERS
 
     class Options(EstimatorOptions):
         """Options of `StudentT`."""
@@ -114,10 +114,6 @@ class StudentT(pc.LikelihoodEstimator):
         )
 
     options: Options
-
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        super().__init__(features, options)
-        require_types(self.name, features, is_numeric_type, "numbers")
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None

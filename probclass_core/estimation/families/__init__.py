@@ -5,5 +5,6 @@ categorical/  independent categories and their joint distribution
 counts/       bernoulli, multinomial, poisson
 discretized/  numbers cut into bins
 knn/          k-nearest-neighbor density
-built_in      their registration as a plugin
+checks        errors for columns and classes without values
+built_in      registration of the estimators as a plugin
 """

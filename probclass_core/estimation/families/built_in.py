@@ -18,67 +18,29 @@ from probclass_core.plugins.hookspecs import hookimpl
 
 __all__ = ["PROBCLASS_API", "probclass_estimators"]
 
+_INDEPENDENT = Traits(factorizes=True, has_evidence=True)
+_JOINT = Traits(has_evidence=True)
+
+_ESTIMATORS = (
+    (
+        GaussianDiagonal,
+        "independent normal features: a mean and a variance per class and feature",
+        _INDEPENDENT,
+    ),
+    (GaussianFull, "a multivariate normal per class, with its full covariance", _JOINT),
+    (GaussianShared, "a multivariate normal per class, with one covariance: linear", _JOINT),
+    (Categorical, "independent categories, with pseudo-counts and unseen values", _INDEPENDENT),
+    (CategoricalJoint, "the joint distribution of categories, with pseudo-counts", _JOINT),
+    (Discretized, "numbers cut into bins, by the classes or evenly", Traits(factorizes=True)),
+    (Bernoulli, "features present or absent, such as the words of a text", _INDEPENDENT),
+    (Multinomial, "counts that share a total, such as the words of a text", _JOINT),
+    (Poisson, "independent counts of events: a rate per class and column", _INDEPENDENT),
+    (KnnDensity, "density from the k nearest training points", Traits(state_grows=True)),
+)
+
 
 @hookimpl
 def probclass_estimators() -> Iterable[EstimatorPlugin]:
     """Registers the built-in estimators."""
-    yield EstimatorPlugin(
-        name=GaussianDiagonal.name,
-        factory=GaussianDiagonal,
-        summary="independent normal features: a mean and a variance per class and feature",
-        traits=Traits(factorizes=True, has_evidence=True),
-    )
-    yield EstimatorPlugin(
-        name=GaussianFull.name,
-        factory=GaussianFull,
-        summary="a multivariate normal per class, with its full covariance",
-        traits=Traits(has_evidence=True),
-    )
-    yield EstimatorPlugin(
-        name=GaussianShared.name,
-        factory=GaussianShared,
-        summary="a multivariate normal per class, with one covariance for all: linear",
-        traits=Traits(has_evidence=True),
-    )
-    yield EstimatorPlugin(
-        name=Categorical.name,
-        factory=Categorical,
-        summary="independent categories with pseudo-counts, domains and a policy for unseen values",
-        traits=Traits(factorizes=True, has_evidence=True),
-    )
-    yield EstimatorPlugin(
-        name=CategoricalJoint.name,
-        factory=CategoricalJoint,
-        summary="the joint distribution of categories, including combinations never seen",
-        traits=Traits(has_evidence=True),
-    )
-    yield EstimatorPlugin(
-        name=Discretized.name,
-        factory=Discretized,
-        summary="numbers cut into bins, by the classes or evenly, with pseudo-counts",
-        traits=Traits(factorizes=True),
-    )
-    yield EstimatorPlugin(
-        name=Bernoulli.name,
-        factory=Bernoulli,
-        summary="features present or absent, such as the words of a text",
-        traits=Traits(factorizes=True, has_evidence=True),
-    )
-    yield EstimatorPlugin(
-        name=Multinomial.name,
-        factory=Multinomial,
-        summary="counts that share a total, such as the words of a text",
-        traits=Traits(has_evidence=True),
-    )
-    yield EstimatorPlugin(
-        name=Poisson.name,
-        factory=Poisson,
-        summary="independent counts of events: a rate per class and column",
-        traits=Traits(factorizes=True, has_evidence=True),
-    )
-    yield EstimatorPlugin(
-        name=KnnDensity.name,
-        factory=KnnDensity,
-        summary="density from the k nearest training points, exact, in any metric",
-        traits=Traits(state_grows=True),
-    )
+    for estimator, summary, traits in _ESTIMATORS:
+        yield EstimatorPlugin(estimator.name, estimator, summary, traits=traits)

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
+from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, category_codes, label_codes
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
+from probclass_core.estimation.families.checks import require_values
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
@@ -128,11 +130,7 @@ class CategoricalOptions(EstimatorOptions):
                 "unseen='ignore'."
             )
         domain = named or sorted(seen)
-        if not domain:
-            raise DataError(
-                f"column {column!r} has no value in any training row; leave it out of the block, "
-                "or declare its domain."
-            )
+        require_values([column], [len(domain)], hint=", or declare its domain")
         return domain
 
     def alpha_of(self, column: str, domain: Sequence[str]) -> FloatArray:
@@ -164,26 +162,33 @@ class CategoricalOptions(EstimatorOptions):
                     )
 
 
-def refuse_unseen(
-    column: str, codes: IntArray, known: IntArray, values: Sequence[str], domain: Sequence[str]
-) -> None:
-    """Refuse rows with a value outside the domain.
+def domain_codes(column: pa.Array, name: str, domain: pa.Array, unseen: str) -> IntArray:
+    """Positions of values in a domain of ``m`` values.
 
     Args:
-        column: name of the column.
-        codes: ``(n,)`` codes into ``values``, `MISSING` for null.
-        known: position of each of the values in the domain, `MISSING` if it is not in it.
-        values: distinct values of the batch.
-        domain: values that the model knows.
+        column: ``n`` values to score.
+        name: name of the column.
+        domain: ``m`` values that the model knows, as text.
+        unseen: policy for other values, one of the words of the option.
+
+    Returns:
+        ``(n,)`` codes from 0; ``m`` for an unseen value, `MISSING` for null or ignored values.
 
     Raises:
-        DataError: naming the column, the number of rows and one value.
+        DataError: if ``unseen`` is ``"error"`` and there are such values, naming the column, the
+            number of rows and one value.
     """
-    unknown = (codes != MISSING) & (np.append(known, 0)[codes] == MISSING)
-    if unknown.any():
-        value = values[codes[np.argmax(unknown)]]
-        raise DataError(
-            f"column {column!r}: rows outside its domain: {int(unknown.sum())}, such as "
-            f"{value!r}; it knows {one_of(domain)}. Set unseen to 'pseudo_count' "
-            "or 'ignore' to score them."
-        )
+    codes, values = category_codes(column)
+    known = label_codes(pa.array(values, pa.string()), domain)
+    if unseen == "pseudo_count":
+        known = np.where(known == MISSING, len(domain), known)
+    elif unseen == "error":
+        unknown = (codes != MISSING) & (np.append(known, 0)[codes] == MISSING)
+        if unknown.any():
+            raise DataError(
+                f"column {name!r}: rows outside its domain: {int(unknown.sum())}, such as "
+                f"{values[codes[np.argmax(unknown)]]!r}; it knows {one_of(domain.to_pylist())}. "
+                "Set unseen to 'pseudo_count' or 'ignore' to score them."
+            )
+    result: IntArray = np.append(known, MISSING)[codes]
+    return result

@@ -8,7 +8,7 @@ Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.2: f(v | c) = (n_c(v)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,24 +17,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from probclass_core.arrow.arrays import (
-    MISSING,
     FloatArray,
     IntArray,
-    category_codes,
     label_codes,
     short_codes,
     sorted_classes,
 )
-from probclass_core.arrow.types import is_category_type
-from probclass_core.errors import DataError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.categorical.cells import runs
 from probclass_core.estimation.families.categorical.domains import (
     CategoricalOptions,
-    refuse_unseen,
+    domain_codes,
 )
-from probclass_core.estimation.options import require_types
+from probclass_core.estimation.families.checks import require_counts
+from probclass_core.estimation.options import CATEGORIES
 from probclass_core.estimation.tidy import (
     by_feature,
     dense_arrays,
@@ -55,12 +52,9 @@ class Categorical(LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "categorical"
+    models = CATEGORIES
     Options = CategoricalOptions
     options: CategoricalOptions
-
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        super().__init__(features, options)
-        require_types(self.name, features, is_category_type, "categories (text, bool, integers)")
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -143,11 +137,7 @@ class Categorical(LikelihoodEstimator):
         """``(k, m)``; −inf if a count and its pseudo-count are both 0."""
         rows = counts.sum(axis=1, keepdims=True)
         total = rows + alpha.sum()
-        for row in np.flatnonzero(total == 0.0):
-            raise DataError(
-                f"class {classes[int(row)].as_py()!r} has no value of column {feature!r} and its "
-                "pseudo-counts are 0; give it a pseudo_count, or leave the column out."
-            )
+        require_counts([feature], classes, total)
         with np.errstate(divide="ignore", invalid="ignore"):
             smoothed: FloatArray = np.log(counts + alpha) - np.log(total)
             if self.options.smooth == "zeros":
@@ -191,12 +181,8 @@ class CategoricalLikelihood:
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.zeros((self.classes, batch.num_rows))
         for feature, (domain, table) in self.lookup.items():
-            codes, values = category_codes(batch.column(feature))
-            known = label_codes(pa.array(values, pa.string()), domain)
-            if self.unseen == "error":
-                refuse_unseen(feature, codes, known, values, domain.to_pylist())
-            cells = np.append(np.where(known == MISSING, len(domain), known), MISSING)
-            result += table[:, cells[codes]]
+            codes = domain_codes(batch.column(feature), feature, domain, self.unseen)
+            result += table[:, codes]
         return result.T
 
 

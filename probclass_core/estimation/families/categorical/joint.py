@@ -24,15 +24,14 @@ from probclass_core.arrow.arrays import (
     missing_patterns,
     sorted_classes,
 )
-from probclass_core.arrow.types import is_category_type
 from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import (
     CategoricalOptions,
-    refuse_unseen,
+    domain_codes,
 )
-from probclass_core.estimation.options import require_types
+from probclass_core.estimation.options import CATEGORIES
 from probclass_core.estimation.tidy import notes_of, sum_counts, tidy_table
 
 _OWN_COLUMNS = ("class", "count", "log_probability")
@@ -58,12 +57,12 @@ class CategoricalJoint(LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "categorical_joint"
+    models = CATEGORIES
     Options = CategoricalOptions
     options: CategoricalOptions
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         super().__init__(features, options)
-        require_types(self.name, features, is_category_type, "categories (text, bool, integers)")
         for column in features.names:
             if column in _OWN_COLUMNS:
                 raise SpecError(
@@ -300,13 +299,7 @@ class CategoricalJointLikelihood:
         """Positions in the domains ``(d, n)``, the position after the last for an unseen value."""
         result = np.empty((len(self.domains), batch.num_rows), dtype=np.intp)
         for row, (name, domain) in zip(result, self.domains.items(), strict=True):
-            codes, values = category_codes(batch.column(name))
-            known = label_codes(pa.array(values, pa.string()), domain)
-            if self.unseen == "error":
-                refuse_unseen(name, codes, known, values, domain.to_pylist())
-            if self.unseen == "pseudo_count":
-                known = np.where(known == MISSING, len(domain), known)
-            row[:] = np.append(known, MISSING)[codes]
+            row[:] = domain_codes(batch.column(name), name, domain, self.unseen)
         return result
 
     def _marginal(self, columns: IntArray) -> tuple[CellIndex, FloatArray]:

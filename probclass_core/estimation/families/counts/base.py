@@ -17,6 +17,7 @@ from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.families.checks import require_values
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
@@ -231,12 +232,7 @@ class CountEstimator(LikelihoodEstimator):
         names = self.features.names
         if not self.of_terms:
             seen = set(statistics["feature"].to_pylist())
-            for name in names:
-                if name not in seen:
-                    raise DataError(
-                        f"column {name!r} has no value in any training row; leave it out of the "
-                        "block."
-                    )
+            require_values(names, [name in seen for name in names])
             return pa.array(names, pa.string())
         if self.reader.vocabulary is not None:
             return self.reader.vocabulary

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, sorted_classes
 from probclass_core.arrow.sparse_counts import CountReader, Counts
-from probclass_core.errors import DataError
 from probclass_core.estimation.evidence import beta_bernoulli
+from probclass_core.estimation.families.checks import require_counts
 from probclass_core.estimation.families.counts.base import (
     ClassCounts,
     CountEstimator,
@@ -57,12 +57,7 @@ class Bernoulli(CountEstimator):
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         sums = self.by_class(statistics, classes)
         rows, alpha = self._rows(sums), self.options.pseudo_count
-        for group, column in np.argwhere(rows + alpha == 0.0)[:1]:
-            name = self.features.names[column]
-            raise DataError(
-                f"class {classes[int(group)].as_py()!r} has no value of column {name!r} and its "
-                "pseudo-counts are 0; give it a pseudo_count, or leave the column out."
-            )
+        require_counts(self.features.names, classes, rows + alpha)
         with np.errstate(divide="ignore"):
             log_probability = np.log(sums.cells["count"] + alpha) - np.log(rows + 2.0 * alpha)
         return self.parameters(

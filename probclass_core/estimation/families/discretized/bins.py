@@ -8,28 +8,27 @@ probability is that of a category with a pseudo-count, eq. 18.6 of the book:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import (
     FloatArray,
-    is_numeric_type,
     label_codes,
     numeric_column,
     sorted_classes,
 )
-from probclass_core.errors import DataError
 from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.families.checks import require_counts, require_values
 from probclass_core.estimation.families.discretized.cuts import frequency_cuts, mdl_cuts, width_cuts
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
 from probclass_core.estimation.options import (
+    NUMBERS,
     EstimatorOptions,
     choice,
     number,
-    require_types,
     whole,
 )
 from probclass_core.estimation.tidy import by_feature, dense_arrays, notes_of, tidy_table
@@ -48,6 +47,7 @@ class Discretized(LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "discretized"
+    models = NUMBERS
 
     class Options(EstimatorOptions):
         """Options of `Discretized`."""
@@ -74,10 +74,6 @@ class Discretized(LikelihoodEstimator):
 
     options: Options
 
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        super().__init__(features, options)
-        require_types(self.name, features, is_numeric_type, "numbers")
-
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
@@ -103,11 +99,7 @@ class Discretized(LikelihoodEstimator):
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts = []
         for feature, cells in self._cells(statistics, classes):
-            if not len(cells.values):
-                raise DataError(
-                    f"column {feature!r} has no value in any training row; leave it out of the "
-                    "block."
-                )
+            require_values([feature], [len(cells.values)])
             cuts = self._cuts(cells)
             bins = len(cuts) + 1
             bin_of = np.searchsorted(cuts, cells.values, side="right")
@@ -151,11 +143,7 @@ class Discretized(LikelihoodEstimator):
         """``(k, bins)``; −inf if a count and the pseudo-count are both 0, 0 for a single bin."""
         pseudo_count = self.options.pseudo_count
         total = counts.sum(axis=1, keepdims=True) + pseudo_count * counts.shape[1]
-        for row in np.flatnonzero(total == 0.0):
-            raise DataError(
-                f"class {classes[int(row)].as_py()!r} has no value of column {feature!r} and the "
-                "pseudo_count is 0; give it a pseudo_count, or leave the column out."
-            )
+        require_counts([feature], classes, total)
         with np.errstate(divide="ignore"):
             result: FloatArray = np.log(counts + pseudo_count) - np.log(total)
         return result

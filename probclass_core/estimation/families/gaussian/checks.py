@@ -9,27 +9,11 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import DataError
+from probclass_core.estimation.families.checks import require_values
 from probclass_core.estimation.moments import Moments, own_scale
 
 _ROUNDING = 1e-9
 """More than the relative difference of sums of the same weights in different orders."""
-
-
-def check_values(features: Sequence[str], count: FloatArray) -> None:
-    """Refuse a column without any value.
-
-    Args:
-        features: ``d`` names.
-        count: ``(k, d)`` weighted counts of observed values.
-
-    Raises:
-        DataError: naming the column.
-    """
-    for column, feature in enumerate(features):
-        if not count[:, column].any():
-            raise DataError(
-                f"column {feature!r} has no value in any training row; leave it out of the block."
-            )
 
 
 def check_counts(
@@ -46,7 +30,7 @@ def check_counts(
     Raises:
         DataError: naming the column, the class and the count.
     """
-    check_values(features, count)
+    require_values(features, count.max(axis=0))
     for column, feature in enumerate(features):
         for row in np.flatnonzero(count[:, column] <= ddof):
             values = count[row, column]

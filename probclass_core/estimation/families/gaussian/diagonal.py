@@ -6,7 +6,7 @@ product over features of N(x_j; μ_cj, σ²_cj), with 2d parameters per class.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,16 +15,15 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import (
     ByClass,
     FloatArray,
-    is_numeric_type,
     label_codes,
     numeric_column,
     sorted_classes,
 )
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
+from probclass_core.estimation.families.checks import require_values
 from probclass_core.estimation.families.gaussian.checks import (
     check_counts,
-    check_values,
     feature_scale,
 )
 from probclass_core.estimation.families.gaussian.densities import (
@@ -43,7 +42,7 @@ from probclass_core.estimation.moments import (
     merge_moments,
     without_rounding,
 )
-from probclass_core.estimation.options import number, require_types
+from probclass_core.estimation.options import NUMBERS, number
 from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
 
 
@@ -60,6 +59,7 @@ class GaussianDiagonal(LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "gaussian_diagonal"
+    models = NUMBERS
 
     class Options(NormalOptions):
         """Options of `GaussianDiagonal`."""
@@ -80,10 +80,6 @@ class GaussianDiagonal(LikelihoodEstimator):
         )
 
     options: Options
-
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        super().__init__(features, options)
-        require_types(self.name, features, is_numeric_type, "numbers")
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -120,7 +116,7 @@ class GaussianDiagonal(LikelihoodEstimator):
     def _finalize_predictive(self, classes: pa.Array, moments: Moments) -> pa.Table:
         """Student's t of the next row: Murphy 2007, section 5."""
         names = self.features.names
-        check_values(names, moments.count)
+        require_values(names, moments.count.max(axis=0))
         prior = self.options.conjugate_prior.complete(moments)
         posterior = normal_posterior(prior, moments.count, moments.mean, moments.scatter)
         widening = (posterior.count + 1.0) / posterior.count

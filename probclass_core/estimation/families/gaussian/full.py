@@ -11,9 +11,9 @@ linear function of the features, because the quadratic term is common to all cla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import (
     ByClass,
     FloatArray,
-    is_numeric_type,
     label_codes,
     numeric_column,
     sorted_classes,
@@ -34,10 +33,10 @@ from probclass_core.estimation.evidence import (
     multivariate_normal_evidence,
     multivariate_normal_posterior,
 )
+from probclass_core.estimation.families.checks import require_values
 from probclass_core.estimation.families.gaussian.checks import (
     check_complete,
     check_counts,
-    check_values,
     feature_scale,
 )
 from probclass_core.estimation.families.gaussian.densities import (
@@ -57,7 +56,7 @@ from probclass_core.estimation.moments import (
     merge_moments,
     without_rounding,
 )
-from probclass_core.estimation.options import choice, number, require_types
+from probclass_core.estimation.options import NUMBERS, choice, number
 from probclass_core.estimation.tidy import notes_of
 
 _REPAIRED_EIGENVALUE = 1e-9
@@ -81,6 +80,7 @@ class GaussianFull(LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "gaussian_full"
+    models = NUMBERS
     density: ClassVar[type[GaussianFullLikelihood]] = GaussianFullLikelihood
 
     class Options(NormalOptions):
@@ -108,10 +108,6 @@ class GaussianFull(LikelihoodEstimator):
         )
 
     options: Options
-
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        super().__init__(features, options)
-        require_types(self.name, features, is_numeric_type, "numbers")
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -153,7 +149,7 @@ class GaussianFull(LikelihoodEstimator):
     ) -> pa.Table:
         """Student's t of the next row: Murphy 2007, section 9."""
         names, size = self.features.names, len(self.features)
-        check_values(names, single.count)
+        require_values(names, single.count.max(axis=0))
         check_complete(self.name, names, classes, moments.count)
         prior = self.options.conjugate_prior.complete(single)
         groups = self._groups(moments, single)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,6 +33,23 @@ _MANY_DIMENSIONS = 9
 """From this dimension on a tree visits most of its leaves, and matrix products are faster."""
 
 
+@dataclass(frozen=True)
+class Search:
+    """Which points are in a ball.
+
+    Attributes:
+        k: number of neighbors in a ball.
+        norm: exponent of the Minkowski norm, or None for another ``metric``.
+        metric: name of a metric of scipy.
+        probes: number of cells to search; 0 finds the nearest of all points.
+    """
+
+    k: float
+    norm: float | None
+    metric: str
+    probes: int = 0
+
+
 class Balls:
     """Training points without nulls, indexed for search.
 
@@ -40,10 +58,7 @@ class Balls:
         counts: ``(m,)`` number of rows (weight) at each point.
         classes: ``(m,)`` class of each point, as codes of any integer type.
         per_class: ``(k,)`` counts by class.
-        k: number of neighbors in a ball.
-        norm: exponent of the Minkowski norm, or None for another ``metric``.
-        metric: name of a metric of scipy.
-        probes: number of cells to search; 0 finds the nearest of all points.
+        search: which points are in a ball.
     """
 
     def __init__(
@@ -52,11 +67,7 @@ class Balls:
         counts: FloatArray,
         classes: IntArray,
         per_class: FloatArray,
-        *,
-        k: float,
-        norm: float | None,
-        metric: str,
-        probes: int = 0,
+        search: Search,
     ) -> None:
         self.points = points
         self.counts = counts
@@ -65,16 +76,16 @@ class Balls:
         self.k_classes = len(per_class)
         self.log_per_class = np.log(np.where(per_class > 0.0, per_class, 1.0))
         # Rounding may leave a sum of fractional weights just below k.
-        self.enough = min(k, counts.sum()) * (1.0 - 1e-12)
-        self.norm = norm
-        self.metric = metric
+        self.enough = min(search.k, counts.sum()) * (1.0 - 1e-12)
+        self.norm = search.norm
+        self.metric = search.metric
         self.exponent = 0
         self.nearest: Callable[[FloatArray, int], tuple[FloatArray, IntArray]] | None = None
         self.order: Callable[[FloatArray], IntArray | slice] = lambda rows: slice(None)
         self.most_rows = _FEWEST_ROWS
-        if norm is not None and len(points):
-            self._choose_units(norm)
-            self._choose_search(norm, probes)
+        if search.norm is not None and len(points):
+            self._choose_units(search.norm)
+            self._choose_search(search.norm, search.probes)
 
     def _choose_units(self, norm: float) -> None:
         """Scale by a power of two, so that the p-th powers in distances are within float64.

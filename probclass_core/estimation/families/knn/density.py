@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,6 @@ from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
-    is_numeric_type,
     label_codes,
     missing_patterns,
     numeric_matrix,
@@ -29,14 +28,15 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.errors import DataError, SpecError, nearest
 from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.families.checks import require_values
 from probclass_core.estimation.families.knn.approximate import require_faiss
-from probclass_core.estimation.families.knn.balls import Balls
+from probclass_core.estimation.families.knn.balls import Balls, Search
 from probclass_core.estimation.options import (
+    NUMBERS,
     EstimatorOptions,
     OptionPath,
     number,
     option,
-    require_types,
     whole,
 )
 from probclass_core.estimation.tidy import notes_of
@@ -86,6 +86,7 @@ class KnnDensity(LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "knn_density"
+    models = NUMBERS
 
     class Options(EstimatorOptions):
         """Options of `KnnDensity`."""
@@ -122,10 +123,6 @@ class KnnDensity(LikelihoodEstimator):
                 require_faiss()
 
     options: Options
-
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        super().__init__(features, options)
-        require_types(self.name, features, is_numeric_type, "numbers")
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -165,12 +162,7 @@ class KnnDensity(LikelihoodEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         points = _points(statistics)
-        for column, feature in enumerate(self.features.names):
-            if np.isnan(points[:, column]).all():
-                raise DataError(
-                    f"column {feature!r} has no value in any training row; "
-                    "leave it out of the block."
-                )
+        require_values(self.features.names, np.count_nonzero(~np.isnan(points), axis=0))
         codes = label_codes(statistics["class"], classes)
         total = statistics["count"].to_numpy().sum()
         points_by_class = np.bincount(codes, minlength=len(classes))
@@ -186,17 +178,14 @@ class KnnDensity(LikelihoodEstimator):
         return self.annotate(statistics.combine_chunks())
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> KnnDensityLikelihood:
-        codes = label_codes(parameters["class"], classes)
+        codes, chosen = label_codes(parameters["class"], classes), self.options
         return KnnDensityLikelihood(
             notes_of(parameters)["features"],
             _points(parameters),
             parameters["count"].to_numpy(),
             codes.astype(np.min_scalar_type(len(classes))),  # a byte for each point
             len(classes),
-            k=self.options.k,
-            norm=self.options.norm,
-            metric=self.options.metric,
-            probes=self.options.probes,
+            Search(chosen.k, chosen.norm, chosen.metric, chosen.probes),
         )
 
 
@@ -209,10 +198,7 @@ class KnnDensityLikelihood:
         counts: ``(m,)`` number of rows (weight) at each point.
         classes: ``(m,)`` class of each point, as codes.
         k_classes: number of classes.
-        k: number of neighbors in a ball.
-        norm: exponent of the Minkowski norm, or None for another ``metric``.
-        metric: name of a metric of scipy.
-        probes: number of cells to search; 0 finds the nearest of all points.
+        search: which points are in a ball.
     """
 
     def __init__(
@@ -222,22 +208,15 @@ class KnnDensityLikelihood:
         counts: FloatArray,
         classes: IntArray,
         k_classes: int,
-        *,
-        k: float,
-        norm: float | None,
-        metric: str,
-        probes: int = 0,
+        search: Search,
     ) -> None:
         self.features = list(features)
         self.points = points
         self.counts = counts
         self.classes = classes
         self.k_classes = k_classes
-        self.k = k
-        self.norm = norm
-        self.metric = metric
-        self.probes = probes
-        self.normalized = norm is not None
+        self.search = search
+        self.normalized = search.norm is not None
         self._references = functools.cache(self._reference)
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
@@ -274,16 +253,7 @@ class KnnDensityLikelihood:
         if not complete.all():
             points, counts, classes = points[complete], counts[complete], classes[complete]
         per_class = np.bincount(classes, counts, self.k_classes).astype(np.float64, copy=False)
-        return Balls(
-            points,
-            counts,
-            classes,
-            per_class,
-            k=self.k,
-            norm=self.norm,
-            metric=self.metric,
-            probes=self.probes,
-        )
+        return Balls(points, counts, classes, per_class, self.search)
 
 
 def _points(table: pa.Table) -> FloatArray:
