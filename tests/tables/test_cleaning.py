@@ -144,7 +144,7 @@ def test_current_files_stay_when_the_log_has_lost_its_old_entries(delta: Path) -
 
 
 def test_a_version_or_a_wrong_format_cannot_be_cleaned(scored: Path) -> None:
-    with pytest.raises(pc.TableError, match="at all versions at once"):
+    with pytest.raises(pc.TableError, match="all versions of a table are cleaned at once"):
         pc.clean_table(pc.TableRef(str(scored), version=3))
     with pytest.raises(pc.TableError, match="is not a Delta table"):
         pc.clean_table(pc.TableRef(str(scored), format="delta"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -10,23 +11,17 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import (
-    FileSelector,
-    FileSystem,
-    FileType,
-    LocalFileSystem,
-    PyFileSystem,
-    SubTreeFileSystem,
-)
+from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
-from probclass_core.io.commit.leftovers import DATA_FILE, file_leftovers, list_files
+from probclass_core.io.commit.leftovers import DATA_FILE, file_leftovers
 from probclass_core.io.delta.table import open_delta, translate_delta_errors
+from probclass_core.io.filesystem import Location, is_file
 from probclass_core.io.references import Leftover, TableRef
 
 _LOG = "_delta_log"
 
 # On a local disk delta-rs appends '#' and a number to the name until the file is complete.
-_OURS = rf"{DATA_FILE}(?:#\d+)?|{_LOG}/[^/]+#\d+"
+_OURS = re.compile(rf"{DATA_FILE}(?:#\d+)?|{_LOG}/[^/]+#\d+")
 
 
 def delta_leftovers(ref: TableRef) -> list[Leftover]:
@@ -41,17 +36,14 @@ def delta_leftovers(ref: TableRef) -> list[Leftover]:
     """
     with translate_delta_errors(ref):
         table = open_delta(ref)
-        filesystem = _filesystem(ref)
+        location = Location(_filesystem(ref), "", ref.uri.rstrip("/"), remote="://" in ref.uri)
         # Files first and the log after them, or a commit in between would look like a leftover.
-        files = list_files(filesystem, "", _OURS)
+        files = location.entries("", recursive=True)
         table.update_incremental()
-        named = {*_current_files(table), *_files_in_log(filesystem)}
-    root = ref.uri.rstrip("/")
+        named = {*_current_files(table), *_files_in_log(location)}
     return file_leftovers(
-        filesystem,
-        [info for info in files if info.path not in named],
-        uri=ref.uri,
-        path=lambda path: f"{root}/{path}",
+        location,
+        [i for i in files if is_file(i) and _OURS.fullmatch(i.path) and i.path not in named],
     )
 
 
@@ -61,13 +53,11 @@ def _current_files(table: DeltaTable) -> Iterator[str]:
         yield unquote(path)
 
 
-def _files_in_log(filesystem: FileSystem) -> Iterator[str]:
+def _files_in_log(location: Location) -> Iterator[str]:
     """Yield the files that the entries of the log add or remove: those of all earlier versions."""
-    for info in filesystem.get_file_info(FileSelector(_LOG)):
-        if info.type is FileType.File and info.path.endswith(".json"):
-            with filesystem.open_input_stream(info.path) as stream:
-                lines = stream.read().splitlines()
-            for line in filter(None, lines):
+    for info in location.entries(_LOG):
+        if is_file(info) and info.path.endswith(".json"):
+            for line in filter(None, bytes(location.read(info.path)).splitlines()):
                 action = json.loads(line)
                 for kind in ("add", "remove"):
                     if kind in action:

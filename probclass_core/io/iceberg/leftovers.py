@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pyiceberg.table import Table
 from pyiceberg.table.locations import load_location_provider
 
-from probclass_core.io.commit.leftovers import DATA_FILE, file_leftovers, list_files
+from probclass_core.io.commit.leftovers import DATA_FILE, file_leftovers
+from probclass_core.io.filesystem import Location, is_file
 from probclass_core.io.iceberg.files import locate
 from probclass_core.io.iceberg.table import open_iceberg, translate_iceberg_errors
 from probclass_core.io.references import Leftover, TableRef
+
+_OURS = re.compile(DATA_FILE)
 
 
 def iceberg_leftovers(ref: TableRef) -> list[Leftover]:
@@ -21,13 +25,15 @@ def iceberg_leftovers(ref: TableRef) -> list[Leftover]:
     """
     with translate_iceberg_errors(ref):
         table = open_iceberg(ref)
-        provider = load_location_provider(table.location(), table.properties)
-        filesystem, folder = locate(table.io, provider.data_path)
+        uri = load_location_provider(table.location(), table.properties).data_path
+        filesystem, folder = locate(table.io, uri)
+        location = Location(filesystem, folder, uri.removeprefix("file://"), remote=True)
         # Files first and the log after them, or a commit in between would look like a leftover.
-        files = list_files(filesystem, folder, DATA_FILE)
-        named = {locate(table.io, location)[1] for location in _data_files(table.refresh())}
+        files = location.entries(folder, recursive=True)
+        named = {locate(table.io, name)[1] for name in _data_files(table.refresh())}
     return file_leftovers(
-        filesystem, [info for info in files if info.path not in named], uri=ref.uri, path=str
+        location,
+        [i for i in files if is_file(i) and _OURS.fullmatch(i.path) and i.path not in named],
     )
 
 

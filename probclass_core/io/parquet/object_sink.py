@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError
+from probclass_core.io.commit.leftovers import file_leftovers
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.schemas import check_same_columns
 from probclass_core.io.errors import translate_write_errors
@@ -273,15 +273,7 @@ def object_leftovers(ref: TableRef) -> list[Leftover]:
     files = unnamed_files(table)
     if not files and not _exists(table.info(table.path)):
         raise TableError(f"{table.uri} does not exist.")
-    return [
-        Leftover(
-            path=table.uri_of(info.path),
-            bytes=info.size,
-            touched=info.mtime,
-            remove=partial(table.remove, info.path),
-        )
-        for info in files
-    ]
+    return file_leftovers(table, files)
 
 
 def _exists(info: FileInfo) -> bool:
