@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import FloatArray, IntArray, category_values, label_codes
-from probclass_core.estimation.tidy import by_feature, masses_by_class
+from probclass_core.arrow.arrays import FloatArray, category_values, label_codes
+from probclass_core.estimation.tidy import by_feature, dense_arrays, masses_by_class
 from probclass_core.model.model import Model
 from probclass_core.spec import Block
 
@@ -78,17 +78,15 @@ def distributions(model: Model) -> tuple[dict[Key, tuple[str, Distribution]], li
 def _block_distributions(model: Model, block: Block, table: pa.Table) -> dict[Key, Distribution]:
     columns = set(table.column_names)
     if {"feature", "mean", "variance"} <= columns:
+        names, mean, variance = _by_feature_and_class(model, table, "mean", "variance")
         return {
-            (name, None): Moments(
-                "normal", _by_class(model, rows, "mean"), _by_class(model, rows, "variance")
-            )
-            for name, rows in _features(table)
+            (name, None): Moments("normal", mean[i], variance[i]) for i, name in enumerate(names)
         }
     if {"mean", "covariance"} <= columns:
         return _multivariate_normal(model, block, table)
     if {"feature", "rate"} <= columns:
-        rates = {name: _by_class(model, rows, "rate") for name, rows in _features(table)}
-        return {(name, None): Moments("poisson", rate, rate) for name, rate in rates.items()}
+        names, rate = _by_feature_and_class(model, table, "rate")
+        return {(name, None): Moments("poisson", rate[i], rate[i]) for i, name in enumerate(names)}
     if {"feature", "point", "count"} <= columns:
         return {
             (name, None): _point_moments(model, rows, rows["point"].to_numpy())
@@ -139,7 +137,10 @@ def _point_moments(model: Model, table: pa.Table, values: FloatArray) -> Moments
     """Mean and variance of weighted training points; NaN values are ignored."""
     size = len(model.classes)
     known = ~np.isnan(values)
-    codes, weights = _codes(model, table)[known], table["count"].to_numpy()[known]
+    codes, weights = (
+        label_codes(table["class"], model.classes)[known],
+        table["count"].to_numpy()[known],
+    )
     values = values[known]
     total = np.bincount(codes, weights, size)
     with np.errstate(invalid="ignore"):
@@ -151,9 +152,9 @@ def _point_moments(model: Model, table: pa.Table, values: FloatArray) -> Moments
 def _presence(model: Model, block: Block, table: pa.Table) -> dict[Key, Distribution]:
     """The probability that a feature, or a term of the block's column, is present."""
     terms = pa.types.is_nested(model.features.field(block.columns[0]).type)
+    names, log_probability = _by_feature_and_class(model, table, "log_probability")
     pmfs: dict[Key, Distribution] = {}
-    for name, rows in _features(table):
-        present = np.exp(_by_class(model, rows, "log_probability"))
+    for name, present in zip(names, np.exp(log_probability), strict=True):
         key = (block.columns[0], name) if terms else (name, None)
         pmfs[key] = Pmf(("present", "absent"), np.stack([present, 1.0 - present]))
     return pmfs
@@ -166,11 +167,12 @@ def _pmf(model: Model, table: pa.Table, column: str) -> Pmf:
 
 
 def _bins(model: Model, table: pa.Table) -> Bins:
-    bins = table["bin"].to_numpy()
-    probability = np.zeros((bins.max() + 1, len(model.classes)))
-    probability[bins, _codes(model, table)] = np.exp(table["log_probability"].to_numpy())
-    lower = dict(zip(bins.tolist(), table["lower"].to_pylist(), strict=True))
-    return Bins(tuple(lower[number] for number in range(1, len(probability))), probability)
+    lower = dict(zip(table["bin"].to_pylist(), table["lower"].to_pylist(), strict=True))
+    bins = pa.array(sorted(lower), table["bin"].type)
+    (log_probability,) = dense_arrays(
+        table, model.classes, "bin", bins, ["log_probability"], missing=-np.inf
+    )
+    return Bins(tuple(lower[number] for number in sorted(lower)[1:]), np.exp(log_probability.T))
 
 
 def _features(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -178,15 +180,11 @@ def _features(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     return by_feature(table, pc.unique(table["feature"]).to_pylist())
 
 
-def _by_class(model: Model, table: pa.Table, column: str) -> FloatArray:
-    """One value per class, in class order."""
-    values = np.full(len(model.classes), np.nan)
-    values[_codes(model, table)] = table[column].to_numpy()
-    return values
-
-
-def _codes(model: Model, table: pa.Table) -> IntArray:
-    return label_codes(table["class"].combine_chunks(), model.classes)
+def _by_feature_and_class(model: Model, table: pa.Table, *fields: str) -> list[Any]:
+    """The names of the features, and each field as an array ``(features, k)``; NaN if missing."""
+    features = pc.unique(table["feature"])
+    arrays = dense_arrays(table, model.classes, "feature", features, fields, missing=np.nan)
+    return [features.to_pylist(), *(array.T for array in arrays)]
 
 
 def _texts(values: pa.ChunkedArray) -> list[str]:
