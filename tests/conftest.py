@@ -1,4 +1,4 @@
-"""What all tests share: an environment of their own, the bundled tables, and no silent skips."""
+"""Configuration of all tests: a separate environment, fixtures, and a report of skipped tests."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parent / "data"
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
-# Airflow reads these when it is first imported. A user's own Airflow must not be touched.
+# Airflow reads these when it is first imported; the user's Airflow home must not be touched.
 AIRFLOW_HOME = tempfile.TemporaryDirectory(prefix="probclass-airflow-", ignore_cleanup_errors=True)
 os.environ["AIRFLOW_HOME"] = AIRFLOW_HOME.name
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["MPLBACKEND"] = "Agg"
 
-# Timing on a shared machine says nothing; in CI the same examples run every time.
-hypothesis.settings.register_profile("house", deadline=None, derandomize=IN_CI)
-hypothesis.settings.load_profile("house")
+# Deadlines fail by chance on a shared machine; in CI the same examples run every time.
+hypothesis.settings.register_profile("probclass", deadline=None, derandomize=IN_CI)
+hypothesis.settings.load_profile("probclass")
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def data() -> Path:
 
 @pytest.fixture(scope="session")
 def iris(data: Path) -> pa.Table:
-    """The UCI copy of Iris, which the textbook's numbers need."""
+    """The UCI copy of Iris, which the textbook uses."""
     return pacsv.read_csv(data / "iris_uci.csv")
 
 
@@ -54,7 +54,7 @@ def penguins(data: Path) -> pa.Table:
 
 @pytest.fixture(scope="session")
 def adult(data: Path) -> tuple[pa.Table, pa.Table]:
-    """Train and test parts of Adult, nulls included."""
+    """Training and test parts of Adult, with nulls."""
     return pq.read_table(data / "adult_train.parquet"), pq.read_table(data / "adult_test.parquet")
 
 
@@ -95,40 +95,40 @@ def bucket(request: pytest.FixtureRequest, served: Served) -> Bucket:
 
 
 class NoSilentSkips:
-    """A test that did not run proves nothing: list skips and xfails, and fail the run in CI."""
+    """List tests that are skipped or expected to fail, and fail the run in CI if there are any."""
 
     def __init__(self) -> None:
-        self.excused: list[str] = []
+        self.not_run: list[str] = []
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped or hasattr(report, "wasxfail"):
-            self.excused.append(report.nodeid)
+            self.not_run.append(report.nodeid)
 
     @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped:
-            self.excused.append(report.nodeid)
+            self.not_run.append(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """A worker of pytest-xdist ends; what it could not collect it has told nobody else."""
-        told = getattr(node, "workeroutput", {}).get("excused", [])
-        self.excused += [nodeid for nodeid in told if nodeid not in self.excused]
+        """Collect the tests that a worker of pytest-xdist did not run, when it ends."""
+        reported = getattr(node, "workeroutput", {}).get("not_run", [])
+        self.not_run += [nodeid for nodeid in reported if nodeid not in self.not_run]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput["excused"] = self.excused
-        if self.excused and IN_CI:
+            session.config.workeroutput["not_run"] = self.not_run
+        if self.not_run and IN_CI:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self.excused:
-            verdict = "fails the run" if IN_CI else "would fail the run in CI"
-            terminalreporter.section(f"skipped or expected to fail, which {verdict}", red=True)
-            for nodeid in self.excused:
+        if self.not_run:
+            effect = "fails the run" if IN_CI else "would fail the run in CI"
+            terminalreporter.section(f"skipped or expected to fail, which {effect}", red=True)
+            for nodeid in self.not_run:
                 terminalreporter.line(nodeid)
 
 

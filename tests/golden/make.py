@@ -1,7 +1,7 @@
-"""Models as this release writes them, and what they say of rows: `make golden` keeps them for good.
+"""Write models of this release, and their results for some rows: run by ``make golden``.
 
-A release is written once, into a folder of its name, and never again: what it holds must be read by
-every later one. The rows are made up here, so that each estimator meets nulls and unseen values.
+The models of a release are written once, into a folder named after it, and never again: every later
+release must read them. The rows have nulls and unseen values for every estimator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RULES: Mapping[str, pc.DecisionRule] = {
     "least": pc.DecisionRule(min_probability=0.6),
     "usual": pc.DecisionRule(min_density_quantile=0.1),
 }
-"""Decisions that are kept beside the predictions; the last needs quantiles of the density."""
+"""Decision rules whose results are stored; the last needs quantiles of the density."""
 
 NUMBERS, WORDS = ["x", "y"], ["u", "v"]
 BLOCKS: Mapping[str, list[pc.Block]] = {
@@ -44,14 +44,14 @@ BLOCKS: Mapping[str, list[pc.Block]] = {
 
 
 def rows() -> pa.Table:
-    """Rows of three classes, of which one in eight lacks a feature."""
+    """Rows of three classes; each feature is null in one row of eight."""
     rng = np.random.default_rng(20260101)
     size = 72
     kind = rng.integers(0, 3, size)
-    lacks = rng.random((5, size)) < 0.125
+    nulls = rng.random((5, size)) < 0.125
     documents = [
-        [["rain", "wind", "sun"][word] for word in rng.integers(0, 2, 3) + (one == 2)]
-        for one in kind
+        [["rain", "wind", "sun"][word] for word in rng.integers(0, 2, 3) + (code == 2)]
+        for code in kind
     ]
     columns = {
         "x": np.round(rng.normal(kind, 1.0), 3),
@@ -64,8 +64,8 @@ def rows() -> pa.Table:
     table = pa.table(
         {
             **{
-                name: pa.array(table[name].to_pylist(), table[name].type, mask=lacking)
-                for name, lacking in zip(columns, lacks, strict=True)
+                name: pa.array(table[name].to_pylist(), table[name].type, mask=mask)
+                for name, mask in zip(columns, nulls, strict=True)
             },
             "text": pa.array(documents, pa.list_(pa.string())),
             "kind": np.array(["low", "middle", "high"])[kind],
@@ -91,14 +91,14 @@ def rows() -> pa.Table:
 
 
 def models(table: pa.Table) -> dict[str, pc.Model]:
-    """A model of every built-in estimator, and those that something was measured of."""
-    found = {
+    """Models of every built-in estimator, and models with calibration or density quantiles."""
+    fitted = {
         name: pc.fit(table, pc.ModelSpec("kind", blocks, weight="weight"))
         for name, blocks in BLOCKS.items()
     }
-    mixed = found["mixed"]
+    mixed = fitted["mixed"]
     return {
-        **found,
+        **fitted,
         "uniform_prior": mixed.with_prior("uniform"),
         "calibrated_temperature": pc.calibrate(mixed, table, method="temperature"),
         "calibrated_isotonic": pc.calibrate(mixed, table, method="isotonic"),
@@ -106,8 +106,8 @@ def models(table: pa.Table) -> dict[str, pc.Model]:
     }
 
 
-def said(model: pc.Model, table: pa.Table) -> pa.Table:
-    """What a model says of rows: joint, posterior, density, prediction, and decisions."""
+def results(model: pc.Model, table: pa.Table) -> pa.Table:
+    """A model's joint log-likelihoods, posteriors, densities, predictions and decisions."""
     columns: dict[str, pa.Array] = {
         "joint": pa.array(list(model.joint_log_likelihood(table)), pa.list_(pa.float64())),
         "posterior": pa.array(list(model.predict_proba(table)), pa.list_(pa.float64())),
@@ -121,23 +121,23 @@ def said(model: pc.Model, table: pa.Table) -> pa.Table:
 
 
 def write(folder: Path) -> None:
-    """Rows, models, and what they say, for good."""
+    """Write rows, models and results to a folder."""
     table = rows()
     store = pc.ModelStore(folder / "models")
-    made = models(table)
-    used = {block.estimator for model in made.values() for block in model.spec.blocks}
+    fitted = models(table)
+    used = {block.estimator for model in fitted.values() for block in model.spec.blocks}
     missing = {name for name in pc.estimators() if "." not in name} - used
     if missing:
         raise SystemExit(
-            f"no golden model has the estimators {sorted(missing)}: add them to BLOCKS."
+            f"no golden model uses the estimators {sorted(missing)}: add them to BLOCKS."
         )
-    (folder / "said").mkdir(parents=True)
+    (folder / "results").mkdir(parents=True)
     (folder / "rows.arrow").write_bytes(to_ipc(table))
-    for name, model in made.items():
+    for name, model in fitted.items():
         model = dataclasses.replace(model, training={"rows": table.num_rows})
         store.save(model, name)
-        (folder / "said" / f"{name}.arrow").write_bytes(to_ipc(said(model, table)))
-    release = {"release": pc.__version__, "models": sorted(made), "estimators": sorted(used)}
+        (folder / "results" / f"{name}.arrow").write_bytes(to_ipc(results(model, table)))
+    release = {"release": pc.__version__, "models": sorted(fitted), "estimators": sorted(used)}
     (folder / "release.json").write_text(json.dumps(release, indent=2) + "\n")
 
 
@@ -146,11 +146,9 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=Path(__file__).parent, metavar="DIR")
     folder = parser.parse_args().into / pc.__version__
     if folder.exists():
-        sys.exit(
-            f"{folder} is there: a release is kept as it was written; raise the version first."
-        )
+        sys.exit(f"{folder} exists, and a release is never written again; raise the version first.")
     write(folder)
-    sys.stdout.write(f"{folder}: keep it with the release\n")
+    sys.stdout.write(f"wrote {folder}; commit it with the release\n")
 
 
 if __name__ == "__main__":

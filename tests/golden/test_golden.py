@@ -1,4 +1,4 @@
-"""Models of every release are read by this one and say what they said when they were made."""
+"""This release reads the models of every release and gives the results they had then."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def load(release: str, name: str) -> pc.Model:
     return pc.ModelStore(HERE / release / "models").load(name)
 
 
-def said(release: str, name: str) -> pa.Table:
-    return from_ipc((HERE / release / "said" / f"{name}.arrow").read_bytes())
+def results(release: str, name: str) -> pa.Table:
+    return from_ipc((HERE / release / "results" / f"{name}.arrow").read_bytes())
 
 
 def matrix(column: pa.ChunkedArray) -> np.ndarray:
@@ -44,8 +44,8 @@ def matrix(column: pa.ChunkedArray) -> np.ndarray:
 
 
 @every_model
-def test_a_model_says_what_it_said_when_it_was_made(release: str, name: str) -> None:
-    model, table, before = load(release, name), rows(release), said(release, name)
+def test_a_model_gives_the_results_of_its_release(release: str, name: str) -> None:
+    model, table, before = load(release, name), rows(release), results(release, name)
     close = {"rtol": 1e-9, "atol": 1e-12}
     np.testing.assert_allclose(model.joint_log_likelihood(table), matrix(before["joint"]), **close)
     np.testing.assert_allclose(model.predict_proba(table), matrix(before["posterior"]), **close)
@@ -63,8 +63,8 @@ def test_a_model_says_what_it_said_when_it_was_made(release: str, name: str) -> 
 
 
 @every_model
-def test_a_model_has_the_name_and_the_tables_it_had(release: str, name: str) -> None:
-    """Its id is that of its folder, and saving it again, under this release, keeps the id."""
+def test_a_model_keeps_its_id_and_tables(release: str, name: str) -> None:
+    """Its id is the name of its folder, and saving it with this release keeps the id."""
     (folder,) = (HERE / release / "models" / name).iterdir()
     model = load(release, name)
     assert model.id == folder.name
@@ -72,22 +72,22 @@ def test_a_model_has_the_name_and_the_tables_it_had(release: str, name: str) -> 
     assert tables == set(model.to_bundle().tables)
     for stem in tables:
         stored = pa.ipc.open_file(pa.memory_map(str(folder / f"{stem}.arrow"))).read_all()
-        again = model.to_bundle().tables[stem]
-        assert stored.schema.equals(again.schema, check_metadata=True)
-        assert str(stored.to_pydict()) == str(again.to_pydict())  # as text, NaN equals NaN
+        table = model.to_bundle().tables[stem]
+        assert stored.schema.equals(table.schema, check_metadata=True)
+        assert str(stored.to_pydict()) == str(table.to_pydict())  # as text, NaN equals NaN
 
 
 @every_release
-def test_a_release_kept_a_model_of_each_of_its_estimators(release: str) -> None:
-    kept = json.loads((HERE / release / "release.json").read_text())
-    found = {
-        block.estimator for name in kept["models"] for block in load(release, name).spec.blocks
+def test_a_release_has_a_model_of_each_of_its_estimators(release: str) -> None:
+    recorded = json.loads((HERE / release / "release.json").read_text())
+    estimators = {
+        block.estimator for name in recorded["models"] for block in load(release, name).spec.blocks
     }
-    assert found == set(kept["estimators"])
+    assert estimators == set(recorded["estimators"])
 
 
-def test_this_release_is_kept() -> None:
-    assert pc.__version__ in RELEASES, "make golden writes the models of a new release"
+def test_this_release_has_golden_models() -> None:
+    assert pc.__version__ in RELEASES, "run make golden, which writes the models of a new release"
 
 
 def test_a_release_is_never_written_again(tmp_path: Path) -> None:
@@ -95,11 +95,11 @@ def test_a_release_is_never_written_again(tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (HERE / pc.__version__).rglob("*")}
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    assert "a release is kept as it was written" in ran.stderr
+    assert "a release is never written again" in ran.stderr
     assert {path: path.stat().st_mtime_ns for path in (HERE / pc.__version__).rglob("*")} == before
 
 
-# From the tables alone, by formulas of others: nothing of probclass is asked.
+# Log-likelihoods computed from the stored tables by scipy, without probclass.
 
 Log = Callable[[pa.Table, list[str], dict[str, object]], list[float]]
 
@@ -118,20 +118,19 @@ def normals(table: pa.Table, classes: list[str], row: dict[str, object]) -> list
 
 
 def full_normals(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[float]:
-    seen = [place for place, name in enumerate(("x", "y")) if row[name] is not None]
-    if not seen:
+    observed = [number for number, name in enumerate(("x", "y")) if row[name] is not None]
+    if not observed:
         return [0.0] * len(classes)
-    values = np.array([row["x"], row["y"]], dtype=float)[seen]
+    values = np.array([row["x"], row["y"]], dtype=float)[observed]
     covariances = table["covariance"].combine_chunks()
     tensors = getattr(covariances, "chunk", lambda _: covariances)(0).to_numpy_ndarray()
     by_class = dict(zip(table["class"].to_pylist(), range(len(table)), strict=True))
-    found = []
+    logs = []
     for label in classes:
-        place = by_class[label]
-        mean = np.array(table["mean"][place].as_py())[seen]
-        covariance = tensors[place][np.ix_(seen, seen)]
-        found.append(float(stats.multivariate_normal.logpdf(values, mean, covariance)))
-    return found
+        mean = np.array(table["mean"][by_class[label]].as_py())[observed]
+        covariance = tensors[by_class[label]][np.ix_(observed, observed)]
+        logs.append(float(stats.multivariate_normal.logpdf(values, mean, covariance)))
+    return logs
 
 
 def masses(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[float] | None:
@@ -140,7 +139,7 @@ def masses(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[
     }
     names = [name for name in ("u", "v") if row[name] is not None]
     if any((classes[0], name, row[name]) not in cells for name in names):
-        return None  # an unseen value is a matter of the options
+        return None  # the likelihood of an unseen value depends on the options
     return [sum(cells[label, name, row[name]] for name in names) for label in classes]
 
 
@@ -162,7 +161,7 @@ FORMULAS = {
 
 @every_release
 @pytest.mark.parametrize("name", FORMULAS)
-def test_scores_follow_from_the_tables_alone(release: str, name: str) -> None:
+def test_results_follow_from_the_stored_tables(release: str, name: str) -> None:
     (folder,) = (HERE / release / "models" / name).iterdir()
     tables = {
         stem: pa.ipc.open_file(pa.memory_map(str(folder / f"{stem}.arrow"))).read_all()
@@ -172,7 +171,7 @@ def test_scores_follow_from_the_tables_alone(release: str, name: str) -> None:
     prior = np.log(tables["priors"]["prior"].to_numpy())
     compared = 0
     for row, joint in zip(
-        rows(release).to_pylist(), matrix(said(release, name)["joint"]), strict=True
+        rows(release).to_pylist(), matrix(results(release, name)["joint"]), strict=True
     ):
         expected = FORMULAS[name](tables[name], classes, row)
         if expected is not None:

@@ -1,4 +1,4 @@
-"""Tables of every kind of column, for the laws of whole models; options of each estimator."""
+"""Tables with every kind of column, to test laws of whole models; options of each estimator."""
 
 from __future__ import annotations
 
@@ -72,7 +72,10 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
     "bernoulli": [{}, {"pseudo_count": 0}, {"pseudo_count": 0.1}],
     "bernoulli_of_terms": _OF_TERMS,
     "multinomial": [{}, {"pseudo_count": 0}, {"predictive": True}],
-    "multinomial_of_terms": [*_OF_TERMS, *({**some, "predictive": True} for some in _OF_TERMS)],
+    "multinomial_of_terms": [
+        *_OF_TERMS,
+        *({**options, "predictive": True} for options in _OF_TERMS),
+    ],
     "poisson": [
         {},
         {"pseudo_count": 0},
@@ -92,7 +95,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
 
 
 def spec_of(estimator: str, *, weight: str | None = None, **options: Any) -> pc.ModelSpec:
-    """A model of one block, as in `BLOCKS` and so named."""
+    """A spec with one of the `BLOCKS`, named by its key."""
     block = BLOCKS[estimator]
     block = pc.Block(block.estimator, block.columns, estimator, **{**block.options, **options})
     return pc.ModelSpec(LABEL, [block], weight=weight)
@@ -100,7 +103,7 @@ def spec_of(estimator: str, *, weight: str | None = None, **options: Any) -> pc.
 
 @st.composite
 def numbers(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
-    """Floats: constant, repeating or spread out, at any height and scale, with gaps at the end."""
+    """Floats: constant, repeated or spread out, with any offset and scale; nulls at the end."""
     scale = draw(st.sampled_from([1.0, 1e-3, 1e3, 1e-100, 1e100]))
     offset = draw(st.sampled_from([0.0, 0.0, 1.0, -1e6]))
     value = draw(
@@ -110,13 +113,13 @@ def numbers(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
     )
     missing = st.sampled_from([None, math.nan])
     cells = [draw(value if row < complete else value | value | missing) for row in range(size)]
-    moved = [None if cell is None else (cell + offset) * scale for cell in cells]
-    return pa.array(moved, pa.float64())
+    scaled = [None if cell is None else (cell + offset) * scale for cell in cells]
+    return pa.array(scaled, pa.float64())
 
 
 @st.composite
 def categories(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
-    """Text, or a dictionary that lists values without rows, with gaps at the end."""
+    """Text, or a dictionary that lists values without rows; nulls at the end."""
     value = draw(st.sampled_from([st.just("b"), st.sampled_from(["", "b", "3", "ß"])]))
     cells = [draw(value if row < complete else value | st.none()) for row in range(size)]
     column = pa.array(cells, pa.string())
@@ -125,7 +128,7 @@ def categories(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
 
 @st.composite
 def counts(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
-    """Whole numbers, all 0, small, or as large as they may be, with gaps at the end."""
+    """Counts: all 0, all small, or some of the largest allowed; nulls at the end."""
     value = st.sampled_from(draw(st.sampled_from([[0], [0, 0, 1, 2, 7], [0, 3, 2**53]])))
     cells = [draw(value if row < complete else value | st.none()) for row in range(size)]
     return pa.array(cells, pa.float64() if draw(st.booleans()) else pa.int64())
@@ -133,7 +136,7 @@ def counts(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
 
 @st.composite
 def documents(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
-    """Lists of words, empty ones and null ones, and null words in them."""
+    """Lists of words: some are empty or null, some contain null words."""
     document = st.lists(st.sampled_from(["", "b", "b", "3", "ß", None]), max_size=5)
     cells = [draw(document if row < complete else document | st.none()) for row in range(size)]
     return pa.array(cells, pa.list_(pa.string()))
@@ -141,10 +144,10 @@ def documents(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
 
 @st.composite
 def tables(draw: st.DrawFn, start: Sequence[str] = ()) -> pa.Table:
-    """A table of every column, in which classes may have one row, or none of a feature.
+    """A table with every column; a class may have one row, or no value of a feature.
 
     Args:
-        start: labels of the first rows, which have every feature.
+        start: labels of the first rows, which have no nulls.
     """
     classes = draw(st.sampled_from([["a", "b"], ["a", "b", "c"]]))
     more = draw(st.lists(st.sampled_from([*(start or classes), None]), max_size=12))
@@ -163,15 +166,15 @@ def tables(draw: st.DrawFn, start: Sequence[str] = ()) -> pa.Table:
 
 
 def training_tables() -> st.SearchStrategy[pa.Table]:
-    """Tables of two classes or three, each with two complete rows to begin with."""
+    """Tables of two or three classes that begin with two complete rows of each."""
     return st.sampled_from([["a", "b"] * 2, ["b", "a", "c"] * 2]).flatmap(tables)
 
 
 @st.composite
 def queries(draw: st.DrawFn) -> pa.Table:
-    """Rows to score: as far out as float64 goes, and values that training never saw."""
-    edge = [0.0, -0.0, 5e-324, -1e-160, 1.0, -7e3, 1e6, -1e6, 1e100, -1e154, 1e200]
-    number = st.sampled_from([*edge, 1.7e308, -1.7e308, math.nan, None]) | st.floats(-100, 100)
+    """Rows to score, with extreme numbers and values that training never contains."""
+    extremes = [0.0, -0.0, 5e-324, -1e-160, 1.0, -7e3, 1e6, -1e6, 1e100, -1e154, 1e200]
+    number = st.sampled_from([*extremes, 1.7e308, -1.7e308, math.nan, None]) | st.floats(-100, 100)
     category = st.sampled_from(["", "b", "3", "ß", "never seen", None])
     count = st.sampled_from([0.0, 1.0, 2.0, 170.0, 1e6, 2.0**53, None])
     words = st.lists(category, max_size=9) | st.none()
@@ -191,7 +194,7 @@ def queries(draw: st.DrawFn) -> pa.Table:
 
 
 def fitted_or_rejected(table: pa.Table, spec: pc.ModelSpec) -> pc.Model:
-    """A model; a table that cannot carry one is no example of a law of models."""
+    """A fitted model; tables that no model can be fitted to are skipped."""
     try:
         return pc.fit(table, spec)
     except pc.DataError:

@@ -1,4 +1,4 @@
-"""What holds of every decision and every calibration, whatever the model."""
+"""Properties of every decision and every calibration, for any model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ law = settings(max_examples=20)
 
 @st.composite
 def models(draw: st.DrawFn, estimator: str) -> tuple[pc.Model, pa.Table]:
-    """A model with some options, and the rows it was fitted on."""
+    """A model with some options, and its training rows."""
     options = draw(st.sampled_from(OPTIONS[estimator]))
     table = draw(training_tables())
     return fitted_or_rejected(table, spec_of(estimator, **options)), table
@@ -30,14 +30,16 @@ def models(draw: st.DrawFn, estimator: str) -> tuple[pc.Model, pa.Table]:
 @every_estimator
 @law
 @given(data=st.data())
-def test_a_calibrated_posterior_is_a_posterior(estimator: str, data: st.DataObject) -> None:
+def test_a_calibrated_posterior_is_a_probability_distribution(
+    estimator: str, data: st.DataObject
+) -> None:
     model, table = data.draw(models(estimator))
     held_out = data.draw(st.sampled_from([table, table.slice(0, table.num_rows // 2 + 1)]))
     method = data.draw(st.sampled_from(["temperature", "isotonic"]))
     try:
         calibrated = pc.calibrate(model, held_out, method)
     except pc.DataError:
-        reject()  # too few rows, or a true class of probability 0 in all of them
+        reject()  # too few rows, or all true classes have probability 0
     assert calibrated.calibration is not None
     assert np.isfinite(calibrated.calibration["value"].to_numpy()).all()
     for rows in (table, data.draw(queries())):
@@ -46,29 +48,29 @@ def test_a_calibrated_posterior_is_a_posterior(estimator: str, data: st.DataObje
         np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-12)
         if method == "temperature":
             best = np.sort(model.predict_log_proba(rows), axis=1)
-            clear = pa.array(best[:, -1] - best[:, -2] > 1e-9)  # a rounding may make equals
+            clear = pa.array(best[:, -1] - best[:, -2] > 1e-9)  # rounding may make them equal
             assert calibrated.predict(rows).filter(clear) == model.predict(rows).filter(clear)
 
 
 @every_estimator
 @law
 @given(data=st.data())
-def test_the_temperature_never_makes_the_log_loss_worse(
-    estimator: str, data: st.DataObject
-) -> None:
+def test_a_temperature_never_increases_the_log_loss(estimator: str, data: st.DataObject) -> None:
     model, table = data.draw(models(estimator))
     try:
         calibrated = pc.calibrate(model, table)
     except pc.DataError:
         reject()
-    before, after = (pc.evaluate(each, table).log_loss for each in (model, calibrated))
+    before, after = (pc.evaluate(fitted, table).log_loss for fitted in (model, calibrated))
     assert after <= before * (1 + 1e-9) + 1e-9
 
 
 @every_estimator
 @law
 @given(data=st.data())
-def test_a_rule_costs_no_more_than_any_other_decision(estimator: str, data: st.DataObject) -> None:
+def test_a_decision_by_costs_has_the_lowest_expected_cost(
+    estimator: str, data: st.DataObject
+) -> None:
     model, table = data.draw(models(estimator))
     names = model.class_names
     cost = st.floats(0, 1e6)
@@ -76,19 +78,21 @@ def test_a_rule_costs_no_more_than_any_other_decision(estimator: str, data: st.D
     costs = data.draw(st.dictionaries(st.sampled_from(names), row))
     matrix = 1.0 - np.eye(len(names))
     for true, cells in costs.items():
-        for said, value in cells.items():
-            matrix[names.index(true), names.index(said)] = value
+        for predicted, value in cells.items():
+            matrix[names.index(true), names.index(predicted)] = value
     expected = model.predict_proba(table) @ matrix
-    told = model.predict(table, pc.DecisionRule(costs=costs))
-    chosen = [model.classes.index(label).as_py() for label in told]
-    found = expected[np.arange(len(chosen)), chosen]
-    np.testing.assert_allclose(found, expected.min(axis=1), rtol=1e-12)
+    predictions = model.predict(table, pc.DecisionRule(costs=costs))
+    chosen = [model.classes.index(label).as_py() for label in predictions]
+    actual = expected[np.arange(len(chosen)), chosen]
+    np.testing.assert_allclose(actual, expected.min(axis=1), rtol=1e-12)
 
 
 @every_estimator
 @law
 @given(data=st.data())
-def test_a_stricter_rule_rejects_what_a_laxer_one_does(estimator: str, data: st.DataObject) -> None:
+def test_a_stricter_rule_also_rejects_the_rows_of_a_laxer_rule(
+    estimator: str, data: st.DataObject
+) -> None:
     model, table = data.draw(models(estimator))
     if not model.normalized:
         reject()
@@ -101,14 +105,15 @@ def test_a_stricter_rule_rejects_what_a_laxer_one_does(estimator: str, data: st.
         model.predict(rows, pc.DecisionRule(by, None, p, q)).to_pylist()
         for p, q in zip(least, rare, strict=True)
     )
-    free = model.predict(rows, by).to_pylist()
-    for some, fewer, every in zip(lax, strict, free, strict=True):
-        assert some in (None, every)
-        assert fewer in (None, some)
-    lost = model.score_samples(rows) == -math.inf
-    assert all(name is None for name, gone in zip(lax, lost, strict=True) if gone)
-    # Less than a share q of the rows that were measured lies below their q-quantile.
-    told = model.predict(table, {"min_density_quantile": rare[0]}).to_pylist()
-    lost = model.score_samples(table) == -math.inf
-    rejected = sum(name is None for name, gone in zip(told, lost, strict=True) if not gone)
+    unrestricted = model.predict(rows, by).to_pylist()
+    for by_lax, by_strict, label in zip(lax, strict, unrestricted, strict=True):
+        assert by_lax in (None, label)
+        assert by_strict in (None, by_lax)
+    impossible = model.score_samples(rows) == -math.inf
+    assert all(label is None for label, zero in zip(lax, impossible, strict=True) if zero)
+    # Less than a fraction q of the rows that the quantiles were fitted on is below the q-quantile.
+    predictions = model.predict(table, {"min_density_quantile": rare[0]}).to_pylist()
+    impossible = model.score_samples(table) == -math.inf
+    possible = zip(predictions, impossible, strict=True)
+    rejected = sum(label is None for label, zero in possible if not zero)
     assert rejected <= rare[0] * table.num_rows

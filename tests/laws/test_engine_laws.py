@@ -1,4 +1,4 @@
-"""Who reads which part, and who is done first, is nobody's business: one fit, one content id."""
+"""A model's id does not depend on which worker reads a fragment, or which one finishes first."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SPEC = pc.ModelSpec(
 
 
 def rows_of_a_month(seed: int) -> pa.Table:
-    """Rows whose sums round differently in every order; some months lack a class."""
+    """Rows whose sums round differently in another order; some months lack a class."""
     noise = np.random.default_rng(seed)
     size = int(noise.integers(1, 60))
     classes = ["low", "mid", "high"][: 1 + seed % 3]
@@ -88,8 +88,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @dataclass(frozen=True)
-class Slowly:
-    """A fragment that takes its time."""
+class DelayedFragment:
+    """A fragment that is read with a delay."""
 
     fragment: Fragment
     seconds: float
@@ -104,11 +104,11 @@ class Slowly:
 
 
 @dataclass(frozen=True)
-class OutOfOrder:
-    """A table whose fragments are done in another order each time."""
+class RandomOrderTable:
+    """A table whose fragments finish in a random order."""
 
     table: Table
-    chance: random.Random
+    rng: random.Random
 
     @property
     def schema(self) -> pa.Schema:
@@ -127,8 +127,8 @@ class OutOfOrder:
 
     def plan(self, columns: Sequence[str] | None = None, **rows: Any) -> Plan:
         plan = self.table.plan(columns, **rows)
-        slow = [Slowly(part, self.chance.choice([0.0, 0.02])) for part in plan.fragments]
-        return replace(plan, fragments=slow)
+        fragments = [DelayedFragment(part, self.rng.choice([0.0, 0.02])) for part in plan.fragments]
+        return replace(plan, fragments=fragments)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 8, None])
@@ -139,28 +139,28 @@ def test_the_model_does_not_depend_on_the_number_of_workers(lake: Path, workers:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_model_does_not_depend_on_which_part_is_done_first(lake: Path, seed: int) -> None:
-    source = OutOfOrder(open_table(lake), random.Random(seed))
+def test_the_model_does_not_depend_on_which_fragment_finishes_first(lake: Path, seed: int) -> None:
+    source = RandomOrderTable(open_table(lake), random.Random(seed))
     assert pc.fit(source, SPEC, workers=4).id == pc.fit(lake, SPEC, workers=1).id
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("block", SPEC.blocks, ids=lambda block: block.name)
-def test_the_model_does_not_depend_on_which_parts_were_kept(
+def test_the_model_does_not_depend_on_which_fragments_are_cached(
     lake: Path, tmp_path: Path, block: pc.Block, workers: int
 ) -> None:
     spec = replace(SPEC, blocks=[block])
-    source, store = OutOfOrder(open_table(lake), random.Random(workers)), tmp_path / "models"
-    whole = pc.fit(lake, spec)
-    kept = not find_estimator(block.estimator).traits.state_grows
+    source, store = RandomOrderTable(open_table(lake), random.Random(workers)), tmp_path / "models"
+    expected = pc.fit(lake, spec)
+    cacheable = not find_estimator(block.estimator).traits.state_grows
     some = [("month", "in", [2, 3, 5, 7, 11, 13])]
     pc.summarize(lake, spec, where=some, cache=store)
     for reused in (6, FILES):
         model = pc.fit(source, spec, workers=workers, cache=store)
-        assert model.id == whole.id
-        again = model.training["cache"]
-        assert again["reused"] >= kept * reused
-        assert again["fragments"] == len(open_table(lake).plan().fragments) >= FILES
+        assert model.id == expected.id
+        cache = model.training["cache"]
+        assert cache["reused"] >= cacheable * reused
+        assert cache["fragments"] == len(open_table(lake).plan().fragments) >= FILES
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -168,7 +168,7 @@ def test_scored_rows_and_evaluations_keep_their_order(
     lake: Path, tmp_path: Path, workers: int
 ) -> None:
     model = pc.fit(lake, SPEC)
-    source = OutOfOrder(open_table(lake), random.Random(0))
+    source = RandomOrderTable(open_table(lake), random.Random(0))
     pc.score(model, source, tmp_path / "scored", workers=workers)
     scored = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
     in_order = scored.sort_by([("month", "ascending")])
@@ -180,13 +180,13 @@ def test_scored_rows_and_evaluations_keep_their_order(
     assert evaluations[0].log_loss == pytest.approx(evaluations[1].log_loss, rel=1e-12)
 
 
-def test_summarizing_month_by_month_is_fitting_the_lake(lake: Path) -> None:
+def test_merging_summaries_of_months_equals_fitting_the_lake(lake: Path) -> None:
     months = [pc.summarize(lake, SPEC, partition={"month": month}) for month in range(FILES)]
     model, whole = pc.finalize(pc.merge(months)), pc.fit(lake, SPEC)
     rows = rows_of_a_month(99)
     np.testing.assert_allclose(model.predict_proba(rows), whole.predict_proba(rows), rtol=1e-6)
     assert model.training["rows"] == whole.training["rows"]
     assert set(model.parameters) == set(BLOCKS)
-    # In the same order, the very same.
+    # Merged in the same order, the parts give the same id.
     again = [pc.summarize(lake, SPEC, partition={"month": str(month)}) for month in range(FILES)]
     assert pc.finalize(pc.merge(again)).id == model.id

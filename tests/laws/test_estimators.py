@@ -1,4 +1,4 @@
-"""The built-in estimators under the kit that other authors use: every law, every estimator."""
+"""Every law of the conformance kit, tried on every built-in estimator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TestGaussianShared(Laws):
     columns = NUMBERS
     options = OPTIONS["gaussian_shared"]
     declared_prior = NORMAL_PRIOR
-    evidence_adds_up = False  # of one covariance for all classes
+    evidence_adds_up = False  # classes share one covariance
 
 
 class TestCategorical(Laws):
@@ -67,7 +67,7 @@ class TestDiscretized(Laws):
 
 class TestBernoulli(Laws):
     plugin = find_estimator("bernoulli")
-    columns = FLAGS  # its linear form is of presence
+    columns = FLAGS  # its linear form is a function of presence, not of counts
     options = OPTIONS["bernoulli"]
 
 

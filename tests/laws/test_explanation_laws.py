@@ -1,4 +1,4 @@
-"""What holds of every explanation, whatever the estimator, the rows and the options."""
+"""Properties of every explanation, for any estimator, rows and options."""
 
 from __future__ import annotations
 
@@ -35,36 +35,39 @@ def test_entries_sum_to_the_log_odds_of_the_prediction_and_its_rival(
     limit = data.draw(st.sampled_from([None, 1, 2]))
     against = data.draw(st.sampled_from([None, *model.class_names]))
     for rows in (table.drop_columns([LABEL]), data.draw(queries())):
-        found = pc.explain(model, rows, limit=limit, against=against)
-        assert found.rows.num_rows == rows.num_rows
+        explanation = pc.explain(model, rows, limit=limit, against=against)
+        assert explanation.rows.num_rows == rows.num_rows
         joint = model.joint_log_likelihood(rows)
-        for line in found.rows.to_pylist():
-            ledger = [entry for entry in found.table.to_pylist() if entry["row"] == line["row"]]
-            row, names = line["row"], (line["prediction"], line["against"])
-            one, other = (joint[row, model.classes.to_pylist().index(name)] for name in names)
-            check(ledger, one, other, rounding(rows, row))
-            told = line["log_odds"]
-            assert told is None or not math.isnan(told)
-            assert told is None or told >= 0.0 or against is not None
+        for explained in explanation.rows.to_pylist():
+            row, names = explained["row"], (explained["prediction"], explained["against"])
+            entries = [entry for entry in explanation.table.to_pylist() if entry["row"] == row]
+            best, rival = (joint[row, model.classes.to_pylist().index(name)] for name in names)
+            check_entries(entries, best, rival, rounding_error(rows, row))
+            log_odds = explained["log_odds"]
+            assert log_odds is None or not math.isnan(log_odds)
+            assert log_odds is None or log_odds >= 0.0 or against is not None
 
 
-def rounding(rows: pa.Table, row: int) -> float:
-    """Of log N!, of which the probability of N counts is a difference: all its digits at 1e15."""
+def rounding_error(rows: pa.Table, row: int) -> float:
+    """Rounding error of log N!, which the probability of N counts is a difference of."""
     total = sum(abs(rows[name][row].as_py() or 0.0) for name in COUNTS)
     return 1e-14 * total * math.log1p(total)
 
 
-def check(ledger: list[dict[str, float | None]], one: float, other: float, rounded: float) -> None:
-    """The entries against log p(x, c) of both classes, as closely as their size allows."""
-    logs = np.array([[entry["log_for"], entry["log_against"]] for entry in ledger], dtype=float)
+def check_entries(
+    entries: list[dict[str, float | None]], best: float, rival: float, error: float
+) -> None:
+    """Compare entries with log p(x, c) of both classes, as precisely as their size allows."""
+    logs = np.array([[entry["log_for"], entry["log_against"]] for entry in entries], dtype=float)
     finite = logs[np.isfinite(logs)]
-    close = max(1e-9, 1e-8 * np.abs(finite).max(initial=0.0), rounded)
-    total = ledger[-1]["total"]
-    if math.isinf(one) and math.isinf(other):
+    tolerance = max(1e-9, 1e-8 * np.abs(finite).max(initial=0.0), error)
+    total = entries[-1]["total"]
+    if math.isinf(best) and math.isinf(rival):
         assert total is None
-    elif math.isinf(one) or math.isinf(other):
-        assert total == (math.inf if math.isinf(other) else -math.inf)
+    elif math.isinf(best) or math.isinf(rival):
+        assert total == (math.inf if math.isinf(rival) else -math.inf)
     else:
-        assert total == pytest.approx(one - other, abs=close)
-        assert sum(entry["weight"] for entry in ledger) == pytest.approx(one - other, abs=close)
-        assert logs.sum(axis=0) == pytest.approx([one, other], abs=close)
+        assert total == pytest.approx(best - rival, abs=tolerance)
+        weights = sum(entry["weight"] for entry in entries)
+        assert weights == pytest.approx(best - rival, abs=tolerance)
+        assert logs.sum(axis=0) == pytest.approx([best, rival], abs=tolerance)

@@ -1,4 +1,4 @@
-"""A histogram is a matter of its rows: how they were cut and merged does not show in any bit."""
+"""A histogram depends only on its rows, to the last bit, not on how they are split and merged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUMBERS = st.one_of(
 
 @st.composite
 def columns(draw: st.DrawFn) -> list[float]:
-    """Up to 40 numbers, of one scale or of all of them."""
+    """Up to 40 numbers, on one scale or on all of them."""
     cell = draw(st.sampled_from([NUMBERS, st.floats(0, 1), st.floats(-1, 1).map(math.cbrt)]))
     return draw(st.lists(cell, min_size=1, max_size=40))
 
@@ -60,16 +60,16 @@ def test_any_split_merged_in_any_order_gives_the_same_bits(
         parts.append(pc.summarize(table(*zip(*rows[:size], strict=True)), spec(cells)))
         rows = rows[size:]
     while len(parts) > 1:
-        one = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
-        other = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
-        parts.append(pc.merge([one, other]))
+        left = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        right = parts.pop(data.draw(st.integers(0, len(parts) - 1)))
+        parts.append(pc.merge([left, right]))
     merged = pc.merge(parts).blocks["discretized"]
     assert merged.equals(pc.merge([whole]).blocks["discretized"])
 
 
 @given(values=columns(), cells=st.integers(4, 12))
-def test_the_grid_is_the_finest_that_has_few_enough_cells(values: list[float], cells: int) -> None:
-    labels = ["ab"[place % 2] for place in range(len(values))]
+def test_the_grid_is_the_finest_with_few_enough_cells(values: list[float], cells: int) -> None:
+    labels = ["ab"[row % 2] for row in range(len(values))]
     statistics = pc.summarize(table(values, labels), spec(cells)).blocks["discretized"]
     edges = sorted(set(statistics["value"].to_pylist()))
     (width,) = set(statistics["width"].to_pylist())
@@ -87,8 +87,8 @@ def test_the_grid_is_the_finest_that_has_few_enough_cells(values: list[float], c
 
 @given(values=columns(), exponent=st.integers(-1074, 1023))
 def test_lower_edges_are_exact(values: list[float], exponent: int) -> None:
-    found = lower_edges(np.array(values) + 0.0, exponent)
-    for value, edge in zip(values, found, strict=True):
+    edges = lower_edges(np.array(values) + 0.0, exponent)
+    for value, edge in zip(values, edges, strict=True):
         exact = cell_of(value, exponent) * Fraction(2) ** exponent
         assert Fraction(float(edge)) == max(exact, Fraction(-LARGEST))
 
@@ -100,7 +100,7 @@ def test_grids_are_nested(values: list[float], fine: int, steps: int) -> None:
     assert np.array_equal(twice, lower_edges(numbers, coarse))
 
 
-def test_a_zero_is_a_zero() -> None:
+def test_negative_zero_is_counted_as_zero() -> None:
     statistics = pc.summarize(table([0.0, -0.0, 1.0], ["a", "a", "b"]), spec(4))
     cells = statistics.blocks["discretized"].to_pylist()
     assert [(cell["value"], cell["count"]) for cell in cells] == [(0.0, 2.0), (1.0, 1.0)]

@@ -1,4 +1,4 @@
-"""What holds of every fitted model beyond the laws of the kit, which are of estimators alone."""
+"""Properties of every fitted model, in addition to the laws of single estimators in the kit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ law = settings(max_examples=30)
 
 
 def drawn_model(estimator: str, data: st.DataObject) -> tuple[pc.Model, pa.Table]:
-    """A model with some options, and the rows it was fitted on."""
+    """A model with some options, and its training rows."""
     options = data.draw(st.sampled_from(OPTIONS[estimator]))
     table = data.draw(training_tables())
     return fitted_or_rejected(table, spec_of(estimator, **options)), table
@@ -56,7 +56,7 @@ def test_posteriors_sum_to_one(estimator: str, data: st.DataObject) -> None:
 @every_estimator
 @law
 @given(data=st.data())
-def test_a_row_that_no_class_explains_has_the_prior_for_posterior(
+def test_a_row_impossible_under_every_class_has_the_prior_as_posterior(
     estimator: str, data: st.DataObject
 ) -> None:
     model, _ = drawn_model(estimator, data)
@@ -69,7 +69,7 @@ def test_a_row_that_no_class_explains_has_the_prior_for_posterior(
 @every_estimator
 @law
 @given(data=st.data())
-def test_a_row_without_features_has_the_prior_for_posterior(
+def test_a_row_without_features_has_the_prior_as_posterior(
     estimator: str, data: st.DataObject
 ) -> None:
     model, _ = drawn_model(estimator, data)
@@ -82,8 +82,8 @@ def test_a_row_without_features_has_the_prior_for_posterior(
 
 @law
 @given(data=st.data())
-def test_a_null_coordinate_leaves_the_distance_of_the_others(data: st.DataObject) -> None:
-    """The likelihood of a row without y is that of the model of x alone."""
+def test_a_null_coordinate_is_left_out_of_the_distance(data: st.DataObject) -> None:
+    """The likelihood of a row without y is that of a model of x alone."""
     estimator = "knn_density"
     table = data.draw(training_tables())
     both = fitted_or_rejected(table, spec_of(estimator))
@@ -98,7 +98,7 @@ def test_a_null_coordinate_leaves_the_distance_of_the_others(data: st.DataObject
 @pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_shared"])
 @law
 @given(data=st.data())
-def test_a_null_feature_leaves_the_marginal_of_a_full_covariance(
+def test_a_null_feature_gives_the_marginal_of_a_full_covariance(
     estimator: str, data: st.DataObject
 ) -> None:
     model = fitted_or_rejected(data.draw(training_tables()), spec_of(estimator))
@@ -117,7 +117,7 @@ def test_a_null_feature_leaves_the_marginal_of_a_full_covariance(
 
 
 def without_y(rows: pa.Table) -> list[pa.Table]:
-    """The rows with null for y, and with NaN."""
+    """The rows with y null, and with y NaN."""
     missing = [pa.array([cell] * rows.num_rows, pa.float64()) for cell in (None, float("nan"))]
     return [rows.set_column(1, "y", column) for column in missing]
 
@@ -125,7 +125,7 @@ def without_y(rows: pa.Table) -> list[pa.Table]:
 @pytest.mark.parametrize("options", [options for options in JOINT if "smooth" not in options])
 @law
 @given(data=st.data())
-def test_a_null_category_of_a_joint_is_summed_over(
+def test_a_null_category_of_a_joint_distribution_is_summed_over(
     options: dict[str, Any], data: st.DataObject
 ) -> None:
     domain = ["", "b", "3", "ß"]
@@ -133,19 +133,19 @@ def test_a_null_category_of_a_joint_is_summed_over(
     model = fitted_or_rejected(
         data.draw(training_tables()), spec_of("categorical_joint", **options)
     )
-    known = pa.array(options["domain"].get("v", domain))
+    values = pa.array(options["domain"].get("v", domain))
     u = data.draw(st.sampled_from([*domain, "never seen"]))
-    cells = pa.table({"u": pa.array([u] * len(known)), "v": known})
+    cells = pa.table({"u": pa.array([u] * len(values)), "v": values})
     null = pa.table({"u": pa.array([u]), "v": pa.nulls(1, pa.string())})
-    each = np.exp(model.log_likelihood_by_block(cells)[:, :, 0])
-    whole = np.exp(model.log_likelihood_by_block(null)[:, :, 0])
-    np.testing.assert_allclose(whole[0], each.sum(axis=0), rtol=1e-12, atol=1e-300)
+    by_value = np.exp(model.log_likelihood_by_block(cells)[:, :, 0])
+    marginal = np.exp(model.log_likelihood_by_block(null)[:, :, 0])
+    np.testing.assert_allclose(marginal[0], by_value.sum(axis=0), rtol=1e-12, atol=1e-300)
 
 
 @every_estimator
 @law
 @given(data=st.data())
-def test_a_model_survives_being_stored(estimator: str, data: st.DataObject) -> None:
+def test_a_model_survives_storage(estimator: str, data: st.DataObject) -> None:
     model, trained = drawn_model(estimator, data)
     bundle = model.to_bundle()
     restored = pc.Model.from_bundle(
@@ -163,8 +163,8 @@ def test_a_model_survives_being_stored(estimator: str, data: st.DataObject) -> N
 
 @law
 @given(data=st.data())
-def test_blocks_add_up_to_the_joint(data: st.DataObject) -> None:
-    """log p(x, c) is log P(c) and the log-likelihood of every block, in any order of blocks."""
+def test_log_prior_and_blocks_add_up_to_the_joint_log_likelihood(data: st.DataObject) -> None:
+    """log p(x, c) is log P(c) plus the log-likelihoods of the blocks, in any order of blocks."""
     table = data.draw(training_tables())
     blocks = [
         pc.Block("gaussian_full", ["x"]),
@@ -172,18 +172,18 @@ def test_blocks_add_up_to_the_joint(data: st.DataObject) -> None:
         BLOCKS["categorical"],
     ]
     model = fitted_or_rejected(table, pc.ModelSpec(LABEL, blocks))
-    turned = pc.fit(table, pc.ModelSpec(LABEL, blocks[::-1]))
+    reordered = pc.fit(table, pc.ModelSpec(LABEL, blocks[::-1]))
     rows = data.draw(queries())
     by_block = model.log_likelihood_by_block(rows)
     assert by_block.shape == (rows.num_rows, len(model.classes), 3)
     joint = by_block.sum(axis=2) + np.log(model.priors["prior"].to_numpy())
     np.testing.assert_allclose(model.joint_log_likelihood(rows), joint, rtol=1e-12)
-    np.testing.assert_allclose(turned.joint_log_likelihood(rows), joint, rtol=1e-12)
+    np.testing.assert_allclose(reordered.joint_log_likelihood(rows), joint, rtol=1e-12)
 
 
 @law
 @given(data=st.data())
-def test_another_prior_changes_the_posterior_by_its_ratio(data: st.DataObject) -> None:
+def test_another_prior_shifts_the_joint_by_the_log_ratio_of_priors(data: st.DataObject) -> None:
     model, trained = drawn_model("gaussian_diagonal", data)
     uniform = model.with_prior("uniform")
     shift = np.log(1 / len(model.classes)) - model.log_prior

@@ -1,6 +1,6 @@
-"""Statistics of a whole model: what is counted beside the blocks, and how they are stored.
+"""Statistics of a whole model: counts of rows and classes, and storage.
 
-The laws of merging are those of the kit, tried in test_estimators.py.
+The laws of merging are in the conformance kit; test_estimators.py tries them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ law = settings(max_examples=20)
 @law
 @given(table=tables())
 def test_rows_are_counted_by_class(estimator: str, table: pa.Table) -> None:
-    """Rows read, rows without a label, and of each class the rows with a weight, and its sum."""
+    """All rows, rows without a label, and by class the weighted rows and the sum of weights."""
     weighted = pc.summarize(table, spec_of(estimator, weight=WEIGHT))
     assert weighted.rows == table.num_rows
     assert weighted.null_labels == table[LABEL].null_count
@@ -38,7 +38,7 @@ def test_rows_are_counted_by_class(estimator: str, table: pa.Table) -> None:
 @every_estimator
 @law
 @given(table=tables())
-def test_statistics_survive_being_stored(estimator: str, table: pa.Table) -> None:
+def test_statistics_survive_storage(estimator: str, table: pa.Table) -> None:
     statistics = pc.summarize(table, spec_of(estimator, weight=WEIGHT))
     bundle = statistics.to_bundle()
     files = bundle.files()
@@ -47,12 +47,12 @@ def test_statistics_survive_being_stored(estimator: str, table: pa.Table) -> Non
     assert restored.to_bundle().content_id == bundle.content_id
     assert restored.spec == statistics.spec
     assert restored.features.equals(statistics.features)
-    merged, expected = (pc.merge([one, statistics]) for one in (restored, statistics))
+    merged, expected = (pc.merge([part, statistics]) for part in (restored, statistics))
     assert merged.to_bundle().content_id == expected.to_bundle().content_id
     assert merged.rows == 2 * table.num_rows
 
 
-def test_statistics_of_other_models_do_not_merge() -> None:
+def test_statistics_of_different_specs_do_not_merge() -> None:
     table = {LABEL: ["a", "b"], "x": [1.0, 2.0], "y": [1.0, 3.0]}
     parts = [pc.summarize(table, spec_of(name)) for name in ("gaussian_diagonal", "knn_density")]
     with pytest.raises(pc.DataError, match="different model specs do not merge"):

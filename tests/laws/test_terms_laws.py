@@ -1,4 +1,4 @@
-"""Words and counts in any type, frame, chunking and file: the same model and the same scores."""
+"""Words and counts in any type, data frame, chunks or file give the same model and scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Cast = Callable[[list[Any]], Any]
 
 
 def of_dictionary(listed: Callable[..., pa.DataType], values: pa.DataType) -> Cast:
-    """Lists of codes into a dictionary that has a word twice and one that is in no list."""
+    """Dictionary-encoded lists; the dictionary has a duplicate and an unused word."""
 
     def cast(cells: list[Any]) -> pa.Array:
         plain = pa.array(cells, PLAIN)
@@ -42,14 +42,14 @@ def of_dictionary(listed: Callable[..., pa.DataType], values: pa.DataType) -> Ca
 
 
 def sliced(cells: list[Any]) -> pa.Array:
-    """With other rows before and behind, whose words must not leak in."""
+    """A slice of a longer column, whose other words must not be counted."""
     return pa.array([["leak"], *cells, None, ["leak"]], PLAIN).slice(1, len(cells))
 
 
-def hiding(cells: list[Any]) -> pa.Array:
-    """The null list has words of its own below its null."""
-    shown = [["hidden", "q"] if words is None else words for words in cells]
-    plain = pa.array(shown, PLAIN)
+def null_with_words(cells: list[Any]) -> pa.Array:
+    """The null list has words in memory."""
+    lists = [["hidden", "q"] if words is None else words for words in cells]
+    plain = pa.array(lists, PLAIN)
     null = pa.array([words is None for words in cells])
     return pa.ListArray.from_arrays(plain.offsets, plain.values, mask=null)
 
@@ -65,7 +65,7 @@ LISTS: Mapping[str, Cast] = {
     "dictionary": of_dictionary(pa.list_, pa.string()),
     "large list of dictionary": of_dictionary(pa.large_list, pa.large_string()),
     "sliced": sliced,
-    "a null that hides words": hiding,
+    "a null with words": null_with_words,
     "chunked": chunked(PLAIN),
     "polars": lambda cells: pl.Series(cells, dtype=pl.List(pl.String)).to_arrow(),
     "polars categories": lambda cells: pl.Series(cells, dtype=pl.List(pl.Categorical())).to_arrow(),
@@ -94,7 +94,7 @@ def table_of(column: Any) -> pa.Table:
 
 
 def assert_same(reference: pa.Table, other: Any, *, same_id: bool) -> None:
-    """Fitted on either and scoring either, all four say the same."""
+    """Check that both tables give the same models, which score both tables alike."""
     for block in BLOCKS:
         spec = pc.ModelSpec("label", [block])
         models = [pc.fit(data, spec) for data in (reference, other)]
@@ -114,7 +114,7 @@ def test_lists_of_any_type(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", MAPS)
 def test_maps_of_any_type(kind: str) -> None:
-    """A number's type, whole or not, is what it is in the model's list of features."""
+    """Floats give another id than integers: their type is in the model's list of features."""
     floats = kind in ("doubles", "views")
     reference, other = table_of(pa.array(TALLIES, TALLY)), table_of(MAPS[kind](TALLIES))
     assert_same(reference, other, same_id=not floats)
@@ -128,8 +128,8 @@ def test_frames_of_lists() -> None:
         assert_same(reference, other, same_id=True)
 
 
-def test_parts_without_words_merge_with_those_that_have_some() -> None:
-    """A list without any word, and a column without any list, have no type of their own."""
+def test_parts_without_words_merge_with_parts_that_have_words() -> None:
+    """Lists without any word, and columns of nulls, do not determine the type of the words."""
     spec = pc.ModelSpec("label", [BLOCKS[1]])
     whole = pc.fit(table_of(pa.array(WORDS, PLAIN)), spec)
     parts = [
@@ -156,7 +156,7 @@ def test_parts_without_words_merge_with_those_that_have_some() -> None:
 
 @pytest.mark.parametrize("kind", ["lists", "maps", "polars"])
 def test_words_stream_through_partitions_of_parquet(tmp_path: Path, kind: str) -> None:
-    """Fitted, scored with the words passed through, read back and evaluated, month by month."""
+    """Fit, score, read and evaluate a partitioned lake with words."""
     column = pa.array(TALLIES, TALLY) if kind == "maps" else pa.array(WORDS, PLAIN)
     table = pa.concat_tables([table_of(column)] * 3)
     lake = tmp_path / "lake"
@@ -184,8 +184,8 @@ def test_words_stream_through_partitions_of_parquet(tmp_path: Path, kind: str) -
     assert pc.score(model, lake, tmp_path / "scored").skipped == 3
 
 
-def test_a_book_is_a_document_too() -> None:
-    """Rows are counted in parts of bounded size: a part may be one row, or end within a batch."""
+def test_documents_longer_than_a_part_are_counted() -> None:
+    """Rows are counted in parts of bounded size: a part may be a single row, or end in a batch."""
     long = [{"p": 1_200_000, "q": 1}, {"q": 3}, {}, None, {"p": 700_000}, {"p": 5, "r": 500_000}]
     labels = ["a", "b", "a", "a", "b", "b"]
     written_out = [
@@ -205,8 +205,8 @@ def test_a_book_is_a_document_too() -> None:
         )
 
 
-def test_files_of_many_makers_are_one_table(tmp_path: Path) -> None:
-    """Lists as polars and pyarrow write them, of views, and of nothing; scored into one."""
+def test_files_of_different_writers_are_one_table(tmp_path: Path) -> None:
+    """Lists written by polars and pyarrow, lists of views, and empty lists."""
     table = table_of(pa.array(WORDS, PLAIN))
     no_words = pa.table({"label": ["a", "b"], "words": [[], None]})
     lake, sink = tmp_path / "lake", tmp_path / "scored"
@@ -226,8 +226,8 @@ def test_files_of_many_makers_are_one_table(tmp_path: Path) -> None:
     assert scored["prediction"].combine_chunks().equals(model.predict(whole))
 
 
-def test_rows_with_views_in_lists_can_be_left_out() -> None:
-    """polars gives lists of views, which Arrow cannot filter."""
+def test_rows_with_lists_of_views_can_be_filtered() -> None:
+    """polars exports lists of string views, which Arrow cannot filter."""
     frame = pl.DataFrame({"label": LABELS, "words": WORDS, "w": [1, 2, 0, 1, 1, 3, 1, 1]})
     plain = pa.table({name: frame[name].to_list() for name in frame.columns})
     spec = pc.ModelSpec("label", [BLOCKS[0]], weight="w")

@@ -1,4 +1,4 @@
-"""The same values in another type, frame or chunking: the same parameters and predictions."""
+"""The same values in another type, data frame or chunks give the same model and predictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 import probclass_core as pc
 
-# Values that every type below holds exactly.
+# Values that every type below represents exactly.
 NUMBERS: Mapping[str, list[float | None]] = {
     "x": [0.0, 1.0, 5.0, 2.0, None, 7.0, 3.0, 3.0, 9.0, 4.0],
     "y": [1.0, 0.0, 1.0, 1.0, 0.0, 0.0, None, 1.0, 0.0, 1.0],
@@ -34,7 +34,7 @@ def arrow(kind: pa.DataType) -> Cast:
 
 
 def encoded(kind: pa.DataType, index: pa.DataType | None = None) -> Cast:
-    """A dictionary that also lists a value no row has."""
+    """Dictionary-encode, with an additional value that no row has."""
 
     def cast(cells: list[Any]) -> pa.Array:
         column = pa.array(cells, kind).dictionary_encode()
@@ -120,7 +120,7 @@ def table_of(columns: Mapping[str, list[Any]], cast: Cast) -> pa.Table:
 
 
 def assert_same(block: pc.Block, reference: pa.Table, other: Any, *, same_id: bool) -> None:
-    """Fitted on either and scoring either, all four say the same."""
+    """Check that both tables give the same models, which score both tables alike."""
     spec = pc.ModelSpec("label", [block])
     models = [pc.fit(data, spec) for data in (reference, other)]
     expected = models[0].predict_proba(reference)
@@ -140,12 +140,12 @@ def assert_same(block: pc.Block, reference: pa.Table, other: Any, *, same_id: bo
 def test_numbers_of_any_type(block: pc.Block, kind: str) -> None:
     reference = table_of(NUMBERS, arrow(pa.float64()))
     other = table_of(NUMBERS, NUMBER_TYPES[kind])
-    # Integers are what they are in the model's list of features; all else is the same.
+    # Integers give another id, because their type is in the model's list of features.
     assert_same(block, reference, other, same_id="int" not in kind)
 
 
 @pytest.mark.parametrize("kind", ["bool", "int8", "dictionary"])
-def test_a_flag_is_a_number_too(kind: str) -> None:
+def test_booleans_are_numbers(kind: str) -> None:
     flags = {"x": BOOLS["u"], "y": [not flag for flag in BOOLS["u"]]}
     casts = {"bool": arrow(pa.bool_()), "dictionary": encoded(pa.bool_())}
     casts["int8"] = lambda cells: pa.array(cells, pa.bool_()).cast(pa.int8())
@@ -181,15 +181,15 @@ def test_boolean_categories_of_any_type() -> None:
 
 
 @pytest.mark.parametrize("frame", sorted(FRAMES))
-def test_frames_of_any_make(frame: str) -> None:
+def test_data_frames_of_any_library(frame: str) -> None:
     reference = table_of({**NUMBERS, **TEXTS}, lambda cells: pa.array(cells))
     other = FRAMES[frame](reference)
     for block in (*NUMERIC_BLOCKS, pc.Block("categorical", ["u"])):
-        # pandas' nullable types make whole numbers of whole floats.
+        # pandas' nullable types convert whole floats to integers.
         assert_same(block, reference, other, same_id="nullable" not in frame)
 
 
-def test_categories_of_frames() -> None:
+def test_categories_of_data_frames() -> None:
     reference = table_of(TEXTS, arrow(pa.string()))
     block = pc.Block("categorical", ["u"])
     pandas = reference.to_pandas()
@@ -200,8 +200,8 @@ def test_categories_of_frames() -> None:
         assert_same(block, reference, polars.with_columns(u=pl.col("u").cast(dtype)), same_id=True)
 
 
-def test_rows_of_a_polars_frame_can_be_left_out(tmp_path: Path) -> None:
-    """polars gives text as views, which Arrow cannot filter."""
+def test_rows_of_a_polars_frame_can_be_filtered(tmp_path: Path) -> None:
+    """polars exports text as string views, which Arrow cannot filter."""
     frame = pl.DataFrame(
         {
             "label": ["a", "b", None, "a", "b", "b"],

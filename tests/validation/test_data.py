@@ -1,4 +1,4 @@
-"""Rows that cannot carry a model are refused on one line; labels, weights and nulls as promised."""
+"""Rows that no model can be fitted to, refused in one line; labels, weights and nulls."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ import probclass_core as pc
 
 X = [1.0, 2.0, 3.0, 4.0, 5.0, 7.0]
 Y = ["a", "a", "a", "b", "b", "b"]
-GAUSS = pc.Block("gaussian_diagonal", ["x"])
+NORMAL = pc.Block("gaussian_diagonal", ["x"])
 
 
-def fitted(rows: dict[str, Any], *blocks: pc.Block, **spec: Any) -> pc.Model:
-    return pc.fit(pa.table(rows), pc.ModelSpec("y", blocks or [GAUSS], **spec))
+def fit(rows: dict[str, Any], *blocks: pc.Block, **spec: Any) -> pc.Model:
+    return pc.fit(pa.table(rows), pc.ModelSpec("y", blocks or [NORMAL], **spec))
 
 
 def refused(rows: dict[str, Any], *blocks: pc.Block, **spec: Any) -> Callable[[], object]:
-    return lambda: fitted(rows, *blocks, **spec)
+    return lambda: fit(rows, *blocks, **spec)
 
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
@@ -40,11 +40,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "an empty table": (refused({"x": pa.array([], pa.float64()), "y": pa.array([], pa.string())}),
                        "nothing to train on: the source has no rows"),
-    "no label at all": (
+    "only null labels": (
         refused({"x": X, "y": pa.nulls(6, pa.string())}),
         "label 'y' is null .* in all 6 rows",
     ),
-    "one class": (refused({"x": X, "y": ["a"] * 6}), "one class only, 'a'"),
+    "a single class": (refused({"x": X, "y": ["a"] * 6}), "one class only, 'a'"),
     "a column of nulls": (
         refused({"x": pa.nulls(6, pa.float64()), "y": Y}),
         "column 'x' has no value in any training row; leave it out",
@@ -53,26 +53,26 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         refused({"x": [None, None, None, 1.0, 2.0, 3.0], "y": Y}),
         "class 'a' has 0 values of column 'x' and needs a value",
     ),
-    "a class of one row, all covariances": (
+    "a class of one row, one covariance per class": (
         refused({"x": X, "y": ["a", *"bbbbb"]}, pc.Block("gaussian_full", ["x"])),
         "class 'a' has 1 row, which gives no covariance",
     ),
-    "a class of one row, divided by one less": (
+    "a class of one row, ddof=1": (
         refused({"x": X, "y": ["a", *"bbbbb"]}, pc.Block("gaussian_diagonal", ["x"], ddof=1)),
         "class 'a' has 1 values of column 'x' and needs more than 1 values with ddof=1",
     ),
-    "classes of one row, one covariance": (
+    "classes of one row, shared covariance": (
         refused({"x": X[:2], "y": ["a", "b"]}, pc.Block("gaussian_shared", ["x"])),
         "the pooled sample has 2 rows, which gives no covariance of 1 feature;",
     ),
-    "as many rows as means, divided by so many less": (
+    "as many complete rows as classes, ddof=1": (
         refused(
             {"x": [1.0, 1.0, 2.0, 2.0], "z": [1.0, None, None, 2.0], "y": ["a", "a", "b", "b"]},
             pc.Block("gaussian_shared", ["x", "z"], ddof=1),
         ),
         "the pooled sample has 2 rows with both 'x' and 'z' and needs more than 2 with ddof=1",
     ),
-    "a constant pair, one covariance, refused": (
+    "a singular shared covariance": (
         refused(
             {"x": X, "z": X, "y": Y},
             pc.Block("gaussian_shared", ["x", "z"], on_singular="error"),
@@ -86,18 +86,18 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         ),
         "gaussian_full: class 'a' has 3 values of column 'x', 2 of 'z' and 2 rows .* use gaussian_",
     ),
-    "nulls in training, predictive with one covariance": (
+    "nulls in training, predictive with a shared covariance": (
         refused(
             {"x": X, "z": [*X[:5], None], "y": Y},
             pc.Block("gaussian_shared", ["x", "z"], predictive=True),
         ),
         "gaussian_shared: class 'b' has 3 values of column 'x', 2 of 'z' and 2 rows with both; ",
     ),
-    "no value at all, predictive": (
+    "a column of nulls, predictive": (
         refused({"x": [None] * 6, "y": Y}, pc.Block("gaussian_full", ["x"], predictive=True)),
         "column 'x' has no value in any training row",
     ),
-    "a prior variance that vanishes": (
+    "a negligible prior variance": (
         refused(
             {"x": X, "z": X, "y": Y},
             pc.Block(
@@ -109,15 +109,15 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         ),
         "singular to working precision.* set a larger variance in conjugate_prior",
     ),
-    "a measurement for a label": (
+    "a measurement as label": (
         refused({"x": np.arange(3000.0), "y": np.linspace(0.0, 1.0, 3000)}),
         "label 'y' is double and has 3000 distinct values in 3000 rows",
     ),
-    "a label of a type whose values Arrow does not count": (
+    "a label of a type whose values Arrow cannot count": (
         refused({"x": X, "y": pa.array([Decimal(1)] * 6, pa.decimal32(5, 1))}),
         r"label 'y' is decimal32\(5, 1\); a class is text, bool or integer: cast the column",
     ),
-    "a key for a label": (
+    "a key as label": (
         refused({"x": np.arange(10_001.0), "y": np.arange(10_001)}),
         r"more than 10,000 distinct values \('0', '1', '2', …\)",
     ),
@@ -139,23 +139,23 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
                 pc.Block("categorical", ["x"], pseudo_count=0)),
         "class 'a' has no value of column 'x' and its pseudo-counts are 0",
     ),
-    "a determined feature, where that is an error": (
+    "a redundant feature with on_singular=error": (
         refused({"x": X, "z": [2 * x for x in X], "y": Y},
                 pc.Block("gaussian_full", ["x", "z"], on_singular="error")),
         r"class 'a': the covariance of x, z is singular \(rank 1 of 2\); drop a feature",
     ),
-    "a path that is not there": (
-        lambda: pc.fit("no/such/lake", pc.ModelSpec("y", [GAUSS])),
+    "a missing path": (
+        lambda: pc.fit("no/such/lake", pc.ModelSpec("y", [NORMAL])),
         "no/such/lake does not exist",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_rows_that_cannot_carry_the_model(case: str) -> None:
-    fit, message = REFUSED[case]
+def test_rows_that_no_model_can_be_fitted_to_are_refused(case: str) -> None:
+    call, message = REFUSED[case]
     with pytest.raises(pc.ProbClassError, match=message) as caught:
-        fit()
+        call()
     assert "\n" not in str(caught.value)
 
 
@@ -173,7 +173,7 @@ LABELS = {
 def test_predictions_have_the_type_of_the_label(kind: str, tmp_path: Path) -> None:
     label = LABELS[kind]
     plain = label.dictionary_decode() if pa.types.is_dictionary(label.type) else label
-    model = fitted({"x": X, "y": label})
+    model = fit({"x": X, "y": label})
     predicted = model.predict({"x": X})
     assert predicted.type in (pa.string(), pa.bool_(), pa.int64())
     assert predicted.to_pylist() == plain.to_pylist()
@@ -183,8 +183,8 @@ def test_predictions_have_the_type_of_the_label(kind: str, tmp_path: Path) -> No
 
 
 def test_null_labels_are_left_out_and_counted() -> None:
-    model = fitted({"x": [*X, 1e9], "y": [*Y, None]})
-    assert model.id == fitted({"x": X, "y": Y}).id
+    model = fit({"x": [*X, 1e9], "y": [*Y, None]})
+    assert model.id == fit({"x": X, "y": Y}).id
     assert model.training["rows"] == 7
     assert model.training["null_labels"] == 1
     quality = pc.evaluate(model, {"x": [*X, 1.0, 1.0], "y": [*Y, None, "never seen"]})
@@ -192,30 +192,30 @@ def test_null_labels_are_left_out_and_counted() -> None:
     assert quality.accuracy == pytest.approx(6 / 7)
 
 
-def test_null_features_leave_each_gaussian_the_rows_it_has() -> None:
-    """Available-case estimates: the full model's own variances are those of the diagonal one."""
-    chance = np.random.default_rng(0)
-    values = chance.normal(size=(2, 40)) + np.repeat([0.0, 3.0], 20)
+def test_gaussians_use_the_rows_without_nulls_in_their_features() -> None:
+    """Available-case estimates: the variances of gaussian_full are those of gaussian_diagonal."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, 40)) + np.repeat([0.0, 3.0], 20)
     values[0, :4] = np.nan
     values[1, 3:9] = np.nan
     rows = {"x": values[0], "z": values[1], "y": ["a"] * 20 + ["b"] * 20}
-    full = fitted(rows, pc.Block("gaussian_full", ["x", "z"])).parameters["gaussian_full"]
-    flat = fitted(rows, pc.Block("gaussian_diagonal", ["x", "z"])).parameters["gaussian_diagonal"]
+    full = fit(rows, pc.Block("gaussian_full", ["x", "z"])).parameters["gaussian_full"]
+    diagonal = fit(rows, pc.Block("gaussian_diagonal", ["x", "z"])).parameters["gaussian_diagonal"]
     covariance = full["covariance"].combine_chunks().to_numpy_ndarray()
-    variances = flat["variance"].to_numpy().reshape(2, 2)
+    variances = diagonal["variance"].to_numpy().reshape(2, 2)
     np.testing.assert_allclose(np.diagonal(covariance, axis1=1, axis2=2), variances, rtol=1e-14)
-    assert flat["count"].to_pylist() == [16.0, 14.0, 20.0, 20.0]
-    both = values[:, 9:20]  # the rows of class a that have both
+    assert diagonal["count"].to_pylist() == [16.0, 14.0, 20.0, 20.0]
+    both = values[:, 9:20]  # the rows of class a that have both features
     assert covariance[0, 0, 1] == pytest.approx(np.cov(both, ddof=0)[0, 1])
 
 
 def test_an_unseen_value_follows_the_policy() -> None:
-    """With α = 1 and m = 2 values, 3 rows a class: 1/5 for a value never seen, as for a zero."""
+    """With α = 1, 2 values and 3 rows per class, an unseen value has probability 1/5."""
     rows = {"u": list("pppqqp"), "y": Y}
     new = {"u": ["never"]}
 
     def likelihood(**options: Any) -> np.ndarray:
-        model = fitted(rows, pc.Block("categorical", ["u"], **options))
+        model = fit(rows, pc.Block("categorical", ["u"], **options))
         return np.exp(model.log_likelihood_by_block(new)[0, :, 0])
 
     np.testing.assert_allclose(likelihood(), [1 / 5, 1 / 5])
@@ -225,41 +225,41 @@ def test_an_unseen_value_follows_the_policy() -> None:
         likelihood(unseen="error")
 
 
-def test_a_constant_column_tells_nothing() -> None:
-    """Zero variance in every class, as of snow in summer: the posterior is as without it."""
+def test_a_constant_column_does_not_change_the_posterior() -> None:
+    """A column with variance 0 in every class, such as snow in summer, has no effect."""
     rows = {"x": X, "snow": [0] * 6, "y": Y}
     block = pc.Block("gaussian_diagonal", ["x", "snow"])
-    model, without = fitted(rows, block), fitted(rows)
+    model, without = fit(rows, block), fit(rows)
     winter = {"x": [3.4], "snow": [5]}
     np.testing.assert_allclose(model.predict_proba(winter), without.predict_proba(winter))
 
 
-def test_a_name_for_a_model_or_a_path_for_a_spec_is_told_of(tmp_path: Path) -> None:
-    rows, model = {"x": X, "y": Y}, fitted({"x": X, "y": Y})
-    by_name: Any = "air@champion"
-    a_path: Any = "air.toml"
-    wrong: dict[Callable[[], object], str] = {
-        lambda: pc.fit(rows, a_path): "expected a ModelSpec, got str; .*ModelSpec.from_file",
+def test_a_name_instead_of_a_model_or_a_path_instead_of_a_spec_is_refused(tmp_path: Path) -> None:
+    rows, model = {"x": X, "y": Y}, fit({"x": X, "y": Y})
+    name: Any = "air@champion"
+    path: Any = "air.toml"
+    refused: dict[Callable[[], object], str] = {
+        lambda: pc.fit(rows, path): "expected a ModelSpec, got str; .*ModelSpec.from_file",
         lambda: pc.summarize(rows, {"label": "y"}): "expected a ModelSpec, got dict",  # type: ignore[arg-type]
-        lambda: pc.score(by_name, rows, tmp_path / "scored"): "expected a Model, got str; .*load",
+        lambda: pc.score(name, rows, tmp_path / "scored"): "expected a Model, got str; .*load",
         lambda: pc.evaluate(model.spec, rows): "expected a Model, got ModelSpec",  # type: ignore[arg-type]
-        lambda: pc.explain(by_name, rows): "expected a Model, got str",
-        lambda: pc.calibrate(by_name, rows): "expected a Model, got str",
+        lambda: pc.explain(name, rows): "expected a Model, got str",
+        lambda: pc.calibrate(name, rows): "expected a Model, got str",
     }
-    for call, message in wrong.items():
+    for call, message in refused.items():
         with pytest.raises(pc.SpecError, match=message):
             call()
 
 
-def test_a_model_and_its_evaluation_are_shown_without_their_tables() -> None:
-    model = fitted({"x": X, "y": Y})
+def test_the_repr_of_a_model_and_an_evaluation_leaves_out_tables() -> None:
+    model = fit({"x": X, "y": Y})
     assert repr(model).startswith("Model(spec=ModelSpec(label='y'")
-    for shown in (model, pc.evaluate(model, {"x": X, "y": Y})):
-        assert "pyarrow.Table" not in repr(shown)
-        assert "\n" not in repr(shown)
+    for value in (model, pc.evaluate(model, {"x": X, "y": Y})):
+        assert "pyarrow.Table" not in repr(value)
+        assert "\n" not in repr(value)
 
 
-def test_a_file_without_a_row_that_meets_the_condition(tmp_path: Path) -> None:
+def test_a_condition_that_no_row_meets_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": X, "y": Y}), tmp_path / "rows.parquet")
     with pytest.raises(pc.DataError, match=r"no row matches \[\['x', '>', 7\]\]"):
-        pc.fit(tmp_path / "rows.parquet", pc.ModelSpec("y", [GAUSS]), where=[("x", ">", 7)])
+        pc.fit(tmp_path / "rows.parquet", pc.ModelSpec("y", [NORMAL]), where=[("x", ">", 7)])

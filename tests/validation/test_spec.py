@@ -1,4 +1,4 @@
-"""A spec as code, plain values or a file: the same spec; and what no spec can say."""
+"""Specs as code, plain values and files are the same; invalid specs are refused."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def test_blocks_are_named_after_their_estimator_and_numbered() -> None:
     assert [block.name for block in SPEC.blocks] == [
         *("gaussian_full", "categorical", "neighbors", "gaussian_full_2")
     ]
-    taken = pc.ModelSpec(
+    with_names = pc.ModelSpec(
         "c", [pc.Block("a", "x"), pc.Block("b", "y", name="a"), pc.Block("a", "z", name="a_2")]
     )
-    assert [block.name for block in taken.blocks] == ["a_3", "a", "a_2"]
+    assert [block.name for block in with_names.blocks] == ["a_3", "a", "a_2"]
     assert SPEC.features == ("dew_point", "temperature", "wind", "rain", "pressure", "speed")
     assert SPEC.training_columns == ("air", "hours", *SPEC.features)
 
@@ -114,18 +114,18 @@ names = st.text(min_size=1).filter(lambda text: "/" not in text)
     options=st.dictionaries(st.from_regex(r"[a-z]+", fullmatch=True), plain_values, max_size=3),
     data=st.data(),
 )
-def test_any_plain_options_survive(options: dict[str, Any], data: st.DataObject) -> None:
+def test_any_plain_options_survive_json(options: dict[str, Any], data: st.DataObject) -> None:
     for key in ("estimator", "columns", "name"):
         options.pop(key, None)
     columns = data.draw(st.lists(names, min_size=2, max_size=4, unique=True))
     spec = pc.ModelSpec(columns[0], [pc.Block("any", columns[1:], **options)])
-    again = pc.ModelSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
-    assert again == spec
-    assert again.digest == spec.digest
-    assert dict(again.blocks[0].options) == options
+    restored = pc.ModelSpec.from_dict(json.loads(json.dumps(spec.to_dict())))
+    assert restored == spec
+    assert restored.digest == spec.digest
+    assert dict(restored.blocks[0].options) == options
 
 
-def test_equal_specs_have_equal_digests_and_other_specs_others() -> None:
+def test_specs_have_equal_digests_if_and_only_if_they_are_equal() -> None:
     def spec(**changes: Any) -> pc.ModelSpec:
         fields = {"label": "c", "blocks": [pc.Block("categorical", ["x"], pseudo_count=1)]}
         return pc.ModelSpec(**{**fields, **changes})
@@ -146,9 +146,9 @@ def test_equal_specs_have_equal_digests_and_other_specs_others() -> None:
         spec(blocks=[pc.Block("categorical", ["x"], name="mine", pseudo_count=1)]),
         spec(prior={"a": 0.5, "b": 0.5}),
     ]
-    assert len({one.digest for one in same}) == 1
-    assert all(one == same[0] for one in same)
-    assert len({one.digest for one in (*same, *other)}) == 1 + len(other)
+    assert len({equal.digest for equal in same}) == 1
+    assert all(equal == same[0] for equal in same)
+    assert len({any_spec.digest for any_spec in (*same, *other)}) == 1 + len(other)
     assert spec(prior={"b": 0.5, "a": 0.5}).digest == other[-1].digest
     assert len(same[0].digest) == 64
 
@@ -160,7 +160,7 @@ def test_a_spec_cannot_be_changed() -> None:
         SPEC.blocks[0].columns = ("x",)  # type: ignore[misc]
 
 
-def test_auto_gives_numbers_to_gaussians_and_categories_to_counts() -> None:
+def test_auto_models_numbers_by_gaussians_and_categories_by_counts() -> None:
     schema = pa.schema(
         [
             *(("f", pa.float32()), ("air", pa.string()), ("i", pa.int8()), ("d", pa.decimal128(5))),
@@ -190,11 +190,11 @@ def test_auto_gives_numbers_to_gaussians_and_categories_to_counts() -> None:
     }
     rows = pa.table({"air": ["good", "bad"], "f": [1.0, 2.0]})
     frames = (rows.to_pandas(), pl.from_arrow(rows))
-    for holder in (rows, rows.schema, ds.dataset(rows), rows.to_batches()[0], *frames):
-        assert pc.fit(rows, pc.ModelSpec.auto(holder, "air")).predict(rows).to_pylist() == [
+    for source in (rows, rows.schema, ds.dataset(rows), rows.to_batches()[0], *frames):
+        assert pc.fit(rows, pc.ModelSpec.auto(source, "air")).predict(rows).to_pylist() == [
             *("good", "bad")
         ]
-    # pandas keeps its index in a column of its own.
+    # pandas stores its index as an additional column.
     indexed = pa.Table.from_pandas(rows.to_pandas(), preserve_index=True)
     assert pc.ModelSpec.auto(indexed, "air").features == ("f",)
 
@@ -217,7 +217,9 @@ AUTO: list[tuple[Callable[[], object], str]] = [
 
 
 @pytest.mark.parametrize(("build", "message"), AUTO)
-def test_a_schema_that_auto_cannot_take(build: Callable[[], object], message: str) -> None:
+def test_a_schema_that_auto_cannot_model_is_refused(
+    build: Callable[[], object], message: str
+) -> None:
     with pytest.raises(pc.SpecError, match=message) as caught:
         build()
     one_line(caught)
@@ -278,7 +280,7 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("values", "message"), REFUSED)
-def test_a_spec_that_makes_no_sense(values: Any, message: str) -> None:
+def test_an_invalid_spec_is_refused(values: Any, message: str) -> None:
     with pytest.raises(pc.SpecError, match=message) as caught:
         pc.ModelSpec.from_dict(values)
     one_line(caught)
@@ -298,7 +300,7 @@ FILES: list[tuple[str, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("name", "text", "message"), FILES)
-def test_a_file_that_holds_no_spec(
+def test_a_file_without_a_valid_spec_is_refused(
     tmp_path: Path, name: str, text: str | None, message: str
 ) -> None:
     if text is not None:

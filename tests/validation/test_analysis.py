@@ -1,4 +1,4 @@
-"""What judgment refuses: Bayes' rule, explanations and comparisons that make no sense."""
+"""Invalid arguments of Bayes' rule, explanations and comparisons, refused in one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COIN = {"a": {"heads": 0.5, "tails": 0.5}, "b": {"heads": 0.9, "tails": 0.1}}
 
 
 @pytest.mark.parametrize(
-    ("prior", "likelihood", "observed", "says"),
+    ("prior", "likelihood", "observed", "message"),
     [
         ({"a": 0.5, "b": 0.4}, EVEN, None, "the prior sums to 0.9, not 1"),
         (
@@ -46,15 +46,15 @@ COIN = {"a": {"heads": 0.5, "tails": 0.5}, "b": {"heads": 0.9, "tails": 0.1}}
         (EVEN, {"a": COIN["a"]}, "heads", "the likelihood leaves out 'b', which the prior has"),
     ],
 )
-def test_what_is_no_table_of_probabilities(
-    prior: Any, likelihood: Any, observed: Any, says: str
+def test_invalid_probabilities_are_refused(
+    prior: Any, likelihood: Any, observed: Any, message: str
 ) -> None:
-    with pytest.raises(pc.SpecError, match=says) as caught:
+    with pytest.raises(pc.SpecError, match=message) as caught:
         pc.bayes_rule(prior, likelihood, observed=observed)
     assert "\n" not in str(caught.value)
 
 
-def test_odds_of_an_unknown_hypothesis() -> None:
+def test_odds_of_an_unknown_hypothesis_are_refused() -> None:
     with pytest.raises(pc.SpecError, match="no hypothesis 'c'; there are 'a', 'b'"):
         pc.bayes_rule(EVEN, EVEN).odds("a", "c")
 
@@ -69,7 +69,7 @@ def model() -> pc.Model:
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("arguments", "message"),
     [
         ({"against": "B"}, "the model has no class 'B'; it has 'a', 'b'"),
         ({"units": "dB"}, "units must be one of 'bits', 'decibans', 'nats', got 'dB'"),
@@ -85,15 +85,15 @@ def model() -> pc.Model:
         ({"rows": range(1001)}, "an explanation covers at most 1,000 rows, got 1,001"),
     ],
 )
-def test_an_explanation_of_nothing_that_there_is(
-    model: pc.Model, asked: dict[str, Any], says: str
+def test_invalid_arguments_of_explain_are_refused(
+    model: pc.Model, arguments: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(pc.SpecError, match=says) as caught:
-        pc.explain(model, ROWS, **asked)
+    with pytest.raises(pc.SpecError, match=message) as caught:
+        pc.explain(model, ROWS, **arguments)
     assert "\n" not in str(caught.value)
 
 
-def test_rows_that_cannot_be_explained(model: pc.Model) -> None:
+def test_rows_that_cannot_be_explained_are_refused(model: pc.Model) -> None:
     with pytest.raises(pc.DataError, match="there is no row 4: there are 4, counted from 0"):
         pc.explain(model, ROWS, rows=[0, 4])
     many = pa.concat_tables([ROWS] * 251)
@@ -113,17 +113,17 @@ def test_rows_that_cannot_be_explained(model: pc.Model) -> None:
         pc.explain(model, ROWS, where=[("x", ">", 9)])
 
 
-def summarized(rows: pa.Table, *blocks: pc.Block, **more: Any) -> pc.Statistics:
-    return pc.summarize(rows, pc.ModelSpec(**{"label": "c", "blocks": blocks, **more}))
+def summarize(rows: pa.Table, *blocks: pc.Block, **spec: Any) -> pc.Statistics:
+    return pc.summarize(rows, pc.ModelSpec(**{"label": "c", "blocks": blocks, **spec}))
 
 
-NAIVE = summarized(ROWS, pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u"))
-HALF = summarized(ROWS, pc.Block("gaussian_diagonal", "x"))
-EMPTY = summarized(ROWS[:0], pc.Block("gaussian_diagonal", "x"))
+NAIVE = summarize(ROWS, pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u"))
+HALF = summarize(ROWS, pc.Block("gaussian_diagonal", "x"))
+EMPTY = summarize(ROWS[:0], pc.Block("gaussian_diagonal", "x"))
 
 
 @pytest.mark.parametrize(
-    ("statistics", "asked", "error", "says"),
+    ("statistics", "arguments", "error", "message"),
     [
         ([NAIVE], {}, pc.SpecError, "a comparison needs two models or more, got 1"),
         ({}, {}, pc.SpecError, "a comparison needs two models or more, got 0"),
@@ -141,17 +141,17 @@ EMPTY = summarized(ROWS[:0], pc.Block("gaussian_diagonal", "x"))
         ([EMPTY] * 2, {}, pc.DataError, "nothing to compare: the statistics have no labeled rows"),
     ],
 )
-def test_what_cannot_be_compared(
-    statistics: Any, asked: dict[str, Any], error: type[Exception], says: str
+def test_invalid_comparisons_are_refused(
+    statistics: Any, arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=says) as caught:
-        pc.compare(statistics, **asked)
+    with pytest.raises(error, match=message) as caught:
+        pc.compare(statistics, **arguments)
     assert "\n" not in str(caught.value)
 
 
-def test_models_of_other_rows() -> None:
+def test_models_of_different_rows_are_not_compared() -> None:
     naive = pc.Block("gaussian_diagonal", "x")
-    fewer = summarized(ROWS[:3], naive)
+    fewer = summarize(ROWS[:3], naive)
     with pytest.raises(pc.DataError, match=r"of different rows.*\(a 2, b 2\) and \(a 2, b 1\)"):
         pc.compare([HALF, fewer])
     other_label = pc.summarize(ROWS, pc.ModelSpec("u", [naive]))
@@ -159,31 +159,31 @@ def test_models_of_other_rows() -> None:
         pc.compare([HALF, other_label])
     weighted = ROWS.append_column("w", pa.array([1, 1, 1, 1]))
     with pytest.raises(pc.SpecError, match="'M2' has weight 'w' and 'M1' has None"):
-        pc.compare([HALF, summarized(weighted, naive, weight="w")])
+        pc.compare([HALF, summarize(weighted, naive, weight="w")])
 
 
-def test_models_without_evidence() -> None:
-    neighbors = summarized(ROWS, pc.Block("knn_density", "x", name="near"))
-    says = "model 'knn', block 'near': knn_density offers no log evidence; model its columns by"
-    with pytest.raises(pc.NotSupportedError, match=says):
+def test_models_without_evidence_are_not_compared() -> None:
+    neighbors = summarize(ROWS, pc.Block("knn_density", "x", name="near"))
+    message = "model 'knn', block 'near': knn_density offers no log evidence; model its columns by"
+    with pytest.raises(pc.NotSupportedError, match=message):
         pc.compare({"normal": HALF, "knn": neighbors})
-    sure = summarized(
+    unsmoothed = summarize(
         ROWS, pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u", pseudo_count=0)
     )
     with pytest.raises(pc.NotSupportedError, match=r"block 'categorical': .*pseudo_count above 0"):
-        pc.compare({"naive": NAIVE, "sure": sure})
-    holes = pa.table({"x": [1.0, None, 3, 4], "y": [1.0, 2, 3, 5], "c": ["a", "a", "b", "b"]})
+        pc.compare({"naive": NAIVE, "unsmoothed": unsmoothed})
+    with_nulls = pa.table({"x": [1.0, None, 3, 4], "y": [1.0, 2, 3, 5], "c": ["a", "a", "b", "b"]})
     kinds = ("gaussian_diagonal", "gaussian_full")
     with pytest.raises(pc.DataError, match=r"model 'M2', block 'gaussian_full': .*null"):
-        pc.compare([summarized(holes, pc.Block(kind, ["x", "y"])) for kind in kinds])
+        pc.compare([summarize(with_nulls, pc.Block(kind, ["x", "y"])) for kind in kinds])
 
 
-def test_odds_of_a_model_that_was_not_compared() -> None:
+def test_odds_of_a_model_that_was_not_compared_are_refused() -> None:
     with pytest.raises(pc.SpecError, match="no model 'M3' was compared; there are 'M1', 'M2'"):
         pc.compare([NAIVE, NAIVE]).odds("M1", "M3")
 
 
-def test_a_prior_that_leaves_out_a_class() -> None:
-    given = summarized(ROWS, pc.Block("gaussian_diagonal", "x"), prior={"a": 1.0})
+def test_a_prior_without_one_of_the_classes_is_refused() -> None:
+    incomplete = summarize(ROWS, pc.Block("gaussian_diagonal", "x"), prior={"a": 1.0})
     with pytest.raises(pc.SpecError, match="the prior leaves out class 'b'; it has 'a'"):
-        pc.compare([HALF, given])
+        pc.compare([HALF, incomplete])
