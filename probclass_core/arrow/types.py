@@ -83,14 +83,6 @@ def map_type(kind: pa.DataType, convert: Callable[[pa.DataType], pa.DataType]) -
     return convert(kind if rebuilt == kind else rebuilt)
 
 
-def has_dictionary(kind: pa.DataType) -> bool:
-    """Whether a type is a dictionary type, or contains one at any depth."""
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    children = (kind.field(number).type for number in range(kind.num_fields))
-    return bool(pa.types.is_dictionary(kind)) or any(map(has_dictionary, children))
-
-
 def in_safe_types(rows: Rows) -> Rows:
     """Cast rows to their `safe_types`."""
     schema = safe_types(rows.schema)

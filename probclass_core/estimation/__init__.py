@@ -3,7 +3,7 @@
 contract    the contract of a likelihood estimator and its laws: read this first
 options     typed options of estimators: declared, checked, described
 tidy        tables with one row per class and cell: arrays, merges, notes
-moments     count, mean and scatter by class, and the only merge of moments
+moments     count, mean and scatter by class, and their merge
 histogram   counts of a numeric column on a grid, and their merge
 evidence    closed-form marginal likelihoods
 statistics  sufficient statistics of a whole model: summarize, merge, further passes

@@ -221,7 +221,7 @@ def merge_all(parts: Iterable[Statistics]) -> Statistics:
     Raises:
         DataError: if the parts cannot be merged.
     """
-    accumulator = Accumulator(merge, lambda held: len(held) >= _MOST_STATISTICS)
+    accumulator = Accumulator(merge, lambda pending: len(pending) >= _MOST_STATISTICS)
     for part in parts:
         accumulator.add(part)
     return accumulator.result()

@@ -155,10 +155,10 @@ def trying(*plugins: EstimatorPlugin) -> Iterator[None]:
 @functools.cache
 def _installed() -> Registry:
     entry_points = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
-    found = build(sorted(entry_points, key=lambda point: (point.name, point.value)))
-    for failure in found.failures:
+    plugins = build(sorted(entry_points, key=lambda point: (point.name, point.value)))
+    for failure in plugins.failures:
         log.error("%s", failure)
-    return found
+    return plugins
 
 
 def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registry:
@@ -178,9 +178,9 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
         sources = {plugin.source for plugin, _ in same_name}
         plugins = [replace(p, failure=clash) if p.source in sources else p for p in plugins]
     return Registry(
-        {one.name: one for one in descriptors if isinstance(one, EstimatorPlugin)},
-        {one.name: one for one in descriptors if isinstance(one, TableFormat)},
-        {one.name: one for one in descriptors if isinstance(one, EnginePlugin)},
+        {d.name: d for d in descriptors if isinstance(d, EstimatorPlugin)},
+        {d.name: d for d in descriptors if isinstance(d, TableFormat)},
+        {d.name: d for d in descriptors if isinstance(d, EnginePlugin)},
         tuple(failures),
         tuple(plugins),
     )

@@ -16,6 +16,7 @@ from probclass_core.model.model import Model, finalize
 from probclass_core.testing.trial import Trial
 
 _MOST_ROWS = 30
+_SEQUENCES = (list, tuple, np.ndarray)
 _PICKLE = re.compile(rb"\x80[\x02-\x05].*\.\Z", re.DOTALL)
 
 
@@ -188,7 +189,7 @@ def _sorted_rows(table: pa.Table, keys: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _numbers(value: Any) -> tuple[float, ...]:
-    if isinstance(value, (list, tuple, np.ndarray)):
+    if isinstance(value, _SEQUENCES):
         return tuple(number for part in value for number in _numbers(part))
     if isinstance(value, Mapping):
         return _numbers(list(value.values()))
@@ -201,19 +202,19 @@ def _largest(value: Any) -> float:
     return max((abs(number) for number in _numbers(value) if math.isfinite(number)), default=0.0)
 
 
-def _close(one: Any, other: Any, relative: float, absolute: float) -> bool:
-    if isinstance(one, float) and isinstance(other, (int, float)):
-        both_nan = math.isnan(one) and math.isnan(other)
-        return both_nan or math.isclose(one, other, rel_tol=relative, abs_tol=absolute)
-    if isinstance(one, (list, tuple, np.ndarray)) and isinstance(other, (list, tuple, np.ndarray)):
-        return len(one) == len(other) and all(
-            _close(a, b, relative, absolute) for a, b in zip(one, other, strict=True)
+def _close(left: Any, right: Any, relative: float, absolute: float) -> bool:
+    if isinstance(left, float) and isinstance(right, (int, float)):
+        both_nan = math.isnan(left) and math.isnan(right)
+        return both_nan or math.isclose(left, right, rel_tol=relative, abs_tol=absolute)
+    if isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
+        return len(left) == len(right) and all(
+            _close(a, b, relative, absolute) for a, b in zip(left, right, strict=True)
         )
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(
-            _close(one[key], other[key], relative, absolute) for key in one
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(
+            _close(left[key], right[key], relative, absolute) for key in left
         )
-    return bool(one == other)
+    return bool(left == right)
 
 
 def _cell(value: Any) -> str:

@@ -131,8 +131,8 @@ def fit_is_deterministic(trial: Trial, *, table: pa.Table) -> None:
 @law
 def workers_do_not_matter(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
     """One thread and two threads fit the same model, to the last bit."""
-    one, two = (trial.fit(InParts(parts), workers=workers) for workers in (1, 2))
-    _check_same_id(trial, one, two)
+    models = [trial.fit(InParts(parts), workers=workers) for workers in (1, 2)]
+    _check_same_id(trial, *models)
 
 
 @law

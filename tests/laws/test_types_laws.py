@@ -225,6 +225,16 @@ def test_rows_of_a_polars_frame_can_be_filtered(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "scored")["u"].to_pylist() == frame["u"].to_list()
 
 
+def test_rows_with_structs_of_views_can_be_filtered(tmp_path: Path) -> None:
+    """Columns that are only passed through are cast too: Arrow cannot filter views in structs."""
+    place = [{"name": "p", "code": 1}, {"name": "q", "code": 2}, None, {"name": None, "code": 3}]
+    frame = pl.DataFrame({"label": LABELS[:4], "x": [1.0, 2.0, 3.0, 4.0], "place": place})
+    model = pc.fit(frame, pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["x"])]))
+    pc.score(model, frame, tmp_path / "scored", where=[("x", ">", 1)])
+    scored = pq.read_table(tmp_path / "scored")["place"]
+    assert scored.to_pylist() == frame["place"].to_list()[1:]
+
+
 @pytest.mark.parametrize("cast", [chunked(pa.string()), *TEXT_TYPES.values()])
 def test_labels_of_any_type(cast: Cast) -> None:
     labels = ["b", "a", None, "a", "b", "b", "a", None, "a", "b"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from probclass_core.arrow.types import value_type
+from probclass_core.arrow.types import common_type, map_type
 from probclass_core.errors import TableError, one_of
 
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
@@ -51,21 +51,6 @@ def check_same_columns(
         )
 
 
-def common_type(types: Iterable[pa.DataType]) -> pa.DataType | None:
-    """Return a type that columns of all these types can be cast to, or None if there is none."""
-    types = [value_type(kind) for kind in types]
-    schemas = [pa.schema([("column", kind)]) for kind in types]
-    try:
-        kind = pa.unify_schemas(schemas, promote_options="permissive").field("column").type
-        if pa.types.is_decimal(kind) and any(map(pa.types.is_integer, types)):
-            # For integers, unify_schemas returns one digit less than their cast needs.
-            digits = kind.precision + 1
-            kind = (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, kind.scale)
-    except (pa.ArrowException, ValueError):  # ValueError: more digits than decimal256 has
-        return None
-    return kind
-
-
 def portable_schema(schema: pa.Schema, *, narrowest_int: int = 8) -> pa.Schema:
     """Return the schema in types that Delta, Iceberg and their readers share.
 
@@ -79,14 +64,19 @@ def portable_schema(schema: pa.Schema, *, narrowest_int: int = 8) -> pa.Schema:
     Raises:
         TableError: if a column has a type without a portable counterpart.
     """
-    return pa.schema(
-        [column.with_type(_portable(column.name, column.type, narrowest_int)) for column in schema]
-    )
+
+    def portable(column: pa.Field) -> pa.Field:
+        return column.with_type(
+            map_type(column.type, lambda kind: _portable_type(column.name, kind, narrowest_int))
+        )
+
+    return pa.schema([portable(column) for column in schema])
 
 
-def _portable(name: str, kind: pa.DataType, narrowest_int: int) -> pa.DataType:
+def _portable_type(name: str, kind: pa.DataType, narrowest_int: int) -> pa.DataType:
+    """The portable counterpart of a type whose nested types are portable already."""
     if pa.types.is_dictionary(kind):
-        return _portable(name, kind.value_type, narrowest_int)
+        return kind.value_type
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
@@ -101,10 +91,7 @@ def _portable(name: str, kind: pa.DataType, narrowest_int: int) -> pa.DataType:
     if pa.types.is_date64(kind):
         return pa.date32()
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_portable(name, kind.value_type, narrowest_int))
-    if pa.types.is_struct(kind):
-        fields = [f.with_type(_portable(name, f.type, narrowest_int)) for f in kind]
-        return pa.struct(fields)
+        return pa.list_(kind.value_type)
     is_portable = (
         pa.types.is_string(kind)
         or pa.types.is_binary(kind)
@@ -113,6 +100,7 @@ def _portable(name: str, kind: pa.DataType, narrowest_int: int) -> pa.DataType:
         or pa.types.is_floating(kind)
         or pa.types.is_date32(kind)
         or pa.types.is_decimal128(kind)
+        or pa.types.is_struct(kind)
     )
     if not is_portable:
         raise TableError(

@@ -23,6 +23,7 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.arrow.arrays import read_rows
+from probclass_core.arrow.types import map_type
 from probclass_core.errors import TableError
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location
@@ -279,20 +280,22 @@ def locate(io: FileIO, location: str) -> tuple[FileSystem, str]:
 def arrow_schema(columns: Schema) -> pa.Schema:
     """Return the Arrow schema of a table, without large types and field metadata."""
     schema = schema_to_pyarrow(columns, include_field_ids=False)
-    return pa.schema([(column.name, _without_large_types(column.type)) for column in schema])
+    return pa.schema(
+        [(column.name, map_type(column.type, _without_large_type)) for column in schema]
+    )
 
 
-def _without_large_types(kind: pa.DataType) -> pa.DataType:
+def _without_large_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_large_binary(kind):
         return pa.binary()
     if pa.types.is_large_list(kind):
-        return pa.list_(pa.field("element", _without_large_types(kind.value_type)))
+        return pa.list_(pa.field("element", kind.value_type))
     if pa.types.is_map(kind):
-        return pa.map_(_without_large_types(kind.key_type), _without_large_types(kind.item_type))
+        return pa.map_(kind.key_type, kind.item_type)
     if pa.types.is_struct(kind):
-        return pa.struct([(field.name, _without_large_types(field.type)) for field in kind])
+        return pa.struct([(field.name, field.type) for field in kind])
     return kind
 
 

@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from probclass_core.arrow.types import safe_types
+from probclass_core.arrow.types import common_type, safe_types
 from probclass_core.errors import DataError, TableError, one_of
-from probclass_core.io.commit.schemas import common_type
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, expression
