@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from permissions import as_nobody, make_readable
 from tested_formats import FORMATS, MONTH, ROWS, model, replace_new, rows_of, score, set_up
 
 import probclass_core as pc
@@ -31,9 +32,7 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def folder(tmp_path: Path, name: str) -> Path:
     """The lakes and the scored table, in a directory that every user can read."""
-    for directory in (tmp_path, *tmp_path.parents):
-        if directory.stat().st_mode & 0o005 != 0o005:
-            directory.chmod(0o755)
+    make_readable(tmp_path)
     set_up(tmp_path, name)
     return tmp_path
 
@@ -63,20 +62,7 @@ def error_line(folder: Path, name: str) -> str:
 
 
 @contextmanager
-def as_nobody() -> Iterator[None]:
-    """Run without the rights of root, if the tests run as root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-@contextmanager
-def permissions(folder: Path, mode: int) -> Iterator[None]:
+def directory_modes(folder: Path, mode: int) -> Iterator[None]:
     """Set the mode of the directories of the scored table, and make its parent read-only."""
     scored = folder / "scored"
     directories = [folder, scored, *(path for path in scored.rglob("*") if path.is_dir())]
@@ -130,7 +116,7 @@ def test_a_file_size_limit(folder: Path, name: str) -> None:
 
 
 def test_a_read_only_table(folder: Path, name: str) -> None:
-    with permissions(folder, 0o555):
+    with directory_modes(folder, 0o555):
         assert "ermission denied" in error_line(folder, name)
     assert not FORMATS[name].unknown_files(folder)
     assert score(folder, name, "new").skipped == 0
@@ -138,7 +124,7 @@ def test_a_read_only_table(folder: Path, name: str) -> None:
 
 def test_a_table_without_read_permission(folder: Path, name: str) -> None:
     with (
-        permissions(folder, 0o000),
+        directory_modes(folder, 0o000),
         pytest.raises(pc.TableError, match="ermission denied") as caught,
     ):
         pc.open_table(FORMATS[name].sink(folder)).plan()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from monthly_lake import contents, model, rows_of, write_lake, write_rows
+from permissions import as_nobody, make_readable
 
 import probclass_core as pc
 
@@ -191,25 +190,9 @@ def test_an_invalid_row_leaves_the_old_partition(tmp_path: Path, kind: str) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "scored"]
 
 
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Run without the rights of root, if the tests run as root."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.fixture
 def readable_by_all(tmp_path: Path) -> Path:
-    """A directory that every user can read, unlike those that pytest creates."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_mode & 0o005 != 0o005:
-            folder.chmod(0o755)
+    make_readable(tmp_path)
     return tmp_path
 
 
