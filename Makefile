@@ -16,7 +16,7 @@ help: ## Show this list
 
 setup: $(INSTALLED) ## Create .venv with probclass, the Airflow provider and every dependency
 
-demo: setup ## Train and score two real months in a local Airflow, and print a summary
+demo: setup ## Train and score a year of real months in a local Airflow, and print a summary
 	$(PYTHON) -m probclass_airflow.demo
 
 airflow: setup ## Run the demo for six months and keep Airflow running, with its page of models

@@ -1,7 +1,7 @@
-"""Train by hand: a form asks for the months, the gate decides.
+"""Train on months chosen in a form, and promote the model if it beats the champion.
 
-Trigger it in Airflow's UI. `air_full` is trained on the months that the form names and judged on
-another; if it beats the champion by the margin it takes its place, and `air_quality_rescore` runs.
+Trigger the DAG in Airflow's UI. `air_full` is trained on the months of the form and evaluated on
+another one. If it beats the champion by the margin, it is promoted, and `air_quality_rescore` runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MODEL = SPEC.stem
 
 
 def month(default: str, title: str) -> Param:
-    """A field of the form."""
+    """A month as a field of the form."""
     return Param(default, type="string", pattern=r"^\d{4}-\d{2}$", title=title)
 
 
@@ -31,8 +31,10 @@ def month(default: str, title: str) -> Param:
         **COMMON["params"],
         "first": month("2013-01", "First month to train on"),
         "last": month("2013-12", "Last month to train on"),
-        "judged_on": month("2014-01", "Month to judge on"),
-        "margin": Param(0.0, type="number", minimum=0, title="Margin in nats"),
+        "evaluated_on": month("2014-01", "Month to evaluate on"),
+        "margin": Param(
+            0.0, type="number", minimum=0, title="Least improvement of the log loss, in nats"
+        ),
     },
     tags=COMMON["tags"],
 )
@@ -50,14 +52,14 @@ def air_quality_by_hand() -> None:
         source=LAKE,
         store=STORE,
         model=train.output["model"],
-        partition={"month": "{{ params.judged_on }}"},
+        partition={"month": "{{ params.evaluated_on }}"},
     )
     ProbClassPromoteOperator(
         task_id="promote",
         source=LAKE,
         store=STORE,
         model=train.output["model"],
-        partition={"month": "{{ params.judged_on }}"},
+        partition={"month": "{{ params.evaluated_on }}"},
         evaluation=evaluate.output,
         margin="{{ params.margin }}",
         outlets=[Asset(f"{MODEL}.champion")],

@@ -1,8 +1,8 @@
-"""Train in mapped tasks, and promote only who beats the champion.
+"""Train in mapped tasks, and promote a model only if it beats the champion.
 
 Each month, every model of `specs/` is fitted on the twelve months before it, shard by shard, and
-judged on the month itself beside the champion so far. The statistics of a file are kept in the
-store: from the second run on, one month is read and eleven are not.
+compared with the champion on the month itself. The statistics of each file are cached in the store:
+from the second run on, only one of the twelve months is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from probclass_airflow import train_task_group
 @dag(
     doc_md=__doc__,
     default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
-    # A champion is judged against the one before it; backfill with --max-active-runs 1.
+    # Each run compares with the champion of the run before; backfill with --max-active-runs 1.
     max_active_runs=1,
     **MONTHLY,
 )
@@ -32,7 +32,7 @@ def air_quality_champion() -> None:
             spec=str(spec),
             store=STORE,
             model=spec.stem,
-            min_shard_rows=2_000,  # months are small; a real table has no need of this
+            min_shard_rows=2_000,  # because months are small here; the default fits larger tables
             outlets=[Asset(f"{spec.stem}.champion")],
         )
 

@@ -1,7 +1,7 @@
-"""Score a range of months anew once there is another champion, a mapped task for each month.
+"""Score a range of months again after a promotion, each month in a mapped task.
 
-The run is triggered by the asset that a promotion updates, and has no logical date; run by hand, it
-asks for the months. Months that this very champion has scored already are left alone.
+The asset of the champion triggers the run, which has no logical date; triggered by hand, the DAG
+asks for the months. Months that the champion has already scored are left as they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Score the month, then see how well that went.
+"""Score a month, then evaluate the model on it.
 
-Each month, every model that `air_quality_train` named after it scores that partition of the lake
-into the same partition of `scored/<model>`, and is then measured on the rows whose class is known.
+Each month, every model to which `air_quality_train` has given the alias of the month scores that
+partition of the lake into the same partition of `scored/<model>`, and is evaluated on the rows with
+a known class.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from probclass_airflow import ProbClassEvaluateOperator, ProbClassScoreOperator
 
 @dag(
     doc_md=__doc__,
-    # The model of the month may still be in training: no such alias yet, so try again.
+    # The model of the month may still be in training; until then its alias does not exist.
     default_args={"retries": 3, "retry_delay": timedelta(minutes=1)},
     **MONTHLY,
 )
@@ -37,7 +38,7 @@ def air_quality_score() -> None:
                 task_id="evaluate",
                 source=LAKE,
                 store=STORE,
-                # The very version that scored, even if the alias has moved since.
+                # The version that scored, even if the alias has moved since.
                 model=score.output["model"],
                 partition={"month": MONTH},
                 outlets=[Asset(f"{spec.stem}.quality")],

@@ -1,6 +1,6 @@
-"""What the air-quality DAGs agree on: where things lie, which models, which months or days.
+"""Settings that the air-quality DAGs share: paths, models, templates of months and days.
 
-The bundled data end with 2014, and so do the DAGs: backfill them over any months of 2011 to 2014.
+The bundled data end with 2014, and so do the schedules: backfill any months of 2011 to 2014.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from airflow.sdk import CronDataIntervalTimetable, Param
 
 SPECS = sorted((Path(__file__).parent / "specs").glob("*.toml"))
-"""One model for each spec file, of the same name."""
+"""Spec files; each defines the model of the same name."""
 
 LAKE = "{{ params.home }}/lake"
 DAYS = "{{ params.home }}/days"
@@ -30,7 +30,7 @@ COMMON: dict[str, Any] = {
             os.environ.get("PROBCLASS_HOME", str(Path.home() / "probclass")),
             type="string",
             minLength=1,
-            description="Directory or URI of lake, models and scored; by default $PROBCLASS_HOME.",
+            description="Directory or URI of lake, models and scored; default: $PROBCLASS_HOME.",
         )
     },
     "tags": ["probclass", "air quality"],
@@ -44,7 +44,7 @@ YEARS: dict[str, Any] = {
 }
 
 MONTHLY: dict[str, Any] = {
-    # Not "@monthly", which in Airflow 3 is a trigger without a data interval.
+    # "@monthly" alone has no data interval in Airflow 3.
     "schedule": CronDataIntervalTimetable("@monthly", timezone="UTC"),
     **YEARS,
 }

@@ -1,9 +1,10 @@
 """Train on the twelve months before.
 
-Each month, every model of `specs/` is fitted on the twelve months before it and saved; the month
-becomes an alias of that version, so `air_full@2014-03` is the model that scores March 2014.
+Each month, every model of `specs/` is fitted on the twelve months before it and saved. The month is
+an alias of that version: `air_full@2014-03` is the model that scores March 2014.
 
-The lake is the bundled Beijing data: `python -m probclass_core.demo.lake $PROBCLASS_HOME/lake`.
+Write the lake from the bundled Beijing data with
+`python -m probclass_core.demo.lake $PROBCLASS_HOME/lake`.
 """
 
 from __future__ import annotations

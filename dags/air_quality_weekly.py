@@ -1,10 +1,11 @@
-"""Train on Monday, score each day of the week: partitioned assets.
+"""Train on Mondays and score each day of the week, with partitioned assets.
 
-`air_quality_weekly_model` runs for a partition that is a Monday, such as `2014-01-06`, and trains
-on the half year before it. Its asset event fans out: `air_quality_daily_score` runs for each of the
-seven days from that Monday on, and scores the partition of the lake that the day is.
+`air_quality_weekly_model` runs for a partition whose key is a Monday, such as `2014-01-06`, and
+trains on the half year before it. Its asset event fans out: `air_quality_daily_score` runs for each
+of the seven days from that Monday on, and scores the partition of that day.
 
-The lake is cut by day: `python -m probclass_core.demo.lake $PROBCLASS_HOME/days day`.
+The lake is partitioned by day; write it with
+`python -m probclass_core.demo.lake $PROBCLASS_HOME/days day`.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from probclass_airflow import ProbClassScoreOperator, ProbClassTrainOperator
 
 MODEL = "air_weekly"
 WEEKLY = Asset(f"{MODEL}.model")
-KEY_FORMAT = "%Y-%m-%d"  # of both partition keys, and of the days of the lake
+KEY_FORMAT = "%Y-%m-%d"  # of the partition keys of both DAGs and of the lake
 
 
 def days_before(day: str, days: int) -> str:
-    """A day so many days before another, for templates."""
+    """The date a number of days before a day, for templates."""
     return f"{date.fromisoformat(day) - timedelta(days=days)}"
 
 
 def monday(day: str) -> str:
-    """The Monday of a day's week, for templates."""
+    """The Monday of the week of a day, for templates."""
     return days_before(day, date.fromisoformat(day).weekday())
 
 
@@ -79,7 +80,7 @@ def air_quality_daily_score() -> None:
         source=DAYS,
         sink=f"{SCORED}/{MODEL}",
         store=STORE,
-        # Of its own week, whichever was trained last.
+        # The model of the week of the day, even if a later one is trained.
         model=f"{MODEL}@{{{{ monday(partition_key) }}}}",
         partition={"day": "{{ partition_key }}"},
         columns=["time", "air"],

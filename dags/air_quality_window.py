@@ -1,9 +1,10 @@
-"""Train on the last ninety days, every day, and score the day.
+"""Train on the last ninety days every day, and score the day.
 
-The window moves by a day, and the statistics of each day are kept in the store: a run reads one
-new day and merges eighty-nine that it knows.
+The window moves by one day, and the statistics of each day are cached in the store: a run reads one
+new day and merges it with eighty-nine cached ones.
 
-The lake is cut by day: `python -m probclass_core.demo.lake $PROBCLASS_HOME/days day`.
+The lake is partitioned by day; write it with
+`python -m probclass_core.demo.lake $PROBCLASS_HOME/days day`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def air_quality_window() -> None:
         source=DAYS,
         sink=f"{SCORED}/{MODEL}",
         store=STORE,
-        # The very version that was trained, even if tomorrow's is there by now.
+        # The version of this run, even if a later one is trained.
         model=train.output["model"],
         partition={"day": DAY},
         columns=["time", "air"],

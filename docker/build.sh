@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Build the image with neither a Docker daemon nor a registry of images, and run the demo in it.
+# Build the image without a Docker daemon or an image registry, and run the demo in it.
 #
 #   docker/build.sh [ARCHIVE]      as root; needs buildah, debootstrap, python3
 #
-# The base is Debian's own packages, put together here; the rest is docker/Dockerfile as it is. The
-# image is written to ARCHIVE for `docker load`, if that is given. PROBCLASS_IMAGES names a directory
-# to keep images in, whose base is used again; by default they go when the script ends.
+# The base image is built from Debian packages, the rest from docker/Dockerfile. If ARCHIVE is given,
+# the image is written to it for `docker load`. PROBCLASS_IMAGES names a directory for the images, so
+# that the next build reuses the base; by default images are deleted when the script ends.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,12 +16,12 @@ trap 'buildah rm --all > /dev/null || true; rm -rf "$scratch"' EXIT
 
 quietly() { "$@" > "$scratch/log" 2>&1 || { tail -40 "$scratch/log" >&2; exit 1; }; }
 
-# No overlay file system, no namespaces: what any container and any CI machine can do.
+# Neither overlay file systems nor namespaces, so that this works in any container and CI machine.
 export BUILDAH_ISOLATION=chroot
 buildah() { command buildah --storage-driver vfs --root "$images" --runroot "$scratch/run" "$@"; }
 
-# A pip within the build knows nothing of this machine's indexes and certificates. Its settings go
-# in as a file, and each path that they name is mounted where it lies.
+# pip in the build does not have this machine's indexes and certificates. Its settings are passed as a
+# file, and each path in them is mounted at the same place.
 pip_settings() {
   python3 - "$scratch/pip.conf" << 'PYTHON'
 import ast, os, subprocess, sys
@@ -31,18 +31,18 @@ from urllib.parse import unquote, urlsplit
 listed = subprocess.run(
     [sys.executable, "-m", "pip", "config", "list"], capture_output=True, check=True, text=True
 ).stdout.splitlines()
-lent = "cert client-cert extra-index-url find-links index-url no-index proxy timeout trusted-host"
+passed = "cert client-cert extra-index-url find-links index-url no-index proxy timeout trusted-host"
 settings = {}
-# The environment's come last, for pip heeds them most.
+# Settings of the environment come last, because they take precedence.
 for line in sorted(listed, key=lambda line: line.startswith(":env:")):
     name, _, value = line.partition("=")
-    if (key := name.rpartition(".")[2].removeprefix("default-")) in lent.split():
+    if (key := name.rpartition(".")[2].removeprefix("default-")) in passed.split():
         settings[key] = ast.literal_eval(value).split()
 lines = [f"{key} = " + "\n  ".join(values) for key, values in settings.items()]
 Path(sys.argv[1]).write_text("\n".join(["[global]", *lines, ""]))
 for value in sum(settings.values(), []):
     path = value
-    if value.startswith("file:"):  # an index, whose pages point to files beside it
+    if value.startswith("file:"):  # an index, whose pages link to files next to it
         path = os.path.dirname(unquote(urlsplit(value).path).rstrip("/"))
     if os.path.isabs(path) and os.path.exists(path):
         print(f"--volume={path}:{path}:ro")

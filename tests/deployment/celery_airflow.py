@@ -1,4 +1,4 @@
-"""Airflow as in production: PostgreSQL, the CeleryExecutor, workers that are processes apart."""
+"""Airflow as in production: PostgreSQL, the CeleryExecutor, workers in processes of their own."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ HEALTH = Path(__file__).parents[2] / "docker" / "health"
 
 
 class CeleryAirflow(LocalAirflow):
-    """Beside what `LocalAirflow` starts: workers, any of which can be killed.
+    """A `LocalAirflow` with Celery workers, any of which can be killed.
 
-    A worker that is gone is noticed within seconds here and not within minutes.
+    Airflow notices a missing worker within seconds, by default within minutes.
 
     Args:
-        home: directory of its own.
+        home: directory for the files of this Airflow.
         dags: DAG folder.
-        database: SQLAlchemy URL.
+        database: SQLAlchemy URL of the database.
         broker: URL of a Redis server.
-        environment: further variables for all its processes.
+        environment: further environment variables of all processes.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class CeleryAirflow(LocalAirflow):
         super().__init__(home, dags, home / "no-plugins", {**settings, **environment})
 
     def start_worker(self, name: str) -> None:
-        """Start a Celery worker of one process for tasks."""
+        """Start a Celery worker with one process for tasks."""
         self._start(name, ["celery", "worker", "--celery-hostname", name, "--skip-serve-logs"])
 
-    def complaint(self, *part: str) -> str:
-        """What a container's health check has against a part; nothing if it is well."""
+    def health_problem(self, *part: str) -> str:
+        """Output of the container's health check of a part, or empty if it is healthy."""
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        checked = subprocess.run(
+        check = subprocess.run(
             [HEALTH, *part],
             env={**self._environment, "PATH": path},
             stdout=subprocess.PIPE,
@@ -60,41 +60,47 @@ class CeleryAirflow(LocalAirflow):
             text=True,
             check=False,
         )
-        return checked.stdout if checked.returncode else ""
+        return check.stdout if check.returncode else ""
 
     def worker_of(self, pid: int) -> str:
-        """The worker that a task's process belongs to."""
+        """Name of the worker that has started a process."""
         ancestors = {parent.pid for parent in psutil.Process(pid).parents()}
         (name,) = (name for name, worker in self._processes.items() if worker.pid in ancestors)
         return name
 
     def kill(self, name: str) -> None:
-        """SIGKILL to a worker and all that it started, as when its machine goes away."""
+        """Send SIGKILL to a worker and its child processes, as if its machine failed."""
         worker = self._processes.pop(name)
-        started = psutil.Process(worker.pid).children(recursive=True)
-        for process in (worker, *started):
+        children = psutil.Process(worker.pid).children(recursive=True)
+        for process in (worker, *children):
             process.kill()
         worker.wait()
-        psutil.wait_procs(started, timeout=10)
+        psutil.wait_procs(children, timeout=10)
 
     def trigger(self, dag_id: str) -> str:
-        """Start a run of a DAG, as soon as the DAG processor has read it; the run's id."""
+        """Start a run once the DAG processor has parsed the DAG; returns the id of the run."""
         deadline = time.monotonic() + SECONDS_FOR_A_RUN
         while not self._get("/api/v2/dags", dag_id_pattern=dag_id)["total_entries"]:
             self._check_alive()
             if time.monotonic() > deadline:
-                raise DemoError(f"{dag_id} was not read.\n{self._tail('dag-processor')}")
+                raise DemoError(
+                    f"{dag_id} was not parsed in {SECONDS_FOR_A_RUN:.0f} s.\n"
+                    + self._tail("dag-processor")
+                )
             time.sleep(0.2)
         run = self._ask("POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None})
         return str(run["dag_run_id"])
 
-    def ended(self, dag_id: str, run_id: str) -> tuple[str, list[dict[str, Any]]]:
-        """The state of a run once it has ended, and its task instances."""
+    def wait_for_run(self, dag_id: str, run_id: str) -> tuple[str, list[dict[str, Any]]]:
+        """Wait until a run has ended; returns its state and its task instances."""
         deadline = time.monotonic() + SECONDS_FOR_A_RUN
         run = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}"
         while (state := self._get(run)["state"]) not in ("success", "failed"):
             self._check_alive()
             if time.monotonic() > deadline:
-                raise DemoError(f"run {run_id} does not end.\n{self._tail('scheduler')}")
+                raise DemoError(
+                    f"run {run_id} did not end in {SECONDS_FOR_A_RUN:.0f} s.\n"
+                    + self._tail("scheduler")
+                )
             time.sleep(0.2)
         return str(state), self._get(f"{run}/taskInstances")["task_instances"]

@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis of a test's own: empty, on a socket and a free port, gone afterwards."""
+"""Temporary PostgreSQL and Redis servers: empty, on a socket and a free port, then removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 SECONDS_TO_START = 30.0
 POSTGRESQL = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-"""Where Debian keeps the programs of each PostgreSQL server, which are not on the path."""
+"""Folders in which Debian installs PostgreSQL servers; they are not on the path."""
 
 
 @contextmanager
@@ -33,8 +33,8 @@ def postgres() -> Iterator[str]:
             stdout=subprocess.DEVNULL,
         )
         server = [_program("postgres"), "-D", home / "data", "-k", home, "-c", "listen_addresses="]
-        created = [_program("createdb"), "--host", home, "--username", "airflow", "airflow"]
-        with _running(server, user, home, ready=lambda: _succeeds(created)):
+        createdb = [_program("createdb"), "--host", home, "--username", "airflow", "airflow"]
+        with _running(server, user, home, ready=lambda: _succeeds(createdb)):
             yield f"postgresql://airflow@/airflow?host={home}"
     finally:
         shutil.rmtree(home)
@@ -42,7 +42,7 @@ def postgres() -> Iterator[str]:
 
 @contextmanager
 def redis() -> Iterator[str]:
-    """A Redis server that keeps nothing on disk; yields its URL."""
+    """A Redis server in memory; yields its URL."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -65,7 +65,7 @@ def _running(
         deadline = time.monotonic() + SECONDS_TO_START
         while not ready():
             if server.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{command[0]} does not run: {log.name}")
+                raise RuntimeError(f"{command[0]} does not start; see {log.name}")
             time.sleep(0.1)
         yield
     finally:
@@ -83,9 +83,9 @@ def _succeeds(command: Sequence[str | Path]) -> bool:
 
 def _program(name: str) -> str:
     path = os.pathsep.join([os.environ["PATH"], *map(str, POSTGRESQL)])
-    if (found := shutil.which(name, path=path)) is None:
+    if (program := shutil.which(name, path=path)) is None:
         raise FileNotFoundError(
-            f"{name} is not there; install PostgreSQL and Redis, on Debian: "
+            f"{name} is not installed; install PostgreSQL and Redis, on Debian: "
             "apt-get install postgresql redis-server"
         )
-    return found
+    return program

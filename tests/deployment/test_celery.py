@@ -1,4 +1,4 @@
-"""A worker that dies while it scores costs a retry, and no row."""
+"""A worker that is killed while it scores costs a retry and no rows."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from probclass_core.demo.lake import lay_out
 HERE = Path(__file__).parent
 SPEC = HERE.parents[1] / "dags" / "specs" / "air_full.toml"
 MONTHS = ("2014-01", "2014-02", "2014-03", "2014-04")
-SECONDS_TO_HOLD = 90.0
+SECONDS_TO_SCORE = 90.0
 
 
-def pid_in(held: Path) -> int:
-    deadline = time.monotonic() + SECONDS_TO_HOLD
-    while not (held.exists() and held.read_text().endswith("\n")):
+def waiting_process(file: Path) -> int:
+    """Id of the process that has written it to the file."""
+    deadline = time.monotonic() + SECONDS_TO_SCORE
+    while not (file.exists() and file.read_text().endswith("\n")):
         assert time.monotonic() < deadline, "no scoring has begun"
         time.sleep(0.1)
-    return int(held.read_text())
+    return int(file.read_text())
 
 
 def rows(scored: Path) -> pa.Table:
     return ds.dataset(scored, partitioning="hive").to_table().sort_by("time")
 
 
-def test_a_run_survives_the_death_of_a_worker(tmp_path: Path) -> None:
+def test_a_run_succeeds_although_a_worker_is_killed(tmp_path: Path) -> None:
     home = tmp_path / "home"
     lake = lay_out(home / "lake")
     shutil.copy(SPEC, home / "spec.toml")
@@ -53,14 +54,14 @@ def test_a_run_survives_the_death_of_a_worker(tmp_path: Path) -> None:
         for name in ("worker-a", "worker-b"):
             airflow.start_worker(name)
         run_id = airflow.trigger("air_cycle")
-        held = pid_in(home / "held")
-        worker = airflow.worker_of(held)
+        pid = waiting_process(home / "waiting")
+        worker = airflow.worker_of(pid)
         for part in (["api-server"], ["scheduler"], ["worker", worker]):
-            assert airflow.complaint(*part) == ""
+            assert airflow.health_problem(*part) == ""
         airflow.kill(worker)
-        assert not psutil.pid_exists(held)
-        state, tasks = airflow.ended("air_cycle", run_id)
-        assert "No nodes replied" in airflow.complaint("worker", worker)
+        assert not psutil.pid_exists(pid)
+        state, tasks = airflow.wait_for_run("air_cycle", run_id)
+        assert "No nodes replied" in airflow.health_problem("worker", worker)
     assert state == "success"
     assert sorted(task["try_number"] for task in tasks) == [1, 1, 1, 1, 2]
 

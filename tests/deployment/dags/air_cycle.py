@@ -1,4 +1,4 @@
-"""One train and score cycle of four months, whose first scoring holds still until it is killed."""
+"""Train, and score four months; the first scoring waits until it is killed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ HOME = os.environ["PROBCLASS_HOME"]
 MONTHS = ["2014-01", "2014-02", "2014-03", "2014-04"]
 
 
-class HeldScoreOperator(ProbClassScoreOperator):
-    """Whoever scores first leaves its process id in the file `held`, and goes no further.
+class WaitingScoreOperator(ProbClassScoreOperator):
+    """The first task to score writes its process id to the file `waiting` and then waits.
 
-    Its rows are read by then, and nothing is committed.
+    It has read its rows and committed nothing.
     """
 
-    def watch(self, *progress: Any) -> None:
-        """Hold the first, and let all others pass."""
-        super().watch(*progress)
+    def on_progress(self, *progress: Any) -> None:
+        """Wait in the first task, continue in all others."""
+        super().on_progress(*progress)
         try:
-            with Path(HOME, "held").open("x") as held:
-                held.write(f"{os.getpid()}\n")
+            with Path(HOME, "waiting").open("x") as file:
+                file.write(f"{os.getpid()}\n")
         except FileExistsError:
             return
         time.sleep(600)
@@ -48,7 +48,7 @@ with DAG(
         model="air",
         alias="champion",
     )
-    train >> HeldScoreOperator.partial(
+    train >> WaitingScoreOperator.partial(
         task_id="score",
         source=f"{HOME}/lake",
         sink=f"{HOME}/scored",

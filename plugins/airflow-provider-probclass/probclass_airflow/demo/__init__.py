@@ -1,9 +1,9 @@
-"""The demonstration behind ``make demo``: both DAGs on real months, in a real Airflow.
+"""The program behind ``make demo``: the example DAGs over real months, in a local Airflow.
 
-It hands `dags/` and `plugins/` of a checkout, or of an installed Airflow, to an Airflow of its own.
+It runs the folders `dags/` and `plugins/` of a checkout or of an installed Airflow.
 
 Reading map:
-    __main__: the demonstration as a story.
-    local_airflow: an Airflow of its own, started, asked for backfills, and taken down again.
-    summary: what came of it, as a table and a picture.
+    __main__: the steps of the demo.
+    local_airflow: a local Airflow, started, used for backfills, and stopped again.
+    summary: the results as tables and a plot.
 """

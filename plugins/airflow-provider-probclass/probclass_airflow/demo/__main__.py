@@ -1,4 +1,4 @@
-"""Run the air-quality DAGs over some months in an Airflow of its own, and show what came of it.
+"""Run the air-quality DAGs over some months in a local Airflow, and print a summary.
 
 python -m probclass_airflow.demo [--first 2014-01] [--months 12] [--output demo-output] [--stay]
                                    [--dags dags]
@@ -23,15 +23,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import probclass_core as pc
 from probclass_airflow.demo.local_airflow import DemoError, LocalAirflow
-from probclass_airflow.demo.summary import results, show, shown
+from probclass_airflow.demo.summary import display_path, results, show
 from probclass_core.demo.lake import lay_out
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 TRAIN, SCORE = "air_quality_train", "air_quality_score"
 
 
 def main() -> int:
-    """Lay out the lake, train and score each month in Airflow, summarize; the exit code."""
+    """Write the lake, train and score each month in Airflow, and print a summary."""
     arguments = _arguments()
     months = [_shifted(arguments.first, by) for by in range(arguments.months)]
     output = arguments.output.resolve()
@@ -41,16 +41,16 @@ def main() -> int:
     started = time.monotonic()
     try:
         output.mkdir(parents=True, exist_ok=True)
-        with _alone_in(output):
+        with _lock(output):
             lake = lay_out(output / "lake")
-            console.print(f"Five years of Beijing's air, by month: [cyan]{shown(lake)}[/]")
+            console.print(f"Beijing air quality by month: [cyan]{display_path(lake)}[/]")
             _run_dags(console, output, arguments.dags.resolve(), months, arguments.stay)
     except (DemoError, pc.ProbClassError, OSError) as error:
         message = escape(str(error))
         console.print(f"[red]The demo failed:[/] {message}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        console.print("Stopped; Airflow is down.")
+        console.print("Airflow is stopped.")
         return 0 if arguments.stay else 130
     console.print(f"Done in {time.monotonic() - started:.0f} s.")
     return 0
@@ -76,8 +76,10 @@ def _run_dags(console: Console, output: Path, dags: Path, months: list[date], st
     ) as airflow:
         with console.status("Airflow is starting (SQLite, LocalExecutor)"):
             airflow.start()
-        console.print(f"Airflow is up at {airflow.url}, its logs in [cyan]{shown(airflow.logs)}[/]")
-        with console.status("Airflow is planning the months"):
+        console.print(
+            f"Airflow runs at {airflow.url}, its logs are in [cyan]{display_path(airflow.logs)}[/]"
+        )
+        with console.status("Airflow is creating the runs"):
             for dag_id in (TRAIN, SCORE):
                 airflow.create_backfill(dag_id, months[0], months[-1])
             airflow.start_scheduler()
@@ -90,7 +92,7 @@ def _run_dags(console: Console, output: Path, dags: Path, months: list[date], st
         if stay:
             page = f"{airflow.url}/plugin/probclass"
             console.print(
-                f"The models: [cyan]{page}[/], no login is asked for. Ctrl-C stops it all.",
+                f"Models: [cyan]{page}[/] (no login needed). Ctrl-C stops Airflow.",
                 soft_wrap=True,
             )
             airflow.stay()
@@ -101,14 +103,14 @@ def _arguments() -> argparse.Namespace:
         prog="python -m probclass_airflow.demo", description=main.__doc__
     )
     parser.add_argument("--first", type=_month, default="2014-01", help="first month to score")
-    parser.add_argument("--months", type=int, default=12, help="how many months (at least 1)")
-    parser.add_argument("--output", type=Path, default=ROOT / "demo-output", help="directory")
     parser.add_argument(
-        "--dags", type=Path, default=ROOT / "dags", help="DAG folder, with plugins/ beside it"
+        "--months", type=int, default=12, help="number of months to score, at least 1"
     )
+    parser.add_argument("--output", type=Path, default=ROOT / "demo-output", help="output folder")
     parser.add_argument(
-        "--stay", action="store_true", help="leave Airflow up, to be looked at, until Ctrl-C"
+        "--dags", type=Path, default=ROOT / "dags", help="DAG folder, next to plugins/"
     )
+    parser.add_argument("--stay", action="store_true", help="keep Airflow running until Ctrl-C")
     arguments = parser.parse_args()
     first, last = date(2011, 1, 1), date(2014, 12, 1)
     if not (
@@ -116,7 +118,7 @@ def _arguments() -> argparse.Namespace:
         and first <= arguments.first
         and _shifted(arguments.first, arguments.months - 1) <= last
     ):
-        parser.error(f"the months to score lie between {first:%Y-%m} and {last:%Y-%m}")
+        parser.error(f"months to score must be between {first:%Y-%m} and {last:%Y-%m}")
     return arguments
 
 
@@ -134,12 +136,15 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _alone_in(output: Path) -> Iterator[None]:
+def _lock(output: Path) -> Iterator[None]:
+    """Keep other demos out of an output folder."""
     with (output / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DemoError(f"another demo is running in {output}; see --output.") from None
+            raise DemoError(
+                f"another demo is running in {output}; choose another --output."
+            ) from None
         yield
 
 

@@ -1,9 +1,9 @@
-"""An Airflow of its own: SQLite, LocalExecutor, no login, free ports, logs to files.
+"""A local Airflow: SQLite, LocalExecutor, no login, a free port, logs in files.
 
-Its scheduler, DAG processor and API server are Airflow's own, started as child processes; backfills
-are created with Airflow's command line and followed through its REST API. The order matters: SQLite
-has one writer, and creating a backfill beside a running scheduler now and then finds it locked. So
-the DAGs are read and the backfills created first, all of them paused, and the scheduler comes last.
+Scheduler, DAG processor and API server are child processes; backfills are created with Airflow's
+command line and followed through its REST API. The order matters: SQLite has one writer, and a
+backfill that is created while the scheduler runs sometimes finds the database locked. So the DAGs
+are parsed and the paused backfills created first, and the scheduler starts last.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ SECONDS_TO_STOP = 15.0
 
 
 class DemoError(Exception):
-    """The demonstration cannot go on; the message says why and where to look."""
+    """The demo cannot continue; the message has the reason and the log to read."""
 
 
 class LocalAirflow:
-    """Start and use it within ``with``, and it is down again whatever happens.
+    """A context manager that stops all processes at its end.
 
     Args:
-        home: directory of its own; Airflow's bookkeeping in it is made anew at each start.
+        home: directory for the files of this Airflow; a start replaces those of an earlier one.
         dags: DAG folder.
         plugins: plugins folder.
-        environment: further variables for all its processes.
+        environment: further environment variables of all processes.
     """
 
     def __init__(
@@ -68,10 +68,12 @@ class LocalAirflow:
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.logs),
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
         }
-        # The user's own Airflow, and a proxy that cannot know 127.0.0.1, stay out of this one.
-        own = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
+        # Leave out settings of another Airflow, and proxies, which cannot reach 127.0.0.1.
+        inherited = {
+            key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")
+        }
         self._environment = {
-            **own,
+            **inherited,
             "NO_PROXY": "*",
             "no_proxy": "*",
             "AIRFLOW_HOME": str(home),
@@ -82,11 +84,11 @@ class LocalAirflow:
         self._client = httpx.Client(base_url=self.url, trust_env=False, timeout=30.0)
 
     def start(self) -> None:
-        """Make the database anew, start the API server, and read the DAGs.
+        """Create a new database, start the API server, and parse the DAGs.
 
         Raises:
-            DemoError: something did not start, or a file of the DAG folder does not import; the
-                message ends with the tail of its log.
+            DemoError: if a process did not start, or a file of the DAG folder cannot be imported;
+                the message ends with the end of its log.
         """
         for leftover in ("airflow.db", "airflow.db-shm", "airflow.db-wal", "airflow.cfg"):
             (self.home / leftover).unlink(missing_ok=True)
@@ -100,34 +102,34 @@ class LocalAirflow:
         self._client.headers["Authorization"] = f"Bearer {token}"
         for broken in self._get("/api/v2/importErrors")["import_errors"]:
             trace = broken["stack_trace"].strip()
-            raise DemoError(f"{broken['filename']} does not import:\n{trace}")
+            raise DemoError(f"{broken['filename']} cannot be imported:\n{trace}")
 
     def create_backfill(self, dag_id: str, first: date, last: date) -> None:
         """Create the runs of a DAG for logical dates `first` to `last`, before `start_scheduler`.
 
         Raises:
-            DemoError: Airflow refuses.
+            DemoError: if Airflow cannot create them.
         """
         dates = ["--from-date", first.isoformat(), "--to-date", last.isoformat()]
         self._run(f"backfill-{dag_id}", ["backfill", "create", "--dag-id", dag_id, *dates])
 
     def start_scheduler(self) -> None:
-        """Start the scheduler, and with it the executor.
+        """Start the scheduler, which also runs the executor.
 
         Raises:
-            DemoError: it did not start; the message ends with the tail of its log.
+            DemoError: if it did not start; the message ends with the end of its log.
         """
         self._start("scheduler", ["scheduler", "--skip-serve-logs"])
         self._wait_until_healthy("scheduler")
 
     def run_backfill(self, dag_id: str, runs: int) -> Iterator[int]:
-        """Let the runs of a DAG go; yield how many are done, until all are.
+        """Unpause a DAG, and yield the number of finished runs until all are finished.
 
         Raises:
-            DemoError: a task failed (the message ends with its log), or nothing moves any more.
+            DemoError: if a task failed (the message ends with its log), or no task ends any more.
         """
         self._ask("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
-        seen, moved = "", time.monotonic()
+        progress, changed = "", time.monotonic()
         done = 0
         while done < runs:
             self._check_alive()
@@ -136,9 +138,9 @@ class LocalAirflow:
             done = listing["total_entries"]
             yield done
             ended = self._tasks(dag_id, state="success", limit=1)["total_entries"]
-            if (now := f"{done} {ended}") != seen:
-                seen, moved = now, time.monotonic()
-            elif time.monotonic() - moved > SECONDS_WITHOUT_PROGRESS:
+            if (now := f"{done} {ended}") != progress:
+                progress, changed = now, time.monotonic()
+            elif time.monotonic() - changed > SECONDS_WITHOUT_PROGRESS:
                 raise DemoError(
                     f"{dag_id}: no task ended for {SECONDS_WITHOUT_PROGRESS:.0f} s.\n"
                     + self._tail("scheduler")
@@ -146,17 +148,17 @@ class LocalAirflow:
             time.sleep(0.5)
 
     def stay(self) -> None:
-        """Stay up, until Ctrl-C.
+        """Keep running until Ctrl-C.
 
         Raises:
-            DemoError: one of its processes ended by itself.
+            DemoError: if one of the processes ended.
         """
         while True:
             self._check_alive()
             time.sleep(1.0)
 
     def stop(self) -> None:
-        """Take every process down: the scheduler first, while the others still answer it."""
+        """Stop all processes: the scheduler first, while it can still reach the others."""
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         family = [
             process
@@ -175,7 +177,7 @@ class LocalAirflow:
                 parent.kill()
                 parent.wait()
         for process in family:
-            if process.is_running():  # psutil knows it from a newcomer under the same id
+            if process.is_running():  # and is not a new process with the same id
                 process.kill()
         self._processes.clear()
         self._client.close()
@@ -193,7 +195,7 @@ class LocalAirflow:
         self.stop()
 
     def asset_events(self, dag_id: str) -> Iterator[dict[str, Any]]:
-        """The events of assets that this DAG's tasks updated, oldest first."""
+        """The asset events of a DAG's tasks, oldest first."""
         offset = 0
         while True:
             page = self._get(
@@ -211,9 +213,9 @@ class LocalAirflow:
     def _check_tasks(self, dag_id: str) -> None:
         for state in ("failed", "up_for_retry"):
             for task in self._tasks(dag_id, state=state, limit=1)["task_instances"]:
-                where = f"/api/v2/dags/{dag_id}/dagRuns/{task['dag_run_id']}/taskInstances"
+                path = f"/api/v2/dags/{dag_id}/dagRuns/{task['dag_run_id']}/taskInstances"
                 attempt = max(task["try_number"], 1)
-                log = self._get(f"{where}/{task['task_id']}/logs/{attempt}", full_content="true")
+                log = self._get(f"{path}/{task['task_id']}/logs/{attempt}", full_content="true")
                 lines = "\n".join(_log_lines(log["content"])[-12:])
                 raise DemoError(
                     f"task {task['task_id']} of {dag_id}, run {task['dag_run_id']}, failed. "
@@ -231,7 +233,7 @@ class LocalAirflow:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C is for the demo, which then takes them down in order.
+                # Ctrl-C reaches only the demo, which then stops them in order.
                 start_new_session=True,
             )
 
@@ -247,13 +249,16 @@ class LocalAirflow:
                 return
             time.sleep(0.25)
         tails = "\n".join(self._tail(name) for name in self._processes)
-        raise DemoError(f"waited {SECONDS_TO_START:.0f} s for Airflow's {part}.\n{tails}")
+        raise DemoError(
+            f"Airflow's {part} was not healthy within {SECONDS_TO_START:.0f} s.\n{tails}"
+        )
 
     def _check_alive(self) -> None:
         for name, process in self._processes.items():
             if process.poll() is not None:
                 raise DemoError(
-                    f"Airflow's {name} ended with code {process.returncode}.\n{self._tail(name)}"
+                    f"Airflow's {name} ended with exit code {process.returncode}.\n"
+                    + self._tail(name)
                 )
 
     def _run(self, name: str, command: Sequence[str]) -> None:
@@ -284,7 +289,7 @@ class LocalAirflow:
             except httpx.HTTPError as error:
                 problem = error
                 time.sleep(pause)
-        raise DemoError(f"Airflow does not answer: {problem}\n{self._tail('api-server')}")
+        raise DemoError(f"Airflow does not respond: {problem}\n{self._tail('api-server')}")
 
 
 def _free_port() -> int:

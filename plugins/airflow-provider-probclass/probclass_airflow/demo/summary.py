@@ -1,4 +1,4 @@
-"""What the months came to: a table, a ranking, a picture, and where everything lies."""
+"""The summary of the demo: a table of months, a ranking, a plot, and the paths of the output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAIN: dict[str, Any] = {"box": SIMPLE_HEAD, "pad_edge": False, "collapse_paddin
 
 @dataclass(frozen=True)
 class Result:
-    """One model, one month, as the DAG's asset events tell it."""
+    """The result of one model in one month, from the asset events of the DAG."""
 
     month: str
     model: str
@@ -38,20 +38,20 @@ class Result:
 
 
 def results(events: Iterable[dict[str, Any]]) -> list[Result]:
-    """Join each evaluation to its scoring; by month, then model."""
+    """Join the evaluations with the scores; sorted by month, then model."""
     scored: dict[tuple[str, str], int] = {}
-    measured: dict[tuple[str, str], dict[str, Any]] = {}
+    evaluated: dict[tuple[str, str], dict[str, Any]] = {}
     for event in events:
         extra = event["extra"]
         key = (extra["partition"]["month"], extra["model"])
         if event["source_task_id"].endswith(".evaluate"):
-            measured[key] = extra
+            evaluated[key] = extra
         else:
             scored[key] = extra["rows"]
-    found = []
-    for (month, reference), extra in sorted(measured.items()):
+    joined = []
+    for (month, reference), extra in sorted(evaluated.items()):
         model, _, model_id = reference.partition("@")
-        found.append(
+        joined.append(
             Result(
                 month=month,
                 model=model,
@@ -64,36 +64,39 @@ def results(events: Iterable[dict[str, Any]]) -> list[Result]:
                 baseline_log_loss=_loss(extra["baseline_log_loss"]),
             )
         )
-    return found
+    return joined
 
 
 def _loss(value: float | None) -> float:
-    """An infinite loss comes as null, since JSON has no number for it."""
+    """The loss; JSON cannot express an infinite one, which is null."""
     return math.inf if value is None else value
 
 
-def show(console: Console, found: list[Result], output: Path) -> None:
-    """Print the table and the ranking, draw the picture, and say where everything lies."""
-    console.print(months_table(found), ranking_table(found))
-    picture = _draw(found, output)
-    places = Table.grid(padding=(0, 2))
-    for what, where in (
+def show(console: Console, joined: list[Result], output: Path) -> None:
+    """Print the tables, draw the plot, and print the paths of the output."""
+    console.print(months_table(joined), ranking_table(joined))
+    plot = _draw(joined, output)
+    paths = Table.grid(padding=(0, 2))
+    for title, path in (
         ("Scored tables", output / "scored"),
         ("Model store", output / "models"),
-        ("Posterior over time", picture),
+        ("Posterior over time", plot),
     ):
-        places.add_row(what, f"[cyan]{shown(where)}[/]")
-    console.print(places, soft_wrap=True)
+        paths.add_row(title, f"[cyan]{display_path(path)}[/]")
+    console.print(paths, soft_wrap=True)
 
 
-def shown(path: Path) -> str:
-    """The path as the user would type it here, ready for rich."""
+def display_path(path: Path) -> str:
+    """The path relative to the working directory if it is below it, escaped for rich."""
     return escape(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
-def months_table(found: list[Result]) -> Table:
-    """One row per month and model."""
-    table = Table(title="Beijing's air, each month scored by the twelve before it", **PLAIN)
+def months_table(joined: list[Result]) -> Table:
+    """A row for each month and model."""
+    table = Table(
+        title="Air quality in Beijing: each month scored by the twelve months before it",
+        **PLAIN,
+    )
     table.add_column("month", no_wrap=True)
     table.add_column("model", no_wrap=True)
     for name in (
@@ -106,10 +109,10 @@ def months_table(found: list[Result]) -> Table:
     ):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("model id", no_wrap=True)
-    before = None
-    for result in found:
+    previous = None
+    for result in joined:
         table.add_row(
-            result.month if result.month != before else "",
+            result.month if result.month != previous else "",
             result.model,
             f"{result.rows:,}",
             f"{result.labeled:,}",
@@ -119,19 +122,19 @@ def months_table(found: list[Result]) -> Table:
             f"{result.baseline_log_loss:.3f}",
             result.model_id[:8],
         )
-        before = result.month
+        previous = result.month
     return table
 
 
-def ranking_table(found: list[Result]) -> Table:
-    """The models and the majority class by mean log loss."""
+def ranking_table(joined: list[Result]) -> Table:
+    """The models and the majority class, sorted by mean log loss."""
     by_model = {
-        name: [result for result in found if result.model == name]
-        for name in sorted({result.model for result in found})
+        name: [result for result in joined if result.model == name]
+        for name in sorted({result.model for result in joined})
     }
     rows = [
-        (fmean(r.log_loss for r in of_one), fmean(r.accuracy for r in of_one), name)
-        for name, of_one in by_model.items()
+        (fmean(r.log_loss for r in months), fmean(r.accuracy for r in months), name)
+        for name, months in by_model.items()
     ]
     baseline = next(iter(by_model.values()))
     rows.append(
@@ -150,11 +153,11 @@ def ranking_table(found: list[Result]) -> Table:
     return table
 
 
-def _draw(found: list[Result], output: Path) -> Path:
-    months = sorted({result.month for result in found})
+def _draw(joined: list[Result], output: Path) -> Path:
+    months = sorted({result.month for result in joined})
     table = ds.dataset(output / "scored" / FULL, partitioning="hive").to_table(
         filter=ds.field("month").isin(months)
     )
-    picture = output / "posterior.png"
-    posterior_over_time(table, "time", label="air").savefig(picture, dpi=150)
-    return picture
+    plot = output / "posterior.png"
+    posterior_over_time(table, "time", label="air").savefig(plot, dpi=150)
+    return plot
