@@ -77,6 +77,13 @@ def posterior(model: pc.Model, **row: Any) -> dict[Any, float]:
     return _by_class(model, model.predict_log_proba(_one(row)))
 
 
+def evidence(table: pa.Table, block: pc.Block, weight: str | None = None) -> float:
+    """The log evidence of a model of one block for label ``c``."""
+    statistics = pc.summarize(table, pc.ModelSpec("c", [block], weight=weight))
+    estimator = pc.estimators()[block.estimator](statistics.features, block.options)
+    return estimator.log_evidence(statistics.blocks[str(block.name or block.estimator)])
+
+
 def predicted(model: pc.Model, **row: Any) -> Any:
     """The predicted class of one row."""
     return model.predict(_one(row))[0].as_py()

@@ -13,20 +13,20 @@ from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
 import probclass_core as pc
 
-BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
-PLACE = ["island", "sex"]
+NUMBERS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+CATEGORIES = ["island", "sex"]
 
 
 @pytest.mark.parametrize(
     ("estimator", "columns", "gap_value"),
     [
-        ("gaussian_diagonal", BODY, None),
-        ("gaussian_diagonal", BODY, np.nan),
-        ("gaussian_full", BODY, None),
-        ("gaussian_full", BODY, np.nan),
-        ("knn_density", BODY, None),
-        ("knn_density", BODY, np.nan),
-        ("categorical", PLACE, None),
+        ("gaussian_diagonal", NUMBERS, None),
+        ("gaussian_diagonal", NUMBERS, np.nan),
+        ("gaussian_full", NUMBERS, None),
+        ("gaussian_full", NUMBERS, np.nan),
+        ("knn_density", NUMBERS, None),
+        ("knn_density", NUMBERS, np.nan),
+        ("categorical", CATEGORIES, None),
     ],
 )
 def test_a_null_feature_is_marginalized(
@@ -52,22 +52,22 @@ def test_a_row_of_nulls_has_the_prior_and_density_1(penguins: pa.Table) -> None:
     model = fitted(
         penguins,
         "species",
-        pc.Block("gaussian_full", BODY[:2]),
-        pc.Block("gaussian_diagonal", BODY[2:3]),
-        pc.Block("knn_density", BODY[3:]),
-        pc.Block("categorical", PLACE),
+        pc.Block("gaussian_full", NUMBERS[:2]),
+        pc.Block("gaussian_diagonal", NUMBERS[2:3]),
+        pc.Block("knn_density", NUMBERS[3:]),
+        pc.Block("categorical", CATEGORIES),
     )
-    nothing = pa.table({name: pa.nulls(1) for name in [*BODY, *PLACE]})
+    nothing = pa.table({name: pa.nulls(1) for name in [*NUMBERS, *CATEGORIES]})
     assert model.predict_proba(nothing)[0] == pytest.approx(model.priors["prior"].to_pylist())
     assert model.score_samples(nothing)[0] == pytest.approx(0.0, abs=1e-12)
     assert not model.log_likelihood_by_block(nothing).any()
 
 
 def test_moments_ignore_nulls(penguins: pa.Table) -> None:
-    model = fitted(penguins, "species", pc.Block("gaussian_diagonal", BODY, ddof=1))
-    peer = penguins.to_pandas().groupby("species")[BODY].agg(["mean", "var"])
+    model = fitted(penguins, "species", pc.Block("gaussian_diagonal", NUMBERS, ddof=1))
+    peer = penguins.to_pandas().groupby("species")[NUMBERS].agg(["mean", "var"])
     for label, row in peer.iterrows():
-        for column in BODY:
+        for column in NUMBERS:
             expected = row[column]["mean"], row[column]["var"]
             assert normal(model, label, column) == pytest.approx(expected, rel=1e-9)
 

@@ -266,9 +266,9 @@ def test_reliability_and_calibration_error_by_hand(iris: pa.Table) -> None:
                 means = probability[inside].mean(), came_true[inside].mean()
                 expected.append((name, lower, upper, inside.sum(), *means))
                 error += inside.sum() / len(truth) * abs(means[0] - means[1])
-        held = [row for row in result.reliability.to_pylist() if row["class"] == name]
-        assert [tuple(row.values())[:4] for row in held] == [row[:4] for row in expected]
-        assert [tuple(row.values())[4:] for row in held] == [
+        bins = [row for row in result.reliability.to_pylist() if row["class"] == name]
+        assert [tuple(row.values())[:4] for row in bins] == [row[:4] for row in expected]
+        assert [tuple(row.values())[4:] for row in bins] == [
             pytest.approx(row[4:], rel=1e-12) for row in expected
         ]
         if name is None:

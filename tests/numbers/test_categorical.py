@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from model_values import fitted
+from model_values import evidence, fitted
 from scipy import integrate
 from sklearn.naive_bayes import CategoricalNB
 
@@ -120,8 +120,10 @@ def test_smooth_zeros_changes_empty_cells_and_marginals_only() -> None:
                     for row in rows
                     if all(row[name] == v for name, v in zip(DOMAIN, observed, strict=True) if v)
                 ]
-                alike = math.prod(m for m, v in zip(sizes, observed, strict=True) if v is None)
-                zero = alike / (len(rows) + math.prod(sizes))
+                combinations = math.prod(
+                    m for m, v in zip(sizes, observed, strict=True) if v is None
+                )
+                zero = combinations / (len(rows) + math.prod(sizes))
                 expected.append(len(agreeing) / len(rows) if agreeing else zero)
             assert probabilities(model, [observed])[0] == pytest.approx(expected, rel=1e-13)
 
@@ -176,30 +178,19 @@ def test_a_joint_of_one_column_agrees_with_categorical_nb(adult: tuple[pa.Table,
         assert model.predict_log_proba(test) == pytest.approx(peer.predict_log_proba(codes[1]))
 
 
-def evidence(table: pa.Table, block_of_interest: pc.Block, weight: str | None = None) -> float:
-    statistics = pc.summarize(table, pc.ModelSpec("c", [block_of_interest], weight=weight))
-    schema = pa.schema([(name, pa.string()) for name in block_of_interest.columns])
-    estimator = pc.estimators()[block_of_interest.estimator](schema, block_of_interest.options)
-    return estimator.log_evidence(
-        statistics.blocks[str(block_of_interest.name or block_of_interest.estimator)]
-    )
-
-
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("estimator", FAMILIES)
 def test_evidence_grows_by_the_smoothed_probability_of_the_next_row(
     estimator: str, alpha: Any
 ) -> None:
     """The default density is the posterior predictive one."""
-    table, block_of_interest = random_rows(60, seed=4), block(estimator, pseudo_count=alpha)
+    table, family_block = random_rows(60, seed=4), block(estimator, pseudo_count=alpha)
     for rows in (9, 17, 59):
         before, last = table.slice(0, rows), table.slice(rows, 1)
-        model = fitted(before, "c", block_of_interest)
+        model = fitted(before, "c", family_block)
         position = model.classes.to_pylist().index(last["c"][0].as_py())
         predicted = model.log_likelihood_by_block(last)[0, position, 0]
-        growth = evidence(table.slice(0, rows + 1), block_of_interest) - evidence(
-            before, block_of_interest
-        )
+        growth = evidence(table.slice(0, rows + 1), family_block) - evidence(before, family_block)
         assert growth == pytest.approx(predicted, rel=1e-9)
 
 
@@ -230,9 +221,9 @@ def test_evidence_counts_weights_as_rows(estimator: str) -> None:
     weights = [1, 2, 0, 3, 1, 1, 2, 1, 1]
     repeated = table.take([row for row, weight in enumerate(weights) for _ in range(weight)])
     weighted = table.append_column("n", pa.array(weights))
-    block_of_interest = block(estimator, name=estimator)
-    assert evidence(weighted, block_of_interest, weight="n") == pytest.approx(
-        evidence(repeated, block_of_interest)
+    family_block = block(estimator, name=estimator)
+    assert evidence(weighted, family_block, weight="n") == pytest.approx(
+        evidence(repeated, family_block)
     )
 
 
@@ -272,10 +263,8 @@ def test_rows_with_some_nulls_in_a_joint_have_no_evidence() -> None:
     cell_probabilities = pa.concat_tables(
         [random_rows(20), with_nulls.select(["c", *DOMAIN]).slice(1)]
     )
-    block_of_interest = block("categorical_joint")
-    assert evidence(cell_probabilities, block_of_interest) == evidence(
-        random_rows(20), block_of_interest
-    )
+    family_block = block("categorical_joint")
+    assert evidence(cell_probabilities, family_block) == evidence(random_rows(20), family_block)
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int64()])

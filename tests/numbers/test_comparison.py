@@ -136,8 +136,8 @@ def test_iris_favors_full_covariances(iris: pa.Table) -> None:
     # Blocks and order of the columns do not matter.
     halves = [pc.Block("gaussian_diagonal", name) for name in reversed(sepals)]
     apart = summarized(iris, *halves, label="species")
-    alike = pc.compare({"one": statistics["gaussian_diagonal"], "two": apart})
-    assert alike.odds("one", "two").log_bayes_factor == pytest.approx(0.0, abs=1e-9)
+    rearranged = pc.compare({"one": statistics["gaussian_diagonal"], "two": apart})
+    assert rearranged.odds("one", "two").log_bayes_factor == pytest.approx(0.0, abs=1e-9)
 
 
 def test_evidence_of_labels_by_prior() -> None:

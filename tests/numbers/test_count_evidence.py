@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from model_values import fitted
+from model_values import evidence, fitted
 from scipy import integrate, stats
 
 import probclass_core as pc
@@ -31,12 +31,6 @@ PREDICTIVE: dict[str, pc.Block] = {
     ),
     "poisson": pc.Block("poisson", ["x", "y"], pseudo_count=0.7, pseudo_rows=0.3, predictive=True),
 }
-
-
-def evidence(table: pa.Table, block: pc.Block) -> float:
-    statistics = pc.summarize(table, pc.ModelSpec("c", [block]))
-    estimator = pc.estimators()[block.estimator](statistics.features, block.options)
-    return estimator.log_evidence(statistics.blocks[block.estimator])
 
 
 @pytest.mark.parametrize("case", PREDICTIVE)

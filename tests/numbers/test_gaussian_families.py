@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_values import fitted
+from model_values import evidence, fitted
 from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 from sklearn import datasets
@@ -46,14 +46,6 @@ def matrix(table: pa.Table) -> np.ndarray:
 
 def block(estimator: str, **options: Any) -> pc.Block:
     return pc.Block(estimator, ["x", "y", "z"], **options)
-
-
-def evidence(table: pa.Table, chosen_block: pc.Block, weight: str | None = None) -> float:
-    statistics = pc.summarize(table, pc.ModelSpec("c", [chosen_block], weight=weight))
-    estimator = pc.estimators()[chosen_block.estimator](statistics.features, chosen_block.options)
-    return estimator.log_evidence(
-        statistics.blocks[str(chosen_block.name or chosen_block.estimator)]
-    )
 
 
 def tensor(parameters: pa.Table) -> np.ndarray:
@@ -328,8 +320,8 @@ def test_predictive_densities_of_single_rows_and_constant_features(estimator: st
 def test_a_class_without_values_of_a_feature_has_the_prior_density() -> None:
     table = pa.table({"x": [1.0, 2.0, None], "y": [0.0, 1.0, 5.0], "c": ["a", "a", "b"]})
     prior = {"count": 0.5, "degrees_of_freedom": 5.0, "mean": 1.0, "variance": 2.0}
-    chosen_block = pc.Block("gaussian_diagonal", ["x", "y"], conjugate_prior=prior, predictive=True)
-    density = fitted(table, "c", chosen_block).log_likelihood_by_block({"x": [4.0], "y": [None]})
+    family_block = pc.Block("gaussian_diagonal", ["x", "y"], conjugate_prior=prior, predictive=True)
+    density = fitted(table, "c", family_block).log_likelihood_by_block({"x": [4.0], "y": [None]})
     width = math.sqrt(3.0 * 2.0 * 1.5 / 0.5 / 5.0)
     assert density[0, 1, 0] == pytest.approx(student.logpdf(4.0, 5.0, 1.0, width), rel=1e-12)
 
