@@ -36,6 +36,7 @@ from probclass_core.arrow.types import schema_from_names, type_names
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Likelihood, LinearLikelihood
 from probclass_core.estimation.statistics import Statistics, bind, refine
+from probclass_core.estimation.tidy import tidy_table
 from probclass_core.model.calibration import Calibrator, apply_calibration, compile_calibration
 from probclass_core.model.decision import (
     CompiledRule,
@@ -281,14 +282,8 @@ class Model:
         features = [*(name for names, _, _ in forms for name in names), None]
         intercept = self.log_prior + sum(intercept for _, _, intercept in forms)
         weights = np.column_stack([*(weights for _, weights, _ in forms), intercept])
-        rows = pa.array(np.repeat(np.arange(len(self.classes)), len(features)))
-        return pa.table(
-            {
-                "class": self.classes.take(rows),
-                "feature": pa.array(features * len(self.classes), pa.string()),
-                "weight": weights.ravel(),
-            }
-        )
+        cells = {"feature": pa.array(features, pa.string())}
+        return tidy_table(self.classes, cells, {"weight": weights})
 
     def with_prior(self, prior: Prior) -> Model:
         """The same likelihoods with another prior; ``"uniform"`` predicts by maximum likelihood.

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import probclass_core as pc
 from probclass_core import authoring
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+from probclass_core.estimation.options import describe_options
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 TABLE = {"x": [1.0, 2.0, 3.0, 10.0, 20.0, 30.0], "y": list("aaabbb")}
@@ -66,3 +70,65 @@ def test_trying_cannot_replace_a_registered_estimator() -> None:
         pass
     assert pc.estimators()["gaussian_diagonal"] is GaussianDiagonal
     assert "narrow" not in pc.estimators()
+
+
+class Kernel(authoring.EstimatorOptions):
+    width: float = authoring.number(1, at_least=0.5, doc="Width of the kernel.")
+    shape: str = authoring.choice("normal", ["normal", "triangle"], doc="Shape of the kernel.")
+
+
+class Grid(Kernel):
+    width: float = authoring.number(2, doc="Width of a cell.")
+    cells: int = authoring.whole(8, at_least=2, doc="Number of cells.")
+
+
+def test_options_are_typed_immutable_and_stored_as_given() -> None:
+    options = Grid("grid", {"cells": 4.0}, ["x"])
+    assert (options.width, options.shape, options.cells) == (2, "normal", 4)
+    assert isinstance(options.cells, int)
+    assert repr(options.plain()) == "{'width': 2, 'shape': 'normal', 'cells': 4.0}"
+    with pytest.raises(AttributeError, match="immutable: cannot set 'cells'"):
+        options.cells = 5
+
+
+def test_options_describe_themselves() -> None:
+    described = {
+        name: (option.default, option.expected, option.doc)
+        for name, option in Grid.declared().items()
+    }
+    assert described == {
+        "width": (2, "a number of at least 0", "Width of a cell."),
+        "shape": ("normal", "one of 'normal', 'triangle'", "Shape of the kernel."),
+        "cells": (8, "a whole number of at least 2", "Number of cells."),
+    }
+
+
+@pytest.mark.parametrize("estimator", pc.estimators())
+def test_every_built_in_option_is_described(estimator: str) -> None:
+    described = describe_options(pc.estimators()[estimator])
+    assert described
+    for option in described.values():
+        assert option.doc.endswith(".")
+        assert option.expected
+
+
+@pytest.mark.parametrize("cells", [math.inf, math.nan, 2.5, True, "3", None])
+def test_a_whole_number_is_refused_unless_it_is_one(cells: object) -> None:
+    with pytest.raises(pc.SpecError, match="grid: cells must be a whole number of at least 2"):
+        Grid("grid", {"cells": cells}, ["x"])
+
+
+def test_tidy_tables_and_dense_arrays_are_inverse() -> None:
+    classes, features = pa.array(["b", "a"]), pa.array(["x", "y", "z"])
+    count = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 4.0]])
+    table = authoring.tidy_table(classes, {"feature": features}, {"count": count}, count > 0.0)
+    assert table.to_pylist() == [
+        {"class": "b", "feature": "x", "count": 1.0},
+        {"class": "b", "feature": "z", "count": 2.0},
+        {"class": "a", "feature": "y", "count": 3.0},
+        {"class": "a", "feature": "z", "count": 4.0},
+    ]
+    (dense,) = authoring.dense_arrays(table, classes, "feature", features, ["count"])
+    np.testing.assert_array_equal(dense, count)
+    (some,) = authoring.dense_arrays(table, classes, "feature", features[1:], ["count"])
+    np.testing.assert_array_equal(some, count[:, 1:])
