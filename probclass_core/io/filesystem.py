@@ -52,7 +52,7 @@ _LOCK_PREFIX = ".lock-"
 
 @dataclass(frozen=True)
 class Location:
-    """A folder or file at a path or URI. Paths in its methods are paths of the file system.
+    """A folder or file at a path or URI. Paths in its methods are relative to it.
 
     Attributes:
         filesystem: the file system.
@@ -60,6 +60,8 @@ class Location:
         uri: path or URI for messages and provenance, without credentials.
         remote: whether every request goes over a network.
         error: class of the errors that methods raise.
+        folder_markers: whether folders on Google Cloud Storage get marker objects; pyarrow lists
+            no other folders there.
     """
 
     filesystem: FileSystem = field(repr=False)
@@ -67,21 +69,33 @@ class Location:
     uri: str
     remote: bool
     error: type[ProbClassError] = field(default=TableError, repr=False)
+    folder_markers: bool = field(default=False, repr=False)
+
+    def absolute(self, path: str) -> str:
+        """Return the path in the file system; of ``""``, the location itself."""
+        return "/".join(part for part in (self.path, path) if part)
+
+    def relative(self, path: str) -> str:
+        """Return the relative path of a path in the file system."""
+        return path.removeprefix(self.path).lstrip("/")
 
     def uri_of(self, path: str) -> str:
-        """Return the path or URI of a path below the location, for messages; else its own."""
-        folder = f"{self.path}/" if self.path else ""
-        return f"{self.uri}/{path.removeprefix(folder)}" if path.startswith(folder) else self.uri
+        """Return the path or URI of a path, for messages."""
+        return f"{self.uri}/{path}" if path else self.uri
 
     def info(self, path: str) -> FileInfo:
         """Describe the file or folder at a path; its type is NotFound if there is none."""
         with translate_read_errors(self.uri_of(path), error=self.error):
             self._forget_listings()
-            return retry(lambda: self.filesystem.get_file_info(path))
+            return retry(lambda: self.filesystem.get_file_info(self.absolute(path)))
+
+    def is_file(self, path: str) -> bool:
+        """Whether there is a file at a path."""
+        return is_file(self.info(path))
 
     def entries(self, folder: str, *, recursive: bool = False) -> list[FileInfo]:
         """List the files and folders in a folder, by path; empty if there is no such folder."""
-        selector = FileSelector(folder, recursive=recursive, allow_not_found=True)
+        selector = FileSelector(self.absolute(folder), recursive=recursive, allow_not_found=True)
         with translate_read_errors(self.uri_of(folder), error=self.error):
             self._forget_listings()
             try:
@@ -90,10 +104,15 @@ class Location:
                 return []
         return sorted(entries, key=lambda info: str(info.path))
 
+    def names(self, folder: str) -> list[str]:
+        """List the names of the files and folders in a folder that are not hidden, sorted."""
+        names = (str(info.base_name) for info in self.entries(folder))
+        return sorted(name for name in names if not name.startswith("."))
+
     def read(self, path: str) -> Buffer:
         """Read a file as a whole; FileNotFoundError if it does not exist."""
         with translate_read_errors(self.uri_of(path), pass_missing=True, error=self.error):
-            return retry(partial(self._read, path))
+            return retry(partial(self._read, self.absolute(path)))
 
     def write(self, path: str, data: Buffer, *, durable: bool = True) -> None:
         """Make or replace a file in one step: a reader sees the old file or the new one.
@@ -104,7 +123,7 @@ class Location:
             durable: whether a local file must survive a power cut.
         """
         with translate_write_errors(self.uri_of(path), error=self.error):
-            self._replace(path, data)
+            self._replace(self.absolute(path), data)
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         """Make a folder of files, complete once the last file exists.
@@ -116,26 +135,27 @@ class Location:
 
     def remove(self, path: str) -> None:
         """Remove a file, if it exists."""
-        remove_file(self.filesystem, path, self.uri_of(path), error=self.error)
+        try:
+            self.filesystem.delete_file(self.absolute(path))
+        except FileNotFoundError:
+            return
+        except OSError as cause:
+            raise self.error(f"cannot remove {self.uri_of(path)}: {one_line(cause)}.") from cause
 
     def lock(self, path: str) -> AbstractContextManager[None]:
         """Exclude other processes that lock the same path; only a local disk has locks."""
         return nullcontext()
 
-    def make_parent(self, path: str) -> None:
-        """Make the folder of a file to write, if the file system has folders."""
-        if isinstance(self.filesystem, (PyFileSystem, LocalFileSystem)):
-            self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
-
-    def make_listed(self, folder: str) -> None:
-        """Make a folder that `entries` of its parent will list once it contains files."""
-        if self.filesystem.type_name == "gcs":  # pyarrow lists folders that have marker objects
-            with translate_write_errors(self.uri_of(folder), error=self.error):
-                retry(lambda: self.filesystem.create_dir(folder, recursive=True))
+    def make_folder(self, folder: str) -> None:
+        """Make a folder, if the file system has folders; raise its own error if it cannot."""
+        if isinstance(self.filesystem, (PyFileSystem, LocalFileSystem)) or (
+            self.folder_markers and self.filesystem.type_name == "gcs"
+        ):
+            self.filesystem.create_dir(self.absolute(folder), recursive=True)
 
     def fsspec_key(self, path: str) -> str | None:
         """Return the digest of all that fsspec knows of a file; None without fsspec."""
-        return None if self._fsspec is None else str(self._fsspec.ukey(path))
+        return None if self._fsspec is None else str(self._fsspec.ukey(self.absolute(path)))
 
     @property
     def _fsspec(self) -> Any:
@@ -147,6 +167,8 @@ class Location:
         """Make fsspec list folders again, for it caches what other processes have changed."""
         if self._fsspec is not None:
             self._fsspec.invalidate_cache()
+
+    # The methods below take paths in the file system.
 
     def _replace(self, path: str, data: Buffer) -> None:
         if self.filesystem.type_name != "abfs":
@@ -170,7 +192,7 @@ class Location:
             return bytes(file.read())
 
     def _put(self, path: str, data: Buffer) -> None:
-        self.make_parent(path)
+        self.make_folder(self.relative(path).rpartition("/")[0])
         if self._fsspec is not None:
             self._fsspec.pipe_file(path, bytes(data))
             return
@@ -187,8 +209,7 @@ class LocalLocation(Location):
             return file.read_buffer()
 
     def write(self, path: str, data: Buffer, *, durable: bool = True) -> None:
-        target = Path(path)
-        with translate_write_errors(path, error=self.error), _staging(target.parent) as staging:
+        with self._staging(path) as (target, staging):
             if durable:
                 write_synced(staging / target.name, data)
             else:
@@ -198,8 +219,7 @@ class LocalLocation(Location):
                 sync(target.parent)
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
-        target = Path(folder)
-        with translate_write_errors(folder, error=self.error), _staging(target.parent) as staging:
+        with self._staging(folder) as (target, staging):
             for name, data in files.items():
                 write_synced(staging / name, data)
             sync(staging)
@@ -216,10 +236,24 @@ class LocalLocation(Location):
             sync(target.parent)
 
     @contextmanager
+    def _staging(self, path: str) -> Iterator[tuple[Path, Path]]:
+        """Yield the target and a hidden folder next to it, removed at the end unless renamed."""
+        target = Path(self.absolute(path))
+        with translate_write_errors(str(target), error=self.error):
+            make_synced_folder(target.parent)
+            remove_abandoned(target.parent.glob(f"{_STAGING_PREFIX}*"))
+            staging = target.with_name(f"{_STAGING_PREFIX}{uuid.uuid4().hex}")
+            staging.mkdir()
+            try:
+                yield target, staging
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+
+    @contextmanager
     def lock(self, path: str) -> Iterator[None]:
-        target = Path(path)
+        target = Path(self.absolute(path))
         with ExitStack() as stack:
-            with translate_write_errors(path, error=self.error):
+            with translate_write_errors(str(target), error=self.error):
                 make_synced_folder(target.parent)
                 lock = target.with_name(f"{_LOCK_PREFIX}{target.name}")
                 stack.enter_context(exclusive_lock(lock))
@@ -231,6 +265,7 @@ def open_location(
     options: Mapping[str, Any] | None = None,
     *,
     error: type[ProbClassError] = TableError,
+    folder_markers: bool = False,
 ) -> Location:
     """Open the location at a path or URI.
 
@@ -238,6 +273,7 @@ def open_location(
         uri: local path, or URI of a file system.
         options: arguments of the file system; a local path takes none.
         error: class of the errors to raise, here and by the location.
+        folder_markers: see `Location`.
 
     Raises:
         ProbClassError: as `error`, if no library knows the scheme or accepts the options, or the
@@ -256,29 +292,9 @@ def open_location(
         filesystem, path = _OPENERS.get(scheme, _by_fsspec)(uri, options)
     except (ImportError, TypeError, ValueError, OSError, pa.ArrowException) as cause:
         raise error(f"cannot open {shown}: {one_line(cause)}.") from cause
-    return Location(filesystem, path.rstrip("/"), shown, remote=True, error=error)
-
-
-def remove_file(
-    filesystem: FileSystem, path: str, location: str, *, error: type[ProbClassError] = TableError
-) -> None:
-    """Remove a file, if it exists.
-
-    Args:
-        filesystem: file system of the file.
-        path: path in the file system.
-        location: path or URI, for messages.
-        error: class of the error to raise.
-
-    Raises:
-        ProbClassError: as `error`, if the file system refuses.
-    """
-    try:
-        filesystem.delete_file(path)
-    except FileNotFoundError:
-        return
-    except OSError as cause:
-        raise error(f"cannot remove {location}: {one_line(cause)}.") from cause
+    return Location(
+        filesystem, path.rstrip("/"), shown, remote=True, error=error, folder_markers=folder_markers
+    )
 
 
 def is_scratch(info: FileInfo) -> bool:
@@ -290,19 +306,6 @@ def is_scratch(info: FileInfo) -> bool:
 def is_file(info: FileInfo) -> bool:
     """Whether this is an existing file, not a folder."""
     return bool(info.type == FileType.File)
-
-
-@contextmanager
-def _staging(parent: Path) -> Iterator[Path]:
-    """Make a folder in ``parent`` that readers ignore; it is removed unless it was renamed."""
-    make_synced_folder(parent)
-    remove_abandoned(parent.glob(f"{_STAGING_PREFIX}*"))
-    staging = parent / f"{_STAGING_PREFIX}{uuid.uuid4().hex}"
-    staging.mkdir()
-    try:
-        yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _s3(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:

@@ -1,7 +1,6 @@
 """Model stores: saved models, aliases, evaluations and cached statistics.
 
 references        names, aliases and references such as ``air@champion``
-files             the files of a store, in any file system
 records           small records as JSON
 display           records as short text, for the command line and web pages
 model_store       `ModelStore` saves, loads, lists and promotes models

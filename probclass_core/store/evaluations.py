@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from probclass_core.arrow.bundle import plain_json
 from probclass_core.errors import StoreError
-from probclass_core.store.files import StoreFiles
+from probclass_core.io.filesystem import Location
 from probclass_core.store.records import encode_record, read_record, timestamp
 from probclass_core.store.references import ModelVersion
 
@@ -56,7 +56,7 @@ class EvaluationRecord:
 
 
 def record_evaluation(
-    files: StoreFiles,
+    files: Location,
     version: ModelVersion,
     evaluation: Evaluated,
     on: Mapping[str, Any],
@@ -79,7 +79,7 @@ def record_evaluation(
     rows = plain_json(on, "on")
     digest = hashlib.sha256(json.dumps([rows, result], sort_keys=True).encode()).hexdigest()
     path = _path(version, digest)
-    if files.exists(path):
+    if files.is_file(path):
         return _read(files, version, digest)
     record = EvaluationRecord(
         model=version.model,
@@ -94,7 +94,7 @@ def record_evaluation(
     return record
 
 
-def evaluations(files: StoreFiles, version: ModelVersion) -> list[EvaluationRecord]:
+def evaluations(files: Location, version: ModelVersion) -> list[EvaluationRecord]:
     """Return the recorded evaluations of a version, oldest first.
 
     Raises:
@@ -109,7 +109,7 @@ def evaluations(files: StoreFiles, version: ModelVersion) -> list[EvaluationReco
     return sorted(records, key=lambda record: (record.created, record.id))
 
 
-def _read(files: StoreFiles, version: ModelVersion, digest: str) -> EvaluationRecord:
+def _read(files: Location, version: ModelVersion, digest: str) -> EvaluationRecord:
     path = _path(version, digest)
     try:
         record = EvaluationRecord(**(read_record(files, path) or {}))
@@ -118,7 +118,7 @@ def _read(files: StoreFiles, version: ModelVersion, digest: str) -> EvaluationRe
             raise TypeError(path)
     except TypeError as error:
         raise StoreError(
-            f"evaluation {files.uri(path)} is damaged; remove it, and evaluate again."
+            f"evaluation {files.uri_of(path)} is damaged; remove it, and evaluate again."
         ) from error
     return record
 

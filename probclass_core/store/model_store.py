@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from types import EllipsisType
 from typing import Any, Protocol
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from probclass_core.arrow.bundle import Bundle, plain_json
-from probclass_core.errors import StoreError, nearest, one_of
+from probclass_core.errors import StoreError, TableError, nearest, one_of
+from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
+from probclass_core.io.references import TableRef
 from probclass_core.model.model import Model
 from probclass_core.store.evaluations import (
     Evaluated,
@@ -17,7 +22,6 @@ from probclass_core.store.evaluations import (
     evaluations,
     record_evaluation,
 )
-from probclass_core.store.files import StoreFiles, open_files
 from probclass_core.store.records import encode_record, read_record, timestamp
 from probclass_core.store.references import (
     Alias,
@@ -61,13 +65,13 @@ class ModelStore:
         self, uri: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None
     ) -> None:
         self.uri = os.fspath(uri)
-        self._files = open_files(self.uri, options)
+        self._files = _open_location(self.uri, options)
 
     def __repr__(self) -> str:
         return f"ModelStore({self.uri!r})"
 
     @property
-    def files(self) -> StoreFiles:
+    def files(self) -> Location:
         """The files of the store."""
         return self._files
 
@@ -95,7 +99,7 @@ class ModelStore:
         recorded = {**bundle.provenance, **plain_json(provenance or {}, "provenance")}
         manifest = {**bundle.manifest(), "provenance": recorded, "created": timestamp()}
         folder = f"{name}/{bundle.content_id}"
-        if self._files.exists(f"{folder}/{_MANIFEST}"):
+        if self._files.is_file(f"{folder}/{_MANIFEST}"):
             self._bundle(name, bundle.content_id)
         else:
             files = {**bundle.files(), _MANIFEST: encode_record(manifest)}
@@ -263,7 +267,7 @@ class ModelStore:
 
     def _bundle(self, name: str, content_id: str) -> Bundle:
         folder = f"{name}/{content_id}"
-        where = f"model '{name}@{content_id[:12]}' ({self._files.uri(folder)})"
+        where = f"model '{name}@{content_id[:12]}' ({self._files.uri_of(folder)})"
         manifest = self._manifest(name, content_id)
         bundle = Bundle.from_files(
             manifest, lambda file: self._files.read(f"{folder}/{file}"), where=where
@@ -281,13 +285,13 @@ class ModelStore:
             manifest = read_record(self._files, path)
         except FileNotFoundError as error:
             raise StoreError(
-                f"model {name!r} has no version {content_id[:12]}… ({self._files.uri(path)} does "
-                f"not exist); it has {self._choices(name)}."
+                f"model {name!r} has no version {content_id[:12]}… ({self._files.uri_of(path)} "
+                f"does not exist); it has {self._choices(name)}."
             ) from error
         if manifest is None:
             raise StoreError(
-                f"model '{name}@{content_id[:12]}': {self._files.uri(path)} is not a JSON object; "
-                "restore it from a copy, or remove this version and save it again."
+                f"model '{name}@{content_id[:12]}': {self._files.uri_of(path)} is not a JSON "
+                "object; restore it from a copy, or remove this version and save it again."
             )
         return manifest
 
@@ -309,7 +313,7 @@ class ModelStore:
             return None
         if record.keys() != Alias.__dataclass_fields__.keys() or not is_id(str(record["id"])):
             raise StoreError(
-                f"alias '{name}@{alias}': {self._files.uri(path)} is damaged; promote a version "
+                f"alias '{name}@{alias}': {self._files.uri_of(path)} is damaged; promote a version "
                 f"to it again; the model has {self._choices(name)}."
             )
         return Alias(**record)
@@ -344,7 +348,7 @@ class ModelStore:
 
     def _ids(self, name: str) -> list[str]:
         ids = (folder for folder in self._files.names(name) if is_id(folder))
-        return [id_ for id_ in ids if self._files.exists(f"{name}/{id_}/{_MANIFEST}")]
+        return [id_ for id_ in ids if self._files.is_file(f"{name}/{id_}/{_MANIFEST}")]
 
     def _known_ids(self, name: str) -> list[str]:
         """Content ids of the versions of a model; an error that lists the models if it has none."""
@@ -354,11 +358,11 @@ class ModelStore:
             models = self.models()
             if not models:
                 raise StoreError(
-                    f"no model {name!r}: the store at {self._files.uri('')} is empty; check the "
+                    f"no model {name!r}: the store at {self._files.uri_of('')} is empty; check the "
                     "path, or save a model first."
                 )
             raise StoreError(
-                f"no model {name!r} in the store at {self._files.uri('')}; it has "
+                f"no model {name!r} in the store at {self._files.uri_of('')}; it has "
                 f"{one_of(models)}." + nearest(name, models)
             )
         return ids
@@ -374,3 +378,32 @@ class ModelStore:
 
 def _alias_path(name: str, alias: str) -> str:
     return f"{name}/{_ALIASES}/{alias}.json"
+
+
+def _open_location(uri: str, options: Mapping[str, Any] | None) -> Location:
+    """Open the folder of a store.
+
+    Args:
+        uri: local path, ``file://`` URI, or URI of another file system.
+        options: arguments of the file system, as in a `TableRef`; a local path takes none.
+
+    Raises:
+        StoreError: if the scheme is unknown, or the library for it is not installed.
+    """
+    scheme, is_uri, _ = uri.partition("://")
+    if scheme == "file" and is_uri:
+        parts = urlsplit(uri)
+        if parts.netloc not in ("", "localhost"):
+            raise StoreError(
+                f"{uri!r} names the host {parts.netloc!r}; a local path is 'file:///…'."
+            )
+        uri, is_uri = url2pathname(parts.path), ""
+    if not is_uri:
+        uri = str(Path(uri).absolute())
+    elif scheme in ARROW_SCHEMES:
+        try:
+            ref = TableRef(uri, options=options or {})
+        except TableError as error:
+            raise StoreError(str(error)) from error
+        uri, options = ref.uri, ref.options
+    return open_location(uri, options, error=StoreError, folder_markers=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from probclass_core.store.files import StoreFiles
+from probclass_core.io.filesystem import Location
 
 
 def timestamp() -> str:
@@ -20,7 +20,7 @@ def encode_record(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(record, indent=2, allow_nan=False) + "\n").encode()
 
 
-def read_record(files: StoreFiles, path: str) -> dict[str, Any] | None:
+def read_record(files: Location, path: str) -> dict[str, Any] | None:
     """Read a record, or return None if the file is not a JSON object.
 
     Raises:

@@ -36,10 +36,10 @@ import probclass_core
 from probclass_core.arrow.bundle import Buffer
 from probclass_core.errors import SpecError, StoreError
 from probclass_core.estimation.statistics import Statistics
+from probclass_core.io.filesystem import Location
 from probclass_core.io.footers import Footer
 from probclass_core.plugins.manager import find_estimator, registry
 from probclass_core.spec import ModelSpec
-from probclass_core.store.files import StoreFiles
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.packs import Entry, Pack, encode_pack
 from probclass_core.store.records import timestamp
@@ -88,7 +88,7 @@ class CachedStatistics:
         error: why the store cannot be used, or None.
     """
 
-    def __init__(self, files: StoreFiles, spec: ModelSpec) -> None:
+    def __init__(self, files: Location, spec: ModelSpec) -> None:
         self.reused = 0
         self.error: StoreError | None = None
         self._files = files
@@ -138,7 +138,7 @@ class CachedStatistics:
             return None
         path = self._path_of[fragment]
         try:
-            tables = entry.tables(self._files.uri(path))
+            tables = entry.tables(self._files.uri_of(path))
         except StoreError as error:
             self._report_damage(path, error)
             return None
@@ -252,7 +252,7 @@ class CachedStatistics:
                 continue  # another process has absorbed it into a new pack
 
     def _open_pack(self, path: str) -> None:
-        location = self._files.uri(path)
+        location = self._files.uri_of(path)
         try:
             pack = Pack(self._read(path), location)
             if pack.summary != self._summary:
@@ -428,7 +428,7 @@ class _File:
     entries: Sequence[CacheEntry]
 
     @classmethod
-    def read(cls, files: StoreFiles, path: str, summary: str) -> _File:
+    def read(cls, files: Location, path: str, summary: str) -> _File:
         data, name = files.read(path), path.rsplit("/", 1)[-1]
         reason = _EARLIER_LAYOUT
         if name.endswith(_SUFFIX):
@@ -479,7 +479,7 @@ def _lock_path(summary: str) -> str:
     return f"{_FOLDER}/{summary}/packs"
 
 
-def _write_pack(files: StoreFiles, summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
+def _write_pack(files: Location, summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
     """Publish a pack, and return its path.
 
     Raises:

@@ -17,7 +17,6 @@ from sample_models import SampleModel
 
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError
-from probclass_core.store.files import open_files
 from probclass_core.store.model_store import ModelStore
 
 HERE = Path(__file__).parent
@@ -123,7 +122,7 @@ class CachingFileSystem(MemoryFileSystem):
 def test_files_of_another_client_are_seen() -> None:
     fsspec.register_implementation("caching", CachingFileSystem, clobber=True)
     folder = uuid.uuid4()
-    ours, theirs = open_files(f"caching://{folder}"), open_files(f"memory://{folder}")
+    ours, theirs = ModelStore(f"caching://{folder}").files, ModelStore(f"memory://{folder}").files
     theirs.write("aliases/one.json", b"{}")
     assert ours.names("aliases") == ["one.json"]
     theirs.write("aliases/two.json", b"{}")

@@ -18,10 +18,10 @@ def file_leftovers(location: Location, files: Iterable[FileInfo]) -> list[Leftov
     """Describe files below a location as leftovers."""
     return [
         Leftover(
-            path=location.uri_of(info.path),
+            path=location.uri_of(location.relative(info.path)),
             bytes=info.size,
             touched=info.mtime,
-            remove=partial(location.remove, info.path),
+            remove=partial(location.remove, location.relative(info.path)),
         )
         for info in files
     ]

@@ -29,7 +29,7 @@ def iceberg_leftovers(ref: TableRef) -> list[Leftover]:
         filesystem, folder = locate(table.io, uri)
         location = Location(filesystem, folder, uri.removeprefix("file://"), remote=True)
         # Files first and the log after them, or a commit in between would look like a leftover.
-        files = location.entries(folder, recursive=True)
+        files = location.entries("", recursive=True)
         named = {locate(table.io, name)[1] for name in _data_files(table.refresh())}
     return file_leftovers(
         location,

@@ -179,7 +179,9 @@ class DatasetTable:
     def location_of(self, fragment: ds.Fragment) -> str:
         """Return the path or URI of a file."""
         path = path_of(fragment)
-        return path if self._location is None else self._location.uri_of(path)
+        if self._location is None:
+            return path
+        return self._location.uri_of(self._location.relative(path))
 
     def _matching_fragments(
         self, partition: Mapping[str, Any] | None, where: Where

@@ -35,7 +35,7 @@ def parquet_table(ref: TableRef) -> DatasetTable:
     location = open_location(ref.uri, ref.options)
     files = data_files(location)
     if not files:
-        exists = location.info(location.path).type != FileType.NotFound
+        exists = location.info("").type != FileType.NotFound
         raise TableError(
             f"{location.uri} {'has no Parquet files' if exists else 'does not exist'}."
         )
@@ -44,7 +44,7 @@ def parquet_table(ref: TableRef) -> DatasetTable:
     def state(fragment: ds.Fragment) -> str:
         # Only the first plan may use the listing.
         listed = listed_states.pop(fragment.path, None)
-        return listed or _state(location, location.info(fragment.path))
+        return listed or _state(location, location.info(location.relative(fragment.path)))
 
     dataset = _dataset(location, files)
     return DatasetTable(dataset, uri=location.uri, location=location, state=state)
@@ -133,7 +133,7 @@ def _inferred_type(texts: set[str]) -> pa.DataType:
 
 def _state(location: Location, info: FileInfo) -> str:
     """Return the name, size and time of change of a file: they differ between two states of it."""
-    name = str(info.path).removeprefix(location.path).lstrip("/")
+    name = location.relative(info.path)
     state = f"{name or info.base_name}\0{info.size}\0{info.mtime_ns}"
-    key = location.fsspec_key(info.path)  # fsspec gives pyarrow no times
+    key = location.fsspec_key(name)  # fsspec gives pyarrow no times
     return state if key is None else f"{state}\0{key}"

@@ -85,10 +85,10 @@ def valid_manifests(manifests: Sequence[Manifest]) -> list[Manifest]:
     ]
 
 
-def manifest_path(location: Location, folder: str, appended: str | None = None) -> str:
+def manifest_path(folder: str, appended: str | None = None) -> str:
     """Return the path of the manifest of a partition, or of the rows that a commit added to it."""
     name = folder or _WHOLE_TABLE
-    return f"{location.path}/{COMMITS}/{name if appended is None else f'{name}+/{appended}'}.json"
+    return f"{COMMITS}/{name if appended is None else f'{name}+/{appended}'}.json"
 
 
 def read_manifests(location: Location, folder: str) -> list[Manifest]:
@@ -97,7 +97,7 @@ def read_manifests(location: Location, folder: str) -> list[Manifest]:
     Raises:
         TableError: if one cannot be read.
     """
-    appended_folder = manifest_path(location, folder, "").removesuffix("/.json")
+    appended_folder = manifest_path(folder, "").removesuffix("/.json")
     for _ in range(_ATTEMPTS):
         listed = [
             read_manifest(location, folder, info.base_name.removesuffix(".json"))
@@ -117,7 +117,7 @@ def read_manifest(location: Location, folder: str, appended: str | None = None) 
     Raises:
         TableError: if it cannot be read.
     """
-    path = manifest_path(location, folder, appended)
+    path = manifest_path(folder, appended)
     problem: Exception | None = None
     for _ in range(_ATTEMPTS):
         try:
@@ -151,7 +151,7 @@ def data_files(location: Location) -> list[FileInfo]:
     Raises:
         TableError: if a file that a manifest names is missing.
     """
-    table = location.info(location.path)
+    table = location.info("")
     if is_file(table):
         return [table]
     for _ in range(_ATTEMPTS):
@@ -186,10 +186,9 @@ class _Listing:
 
 
 def _list_files(location: Location) -> _Listing:
-    start = len(location.path) + 1
     listed = {
-        str(info.path)[start:]: info
-        for info in location.entries(location.path, recursive=True)
+        location.relative(info.path): info
+        for info in location.entries("", recursive=True)
         if is_file(info)
     }
     if any(path.startswith("_delta_log/") for path in listed):
@@ -202,9 +201,7 @@ def _list_files(location: Location) -> _Listing:
         read = list(pool.map(lambda name: read_manifest(location, *name), names))
     manifests = [manifest for manifest in read if manifest is not None]
     removed = [
-        manifest_path(location, *name)
-        for name, manifest in zip(names, read, strict=True)
-        if manifest is None
+        manifest_path(*name) for name, manifest in zip(names, read, strict=True) if manifest is None
     ]
     folders = {manifest.folder for manifest in manifests if manifest.appended is None}
     named = {path for manifest in valid_manifests(manifests) for path in manifest.paths()}

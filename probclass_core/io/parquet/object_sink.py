@@ -22,7 +22,7 @@ from probclass_core.errors import TableError
 from probclass_core.io.commit.leftovers import file_leftovers
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.schemas import check_same_columns
-from probclass_core.io.errors import translate_write_errors
+from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.filesystem import is_file, open_location
 from probclass_core.io.parquet.manifests import (
     DATA_FILE,
@@ -34,6 +34,7 @@ from probclass_core.io.parquet.manifests import (
 )
 from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import ABANDONED, Leftover, TableRef
+from probclass_core.io.retry import retry
 
 
 class ObjectSink:
@@ -52,7 +53,6 @@ class ObjectSink:
         self.table = open_location(ref.uri, ref.options)
         self.partition = dict(partition)
         self.folder = hive_folder(self.partition)
-        self.target = f"{self.table.path}/{self.folder}".rstrip("/")
         if self.table.path.endswith(".parquet"):
             raise TableError(
                 f"{self.table.uri}: a single file cannot be written on an object store; name a "
@@ -62,7 +62,7 @@ class ObjectSink:
 
     @property
     def location(self) -> str:
-        return self.table.uri_of(self.target)
+        return self.table.uri_of(self.folder)
 
     @property
     def exists(self) -> bool:
@@ -70,7 +70,7 @@ class ObjectSink:
 
     def _has_other_files(self) -> bool:
         """Whether there are files of other writers, which count until there is a manifest."""
-        names = (info.base_name for info in self.visible_entries(self.target))
+        names = (info.base_name for info in self.visible_entries(self.folder))
         return any(not DATA_FILE.fullmatch(name) for name in names)
 
     @property
@@ -82,7 +82,7 @@ class ObjectSink:
         return None if added_to_others else records[0]
 
     def commit_records(self) -> list[dict[str, Any]]:
-        present = {info.base_name for info in self.visible_entries(self.target)}
+        present = {info.base_name for info in self.visible_entries(self.folder)}
         return [
             {**manifest.commit, "rows": manifest.rows}
             for manifest in self.manifests()
@@ -90,10 +90,7 @@ class ObjectSink:
         ]
 
     def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
-        root = self.table.path
-        existing = self._file_schema(
-            {f"{root}/{hive_folder(partition)}".rstrip("/") for partition in replaced}
-        )
+        existing = self._file_schema({hive_folder(partition) for partition in replaced})
         if existing is not None:
             check_same_columns(
                 self.table.uri, schema, existing, partition=self.partition, exact_types=False
@@ -105,13 +102,10 @@ class ObjectSink:
         Args:
             replaced: folders whose files do not count.
         """
-        files = [
-            info
-            for info in self.table.entries(self.table.path, recursive=True)
-            if _is_parquet(info) and info.path.rpartition("/")[0] not in replaced
-        ]
-        for info in files:
-            folder = info.path.rpartition("/")[0].removeprefix(self.table.path).lstrip("/")
+        for info in self.table.entries("", recursive=True):
+            folder = self.table.relative(info.path).rpartition("/")[0]
+            if not _is_parquet(info) or folder in replaced:
+                continue
             manifests = valid_manifests(read_manifests(self.table, folder))
             named = chain(*(manifest.files for manifest in manifests))
             if DATA_FILE.fullmatch(info.base_name) and info.base_name not in named:
@@ -139,18 +133,25 @@ class ObjectSink:
         entries = self.table.entries(folder)
         return [info for info in entries if not info.base_name.startswith(("_", "."))]
 
+    def path_of(self, name: str) -> str:
+        """Return the path in the file system of a file of the partition."""
+        return self.table.absolute(f"{self.folder}/{name}".lstrip("/"))
+
     def _check_target(self) -> None:
         """Check that a partition gets next to its like, and a table where no partitions are."""
         table = self.table
-        bucket = table.path.partition("/")[0]
-        if table.filesystem.type_name == "s3" and not _exists(table.info(bucket)):
-            raise TableError(f"{table.uri}: bucket {bucket!r} does not exist; create it first.")
-        if _exists(table.info(f"{table.path}/_delta_log")):
+        if table.filesystem.type_name == "s3":
+            bucket = table.path.partition("/")[0]
+            with translate_read_errors(table.uri):
+                info = retry(lambda: table.filesystem.get_file_info(bucket))
+            if not _exists(info):
+                raise TableError(f"{table.uri}: bucket {bucket!r} does not exist; create it first.")
+        if _exists(table.info("_delta_log")):
             raise TableError(
                 f"{table.uri} is a Delta table; name its format: "
                 f"TableRef({table.uri!r}, format='delta')."
             )
-        level = table.path
+        level = ""
         for name, value in self.partition.items():
             others = [
                 info
@@ -162,8 +163,8 @@ class ObjectSink:
                     f"{table.uri_of(level)} contains {others[0].base_name!r} next to partitions by "
                     f"{name!r}; choose another directory for the scored table."
                 )
-            level = f"{level}/{hive_segment(name, value)}"
-        foreign = [info for info in self.visible_entries(self.target) if not _is_parquet(info)]
+            level = f"{level}/{hive_segment(name, value)}".lstrip("/")
+        foreign = [info for info in self.visible_entries(self.folder) if not _is_parquet(info)]
         if foreign:
             raise TableError(
                 f"{self.location} contains {foreign[0].base_name!r}, which is not part of a table "
@@ -186,19 +187,19 @@ class StagedObjects(StagedParquet):
     def parts(self, count: int) -> Sequence[ParquetPart]:
         sink = self._sink
         commit_id = str(self._commit.get("commit_id", 0))[:12]
-        paths = [f"{sink.target}/part-{commit_id}-{name}.parquet" for name in unique_names(count)]
+        names = [f"part-{commit_id}-{name}.parquet" for name in unique_names(count)]
         with translate_write_errors(sink.location):
-            sink.table.make_parent(paths[0])
+            sink.table.make_folder(sink.folder)
         self._parts = [
             ParquetPart(
-                path,
+                sink.path_of(name),
                 self._schema,
                 self._commit,
                 location=sink.location,
                 filesystem=sink.table.filesystem,
                 part=(number, count),
             )
-            for number, path in enumerate(paths)
+            for number, name in enumerate(names)
         ]
         return self._parts
 
@@ -221,8 +222,8 @@ class StagedObjects(StagedParquet):
         replaced = self._replaced_files(before)
         added_files = chain(*(manifest.files for manifest in added))
         self._put_manifest(replaced=sorted({*replaced, *added_files}))
-        paths = [f"{sink.target}/{name}" for name in replaced]
-        paths += [manifest_path(sink.table, sink.folder, m.appended) for m in added]
+        paths = [sink.path_of(name) for name in replaced]
+        paths += [sink.table.absolute(manifest_path(sink.folder, m.appended)) for m in added]
         for path in paths:
             with suppress(OSError):  # no reader of ours sees it, and a later commit tries again
                 sink.table.filesystem.delete_file(path)
@@ -231,7 +232,7 @@ class StagedObjects(StagedParquet):
         """Commit: write the manifest by one request."""
         table, folder = self._sink.table, self._sink.folder
         manifest = Manifest(folder, self._file_names, self.rows, self._commit, replaced, appended)
-        table.write(manifest_path(table, folder, appended), manifest.to_bytes())
+        table.write(manifest_path(folder, appended), manifest.to_bytes())
         self._published = True
 
     def close(self) -> None:
@@ -253,7 +254,7 @@ class StagedObjects(StagedParquet):
         known = {name for manifest in before for name in (*manifest.files, *manifest.replaced)}
         return [
             info.base_name
-            for info in sink.visible_entries(sink.target)
+            for info in sink.visible_entries(sink.folder)
             if info.base_name not in self._file_names
             and (
                 info.base_name in known
@@ -271,7 +272,7 @@ def object_leftovers(ref: TableRef) -> list[Leftover]:
     """
     table = open_location(ref.uri, ref.options)
     files = unnamed_files(table)
-    if not files and not _exists(table.info(table.path)):
+    if not files and not _exists(table.info("")):
         raise TableError(f"{table.uri} does not exist.")
     return file_leftovers(table, files)
 
