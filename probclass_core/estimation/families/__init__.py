@@ -5,6 +5,6 @@ categorical/  independent categories and their joint distribution
 counts/       bernoulli, multinomial, poisson
 discretized/  numbers cut into bins
 knn/          k-nearest-neighbor density
-checks        errors for columns and classes without values
+empty         errors for empty columns and classes
 built_in      registration of the estimators as a plugin
 """

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, category_codes, label_codes
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
-from probclass_core.estimation.families.checks import require_values
+from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,

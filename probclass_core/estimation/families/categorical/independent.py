@@ -30,7 +30,7 @@ from probclass_core.estimation.families.categorical.domains import (
     CategoricalOptions,
     domain_codes,
 )
-from probclass_core.estimation.families.checks import require_counts
+from probclass_core.estimation.families.empty import require_counts
 from probclass_core.estimation.options import CATEGORIES
 from probclass_core.estimation.tidy import (
     by_feature,

@@ -17,7 +17,7 @@ from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimation.contract import LikelihoodEstimator
-from probclass_core.estimation.families.checks import require_values
+from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,

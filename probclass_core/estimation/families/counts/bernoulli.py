@@ -16,7 +16,6 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray, sorted_classes
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.estimation.evidence import beta_bernoulli
-from probclass_core.estimation.families.checks import require_counts
 from probclass_core.estimation.families.counts.base import (
     ClassCounts,
     CountEstimator,
@@ -24,6 +23,7 @@ from probclass_core.estimation.families.counts.base import (
     TermOptions,
     refuse_infinite_weights,
 )
+from probclass_core.estimation.families.empty import require_counts
 from probclass_core.estimation.options import number
 
 

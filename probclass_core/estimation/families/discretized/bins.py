@@ -21,8 +21,8 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.estimation.contract import LikelihoodEstimator
-from probclass_core.estimation.families.checks import require_counts, require_values
 from probclass_core.estimation.families.discretized.cuts import frequency_cuts, mdl_cuts, width_cuts
+from probclass_core.estimation.families.empty import require_counts, require_values
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
 from probclass_core.estimation.options import (
     NUMBERS,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import DataError
-from probclass_core.estimation.families.checks import require_values
+from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.moments import Moments, own_scale
 
 _ROUNDING = 1e-9

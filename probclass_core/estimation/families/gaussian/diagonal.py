@@ -21,7 +21,7 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
-from probclass_core.estimation.families.checks import require_values
+from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.families.gaussian.checks import (
     check_counts,
     feature_scale,

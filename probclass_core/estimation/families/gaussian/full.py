@@ -33,7 +33,7 @@ from probclass_core.estimation.evidence import (
     multivariate_normal_evidence,
     multivariate_normal_posterior,
 )
-from probclass_core.estimation.families.checks import require_values
+from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.families.gaussian.checks import (
     check_complete,
     check_counts,

@@ -28,7 +28,7 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.errors import DataError, SpecError, nearest
 from probclass_core.estimation.contract import LikelihoodEstimator
-from probclass_core.estimation.families.checks import require_values
+from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.families.knn.approximate import require_faiss
 from probclass_core.estimation.families.knn.balls import Balls, Search
 from probclass_core.estimation.options import (

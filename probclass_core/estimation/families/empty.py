@@ -1,4 +1,4 @@
-"""Errors for statistics that do not suffice for a model, shared by the families."""
+"""Errors for empty columns and classes, shared by the families."""
 
 from __future__ import annotations
 
