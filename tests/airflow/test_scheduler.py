@@ -229,5 +229,5 @@ def test_no_airflow_process_logs_a_warning_about_our_code(
     warning = re.compile(r'category["=: ]+\w*Warning.*?filename["=: ]+([^" ]+)')
     logs = {path: path.read_text(errors="replace") for path in airflow.logs.rglob("*.log")}
     assert {"scheduler", "dag-processor", "attempt=1"} <= {path.stem for path in logs}
-    warned = [found[1] for text in logs.values() for found in warning.finditer(text)]
-    assert [filename for filename in warned if "site-packages" not in filename] == []
+    files = [match[1] for text in logs.values() for match in warning.finditer(text)]
+    assert [filename for filename in files if "site-packages" not in filename] == []

@@ -24,6 +24,8 @@ import pytest
 
 import probclass_core as pc
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "constraints.txt"
 PROVIDER = ROOT / "plugins" / "airflow-provider-probclass"

@@ -262,16 +262,10 @@ class LocalAirflow:
                 )
 
     def _run(self, name: str, command: Sequence[str]) -> None:
-        with (self.logs / f"{name}.log").open("wb") as log:
-            ended = subprocess.run(
-                [sys.executable, "-m", "airflow", *command],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
-        if ended.returncode:
+        self._start(name, command)
+        exit_code = self._processes[name].wait()
+        del self._processes[name]
+        if exit_code:
             raise DemoError(f"airflow {' '.join(command)} failed.\n{self._tail(name)}")
 
     def _tail(self, name: str) -> str:
