@@ -24,7 +24,7 @@ Key: TypeAlias = tuple[str, str | None]
 
 
 @dataclass(frozen=True)
-class Moments:
+class MeanVariance:
     """Mean and variance in each class, ``(k,)``, of one family of distributions.
 
     Attributes:
@@ -54,7 +54,7 @@ class Bins:
     probability: FloatArray
 
 
-Distribution: TypeAlias = Moments | Pmf | Bins
+Distribution: TypeAlias = MeanVariance | Pmf | Bins
 
 
 def distributions(model: Model) -> tuple[dict[Key, tuple[str, Distribution]], list[str]]:
@@ -80,22 +80,25 @@ def _block_distributions(model: Model, block: Block, table: pa.Table) -> dict[Ke
     if {"feature", "mean", "variance"} <= columns:
         names, mean, variance = _by_feature_and_class(model, table, "mean", "variance")
         return {
-            (name, None): Moments("normal", mean[i], variance[i]) for i, name in enumerate(names)
+            (name, None): MeanVariance("normal", mean[i], variance[i])
+            for i, name in enumerate(names)
         }
     if {"mean", "covariance"} <= columns:
         return _multivariate_normal(model, block, table)
     if {"feature", "rate"} <= columns:
         names, rate = _by_feature_and_class(model, table, "rate")
-        return {(name, None): Moments("poisson", rate[i], rate[i]) for i, name in enumerate(names)}
+        return {
+            (name, None): MeanVariance("poisson", rate[i], rate[i]) for i, name in enumerate(names)
+        }
     if {"feature", "point", "count"} <= columns:
         return {
-            (name, None): _point_moments(model, rows, rows["point"].to_numpy())
+            (name, None): _points_distribution(model, rows, rows["point"].to_numpy())
             for name, rows in _features(table)
         }
     if {"point", "count"} <= columns:
         points = np.array(table["point"].to_pylist(), np.float64).reshape(-1, len(block.columns))
         return {
-            (name, None): _point_moments(model, table, values)
+            (name, None): _points_distribution(model, table, values)
             for name, values in zip(block.columns, points.T, strict=True)
         }
     if "log_probability" not in columns:
@@ -123,7 +126,7 @@ def _multivariate_normal(model: Model, block: Block, table: pa.Table) -> dict[Ke
     correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0.0)
     columns = list(enumerate(block.columns))
     return {
-        (name, None): Moments(
+        (name, None): MeanVariance(
             "normal",
             means[:, i],
             variance[:, i],
@@ -133,7 +136,7 @@ def _multivariate_normal(model: Model, block: Block, table: pa.Table) -> dict[Ke
     }
 
 
-def _point_moments(model: Model, table: pa.Table, values: FloatArray) -> Moments:
+def _points_distribution(model: Model, table: pa.Table, values: FloatArray) -> MeanVariance:
     """Mean and variance of weighted training points; NaN values are ignored."""
     size = len(model.classes)
     known = ~np.isnan(values)
@@ -146,7 +149,7 @@ def _point_moments(model: Model, table: pa.Table, values: FloatArray) -> Moments
     with np.errstate(invalid="ignore"):
         mean = np.bincount(codes, weights * values, size) / total
         variance = np.bincount(codes, weights * (values - mean[codes]) ** 2, size) / total
-    return Moments("points", mean, variance)
+    return MeanVariance("points", mean, variance)
 
 
 def _presence(model: Model, block: Block, table: pa.Table) -> dict[Key, Distribution]:

@@ -20,7 +20,7 @@ from probclass_core.analysis.drift import divergence
 from probclass_core.analysis.drift.distributions import (
     Bins,
     Distribution,
-    Moments,
+    MeanVariance,
     Pmf,
     distributions,
 )
@@ -174,8 +174,8 @@ def _incomparable(p: Distribution, q: Distribution) -> str | None:
 
 def _change(p: Distribution, q: Distribution, i: int, j: int) -> dict[str, Any]:
     """The change of a column from class i of the first model to class j of the second."""
-    if isinstance(p, Moments) and isinstance(q, Moments):
-        return _change_of_moments(p, q, i, j)
+    if isinstance(p, MeanVariance) and isinstance(q, MeanVariance):
+        return _change_of_means(p, q, i, j)
     if isinstance(p, Bins) and isinstance(q, Bins):
         p, q = _with_common_cuts(p, q)
     assert isinstance(p, Pmf)
@@ -191,7 +191,7 @@ def _change(p: Distribution, q: Distribution, i: int, j: int) -> dict[str, Any]:
     }
 
 
-def _change_of_moments(p: Moments, q: Moments, i: int, j: int) -> dict[str, Any]:
+def _change_of_means(p: MeanVariance, q: MeanVariance, i: int, j: int) -> dict[str, Any]:
     mean_p, variance_p = float(p.mean[i]), float(p.variance[i])
     mean_q, variance_q = float(q.mean[j]), float(q.variance[j])
     if not all(map(math.isfinite, (mean_p, variance_p, mean_q, variance_q))):
