@@ -7,7 +7,6 @@ model_store       `ModelStore` saves, loads, lists and promotes models
 evaluations       recorded evaluations of a version
 packs             the statistics of many fragments in one Arrow IPC file
 statistics_cache  `StatisticsCache` finds, saves, lists and removes the statistics of fragments
-display           records of a store as short text, for the command line
 
 `probclass_core.arrow.bundle` defines the files of a model. On disk:
 
