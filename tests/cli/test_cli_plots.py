@@ -74,7 +74,7 @@ def test_conditions_select_the_plotted_rows(probclass: Any, models: dict[str, st
         ((*PLOTS["contours"], "--level", "2"), "level must be between 0 and 1, got 2.0"),
         ((*PLOTS["contours"], "--where", "x < 1"), "select rows of --data; add --data SOURCE"),
         ((*PLOTS["contours"], "--data", "nothing.parquet"), "nothing.parquet"),
-        (("ball", "full", *AXES, "--point", "1,2"), "no knn_density block holds both"),
+        (("ball", "full", *AXES, "--point", "1,2"), "no knn_density block has both"),
         (("densities", "full", "--column", "size"), "use category_masses (probclass plot masses)"),
         (("masses", "full", "--column", L), "use class_densities (probclass plot densities)"),
         (("masses", "full", "--column", "size", "--limit", "0"), "'--limit'"),
