@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/plots.md: run its examples and copy the files they save.
+"""Draw the pictures of docs/plots.md: run its examples and copy the files that they save.
 
 python tests/docs/draw.py
 """
@@ -25,13 +25,13 @@ def draw() -> list[Path]:
         namespace: dict[str, object] = {"__name__": "__main__"}
         for block, _ in examples(PAGE.read_text(encoding="utf-8")):
             exec(compile("\n" * (block.line - 1) + block.body, str(PAGE), "exec"), namespace)
-        drawn = [IMAGES / picture.name for picture in sorted(Path().glob("*.png"))]
-        for picture in drawn:
-            shutil.copy(picture.name, picture)
+        images = [IMAGES / path.name for path in sorted(Path().glob("*.png"))]
+        for image in images:
+            shutil.copy(image.name, image)
         os.chdir(ROOT)
-    return drawn
+    return images
 
 
 if __name__ == "__main__":
-    for drawn in draw():
-        sys.stdout.write(f"{drawn.relative_to(ROOT)}  {drawn.stat().st_size / 1000:.0f} kB\n")
+    for image in draw():
+        sys.stdout.write(f"{image.relative_to(ROOT)}  {image.stat().st_size / 1000:.0f} kB\n")

@@ -1,4 +1,4 @@
-"""Markdown as the tests of the documentation read it: fenced blocks, headings, links, tables."""
+"""Parse the Markdown of the documentation: fenced blocks, headings, links and tables."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block.
+    """A fenced block of a page.
 
     Attributes:
-        language: what follows the opening fence.
+        language: the word after the opening fence, or an empty string.
         body: the text between the fences.
-        line: of the page, counted from 1, on which the body begins.
-        start, end: where the block lies in the page.
+        line: number of the line on which the body starts, counted from 1.
+        start: position of the first character of the block in the page.
+        end: position after its last character.
     """
 
     language: str
@@ -34,7 +35,7 @@ class Block:
 
 
 def relative(page: Path) -> str:
-    """The page's path as the reader knows it."""
+    """The path of a page relative to the repository."""
     return page.relative_to(ROOT).as_posix()
 
 
@@ -42,50 +43,50 @@ def blocks(text: str) -> list[Block]:
     """The fenced blocks of a page, in order."""
     return [
         Block(
-            language=found["language"],
-            body=found["body"],
-            line=text.count("\n", 0, found.start("body")) + 1,
-            start=found.start(),
-            end=found.end(),
+            language=fence["language"],
+            body=fence["body"],
+            line=text.count("\n", 0, fence.start("body")) + 1,
+            start=fence.start(),
+            end=fence.end(),
         )
-        for found in _FENCE.finditer(text)
+        for fence in _FENCE.finditer(text)
     ]
 
 
 def examples(text: str) -> Iterator[tuple[Block, str]]:
-    """Each ``python`` block, with the ``text`` block right below it: what it prints."""
-    found = blocks(text)
-    shown = {block.start: block.body for block in found if block.language == "text"}
-    for block in found:
+    """Each ``python`` block and its output: the ``text`` block directly below it, if any."""
+    fenced = blocks(text)
+    outputs = {block.start: block.body for block in fenced if block.language == "text"}
+    for block in fenced:
         if block.language == "python":
             below = len(text) - len(text[block.end :].lstrip())
-            yield block, shown.get(below, "")
+            yield block, outputs.get(below, "")
 
 
 def prose(text: str) -> str:
-    """The page without its fenced blocks."""
+    """A page without its fenced blocks."""
     return _FENCE.sub("", text)
 
 
 def links(text: str) -> list[str]:
     """Targets of links and images."""
-    return [found["target"] for found in _LINK.finditer(prose(text))]
+    return [link["target"] for link in _LINK.finditer(prose(text))]
 
 
 def anchors(text: str) -> set[str]:
-    """What a link can name after ``#``: the headings, spelt as in their addresses."""
-    titles = (found["title"].lower() for found in _HEADING.finditer(prose(text)))
+    """The anchors of a page that links can name after ``#``, one per heading."""
+    titles = (heading["title"].lower() for heading in _HEADING.finditer(prose(text)))
     return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
 
 
 def section(text: str, title: str) -> str:
-    """The second-level section of that title; empty where there is none."""
+    """The text of the second-level section with this title, or an empty string."""
     parts = re.split(r"^## +(.+?) *$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True)).get(title, "")
 
 
 def table(text: str, header: str) -> list[list[str]]:
-    """Cells of the rows of the table whose first heading is ``header``; code marks taken off."""
+    """Rows of the table whose first column has this header, as cells without backticks."""
     lines = iter(text.splitlines())
     for line in lines:
         if line.startswith(f"| {header} |"):

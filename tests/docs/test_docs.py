@@ -1,8 +1,8 @@
-"""The documentation is true: examples print what it shows, links lead on, nothing is left out.
+"""The documentation is correct and complete: examples print what it shows, and links work.
 
-In README and ``docs/`` the ``python`` blocks of a page run in order in one namespace, in a folder
-of their own that has ``tests/data``; a ``text`` block right below one is what it prints, ``...``
-standing for anything.
+In the README and in ``docs/``, the ``python`` blocks of a page run in order in one namespace, in a
+temporary folder that contains ``tests/data``. A ``text`` block directly below one is its expected
+output, in which ``...`` matches anything.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ def test_examples_run_and_print_what_the_page_shows(
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     checker = doctest.OutputChecker()
-    for block, shown in examples(page.read_text(encoding="utf-8")):
-        # Blank lines before it, so that a traceback names the line of the page.
+    for block, expected in examples(page.read_text(encoding="utf-8")):
+        # Leading blank lines, so that a traceback names the line of the page.
         code = compile("\n" * (block.line - 1) + block.body, str(page), "exec")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(code, namespace)
         same = checker.check_output(
-            shown, printed.getvalue(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            expected, printed.getvalue(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
         )
         assert same, f"{relative(page)}, line {block.line} prints\n{printed.getvalue()}"
 
 
 @pytest.mark.slow
-def test_the_plugin_of_the_page_works_once_installed(tmp_path: Path) -> None:
-    """Its module, its entry points as an installer writes them, and the script that uses it."""
-    found = blocks((ROOT / "docs" / "plugins.md").read_text(encoding="utf-8"))
-    first = {block.language: place for place, block in reversed(list(enumerate(found)))}
-    module, project, script = (found[first[key]].body for key in ("python", "toml", "py"))
+def test_the_plugin_of_the_page_works_after_installation(tmp_path: Path) -> None:
+    """Installed by hand: the module, its entry points as pip writes them, and a script."""
+    fenced = blocks((ROOT / "docs" / "plugins.md").read_text(encoding="utf-8"))
+    first = {block.language: index for index, block in reversed(list(enumerate(fenced)))}
+    module, project, script = (fenced[first[key]].body for key in ("python", "toml", "py"))
     project = tomllib.loads(project)["project"]
     for group, points in project["entry-points"].items():
         lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
@@ -74,7 +74,7 @@ def test_the_plugin_of_the_page_works_once_installed(tmp_path: Path) -> None:
         check=False,
     )
     assert run.stderr == ""
-    assert run.stdout == found[first["py"] + 1].body
+    assert run.stdout == fenced[first["py"] + 1].body
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
@@ -86,37 +86,37 @@ def test_specs_in_toml_are_valid(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_work(page: Path) -> None:
     for target in links(page.read_text(encoding="utf-8")):
         if re.match(r"[a-z]+:", target):
-            continue  # another site's affair
+            continue  # links to other sites are not checked
         name, _, anchor = target.partition("#")
-        place = page.parent / name if name else page
-        assert place.exists(), f"{relative(page)} links to {target}"
+        path = page.parent / name if name else page
+        assert path.exists(), f"{relative(page)} links to {target}"
         if anchor:
-            assert anchor in anchors(place.read_text(encoding="utf-8")), target
+            assert anchor in anchors(path.read_text(encoding="utf-8")), target
 
 
 @pytest.mark.parametrize("image", IMAGES, ids=relative)
-def test_an_image_is_small_and_shown(image: Path) -> None:
+def test_an_image_is_small_and_used(image: Path) -> None:
     assert image.stat().st_size < LARGEST_IMAGE
-    shown = {
+    used = {
         (page.parent / target).resolve()
         for page in PAGES
         for target in links(page.read_text(encoding="utf-8"))
     }
-    assert image.resolve() in shown
+    assert image.resolve() in used
 
 
 @pytest.mark.parametrize("name", sorted(pc.__all__))
-def test_a_public_name_stands_in_the_documentation(name: str) -> None:
+def test_a_public_name_is_documented(name: str) -> None:
     assert any(re.search(rf"\b{name}\b", page.read_text(encoding="utf-8")) for page in PAGES)
 
 
 @pytest.mark.parametrize("name", sorted(pc.estimators()))
-def test_an_estimator_is_described_as_it_is(name: str) -> None:
+def test_the_tables_of_an_estimator_are_correct(name: str) -> None:
     text = section((ROOT / "docs" / "estimators.md").read_text(encoding="utf-8"), f"`{name}`")
-    # Integers are numbers to one estimator and categories to another.
+    # Integers are accepted as numbers and as categories.
     rows = {"x": [1, 2, 3, 4, 6, 5], "y": [1, 0, 0, 1, 1, 0], "c": ["a", "a", "a", "b", "b", "b"]}
     spec = pc.ModelSpec(label="c", blocks=[pc.Block(name, ["x", "y"])])
     statistics = pc.summarize(rows, spec)
@@ -124,13 +124,13 @@ def test_an_estimator_is_described_as_it_is(name: str) -> None:
     estimator = pc.estimators()[name](pa.schema([("x", pa.int64())]), {})
     defaults = {row[0]: ast.literal_eval(row[1]) for row in table(text, "option")}
     assert defaults == estimator.options.plain()
-    for heading, found in (("statistics", statistics.blocks[name]), ("parameters", parameters)):
-        told = [(row[0], row[1]) for row in table(text, heading)]
-        assert told == [(field.name, type_in_words(field)) for field in found.schema]
+    for heading, actual in (("statistics", statistics.blocks[name]), ("parameters", parameters)):
+        documented = [(row[0], row[1]) for row in table(text, heading)]
+        assert documented == [(field.name, type_in_words(field)) for field in actual.schema]
 
 
 def type_in_words(field: pa.Field) -> str:
-    """The type of a column as the tables of docs/estimators.md have it."""
+    """The type of a column as written in the tables of docs/estimators.md."""
     if field.name == "class":
         return "of the label"
     if isinstance(field.type, pa.FixedShapeTensorType):

@@ -1,6 +1,6 @@
-"""The navigation of the site has every page, and the API reference has every public name.
+"""The navigation of the site contains every page, and the API reference every public name.
 
-`make site` builds the site, runs the notebooks, and refuses broken links.
+`make site` also runs the notebooks and fails on broken links.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PUBLIC = {
 
 
 def nav_pages(nav: Any) -> Iterator[str]:
-    """The pages of a navigation, those of its sections included."""
+    """The pages of a navigation, including those of its sections."""
     if isinstance(nav, str):
         yield nav
     else:
-        for part in nav.values() if isinstance(nav, dict) else nav:
-            yield from nav_pages(part)
+        for entry in nav.values() if isinstance(nav, dict) else nav:
+            yield from nav_pages(entry)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_a_page_is_linked_in_the_readme(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_a_public_name_has_its_reference(name: str) -> None:
+def test_a_public_name_is_in_the_api_reference(name: str) -> None:
     """Exactly once, under its public name or under the name in the module that defines it."""
     pages = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
     package, _, last = name.rpartition(".")
