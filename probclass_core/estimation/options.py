@@ -255,7 +255,9 @@ class ColumnTypes(NamedTuple):
 
 
 NUMBERS = ColumnTypes("numbers", is_numeric_type)
+"""Columns of numbers, for the attribute ``models`` of an estimator."""
 CATEGORIES = ColumnTypes("categories (text, bool, integers)", is_category_type)
+"""Columns of categories, for the attribute ``models`` of an estimator."""
 
 
 def require_types(
