@@ -7,12 +7,11 @@ with the statistics of a fragment, and `FooterCache.footer` gives it back to a l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar, cast
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from probclass_core.io.table import Table
+AnyTable = TypeVar("AnyTable")
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class FooterCache(Protocol):
         ...
 
 
-def with_footer_cache(table: Table, cache: FooterCache) -> Table:
+def with_footer_cache(table: AnyTable, cache: FooterCache) -> AnyTable:
     """Return the table with plans that use the cache; a table without footers unchanged."""
     # Look at the class: a wrapper that forwards attributes would return the table it wraps.
     attach = getattr(type(table), "with_footer_cache", None)
-    return table if attach is None else attach(table, cache)
+    return table if attach is None else cast("AnyTable", attach(table, cache))

@@ -63,13 +63,15 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
     def __init__(
         self,
         *,
+        model: str,
         alias: str = "champion",
         metric: Metric = "log_loss",
         margin: float | str = 0.0,
+        decision: Mapping[str, Any] | str = "map",
         evaluation: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(model=model, decision=decision, **kwargs)
         self.alias = alias
         self.metric = metric
         self.margin = margin
