@@ -190,7 +190,7 @@ INVALID_SCORES: dict[str, tuple[tuple[str, ...], list[str]]] = {
         ["posterior", "'list'"],
     ),
     "unknown overwrite mode": (("lake", "scored", "--overwrite", "all"), ["overwrite", "'never'"]),
-    "partitions in a file": (("lake", "scored.parquet"), ["one file", "name a directory"]),
+    "partitions in a file": (("lake", "scored.parquet"), ["is a file", "name a directory"]),
     "infinite value": (("infinite.parquet", "scored"), ["'x'", "1 infinite value"]),
     "wrong type": (("text.parquet", "scored"), ["'x' is string"]),
     "missing column": (("narrow.parquet", "scored"), ["'y'", "'air', 'wind', 'x'"]),
