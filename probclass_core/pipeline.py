@@ -17,7 +17,8 @@ from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import DataError, SpecError, TableError, expect, one_of
 from probclass_core.estimation.statistics import Statistics, refine
-from probclass_core.execution.engine import EngineOption, open_engine
+from probclass_core.execution.engine import EngineOption
+from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import Progress, RowCounter
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table

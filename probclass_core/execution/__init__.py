@@ -1,6 +1,7 @@
 """Engines: run the same work on threads, processes, executors or Spark.
 
-engine         the interface, and `open_engine` by name, executor or session
+engine         the interface
+open           open an engine by name, executor or session
 threads        threads of this process, and an ordered map over them
 executors      processes of this machine, and any `concurrent.futures.Executor`
 spark          executors of a Spark session

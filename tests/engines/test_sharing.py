@@ -15,7 +15,7 @@ import pytest
 import workloads
 
 import probclass_core as pc
-from probclass_core.execution.engine import open_engine
+from probclass_core.execution.open import open_engine
 
 pytestmark = pytest.mark.slow
 
