@@ -183,10 +183,11 @@ def test_a_skipped_test_fails_the_run_in_ci(
     tmp_path: Path, ci: str, code: int, workers: str
 ) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    # These files are tests of another run, whose skips conftest.py must turn into failures.
     (tmp_path / "test_it.py").write_text(
         "import pytest\n"
         "def test_runs(): pass\n"
-        "@pytest.mark.skip(reason='no time')\n"
+        "@pytest.mark.skip(reason='shows that CI refuses it')\n"
         "def test_is_skipped(): pass\n"
     )
     (tmp_path / "test_not_collected.py").write_text(
