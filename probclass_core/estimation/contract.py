@@ -201,7 +201,7 @@ class LikelihoodEstimator(ABC):
             parameters: a parameters table.
             **notes: further plain JSON values; see `tidy.notes_of`.
         """
-        options = self.options if self.Options is None else self.options.plain()
+        options = self.options if self.Options is None else self.options.recorded()
         return with_notes(
             parameters,
             estimator=self.name,
