@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,18 @@ from probclass_core.errors import SpecError, nearest, one_of
 
 Prior = str | Mapping[str, float]
 _NAMED_PRIORS = ("empirical", "uniform")
-_SPEC_KEYS = ("label", "blocks", "prior", "weight")
-_TABLE_NAMES = ("priors", "classes", "calibration", "density_quantiles")
+BlockWeightsOption = Literal["fit"] | Mapping[str, float] | None
+"""Weights of blocks: fitted, given by block name, or None for the product of the blocks."""
+
+_SPEC_KEYS = ("label", "blocks", "prior", "weight", "block_weights")
+_TABLE_NAMES = (
+    "priors",
+    "classes",
+    "sample",
+    "block_weights",
+    "calibration",
+    "density_quantiles",
+)
 
 
 def category_text(value: object) -> str:
@@ -114,16 +124,22 @@ class ModelSpec:
         blocks: factors of the likelihood; stored as a tuple, with all names filled in.
         prior: ``"empirical"`` (n_i / n), ``"uniform"``, or a probability for every class.
         weight: the column of sample weights, or None.
+        block_weights: ``"fit"`` weighs the log-likelihood of each block by a number that is fitted
+            on the training rows, so that columns may be in several blocks; numbers by block name
+            are taken as they are, and other blocks weigh 1; None is the product of the blocks. See
+            `block_weights`.
 
     Raises:
-        SpecError: if a column is used twice, two blocks have one name, or the prior is not a
-            probability distribution.
+        SpecError: if a column is used twice without block weights, two blocks have one name, the
+            prior is not a probability distribution, or a block weight is not a number of at least
+            0 or names no block.
     """
 
     label: str
     blocks: Sequence[Block]
     prior: Prior = "empirical"
     weight: str | None = None
+    block_weights: BlockWeightsOption = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, str) or not self.label:
@@ -135,27 +151,37 @@ class ModelSpec:
             raise SpecError("a model needs at least one Block.")
         object.__setattr__(self, "blocks", _name_blocks(blocks))
         object.__setattr__(self, "prior", _check_prior(self.prior))
+        object.__setattr__(
+            self, "block_weights", _check_block_weights(self.block_weights, self.blocks)
+        )
         self._check_columns()
 
     def _check_columns(self) -> None:
         roles: dict[str, str] = {self.label: "the label"}
+        fixed = {self.label, self.weight}
         if self.weight is not None:
             if self.weight == self.label:
                 raise SpecError(f"column {self.label!r} cannot be both the label and the weight.")
             roles[self.weight] = "the weight"
         for block in self.blocks:
             for column in block.columns:
-                if column in roles:
+                if column in roles and (self.block_weights is None or column in fixed):
+                    fix = "" if column in fixed else ", unless it fits block_weights"
                     raise SpecError(
                         f"column {column!r} is {roles[column]} and also in block {block.name!r}; "
-                        "a model can use a column only once."
+                        f"a model can use a column only once{fix}."
                     )
                 roles[column] = f"in block {block.name!r}"
 
     @property
     def features(self) -> tuple[str, ...]:
         """The columns of all blocks, in block order."""
-        return tuple(column for block in self.blocks for column in block.columns)
+        return tuple(dict.fromkeys(column for block in self.blocks for column in block.columns))
+
+    @property
+    def fits_weights(self) -> bool:
+        """Whether block weights are fitted, for which training takes a sample of the rows."""
+        return self.block_weights == "fit"
 
     @property
     def training_columns(self) -> tuple[str, ...]:
@@ -173,8 +199,13 @@ class ModelSpec:
         """The spec as plain values, ready for TOML, YAML or JSON."""
         prior = self.prior if isinstance(self.prior, str) else dict(self.prior)
         weight = {"weight": self.weight} if self.weight is not None else {}
+        weights: dict[str, Any] = {}
+        if isinstance(self.block_weights, Mapping):
+            weights["block_weights"] = dict(self.block_weights)
+        elif self.block_weights is not None:
+            weights["block_weights"] = self.block_weights
         blocks = [block.to_dict() for block in self.blocks]
-        return {"label": self.label, "prior": prior, **weight, "blocks": blocks}
+        return {"label": self.label, "prior": prior, **weight, **weights, "blocks": blocks}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ModelSpec:
@@ -330,6 +361,28 @@ def _check_prior(prior: object) -> Prior:
     if not math.isclose(total, 1.0, abs_tol=1e-9):
         raise SpecError(f"the prior sums to {total:.12g}, not 1: {checked}.")
     return checked
+
+
+def _check_block_weights(
+    weights: BlockWeightsOption, blocks: Sequence[Block]
+) -> BlockWeightsOption:
+    if weights is None or weights == "fit":
+        return weights
+    if not isinstance(weights, Mapping):
+        raise SpecError(
+            f"block_weights must be 'fit', a number for each block, or None, got {weights!r}."
+        )
+    names = [str(block.name) for block in blocks]
+    for name, value in weights.items():
+        if name not in names:
+            message = f"block_weights names no block {name!r}; the model has {one_of(names)}."
+            raise SpecError(message + nearest(str(name), names))
+        is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        if not (is_number and 0.0 <= value < math.inf):
+            raise SpecError(
+                f"block_weights of {name!r} must be a number of at least 0, got {value!r}."
+            )
+    return {str(name): float(value) for name, value in weights.items()}
 
 
 def _plain(value: object, where: str) -> Any:

@@ -23,9 +23,11 @@ import pyarrow as pa
 from probclass_core.errors import StoreError, one_line, one_of
 
 FORMAT_VERSION = 1
-READER_VERSION = 2
-"""Newest format that this release reads. Version 2 added calibration, which a reader of version 1
-would not apply."""
+READS_CALIBRATION, READS_BLOCK_WEIGHTS = 2, 3
+"""Versions of readers that added what an earlier one would ignore."""
+
+READER_VERSION = READS_BLOCK_WEIGHTS
+"""Newest format that this release reads."""
 
 _SUFFIX = ".arrow"
 _MANIFEST_KEYS = {

@@ -44,7 +44,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
 from probclass_core.estimation.tidy import with_notes
@@ -92,6 +92,36 @@ class LinearLikelihood(Likelihood, Protocol):
         """Feature names ``d``, weights ``(k, d)`` and intercepts ``(k,)`` without the prior.
 
         ``log p(x | c) = weights[c] · x + intercept[c] + (the same for every class)``.
+        """
+        ...
+
+
+@runtime_checkable
+class LeaveOneOut(Protocol):
+    """An estimator that can leave single rows out of its parameters, exactly and cheaply.
+
+    It is optional: block weights are fitted on likelihoods of rows that the parameters did not see,
+    and use five folds of the rows if an estimator lacks it.
+    """
+
+    def leave_one_out(
+        self,
+        parameters: pa.Table,
+        classes: pa.Array,
+        batch: pa.RecordBatch,
+        truth: IntArray,
+        weights: FloatArray | None,
+    ) -> FloatArray:
+        """log p(x | class) of training rows, ``(n, k)``, as if each had been left out.
+
+        Only the entry of a row's own class differs from that of ``likelihood``.
+
+        Args:
+            parameters: parameters of all rows.
+            classes: ``k`` labels.
+            batch: the block's columns of ``n`` rows that training saw.
+            truth: position of the class of each row, ``(n,)``.
+            weights: weight of each row, ``(n,)``; None means 1 for every row.
         """
         ...
 

@@ -27,6 +27,7 @@ from probclass_core.arrow.arrays import (
     weight_vector,
 )
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
+from probclass_core.arrow.row_sample import merge_samples, sample_rows
 from probclass_core.arrow.types import (
     canonical_schema,
     common_type,
@@ -65,6 +66,7 @@ class Statistics:
         blocks: block name to the estimator's table; a block without rows is absent.
         rows: number of rows read.
         null_labels: number of rows left out because their label is null.
+        sample: sample of the labeled rows, see `row_sample`, if the spec fits block weights.
     """
 
     spec: ModelSpec
@@ -73,12 +75,32 @@ class Statistics:
     blocks: Mapping[str, pa.Table]
     rows: int
     null_labels: int
+    sample: pa.Table | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tables as Arrow IPC, on the way to another process."""
-        tables = {name: to_ipc(table) for name, table in self.blocks.items()}
-        counts = (self.features, to_ipc(self.classes), tables, self.rows, self.null_labels)
-        return _unpickle, (self.spec, *counts)
+        tables = {name: to_ipc(table) for name, table in self.tables.items()}
+        return _unpickle, (self.spec, self.features, tables, self.rows, self.null_labels)
+
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        """All tables by name: ``classes``, those of the blocks, and ``sample`` if there is one."""
+        sample = {} if self.sample is None else {"sample": self.sample}
+        return {"classes": self.classes, **self.blocks, **sample}
+
+    @classmethod
+    def from_tables(
+        cls,
+        spec: ModelSpec,
+        features: pa.Schema,
+        tables: Mapping[str, pa.Table],
+        rows: int,
+        null_labels: int,
+    ) -> Statistics:
+        """The inverse of `tables`."""
+        blocks = dict(tables)
+        classes, sample = blocks.pop("classes"), blocks.pop("sample", None)
+        return cls(spec, features, classes, blocks, rows, null_labels, sample)
 
     def to_bundle(self) -> Bundle:
         """The statistics as Arrow tables and plain values."""
@@ -90,7 +112,7 @@ class Statistics:
                 "rows": self.rows,
                 "null_labels": self.null_labels,
             },
-            tables={"classes": self.classes, **self.blocks},
+            tables=self.tables,
             provenance={},
         )
 
@@ -103,12 +125,11 @@ class Statistics:
         """
         if bundle.kind != "statistics":
             raise StoreError(f"the bundle contains a {bundle.kind}, not statistics.")
-        content, tables = bundle.content, dict(bundle.tables)
-        return cls(
+        content = bundle.content
+        return cls.from_tables(
             spec=ModelSpec.from_dict(content["spec"]),
             features=schema_from_names(content["features"]),
-            classes=tables.pop("classes"),
-            blocks=tables,
+            tables=bundle.tables,
             rows=content["rows"],
             null_labels=content["null_labels"],
         )
@@ -117,13 +138,12 @@ class Statistics:
 def _unpickle(
     spec: ModelSpec,
     features: pa.Schema,
-    classes: bytes,
-    blocks: Mapping[str, bytes],
+    tables: Mapping[str, bytes],
     rows: int,
     null_labels: int,
 ) -> Statistics:
-    tables = {name: from_ipc(table) for name, table in blocks.items()}
-    return Statistics(spec, features, from_ipc(classes), tables, rows, null_labels)
+    read = {name: from_ipc(table) for name, table in tables.items()}
+    return Statistics.from_tables(spec, features, read, rows, null_labels)
 
 
 class Accumulator(Generic[Part]):
@@ -190,6 +210,8 @@ def summarize_batches(
         )
         for block in spec.blocks
     }
+    sample = Accumulator(merge_samples, _is_many_or_large)
+    sample_schema = canonical_schema(schema, spec.training_columns)
     rows = null_labels = 0
     for batch in batches:
         batch_rows = batch.num_rows
@@ -207,9 +229,12 @@ def summarize_batches(
             for block in spec.blocks:
                 name, columns = str(block.name), select(batch, block.columns)
                 blocks[name].add(estimators[name].summarize(columns, labels, weights))
+            if spec.fits_weights:
+                sample.add(sample_rows(batch, sample_schema))
         on_rows(batch_rows)
     tables = {name: tables.result() for name, tables in blocks.items() if tables.parts}
-    return Statistics(spec, features, classes.result(), tables, rows, null_labels)
+    sampled = sample.result() if sample.parts else None
+    return Statistics(spec, features, classes.result(), tables, rows, null_labels, sampled)
 
 
 def merge_all(parts: Iterable[Statistics]) -> Statistics:
@@ -263,6 +288,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         tables = [part.blocks[name] for part in parts if name in part.blocks]
         if tables:
             blocks[name] = estimator.merge(tables)
+    samples = [part.sample for part in parts if part.sample is not None]
     return Statistics(
         spec=spec,
         features=features,
@@ -272,6 +298,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         blocks=blocks,
         rows=sum(part.rows for part in parts),
         null_labels=sum(part.null_labels for part in parts),
+        sample=merge_samples(samples) if samples else None,
     )
 
 

@@ -8,6 +8,9 @@ For a batch of rows, read top to bottom in `Model`::
     log P(c | x)    = log p(x, c) − log p(x)                Model.posterior
     a class or none                                         Model.decide
 
+If the model has block weights, its posterior is that of the weighted blocks instead (see
+`block_weights`); the likelihood, the joint and log p(x) remain those of the unweighted product.
+
 The methods named ``predict…``, ``joint_log_likelihood``, ``score_samples`` and
 ``log_likelihood_by_block`` do the same for whole tables. `finalize` makes a model from statistics.
 """
@@ -15,7 +18,7 @@ The methods named ``predict…``, ``joint_log_likelihood``, ``score_samples`` an
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -31,12 +34,18 @@ from probclass_core.arrow.arrays import (
     in_slices,
     select,
 )
-from probclass_core.arrow.bundle import FORMAT_VERSION, READER_VERSION, Bundle
+from probclass_core.arrow.bundle import (
+    FORMAT_VERSION,
+    READS_BLOCK_WEIGHTS,
+    READS_CALIBRATION,
+    Bundle,
+)
 from probclass_core.arrow.types import schema_from_names, type_names
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Likelihood, LinearLikelihood
 from probclass_core.estimation.statistics import Statistics, bind, refine
 from probclass_core.estimation.tidy import tidy_table
+from probclass_core.model.block_weights import BlockWeights, fit_block_weights, given_weights
 from probclass_core.model.calibration import Calibrator, apply_calibration, compile_calibration
 from probclass_core.model.decision import (
     CompiledRule,
@@ -48,10 +57,12 @@ from probclass_core.model.decision import (
 from probclass_core.model.density_quantiles import log_density_quantile
 from probclass_core.model.posterior import Posterior, normalize
 from probclass_core.plugins.manager import check_reader, find_estimator, origins
-from probclass_core.spec import ModelSpec, Prior, category_text
+from probclass_core.spec import Block, ModelSpec, Prior, category_text
 
 _POSTFIT_TABLES = ("calibration", "density_quantiles")
 """Optional tables of a model, measured after it was fitted."""
+
+_OPTIONAL_TABLES = ("block_weights", *_POSTFIT_TABLES)
 
 LOAD_HINT = "load one by ModelStore(…).load"
 """How to fix a call that was given the name of a model instead of a model."""
@@ -67,6 +78,7 @@ class Model:
         priors: one row per class, in class order: class, count (Σ w), prior.
         parameters: parameters table of each block, by block name.
         training: provenance: rows, null labels, source; not part of the model's identity.
+        block_weights: weights of blocks, or None; see the module `block_weights`.
         calibration: calibration table, or None; see the module `calibration`.
         density_quantiles: quantiles of log p(x), or None; see the module `density_quantiles`.
     """
@@ -76,6 +88,7 @@ class Model:
     priors: pa.Table = field(repr=False)
     parameters: Mapping[str, pa.Table] = field(repr=False)
     training: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    block_weights: pa.Table | None = field(default=None, repr=False)
     calibration: pa.Table | None = field(default=None, repr=False)
     density_quantiles: pa.Table | None = field(default=None, repr=False)
 
@@ -116,41 +129,79 @@ class Model:
             for name, estimator in bind(self.spec, self.features).items()
         }
 
-    def _block_log_likelihoods(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
+    def _block_log_likelihoods(
+        self, batch: pa.RecordBatch, blocks: Sequence[Block]
+    ) -> Iterator[FloatArray]:
         """log p(x_block | c) of one batch: ``(n, k)`` for each block."""
-        for block in self.spec.blocks:
+        for block in blocks:
             likelihood = self.likelihoods[str(block.name)]
             yield likelihood.log_likelihood(select(batch, block.columns))
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x | c) of one batch, ``(n, k)``; the caller must not change the array."""
-        blocks = self._block_log_likelihoods(batch)
-        total = next(blocks)
-        for number, block in enumerate(blocks):
-            # The first sum is a new array, because the first block's array belongs to its
-            # likelihood; it keeps that array's memory order.
-            total = np.add(total, block, out=total if number else None)
-        return total
+        return _product(self._block_log_likelihoods(batch, self.spec.blocks))
 
     def joint(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x, c) of one batch, ``(n, k)``."""
         return self.log_likelihood(batch) + self.log_prior
 
+    def weighted_log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        """What the posterior is made of besides the prior, ``(n, k)``: weighted blocks and biases.
+
+        Without block weights it is `log_likelihood`; the caller must not change the array.
+        """
+        if self._weights is None:
+            return self.log_likelihood(batch)
+        weights = self._weights.weights
+        blocks = [block for block in self.spec.blocks if weights[str(block.name)]]
+        names = [str(block.name) for block in blocks]
+        logs = self._block_log_likelihoods(batch, blocks)
+        return self._weights.add(zip(names, logs, strict=True), batch.num_rows)
+
     def posterior(self, batch: pa.RecordBatch) -> Posterior:
-        """Posteriors of one batch, calibrated if the model is calibrated."""
-        return self._posterior(self.joint(batch))
+        """Posteriors of one batch, weighted and calibrated if the model is."""
+        return self._posterior(*self._log_likelihoods(batch))
 
     def decide(self, batch: pa.RecordBatch, rule: CompiledRule) -> tuple[Posterior, Decisions]:
         """Posteriors of one batch and the decisions of a rule; see `compile_rule`."""
-        log_likelihood = self.log_likelihood(batch)
-        posterior = self._posterior(log_likelihood + self.log_prior)
-        return posterior, rule.decide(posterior, log_likelihood)
+        weighted, product = self._log_likelihoods(batch)
+        posterior = self._posterior(weighted, product)
+        return posterior, rule.decide(posterior, weighted)
 
-    def _posterior(self, joint: FloatArray) -> Posterior:
-        posterior = normalize(joint, self.log_prior)
+    def _log_likelihoods(self, batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray | None]:
+        """Weighted log-likelihoods, and those of the product if it is another and a density."""
+        if self._weights is None:
+            return self.log_likelihood(batch), None
+        if not self.normalized:
+            return self.weighted_log_likelihood(batch), None
+        # One pass: a block's log-likelihood may cost more than everything that follows.
+        names = [str(block.name) for block in self.spec.blocks]
+        logs = list(self._block_log_likelihoods(batch, self.spec.blocks))
+        weighted = (
+            (name, log)
+            for name, log in zip(names, logs, strict=True)
+            if self._weights.weights[name]
+        )
+        return self._weights.add(weighted, batch.num_rows), _product(iter(logs))
+
+    def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
+        """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
+        posterior = normalize(weighted + self.log_prior, self.log_prior)
+        if product is not None:
+            density = normalize(product + self.log_prior, self.log_prior).log_density
+            posterior = Posterior(posterior.log_probability, density)
+        elif self._weights is not None:
+            unknown = np.full(len(weighted), np.nan)
+            posterior = Posterior(posterior.log_probability, unknown)
         if self._calibrator is None:
             return posterior
         return apply_calibration(posterior, self._calibrator)
+
+    @cached_property
+    def _weights(self) -> BlockWeights | None:
+        if self.block_weights is None:
+            return None
+        return BlockWeights.from_table(self.block_weights, len(self.classes))
 
     @cached_property
     def _calibrator(self) -> Calibrator | None:
@@ -180,10 +231,17 @@ class Model:
         min_log_density = log_density_quantile(self.density_quantiles, quantile)
         return CompiledRule(rule, self.class_names, min_log_density)
 
-    @property
+    @cached_property
     def normalized(self) -> bool:
-        """Whether log p(x) is a density: False if a block's is known only up to a common term."""
-        return all(likelihood.normalized for likelihood in self.likelihoods.values())
+        """Whether log p(x) is a density.
+
+        It is not if a block's density is known only up to a common term, or a column is in several
+        blocks.
+        """
+        modeled = [column for block in self.spec.blocks for column in block.columns]
+        return len(modeled) == len(set(modeled)) and all(
+            likelihood.normalized for likelihood in self.likelihoods.values()
+        )
 
     def check_normalized(self) -> None:
         """Check that log p(x) is a density.
@@ -191,10 +249,15 @@ class Model:
         Raises:
             NotSupportedError: if the densities of a block are known only up to a common term.
         """
-        if not self.normalized:
+        if not all(likelihood.normalized for likelihood in self.likelihoods.values()):
             raise NotSupportedError(
                 "log p(x) is not known: a block's metric gives a ball of unknown volume; "
                 "use a Minkowski metric."
+            )
+        if not self.normalized:
+            raise NotSupportedError(
+                "log p(x) is not known: a column is in several blocks, so their product is not a "
+                "density; use a model in which every column is in one block."
             )
 
     # The same for whole tables.
@@ -242,7 +305,10 @@ class Model:
         Raises like `predict`.
         """
         return self._by_batch(
-            data, lambda batch: np.stack(list(self._block_log_likelihoods(batch)), axis=2)
+            data,
+            lambda batch: np.stack(
+                list(self._block_log_likelihoods(batch, self.spec.blocks)), axis=2
+            ),
         )
 
     def _by_batch(self, data: Any, compute: Callable[[pa.RecordBatch], np.ndarray]) -> np.ndarray:
@@ -258,7 +324,7 @@ class Model:
     def linear_form(self) -> pa.Table:
         """log p(x, c) as a linear function of the features, up to a term common to all classes.
 
-        It applies to rows without nulls and does not include a calibration.
+        It applies to rows without nulls and includes neither block weights nor a calibration.
 
         Returns:
             class, feature, weight: for each class one row per feature, and one row with a null
@@ -306,8 +372,8 @@ class Model:
 
     def to_bundle(self) -> Bundle:
         """The model as Arrow tables and plain values, ready to be stored."""
-        tables = {name: getattr(self, name) for name in _POSTFIT_TABLES}
-        postfit = {name: table for name, table in tables.items() if table is not None}
+        tables = {name: getattr(self, name) for name in _OPTIONAL_TABLES}
+        optional = {name: table for name, table in tables.items() if table is not None}
         blocks = {
             str(block.name): {
                 "estimator": block.estimator,
@@ -322,13 +388,20 @@ class Model:
                 "features": type_names(self.features),
                 "blocks": blocks,
             },
-            tables={"priors": self.priors, **self.parameters, **postfit},
+            tables={"priors": self.priors, **self.parameters, **optional},
             provenance={
                 **origins(block.estimator for block in self.spec.blocks),
                 **self.training,
             },
-            min_reader_version=FORMAT_VERSION if self.calibration is None else READER_VERSION,
+            min_reader_version=self._min_reader_version,
         )
+
+    @property
+    def _min_reader_version(self) -> int:
+        """Oldest version of readers that apply all tables of the model."""
+        if self.block_weights is not None:
+            return READS_BLOCK_WEIGHTS
+        return FORMAT_VERSION if self.calibration is None else READS_CALIBRATION
 
     @classmethod
     def from_bundle(cls, bundle: Bundle) -> Model:
@@ -347,7 +420,7 @@ class Model:
             spec=ModelSpec.from_dict(bundle.content["spec"]),
             features=schema_from_names(bundle.content["features"]),
             priors=tables.pop("priors"),
-            **{name: tables.pop(name) for name in _POSTFIT_TABLES if name in tables},
+            **{name: tables.pop(name) for name in _OPTIONAL_TABLES if name in tables},
             parameters=tables,
             training=dict(bundle.provenance),
         )
@@ -398,13 +471,38 @@ def finalize(statistics: Statistics, *, early: bool = False) -> Model:
         name: estimator.finalize(statistics.blocks[name], classes)
         for name, estimator in bind(statistics.spec, statistics.features).items()
     }
-    return Model(
+    model = Model(
         spec=statistics.spec,
         features=statistics.features,
         priors=_prior_table(classes, counts, statistics.spec.prior),
         parameters=parameters,
         training={"rows": statistics.rows, "null_labels": statistics.null_labels},
     )
+    return _weigh_blocks(model, statistics)
+
+
+def _weigh_blocks(model: Model, statistics: Statistics) -> Model:
+    """The model with the block weights that its spec asks for."""
+    option = model.spec.block_weights
+    if option is None:
+        return model
+    if isinstance(option, Mapping):
+        names = [str(block.name) for block in model.spec.blocks]
+        return dataclasses.replace(model, block_weights=given_weights(option, names, model.classes))
+    table, fitted = fit_block_weights(statistics, model.parameters, model.classes, model.log_prior)
+    return dataclasses.replace(
+        model, block_weights=table, training={**model.training, "block_weights": fitted}
+    )
+
+
+def _product(logs: Iterator[FloatArray]) -> FloatArray:
+    """The sum of log-likelihoods, ``(n, k)``; it may be the only one of them."""
+    total = next(logs)
+    for number, log in enumerate(logs):
+        # The first sum is a new array, because the first block's array belongs to its likelihood;
+        # it keeps that array's memory order.
+        total = np.add(total, log, out=total if number else None)
+    return total
 
 
 def _prior_table(classes: pa.Array, counts: FloatArray, prior: Prior) -> pa.Table:

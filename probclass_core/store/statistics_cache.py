@@ -143,11 +143,10 @@ class CachedStatistics:
             self._report_damage(path, error)
             return None
         self.reused += 1
-        return Statistics(
+        return Statistics.from_tables(
             spec=self._spec,
             features=features,
-            classes=tables.pop("classes"),
-            blocks=tables,
+            tables=tables,
             rows=entry.rows,
             null_labels=entry.null_labels,
         )
@@ -176,7 +175,7 @@ class CachedStatistics:
         if fragment is None or self.error is not None:
             return
         entry = Entry.from_tables(
-            {"classes": statistics.classes, **statistics.blocks},
+            statistics.tables,
             rows=statistics.rows,
             null_labels=statistics.null_labels,
             stored=timestamp(),
@@ -502,6 +501,8 @@ def _summary_of(spec: ModelSpec) -> dict[str, Any]:
     }
     blocks = spec.to_dict()["blocks"]
     everything = {**reported, "format": _FORMAT, "weight": spec.weight, "blocks": blocks}
+    if spec.fits_weights:
+        everything["sample"] = True
     digest = hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
     return {**reported, "digest": digest}
 

@@ -193,7 +193,7 @@ def test_any_table_name_makes_a_file_in_its_folder(name: str) -> None:
 
 
 def test_a_newer_format_asks_for_an_upgrade_before_any_other_check() -> None:
-    with pytest.raises(StoreError, match=r"newer probclass .* reads up to 2\); upgrade probclass"):
+    with pytest.raises(StoreError, match=r"newer probclass .* reads up to 3\); upgrade probclass"):
         Bundle.from_files({"min_reader_version": READER_VERSION + 1}, no_file)
 
 

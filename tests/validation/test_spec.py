@@ -232,7 +232,10 @@ REFUSED: list[tuple[Any, str]] = [
         {"label": "c", "blocks": [X], "blokcs": []},
         r"unknown key 'blokcs'.* Did you mean 'blocks'\?",
     ),
-    ({"label": "c", "blocks": [X], 7: 1}, "unknown key 7 in the model spec; known: 'blocks', "),
+    (
+        {"label": "c", "blocks": [X], 7: 1},
+        "unknown key 7 in the model spec; known: 'block_weights', 'blocks', ",
+    ),
     ({"label": "c"}, "needs the keys 'label' and 'blocks'"),
     ({"blocks": [X]}, "needs the keys 'label' and 'blocks'"),
     ([X], "a model spec must be a table of keys, got list"),

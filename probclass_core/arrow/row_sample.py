@@ -1,0 +1,150 @@
+"""A random sample of rows that merges, and does not depend on how the rows are split.
+
+Every row gets a hash of its values, and the sample is the rows with the smallest hashes (a bottom-k
+sample: Cohen and Kaplan, "Summarizing data using bottom-k sketches", 2007). A hash depends on the
+values alone, so any split of the rows, in any order, gives the same sample. Rows with the same
+values are one row of the sample and its number of occurrences, which is exact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from probclass_core.arrow.arrays import MISSING, is_numeric_type, numeric_values, short_codes
+from probclass_core.arrow.types import common_type, is_category_type
+
+SAMPLE_ROWS = 32_768
+"""Largest number of different rows in a sample."""
+
+HASH, ROWS = "__hash__", "__rows__"
+"""Columns of a sample besides those of the rows: hash and number of occurrences."""
+
+HashArray = NDArray[np.uint64]
+
+_NULL = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+def sample_rows(rows: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """The sample of a batch.
+
+    Args:
+        rows: ``n`` rows.
+        schema: columns of the sample, all of them in ``rows``, and the types to record them as.
+
+    Returns:
+        The columns of ``schema``, `HASH` (uint64, ascending, unique) and `ROWS` (int64).
+
+    Raises:
+        DataError: if a column of numbers contains an infinite value.
+    """
+    hashes = row_hashes(rows.select(schema.names))
+    if len(hashes) > SAMPLE_ROWS:
+        # Repeated rows may leave fewer different ones than that; then all rows are candidates.
+        limit = np.partition(hashes, SAMPLE_ROWS)[SAMPLE_ROWS]
+        candidates = np.flatnonzero(hashes <= limit)
+        if len(np.unique(hashes[candidates])) >= SAMPLE_ROWS:
+            rows, hashes = rows.take(pa.array(candidates)), hashes[candidates]
+    columns = {field.name: _recorded(rows.column(field.name), field.type) for field in schema}
+    ones = pa.array(np.ones(len(hashes), dtype=np.int64))
+    return _smallest(pa.table({**columns, HASH: pa.array(hashes), ROWS: ones}))
+
+
+def merge_samples(samples: Sequence[pa.Table]) -> pa.Table:
+    """The sample of all parts together.
+
+    Args:
+        samples: samples of at least one part; the types of a column may differ if they have a
+            common one.
+    """
+    first = samples[0].schema
+    if any(sample.schema != first for sample in samples):
+        kinds = [
+            (name, common_type(sample.schema.field(name).type for sample in samples))
+            for name in first.names
+        ]
+        samples = [sample.cast(pa.schema(kinds)) for sample in samples]
+    # Samples are sorted, so rows above the k-th smallest hash of one of them cannot remain.
+    limits = [sample[HASH][-1].as_py() for sample in samples if sample.num_rows == SAMPLE_ROWS]
+    if limits:
+        limit = np.uint64(min(limits))
+        samples = [
+            sample.slice(0, int(np.searchsorted(sample[HASH].to_numpy(), limit, side="right")))
+            for sample in samples
+        ]
+    return _smallest(pa.concat_tables(samples))
+
+
+def _smallest(rows: pa.Table) -> pa.Table:
+    """Rows by ascending hash, equal ones added up, as many as a sample has."""
+    hashes, first, group = np.unique(rows[HASH].to_numpy(), return_index=True, return_inverse=True)
+    counts = np.bincount(group, rows[ROWS].to_numpy(), minlength=len(hashes))[:SAMPLE_ROWS]
+    sample = rows.take(pa.array(first[:SAMPLE_ROWS])).combine_chunks()
+    place = sample.schema.get_field_index(ROWS)
+    return sample.set_column(place, ROWS, pa.array(counts.astype(np.int64)))
+
+
+def row_hashes(rows: pa.RecordBatch) -> HashArray:
+    """A hash of the values of each row, ``(n,)``: the same whatever the types that encode them."""
+    hashes = np.zeros(rows.num_rows, dtype=np.uint64)
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        hashes = _mix(hashes * _NULL + _hash_values(column, name))
+    return hashes
+
+
+def _mix(values: HashArray) -> HashArray:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014), a bijection of 64 bits."""
+    for shift, multiplier in zip(_SHIFTS, _MULTIPLIERS, strict=False):
+        values = (values ^ (values >> shift)) * multiplier
+    mixed: HashArray = values ^ (values >> _SHIFTS[-1])
+    return mixed
+
+
+def _hash_values(column: pa.Array, name: str) -> HashArray:
+    """Hashes of one column: numbers by value, text by its bytes, lists and maps as sets."""
+    kind = column.type
+    if is_numeric_type(kind):
+        numbers = numeric_values(column, name)
+        bits: HashArray = _mix((numbers + 0.0).view(np.uint64))  # −0.0 becomes 0.0
+        return np.where(np.isnan(numbers), _NULL, bits)
+    if is_category_type(kind):
+        codes, values = short_codes(column)
+        digests = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in values]
+        table = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+        known = codes != MISSING
+        hashes = np.full(len(codes), _NULL)
+        hashes[known] = table[codes[known]]
+        return hashes
+    if pa.types.is_map(kind):
+        entries = _hash_values(column.keys, name) * _NULL + _hash_values(column.items, name)
+        return _hash_sets(column, _mix(entries))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _hash_sets(column, _mix(_hash_values(column.values, name)))
+    texts = pa.array([None if value is None else repr(value) for value in column.to_pylist()])
+    return _hash_values(texts.cast(pa.string()), name)
+
+
+def _hash_sets(column: pa.Array, entries: HashArray) -> HashArray:
+    """Hashes of lists or maps from those of all their entries, whose order does not matter."""
+    cumulative = np.append(np.uint64(0), np.cumsum(entries, dtype=np.uint64))
+    offsets = column.offsets.to_numpy()
+    sums = _mix(cumulative[offsets[1:]] - cumulative[offsets[:-1]])
+    return np.where(pc.is_null(column).to_numpy(zero_copy_only=False), _NULL, sums)
+
+
+def _recorded(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column as it is recorded: NaN as null and −0.0 as 0.0, so that equal rows are identical."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    column = column.cast(kind, safe=False)
+    if not pa.types.is_float64(kind):
+        return column
+    values = column.to_numpy(zero_copy_only=False) + 0.0
+    return pa.array(values, mask=np.isnan(values))

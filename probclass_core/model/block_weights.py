@@ -1,0 +1,333 @@
+"""Block weights: how far the posterior trusts each block, fitted on rows that it did not see.
+
+A product of blocks counts twice what two blocks both know. A weighted model is a log-linear pool::
+
+    log P(c | x) = log P(c) + b_c + Σ_B w_B · s_B,c(x) − (the same for every class)
+
+where s_B,c(x) is log p(x_B | c), at most `CAP` nats below that of the block's best class. Weights
+w ≥ 0 and a bias b per class maximize the log-likelihood of the labels, minus `_WEIGHT_PENALTY` nats
+per unit of weight and ½ Σ b². The problem is convex, so its solution does not depend on the start.
+With w = 1 and b = 0 it is the naive Bayes classifier (Zaidi, Cerquides, Carman and Webb,
+"Alleviating naive Bayes attribute independence assumption by attribute weighting", JMLR 14, 2013).
+
+Weights are fitted on a sample of the training rows (see `arrow.row_sample`) and on likelihoods of
+parameters that did not see the row: by exact leave-one-out if the estimator has it, else in five
+folds of the sample, each scored by the merged statistics of the other four. Likelihoods of rows
+that a block was trained on would reward the block that remembers most.
+
+They are stored as a table: term (``"block"`` or ``"class"``), name, value (w or b), importance (of
+a block: the increase of the mean log loss of the sample's rows, in nats, without the block).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes, select
+from probclass_core.arrow.row_sample import HASH, ROWS
+from probclass_core.errors import DataError
+from probclass_core.estimation.contract import LeaveOneOut, LikelihoodEstimator
+from probclass_core.estimation.statistics import Statistics, bind
+from probclass_core.spec import category_text
+
+CAP = 20.0
+"""Nats by which a block may put a class below its best one: a row may contradict a model so much
+that no weight could repair it."""
+
+_WEIGHT_PENALTY = 2.0
+"""Nats of log-likelihood that a unit of weight must gain."""
+
+_FOLDS = 5
+
+_MAX_CELLS = 1 << 25
+"""Log-likelihoods in memory, rows × classes × blocks: 256 MiB."""
+
+_MIN_ROWS = 1024
+"""Rows that weights are fitted on, however many classes and blocks there are."""
+
+_ITERATIONS = 500
+
+
+@dataclass(frozen=True)
+class BlockWeights:
+    """The weights of a model's blocks and the biases of its classes.
+
+    Attributes:
+        weights: w of each block, by name.
+        bias: b of each class, ``(k,)``.
+    """
+
+    weights: Mapping[str, float]
+    bias: FloatArray
+
+    @classmethod
+    def from_table(cls, table: pa.Table, classes: int) -> BlockWeights:
+        """Read weights from their table, whose class terms are in class order."""
+        values = table["value"].to_pylist()
+        names = table["name"].to_pylist()
+        blocks = len(values) - classes
+        return cls(
+            dict(zip(names[:blocks], values[:blocks], strict=True)), np.array(values[blocks:])
+        )
+
+    def add(self, blocks: Iterable[tuple[str, FloatArray]], rows: int) -> FloatArray:
+        """b_c + Σ_B w_B s_B,c, ``(n, k)``.
+
+        Args:
+            blocks: name and log-likelihoods ``(n, k)`` of each block with a weight above 0.
+            rows: ``n``.
+        """
+        total: FloatArray | None = None
+        for name, log_likelihood in blocks:
+            term = below_best(log_likelihood)
+            term *= self.weights[name]
+            total = term if total is None else np.add(total, term, out=total)
+        if total is None:
+            return np.tile(self.bias, (rows, 1))
+        return np.add(total, self.bias, out=total)
+
+
+def below_best(log_likelihood: FloatArray) -> FloatArray:
+    """Log-likelihoods relative to the best class of each row, at least −`CAP`: ``(n, k)``.
+
+    A row that is impossible in every class says nothing: it is 0 in all of them.
+    """
+    best = log_likelihood.max(axis=1, keepdims=True)
+    impossible = np.isneginf(best)
+    relative: FloatArray = log_likelihood - np.where(impossible, 0.0, best)
+    np.maximum(relative, -CAP, out=relative)
+    if impossible.any():
+        relative[impossible[:, 0]] = 0.0
+    return relative
+
+
+def given_weights(
+    weights: Mapping[str, float], blocks: Sequence[str], classes: pa.Array
+) -> pa.Table:
+    """The table of weights that a spec gives as numbers; other blocks weigh 1, biases are 0."""
+    return _table(
+        blocks,
+        np.array([weights.get(name, 1.0) for name in blocks]),
+        [None] * len(blocks),
+        classes,
+        np.zeros(len(classes)),
+    )
+
+
+def fit_block_weights(
+    statistics: Statistics,
+    parameters: Mapping[str, pa.Table],
+    classes: pa.Array,
+    log_prior: FloatArray,
+) -> tuple[pa.Table, dict[str, Any]]:
+    """Fit the weights of a model on the sample of its statistics.
+
+    Args:
+        statistics: statistics of all rows, with a sample.
+        parameters: parameters of all rows, by block name.
+        classes: ``k`` labels.
+        log_prior: log P(c), ``(k,)``.
+
+    Returns:
+        The table of weights, and plain values about the fit: number of rows, mean log loss of their
+        labels under the prior, the product of the blocks and the weighted blocks, and the blocks
+        that could not be fitted without a fold, with the reason.
+    """
+    spec = statistics.spec
+    estimators = bind(spec, statistics.features)
+    sample = _Sample.of(statistics, classes, np.isfinite(log_prior))
+    factors = np.zeros((len(estimators), len(sample.truth), len(classes)))
+    left_out: dict[str, str] = {}
+    for factor, block in zip(factors, spec.blocks, strict=True):
+        name = str(block.name)
+        rows = select(sample.rows, block.columns)
+        try:
+            factor[:] = sample.log_likelihood(estimators[name], parameters[name], rows)
+        except DataError as error:
+            left_out[name] = str(error)
+    problem = _Problem(factors, log_prior, sample.truth, sample.counts)
+    weights, bias = problem.solve()
+    names = [str(block.name) for block in spec.blocks]
+    return _table(names, weights, problem.importance(weights, bias), classes, bias), {
+        "rows": int(sample.rows[ROWS].to_numpy().sum()),
+        "prior_log_loss": problem.log_loss(np.zeros(len(names)), np.zeros(len(classes))),
+        "product_log_loss": problem.log_loss(np.ones(len(names)), np.zeros(len(classes))),
+        "log_loss": problem.log_loss(weights, bias),
+        **({"left_out": left_out} if left_out else {}),
+    }
+
+
+def _table(
+    blocks: Sequence[str],
+    weights: FloatArray,
+    importance: Sequence[float | None],
+    classes: pa.Array,
+    bias: FloatArray,
+) -> pa.Table:
+    names = [category_text(value) for value in classes.to_pylist()]
+    return pa.table(
+        {
+            "term": pa.array(["block"] * len(blocks) + ["class"] * len(names), pa.string()),
+            "name": pa.array([*blocks, *names], pa.string()),
+            "value": np.concatenate([weights, bias]),
+            "importance": pa.array([*importance, *[None] * len(names)], pa.float64()),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Rows to fit weights on.
+
+    Attributes:
+        rows: ``n`` different rows, in the order of their hashes.
+        truth: position of the class of each row, ``(n,)``.
+        weights: weight of one occurrence of each row, ``(n,)``, or None.
+        counts: weight of all its occurrences, ``(n,)``.
+        classes: ``k`` labels.
+    """
+
+    rows: pa.RecordBatch
+    truth: IntArray
+    weights: FloatArray | None
+    counts: FloatArray
+    classes: pa.Array
+
+    @classmethod
+    def of(cls, statistics: Statistics, classes: pa.Array, possible: BoolArray) -> _Sample:
+        """The sample of some statistics, without classes whose prior is 0."""
+        spec, sample = statistics.spec, statistics.sample
+        assert sample is not None  # `summarize_batches` takes one for every spec that fits weights
+        for field in statistics.features:
+            place = sample.schema.get_field_index(field.name)
+            sample = sample.set_column(place, field, sample[field.name].cast(field.type))
+        sample = sample.filter(pa.array(possible[label_codes(sample[spec.label], classes)]))
+        most = max(_MIN_ROWS, _MAX_CELLS // (len(classes) * len(spec.blocks)))
+        rows = sample.slice(0, most).combine_chunks().to_batches()[0]
+        weights = None if spec.weight is None else rows[spec.weight].to_numpy()
+        counts = rows[ROWS].to_numpy().astype(np.float64)
+        if weights is not None:
+            counts *= weights
+        return cls(rows, label_codes(rows[spec.label], classes), weights, counts, classes)
+
+    def log_likelihood(
+        self, estimator: LikelihoodEstimator, parameters: pa.Table, rows: pa.RecordBatch
+    ) -> FloatArray:
+        """log p(x | c) of rows that the parameters did not see, relative to the best class.
+
+        Args:
+            estimator: estimator of a block.
+            parameters: its parameters, of all rows.
+            rows: its columns of the sample.
+
+        Raises:
+            DataError: if four of five folds are too few rows for the estimator.
+        """
+        if isinstance(estimator, LeaveOneOut):
+            left_out = estimator.leave_one_out(
+                parameters, self.classes, rows, self.truth, self.weights
+            )
+            return below_best(left_out)
+        result = np.full((len(self.truth), len(self.classes)), -CAP)
+        fold = (self.rows[HASH].to_numpy() % np.uint64(_FOLDS)).astype(np.intp)
+        members = [np.flatnonzero(fold == number) for number in range(_FOLDS)]
+        members = [member for member in members if len(member)]
+        if len(members) < 2:
+            return np.zeros_like(result)
+        parts = [self._summarize(estimator, rows, member) for member in members]
+        for number, member in enumerate(members):
+            others = [part for other, part in enumerate(parts) if other != number]
+            seen = np.unique(np.concatenate([m for i, m in enumerate(members) if i != number]))
+            present = np.unique(self.truth[seen])
+            classes = self.classes.take(pa.array(present))
+            fitted = estimator.finalize(estimator.merge(others), classes)
+            likelihood = estimator.likelihood(fitted, classes)
+            scored = below_best(likelihood.log_likelihood(rows.take(pa.array(member))))
+            result[np.ix_(member, present)] = scored
+        return result
+
+    def _summarize(
+        self, estimator: LikelihoodEstimator, rows: pa.RecordBatch, member: IntArray
+    ) -> pa.Table:
+        codes = pa.DictionaryArray.from_arrays(pa.array(self.truth[member]), self.classes)
+        return estimator.summarize(rows.take(pa.array(member)), codes, self.counts[member])
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The penalized log-likelihood of labels, as a function of weights and biases.
+
+    Attributes:
+        factors: s, ``(blocks, n, k)``.
+        log_prior: ``(k,)``.
+        truth: positions of the true classes, ``(n,)``.
+        counts: weights of the rows, ``(n,)``.
+    """
+
+    factors: FloatArray
+    log_prior: FloatArray
+    truth: IntArray
+    counts: FloatArray
+
+    def solve(self) -> tuple[FloatArray, FloatArray]:
+        """The best weights ``(blocks,)`` and biases ``(k,)``."""
+        from scipy.optimize import minimize
+
+        size = len(self.factors)
+        start = np.concatenate([np.full(size, 0.5), np.zeros(len(self.log_prior))])
+        bounds = [(0.0, None)] * size + [(None, None)] * len(self.log_prior)
+        best = minimize(
+            self._value_and_gradient,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": _ITERATIONS, "maxcor": 20},
+        ).x
+        return best[:size], best[size:]
+
+    def log_loss(self, weights: FloatArray, bias: FloatArray) -> float:
+        """Mean log loss of the labels, in nats."""
+        scores = np.tensordot(weights, self.factors, 1) + self.log_prior + bias
+        return float(self._log_losses(scores) @ self.counts / self.counts.sum())
+
+    def importance(self, weights: FloatArray, bias: FloatArray) -> list[float]:
+        """The increase of the mean log loss without each block, in nats."""
+        scores = np.tensordot(weights, self.factors, 1) + self.log_prior + bias
+        total, losses = self.counts.sum(), self._log_losses(scores)
+        increases = []
+        for weight, factor in zip(weights, self.factors, strict=True):
+            without = self._log_losses(scores - weight * factor) if weight else losses
+            increases.append(float((without - losses) @ self.counts / total))
+        return increases
+
+    def _log_losses(self, scores: FloatArray) -> FloatArray:
+        peak = scores.max(axis=1)
+        log_sum = peak + np.log(np.exp(scores - peak[:, None]).sum(axis=1))
+        losses: FloatArray = log_sum - scores[np.arange(len(scores)), self.truth]
+        return losses
+
+    def _value_and_gradient(self, terms: FloatArray) -> tuple[float, FloatArray]:
+        """The penalized loss in nats, and its gradient, in weights and biases."""
+        size = len(self.factors)
+        weights, bias = terms[:size], terms[size:]
+        flat = self.factors.reshape(size, -1)
+        scores = (weights @ flat).reshape(self.factors.shape[1:]) + (self.log_prior + bias)
+        peak = scores.max(axis=1, keepdims=True)
+        probability = np.exp(scores - peak)
+        sums = probability.sum(axis=1, keepdims=True)
+        rows = np.arange(len(scores))
+        losses = (peak + np.log(sums))[:, 0] - scores[rows, self.truth]
+        probability /= sums
+        probability[rows, self.truth] -= 1.0
+        probability *= self.counts[:, None]
+        value = losses @ self.counts + _WEIGHT_PENALTY * weights.sum() + 0.5 * (bias @ bias)
+        gradient = np.concatenate(
+            [flat @ probability.ravel() + _WEIGHT_PENALTY, probability.sum(axis=0) + bias]
+        )
+        return float(value), gradient

@@ -1,0 +1,289 @@
+"""Block weights: fitted on rows that their blocks did not see, the same however rows are split."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+import probclass_core as pc
+from probclass_core.arrow import row_sample
+from probclass_core.arrow.row_sample import HASH, ROWS, merge_samples, row_hashes, sample_rows
+from probclass_core.model.block_weights import below_best
+
+ROWS_OF_TABLE = 400
+
+
+def flowers(seed: int = 0, rows: int = ROWS_OF_TABLE) -> pa.Table:
+    """Two classes; ``a`` knows the class, ``copy`` repeats it, ``noise`` does not know it."""
+    random = np.random.default_rng(seed)
+    truth = random.integers(0, 2, rows)
+    a = random.normal(truth, 1.0)
+    return pa.table(
+        {
+            "kind": pa.array(["iris", "rose"]).take(pa.array(truth)),
+            "a": a,
+            "copy": 2.0 * a + 1.0,
+            "noise": random.normal(size=rows),
+            "color": pa.array(["red", "blue", None]).take(pa.array(random.integers(0, 3, rows))),
+        }
+    )
+
+
+def weighted(*blocks: pc.Block, **options: object) -> pc.ModelSpec:
+    return pc.ModelSpec("kind", blocks, **{"block_weights": "fit", **options})
+
+
+A, COPY, NOISE = (pc.Block("gaussian_diagonal", [name], name) for name in ("a", "copy", "noise"))
+COLOR = pc.Block("categorical", ["color"], "color")
+
+
+def weights_of(model: pc.Model) -> dict[str, float]:
+    assert model.block_weights is not None
+    names, values = (model.block_weights[name].to_pylist() for name in ("name", "value"))
+    return dict(zip(names, values, strict=True))
+
+
+def test_two_blocks_that_know_the_same_share_one_weight() -> None:
+    single = weights_of(pc.fit(flowers(), weighted(A)))["a"]
+    both = weights_of(pc.fit(flowers(), weighted(A, COPY)))
+    assert both["a"] + both["copy"] == pytest.approx(single, rel=1e-2)
+    assert single == pytest.approx(1.0, abs=0.25)
+
+
+def test_the_posterior_of_a_copied_column_is_that_of_the_column() -> None:
+    table = flowers()
+    single = pc.fit(table, weighted(A)).predict_proba(table)
+    both = pc.fit(table, weighted(A, COPY)).predict_proba(table)
+    assert both == pytest.approx(single, abs=5e-3)
+
+
+def test_a_block_that_knows_nothing_weighs_nothing() -> None:
+    weights = weights_of(pc.fit(flowers(rows=2000), weighted(A, NOISE, COLOR)))
+    assert weights["noise"] < 0.2
+    assert weights["color"] < 0.2
+
+
+def test_a_column_of_random_levels_does_not_mislead() -> None:
+    """Likelihoods of the block's own training rows would give it a large weight."""
+    table = flowers(rows=1000)
+    random = np.random.default_rng(7).integers(0, 300, table.num_rows)
+    levels = pa.array([f"level {number}" for number in random])
+    table = table.append_column("levels", levels)
+    train, test = table.slice(0, 600), table.slice(600)
+    spec = weighted(A, pc.Block("categorical", ["levels"], "levels"))
+    product = dataclasses.replace(spec, block_weights=None)
+    without = pc.evaluate(pc.fit(train, weighted(A)), test)
+    assert pc.evaluate(pc.fit(train, spec), test).accuracy >= without.accuracy - 0.01
+    assert pc.evaluate(pc.fit(train, product), test).log_loss > without.log_loss + 0.02
+
+
+def test_weights_solve_the_problem_that_is_documented() -> None:
+    """Weights and biases against another solver, on likelihoods of folds made by hand."""
+    table = flowers(rows=300)
+    model = pc.fit(table, weighted(A, NOISE))
+    statistics = pc.summarize(table, weighted(A, NOISE))
+    assert statistics.sample is not None
+    sample = statistics.sample
+    fold = sample[HASH].to_numpy() % 5
+    factors = np.zeros((2, len(fold), 2))
+    for number in range(5):
+        rest, rows = (sample.filter(pa.array(mask)) for mask in (fold != number, fold == number))
+        for block, factor in zip((A, NOISE), factors, strict=True):
+            one = pc.fit(rest, pc.ModelSpec("kind", [block]))
+            factor[fold == number] = below_best(one.log_likelihood_by_block(rows)[:, :, 0])
+    truth = (sample["kind"].to_numpy(zero_copy_only=False) == "rose").astype(int)
+    prior = np.log(model.priors["prior"].to_numpy())
+
+    def loss(terms: np.ndarray) -> float:
+        scores = np.tensordot(terms[:2], factors, 1) + prior + terms[2:]
+        logs = log_softmax(scores, axis=1)[np.arange(len(truth)), truth]
+        return float(-logs.sum() + 2.0 * terms[:2].sum() + 0.5 * (terms[2:] ** 2).sum())
+
+    best = minimize(loss, np.zeros(4), bounds=[(0, None)] * 2 + [(None, None)] * 2)
+    assert list(weights_of(model).values()) == pytest.approx(best.x, abs=5e-3)
+
+
+def test_the_posterior_is_the_weighted_sum_that_is_documented() -> None:
+    table = flowers()
+    model = pc.fit(table, weighted(A, COPY, COLOR))
+    logs = model.log_likelihood_by_block(table)
+    relative = np.maximum(logs - logs.max(axis=1, keepdims=True), -20.0)
+    values = np.array(list(weights_of(model).values()))
+    scores = relative @ values[:3] + values[3:] + np.log(model.priors["prior"].to_numpy())
+    assert model.predict_log_proba(table) == pytest.approx(log_softmax(scores, axis=1), abs=1e-12)
+
+
+def test_given_weights_of_one_are_the_product() -> None:
+    table = flowers()
+    product = pc.fit(table, pc.ModelSpec("kind", [A, NOISE]))
+    ones = pc.fit(table, weighted(A, NOISE, block_weights={"a": 1, "noise": 1}))
+    assert ones.predict_proba(table) == pytest.approx(product.predict_proba(table), abs=1e-12)
+    assert ones.score_samples(table) == pytest.approx(product.score_samples(table), abs=1e-12)
+    assert ones.id != product.id
+
+
+def test_log_density_is_that_of_the_product() -> None:
+    table = flowers()
+    product = pc.fit(table, pc.ModelSpec("kind", [A, NOISE]))
+    fitted = pc.fit(table, weighted(A, NOISE))
+    assert fitted.score_samples(table) == pytest.approx(product.score_samples(table))
+    assert fitted.joint_log_likelihood(table) == pytest.approx(product.joint_log_likelihood(table))
+
+
+def test_a_column_in_two_blocks_has_no_density() -> None:
+    again = pc.Block("discretized", ["a"], "bins")
+    model = pc.fit(flowers(), weighted(A, again))
+    assert not model.normalized
+    with pytest.raises(pc.NotSupportedError, match="a column is in several blocks"):
+        model.score_samples(flowers())
+    assert np.isfinite(model.predict_log_proba(flowers())).all()
+
+
+def test_a_column_in_two_blocks_needs_weights() -> None:
+    with pytest.raises(pc.SpecError, match=r"only once, unless it fits block_weights"):
+        pc.ModelSpec("kind", [A, pc.Block("discretized", ["a"], "bins")])
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("fitted", "'fit', a number for each block, or None, got 'fitted'"),
+        ({"b": 1.0}, "names no block 'b'; the model has 'a'"),
+        ({"a": -1.0}, "block_weights of 'a' must be a number of at least 0, got -1.0"),
+        ({"a": True}, "must be a number of at least 0, got True"),
+        ({"a": float("inf")}, "must be a number of at least 0, got inf"),
+    ],
+)
+def test_other_weights_are_refused(weights: object, message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message):
+        weighted(A, block_weights=weights)
+
+
+def test_a_weighted_model_survives_the_store(tmp_path: Path) -> None:
+    model = pc.fit(flowers(), weighted(A, COLOR))
+    store = pc.ModelStore(tmp_path)
+    store.save(model, "flowers")
+    loaded = store.load("flowers")
+    assert loaded == model
+    assert loaded.predict_proba(flowers()).tolist() == model.predict_proba(flowers()).tolist()
+    assert pc.ModelSpec.from_dict(model.spec.to_dict()) == model.spec
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_engines_shards_and_caches_give_one_model(tmp_path: Path, engine: str) -> None:
+    table = flowers(rows=900)
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for number, (start, stop) in enumerate(pairwise([0, 100, 500, 900])):
+        pq.write_table(table.slice(start, stop - start), folder / f"{number}.parquet")
+    spec = weighted(A, COPY, COLOR)
+    expected = pc.fit(folder, spec)
+    assert pc.fit(folder, spec, engine=engine, workers=2).id == expected.id
+    store = tmp_path / "store"
+    for shard in pc.plan_shards(folder, spec, cache=store, min_rows=1).shards:
+        pc.summarize(folder, spec, shard=shard, cache=store)
+    cached = pc.fit(folder, spec, cache=store)
+    assert cached.training["cache"] == {"fragments": 3, "reused": 3}
+    assert cached.id == expected.id
+
+
+def test_a_weight_is_a_number_of_rows() -> None:
+    table = flowers(rows=200)
+    twice = pa.concat_tables([table, table])
+    by_weight = table.append_column("w", pa.array(np.full(table.num_rows, 2.0)))
+    repeated = weights_of(pc.fit(twice, weighted(COLOR, A)))
+    counted = weights_of(pc.fit(by_weight, weighted(COLOR, A, weight="w")))
+    # Another column is hashed, so the rows are in other folds.
+    assert counted["a"] == pytest.approx(repeated["a"], abs=0.15)
+
+
+def test_training_reports_the_prior_and_both_losses() -> None:
+    reported = pc.fit(flowers(), weighted(A, COPY, NOISE)).training["block_weights"]
+    assert reported["rows"] == ROWS_OF_TABLE
+    assert reported["log_loss"] < reported["prior_log_loss"] <= np.log(2.0)
+    assert reported["log_loss"] < reported["product_log_loss"]
+
+
+def test_a_class_of_one_row_is_fitted() -> None:
+    """The folds without that row do not know its class."""
+    single = pa.table({"kind": ["lily"], "color": ["white"]})
+    table = pa.concat_tables([flowers(rows=60).select(["kind", "color"]), single])
+    model = pc.fit(table, weighted(COLOR))
+    probability = model.predict_proba(table)
+    assert probability.sum(axis=1) == pytest.approx(1.0)
+    assert 0.0 < probability[-1, 1] < 1.0
+
+
+VALUES = st.one_of(st.none(), st.floats(allow_infinity=False), st.just(-0.0))
+TABLES = st.lists(
+    st.tuples(VALUES, st.sampled_from(["x", "y", None]), st.lists(st.sampled_from("ab"))),
+    min_size=1,
+    max_size=40,
+)
+SCHEMA = pa.schema(
+    [("number", pa.float64()), ("text", pa.string()), ("terms", pa.list_(pa.string()))]
+)
+
+
+def batch_of(rows: list[tuple[object, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [
+        pa.array(list(values), field.type) for values, field in zip(columns, SCHEMA, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=SCHEMA)
+
+
+@given(rows=TABLES, cut=st.integers(0, 40), seed=st.integers(0, 9), size=st.integers(1, 10))
+def test_a_sample_does_not_depend_on_the_split_or_order(
+    rows: list[tuple[object, ...]], cut: int, seed: int, size: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_sample, "SAMPLE_ROWS", size)
+        whole = sample_rows(batch_of(rows), SCHEMA)
+        shuffled = [rows[number] for number in np.random.default_rng(seed).permutation(len(rows))]
+        parts = [part for part in (shuffled[:cut], shuffled[cut:]) if part]
+        merged = merge_samples([sample_rows(batch_of(part), SCHEMA) for part in parts])
+    keys = [HASH, ROWS, "text"]
+    assert merged.select(keys).equals(whole.select(keys))
+    assert whole.num_rows <= size
+    distinct = len({*row_hashes(batch_of(rows)).tolist()})
+    assert whole.num_rows == min(size, distinct)
+    if distinct <= size:
+        assert sum(whole[ROWS].to_pylist()) == len(rows)
+
+
+def test_a_hash_does_not_depend_on_the_type_of_a_column() -> None:
+    numbers = [3, None, -1]
+    texts = ["a", None, "b"]
+    plain = pa.record_batch({"n": pa.array(numbers, pa.int8()), "t": pa.array(texts)})
+    other = pa.record_batch(
+        {
+            "n": pa.array([3.0, np.nan, -1.0]),
+            "t": pa.array(texts, pa.large_string()).dictionary_encode(),
+        }
+    )
+    assert row_hashes(plain).tolist() == row_hashes(other).tolist()
+    assert len({*row_hashes(plain).tolist()}) == 3
+
+
+def test_a_sample_is_uniform() -> None:
+    """A sample of a tenth of the rows has a tenth of each class, within four standard errors."""
+    numbers = np.arange(100_000)
+    batch = pa.record_batch({"number": numbers})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_sample, "SAMPLE_ROWS", 10_000)
+        sample = sample_rows(batch, batch.schema)
+    chosen = pd.Series(sample["number"].to_numpy() // 10_000).value_counts()
+    assert chosen.sum() == 10_000
+    assert (abs(chosen - 1000) < 4 * np.sqrt(1000 * 0.9)).all()
