@@ -143,6 +143,11 @@ def neighbor_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figur
             f"the ball of metric {likelihood.search.metric!r} has no known shape; "
             "use 'euclidean', 'manhattan', 'chebyshev' or 'minkowski'."
         )
+    if likelihood.scale is not None:
+        raise NotSupportedError(
+            "the ball of standardized columns is an ellipse in their own units; plot a model "
+            "without standardize."
+        )
     values = {name: pa.nulls(1, pa.float64()) for name in block.columns}
     values |= {x: pa.array([at[0]]), y: pa.array([at[1]])}
     inside, radius = likelihood.ball(pa.record_batch(values))

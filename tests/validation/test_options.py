@@ -126,6 +126,13 @@ OPTIONS: list[tuple[pc.Block, str]] = [
     ),
     (pc.Block("knn_density", ["x"], k=0), "k must be a whole number of at least 1, got 0"),
     (pc.Block("knn_density", ["x"], k=2.5), "k must be a whole number of at least 1, got 2.5"),
+    (pc.Block("knn_density", ["x"], points=-1), "points must be a whole number of at least 0"),
+    (pc.Block("knn_density", ["x"], pseudo_count=-1), "pseudo_count must be a number of at least"),
+    (pc.Block("knn_density", ["x"], standardize=1), "standardize must be true or false, got 1"),
+    (
+        pc.Block("knn_density", ["x"], missing="zero"),
+        "missing must be one of 'marginalize', 'mean'",
+    ),
     (pc.Block("knn_density", ["x"], p=0.5), "p must be a number of at least 1, got 0.5"),
     (
         pc.Block("knn_density", ["x"], metric="euclidian"),

@@ -42,12 +42,14 @@ class Search:
         norm: exponent of the Minkowski norm, or None for another ``metric``.
         metric: name of a metric of scipy.
         probes: number of cells to search; 0 finds the nearest of all points.
+        pseudo_count: α, added to the number of neighbors of every class.
     """
 
     k: float
     norm: float | None
     metric: str
     probes: int = 0
+    pseudo_count: float = 0.0
 
 
 class Balls:
@@ -74,9 +76,11 @@ class Balls:
         self.unweighted = bool((counts == 1.0).all())
         self.classes = classes
         self.k_classes = len(per_class)
-        self.log_per_class = np.log(np.where(per_class > 0.0, per_class, 1.0))
-        # Rounding may leave a sum of fractional weights just below k.
-        self.enough = min(search.k, counts.sum()) * (1.0 - 1e-12)
+        self.per_class = per_class
+        self.pseudo_count = search.pseudo_count
+        self.log_total = self._log_total(per_class)
+        self.k = search.k
+        self.total = float(counts.sum())
         self.norm = search.norm
         self.metric = search.metric
         self.exponent = 0
@@ -114,32 +118,62 @@ class Balls:
             self.nearest = NearestByTree(scaled, norm).query
             self.order, self.most_rows = curve.order, _MOST_ROWS
 
-    def log_likelihood(self, rows: FloatArray) -> FloatArray:
-        """``(n, d)`` to ``(n, k)``; −inf for a class with no point in the ball."""
+    def log_likelihood(
+        self, rows: FloatArray, truth: IntArray | None = None, own: FloatArray | None = None
+    ) -> FloatArray:
+        """log ((K_c + α) / (n_c + α k)) − log V, ``(n, k)``; −inf for a count and an α of 0.
+
+        Args:
+            rows: ``(n, d)``.
+            truth: class of each row as a code, if rows are to be left out of the points.
+            own: weight with which each row is among the points, ``(n,)``: the ball is that of the
+                other points, and neither K_c nor n_c counts the row itself.
+        """
         if not len(self.points):
             return np.zeros((len(rows), self.k_classes))
-        inside, radius = self.balls(rows)
+        inside, radius = self.balls(rows, own)
+        log_total = self.log_total
+        if truth is not None and own is not None:
+            row = np.arange(len(rows))
+            inside, total = inside.copy(), np.tile(self.per_class, (len(rows), 1))
+            for counts in (inside, total):
+                counts[row, truth] = np.maximum(counts[row, truth] - own, 0.0)
+            log_total = self._log_total(total)
         with np.errstate(divide="ignore"):
-            density = np.log(inside)
-        density -= self.log_per_class
+            density = np.log(inside + self.pseudo_count)
+        density -= log_total
         if self.norm is not None:
             radius = np.clip(radius, POINT_MASS_WIDTH, _LARGEST)
             density -= log_ball_volume(rows.shape[1], radius, self.norm)[:, None]
         return density
 
-    def balls(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _log_total(self, counts: FloatArray) -> FloatArray:
+        """log (n_c + α k) of counts by class ``(…, k)``; 0 for a class without points or α."""
+        total: FloatArray = counts + self.pseudo_count * self.k_classes
+        return np.log(np.where(total > 0.0, total, 1.0))
+
+    def balls(
+        self, rows: FloatArray, own: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """Counts by class ``(n, k)`` and radius ``(n,)`` of the ball around each row ``(n, d)``.
 
         The counts are stored class by class in memory, which makes sums over the classes fastest.
+        With weights ``own``, the ball contains as many points besides the row itself.
         """
         rows = self._in_units(rows)
         order = self.order(rows)
         rows = np.ascontiguousarray(rows[order])
+        # Rounding may leave a sum of fractional weights just below k.
+        others = 0.0 if own is None else own
+        enough = (np.minimum(self.k, self.total - others) + others) * (1.0 - 1e-12)
+        enough = np.broadcast_to(enough, len(rows))[order]
         share = -(-len(rows) // available_processors())
         size = max(_FEWEST_ROWS, min(share, self.most_rows))
         starts = range(0, max(len(rows), 1), size)
         search = self._by_force if self.nearest is None else self._by_search
-        parts = ordered_map(lambda start: search(rows[start : start + size]), starts)
+        parts = ordered_map(
+            lambda start: search(rows[start : start + size], enough[start : start + size]), starts
+        )
         counts, radii = zip(*parts, strict=True)
         inside, radius = np.empty((self.k_classes, len(rows))), np.empty(len(rows))
         inside[:, order], radius[order] = np.concatenate(counts, axis=1), np.concatenate(radii)
@@ -154,25 +188,27 @@ class Balls:
             return np.clip(np.ldexp(values, -self.exponent), -_LARGEST, _LARGEST)
 
     def _by_search(
-        self, rows: FloatArray, neighbors: int | None = None
+        self, rows: FloatArray, enough: FloatArray, neighbors: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Counts by class in each ball ``(k, n)``, and its radius ``(n,)``.
 
         Args:
             rows: ``(n, d)``.
+            enough: weight of the points that each ball contains at least, ``(n,)``.
             neighbors: number of neighbors to fetch first, by default k + 1. Rows whose ball may
                 contain more are searched again for twice as many.
         """
         assert self.nearest is not None
-        neighbors = min(neighbors or math.ceil(self.enough) + 1, len(self.points))
+        k = math.ceil(enough.max(initial=1.0))
+        alike = self.unweighted and bool((enough == enough[:1]).all())
+        neighbors = min(neighbors or k + 1, len(self.points))
         inside, radius = np.empty((self.k_classes, len(rows))), np.empty(len(rows))
         step = max(1, _BLOCK_CELLS // (neighbors * self.k_classes))
         for start in range(0, len(rows), step):
             block = slice(start, start + step)
             distance, point = self.nearest(rows[block], neighbors)
             done = np.zeros(len(point), dtype=bool)
-            k = math.ceil(self.enough)
-            if self.unweighted and neighbors > k:
+            if alike and neighbors > k:
                 # If the next point is farther, as it nearly always is, the first k are the ball.
                 row = np.arange(len(point))[:, None]
                 inside[:, block] = self._by_class(row, point[:, :k], len(point))
@@ -182,14 +218,18 @@ class Balls:
             if not len(rest):
                 continue
             ties = start + rest
-            inside[:, ties], radius[ties], complete = self._weighted(distance[rest], point[rest])
+            inside[:, ties], radius[ties], complete = self._weighted(
+                distance[rest], point[rest], enough[ties]
+            )
             if neighbors < len(self.points) and not complete.all():
                 again = ties[~complete]
-                inside[:, again], radius[again] = self._by_search(rows[again], 2 * neighbors)
+                inside[:, again], radius[again] = self._by_search(
+                    rows[again], enough[again], 2 * neighbors
+                )
         return inside, radius
 
     def _weighted(
-        self, distance: FloatArray, point: IntArray
+        self, distance: FloatArray, point: IntArray, enough: FloatArray
     ) -> tuple[FloatArray | IntArray, FloatArray, BoolArray]:
         """Counts and radii from neighbors with weights and ties, and which balls are complete."""
         if not self.unweighted:
@@ -200,18 +240,18 @@ class Balls:
         finite = np.isfinite(distance)
         # If a row has too few neighbors, the point numbers of the others are out of range.
         weights = np.where(finite, self.counts.take(point, mode="clip"), 0.0)
-        reached = np.cumsum(weights, axis=1) >= self.enough
-        enough = reached.any(axis=1)
-        last = np.where(enough, reached.argmax(axis=1), finite.sum(axis=1) - 1)
+        reached = np.cumsum(weights, axis=1) >= enough[:, None]
+        full = reached.any(axis=1)
+        last = np.where(full, reached.argmax(axis=1), finite.sum(axis=1) - 1)
         edge = np.take_along_axis(distance, np.maximum(last, 0)[:, None], axis=1)
         within = (distance <= edge) & finite
         # A ball is complete once a farther point was found, because others may be on its edge as
         # well, or once the search found no further point.
-        complete = (enough & (distance[:, -1] > edge[:, 0])) | ~finite[:, -1]
+        complete = (full & (distance[:, -1] > edge[:, 0])) | ~finite[:, -1]
         inside = self._by_class(np.nonzero(within)[0], point[within], len(point), weights[within])
         return inside, edge[:, 0], complete
 
-    def _by_force(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _by_force(self, rows: FloatArray, enough: FloatArray) -> tuple[FloatArray, FloatArray]:
         """As `_by_search`, from all distances, for metrics that no index supports."""
         from scipy.spatial.distance import cdist
 
@@ -221,7 +261,7 @@ class Balls:
             block = slice(start, start + step)
             distance = cdist(rows[block], self.points, metric=self.metric)
             order = np.argsort(distance, axis=1, kind="stable")
-            reached = np.cumsum(self.counts[order], axis=1) >= self.enough
+            reached = np.cumsum(self.counts[order], axis=1) >= enough[block, None]
             nearest = np.take_along_axis(order, np.argmax(reached, axis=1)[:, None], axis=1)
             edge = np.take_along_axis(distance, nearest, axis=1)
             row, point = np.nonzero(distance <= edge)

@@ -26,6 +26,7 @@ from probclass_core.arrow.arrays import (
     numeric_matrix,
     sorted_classes,
 )
+from probclass_core.arrow.row_sample import row_hashes
 from probclass_core.errors import DataError, SpecError, nearest
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.empty import require_values
@@ -35,6 +36,8 @@ from probclass_core.estimation.options import (
     NUMBERS,
     EstimatorOptions,
     OptionPath,
+    choice,
+    flag,
     number,
     option,
     whole,
@@ -75,10 +78,12 @@ def _parse_metric(path: OptionPath, value: Any) -> str:
 class KnnDensity(LikelihoodEstimator):
     """Density from the K nearest training points.
 
-    Every training point is stored: memory grows with the rows. A point that lacks a feature is used
-    for rows whose observed features it has.
+    Every training point is stored, unless ``points`` bounds them: memory grows with the rows. A
+    point that lacks a feature is used for rows whose observed features it has.
 
-    Statistics and parameters: class, point (fixed-size list, NaN for null), count (Σ w there).
+    Statistics and parameters: class, point (fixed-size list, NaN for null), count (Σ w there). With
+    ``standardize`` or ``missing="mean"``, mean and standard deviation of each feature are in the
+    notes of the parameters.
 
     Raises:
         SpecError: if a column is not numeric, or an option is unknown or out of bounds.
@@ -113,6 +118,32 @@ class KnnDensity(LikelihoodEstimator):
             """Exponent of the Minkowski norm; None for another metric."""
             return self.p if self.metric == "minkowski" else _NORMS.get(self.metric)
 
+        pseudo_count: float = number(
+            0.0,
+            doc="α, added to the neighbors of every class: the density is (K_c + α) / (n_c + α k) "
+            "per volume, for k classes. A class without neighbors then has no density of 0.",
+            omit_default=True,
+        )
+        standardize: bool = flag(
+            False,
+            doc="Measure distances with every column divided by the standard deviation of its "
+            "values, classes pooled.",
+            omit_default=True,
+        )
+        missing: str = choice(
+            "marginalize",
+            ("marginalize", "mean"),
+            doc="A null: 'marginalize' searches in the space of the other columns, which takes an "
+            "index for each pattern of nulls; 'mean' replaces it by the mean of the column.",
+            omit_default=True,
+        )
+        points: int = whole(
+            0,
+            doc="Largest number of distinct points to keep, which bounds memory and time: those "
+            "with the smallest hashes of class and coordinates, a random sample. 0 keeps all.",
+            omit_default=True,
+        )
+
         def validate(self) -> None:
             if self.probes:
                 if self.norm != 2.0:
@@ -131,12 +162,22 @@ class KnnDensity(LikelihoodEstimator):
         observed = ~np.isnan(points).all(axis=1)
         counts = np.ones(len(points)) if weights is None else weights
         labels = classes.dictionary_decode().filter(pa.array(observed))
-        return self._distinct(labels, points[observed], counts[observed])
+        return self._sample(self._distinct(labels, points[observed], counts[observed]))
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         parts = pa.concat_tables(tables).combine_chunks()
         counts = parts["count"].to_numpy()
-        return self._distinct(parts["class"].combine_chunks(), _points(parts), counts)
+        labels = parts["class"].combine_chunks()
+        return self._sample(self._distinct(labels, _points(parts), counts))
+
+    def _sample(self, points: pa.Table) -> pa.Table:
+        """The points that the option ``points`` keeps, in the same order."""
+        most = self.options.points
+        if not most or points.num_rows <= most:
+            return points
+        hashes = row_hashes(_identity(points["class"], _points(points)))
+        kept = np.sort(np.argsort(hashes, kind="stable")[:most])
+        return points.take(pa.array(kept)).combine_chunks()
 
     def _distinct(self, labels: pa.Array, points: FloatArray, counts: FloatArray) -> pa.Table:
         """Distinct points in order of class and coordinates, their counts summed."""
@@ -166,7 +207,7 @@ class KnnDensity(LikelihoodEstimator):
         codes = label_codes(statistics["class"], classes)
         total = statistics["count"].to_numpy().sum()
         points_by_class = np.bincount(codes, minlength=len(classes))
-        for row in np.flatnonzero(points_by_class == 0):
+        for row in np.flatnonzero(points_by_class == 0) if not self.options.pseudo_count else ():
             raise DataError(
                 f"class {classes[int(row)].as_py()!r} has no row with a value of "
                 f"{', '.join(self.features.names)}; drop the class, or leave the columns out."
@@ -175,18 +216,65 @@ class KnnDensity(LikelihoodEstimator):
             raise DataError(
                 f"{self.name}: k={self.options.k} neighbors of {total:g} training rows; lower k."
             )
-        return self.annotate(statistics.combine_chunks())
+        return self.annotate(statistics.combine_chunks(), **self._scales(statistics))
+
+    def _scales(self, statistics: pa.Table) -> dict[str, dict[str, float]]:
+        """Mean and standard deviation by feature, if an option needs them."""
+        if not self.options.standardize and self.options.missing == "marginalize":
+            return {}
+        points, counts = _points(statistics), statistics["count"].to_numpy()
+        moments: dict[str, dict[str, float]] = {"mean": {}, "deviation": {}}
+        for feature, values in zip(self.features.names, points.T, strict=True):
+            observed = ~np.isnan(values)
+            values, weight = values[observed], counts[observed] / counts[observed].sum()
+            largest = np.abs(values).max()  # squares of the shares are within float64
+            shares = values / largest if largest > 0.0 else values
+            mean = float(shares @ weight)
+            deviation = float(np.sqrt(((shares - mean) ** 2) @ weight))
+            moments["mean"][feature] = mean * float(largest)
+            moments["deviation"][feature] = deviation * float(largest)
+        return moments
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> KnnDensityLikelihood:
         codes, chosen = label_codes(parameters["class"], classes), self.options
+        notes = notes_of(parameters)
+        features = notes["features"]
+        center = scale = None
+        if chosen.missing == "mean":
+            center = np.array([notes["mean"][feature] for feature in features])
+        if chosen.standardize:
+            scale = np.array([notes["deviation"][feature] for feature in features])
         return KnnDensityLikelihood(
-            notes_of(parameters)["features"],
+            features,
             _points(parameters),
             parameters["count"].to_numpy(),
             codes.astype(np.min_scalar_type(len(classes))),  # a byte for each point
             len(classes),
-            Search(chosen.k, chosen.norm, chosen.metric, chosen.probes),
+            Search(chosen.k, chosen.norm, chosen.metric, chosen.probes, chosen.pseudo_count),
+            center,
+            scale,
         )
+
+    def leave_one_out(
+        self,
+        parameters: pa.Table,
+        classes: pa.Array,
+        batch: pa.RecordBatch,
+        truth: IntArray,
+        weights: FloatArray | None,
+    ) -> FloatArray:
+        """See `LeaveOneOut`: each ball has K points besides the row, wherever it is among them.
+
+        Means and standard deviations remain those of all rows.
+        """
+        likelihood = self.likelihood(parameters, classes)
+        points = numeric_matrix(batch, likelihood.features).T + 0.0
+        labels = classes.take(pa.array(truth))
+        kept = row_hashes(_identity(parameters["class"], _points(parameters)))
+        own = np.isin(row_hashes(_identity(labels, points)), kept).astype(np.float64)
+        if weights is not None:
+            own *= weights
+        return likelihood.leave_one_out(batch, truth, own)
 
 
 class KnnDensityLikelihood:
@@ -199,6 +287,8 @@ class KnnDensityLikelihood:
         classes: ``(m,)`` class of each point, as codes.
         k_classes: number of classes.
         search: which points are in a ball.
+        center: ``(d,)`` values that replace nulls, or None to search among the other features.
+        scale: ``(d,)`` units of the features for distances, or None for 1; 0 counts as 1.
     """
 
     def __init__(
@@ -209,6 +299,8 @@ class KnnDensityLikelihood:
         classes: IntArray,
         k_classes: int,
         search: Search,
+        center: FloatArray | None = None,
+        scale: FloatArray | None = None,
     ) -> None:
         self.features = list(features)
         self.points = points
@@ -216,27 +308,62 @@ class KnnDensityLikelihood:
         self.classes = classes
         self.k_classes = k_classes
         self.search = search
+        self.center = center
+        self.scale = None if scale is None else np.where(scale > 0.0, scale, 1.0)
         self.normalized = search.norm is not None
         self._references = functools.cache(self._reference)
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        return self._log_likelihood(batch)
+
+    def leave_one_out(self, batch: pa.RecordBatch, truth: IntArray, own: FloatArray) -> FloatArray:
+        """Log-likelihoods ``(n, k)`` as if each row had not been among the training points.
+
+        Args:
+            batch: ``n`` rows.
+            truth: class of each row, as a code, ``(n,)``.
+            own: weight of each row among the points, 0 if it is not one of them, ``(n,)``.
+        """
+        return self._log_likelihood(batch, truth, own)
+
+    def _log_likelihood(
+        self,
+        batch: pa.RecordBatch,
+        truth: IntArray | None = None,
+        own: FloatArray | None = None,
+    ) -> FloatArray:
         matrix = numeric_matrix(batch, self.features)
         result = np.zeros((self.k_classes, batch.num_rows)).T
+        if self.center is not None:
+            empty = np.isnan(matrix).all(axis=0)
+            matrix = np.where(np.isnan(matrix) & ~empty, self.center[:, None], matrix)
         for observed, rows in missing_patterns(matrix):
             if observed.any():
                 reference = self._references(observed.tobytes())
-                result[rows] = reference.log_likelihood(matrix[observed][:, rows].T)
+                values = self._in_units(matrix[observed][:, rows].T, observed)
+                left_out = () if truth is None or own is None else (truth[rows], own[rows])
+                result[rows] = reference.log_likelihood(values, *left_out)
+                if self.scale is not None:
+                    result[rows] -= np.log(self.scale[observed]).sum()
         return result
 
     def ball(self, row: pa.RecordBatch) -> tuple[FloatArray, float]:
         """The ball around a batch of one row: its counts by class ``(k,)`` and its radius.
 
-        If features are null, the ball is in the space of the others.
+        If features are null, the ball is in the space of the others. The radius is in units of the
+        standard deviations if the columns are standardized.
         """
         matrix = numeric_matrix(row, self.features)
+        if self.center is not None:
+            matrix = np.where(np.isnan(matrix), self.center[:, None], matrix)
         observed = ~np.isnan(matrix[:, 0])
-        inside, radius = self._references(observed.tobytes()).balls(matrix[observed].T)
+        values = self._in_units(matrix[observed].T, observed)
+        inside, radius = self._references(observed.tobytes()).balls(values)
         return inside[0], float(radius[0])
+
+    def _in_units(self, points: FloatArray, observed: BoolArray) -> FloatArray:
+        """Coordinates ``(n, d')`` of the observed features in units of their scales."""
+        return points if self.scale is None else points / self.scale[observed]
 
     def _reference(self, observed: bytes) -> Balls:
         """The training points that have these features, reduced to these features.
@@ -245,8 +372,11 @@ class KnnDensityLikelihood:
         """
         features: BoolArray = np.frombuffer(observed, dtype=bool)
         points, counts, classes = self.points, self.counts, self.classes
+        if self.center is not None:
+            points = np.where(np.isnan(points), self.center, points)
         if not features.all():
             points = points[:, features]
+        points = self._in_units(points, features)
         complete = np.ones(len(points), dtype=bool)
         for column in points.T:
             complete &= ~np.isnan(column)
@@ -254,6 +384,15 @@ class KnnDensityLikelihood:
             points, counts, classes = points[complete], counts[complete], classes[complete]
         per_class = np.bincount(classes, counts, self.k_classes).astype(np.float64, copy=False)
         return Balls(points, counts, classes, per_class, self.search)
+
+
+def _identity(labels: pa.Array | pa.ChunkedArray, points: FloatArray) -> pa.RecordBatch:
+    """Class and coordinates of points ``(m, d)`` as columns, from which they are hashed."""
+    if isinstance(labels, pa.ChunkedArray):
+        labels = labels.combine_chunks()
+    columns = [pa.array(column) for column in points.T]
+    names = [str(number) for number in range(len(columns))]
+    return pa.RecordBatch.from_arrays([labels, *columns], ["class", *names])
 
 
 def _points(table: pa.Table) -> FloatArray:

@@ -1,0 +1,125 @@
+"""Neighbors with pseudo-counts, standardized columns and a bound on points; rows left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import probclass_core as pc
+from probclass_core.estimation.contract import LeaveOneOut
+from probclass_core.plugins.manager import find_estimator
+
+K = 3
+
+
+def sample(seed: int, rows: int = 40, columns: int = 2, *, nulls: bool = False) -> pa.Table:
+    """Rows with ties and repeated points."""
+    random = np.random.default_rng(seed)
+    points = random.normal(size=(rows, columns)).round(1)
+    if nulls:
+        points[random.random(points.shape) < 0.2] = np.nan
+    features = {f"x{j}": pa.array(points[:, j], from_pandas=True) for j in range(columns)}
+    weights = random.choice([0.5, 1.0, 2.0, 3.0], rows)
+    return pa.table({**features, "c": random.integers(0, K, rows), "w": weights})
+
+
+def spec_of(table: pa.Table, weight: str | None = None, **options: Any) -> pc.ModelSpec:
+    names = [name for name in table.column_names if name.startswith("x")]
+    return pc.ModelSpec("c", [pc.Block("knn_density", names, **options)], weight=weight)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"k": 3},
+    {"k": 4, "pseudo_count": 1.0},
+    {"k": 2, "metric": "chebyshev"},
+    {"k": 3, "metric": "canberra", "pseudo_count": 0.5},
+]
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_leaving_a_row_out_is_fitting_without_it(
+    options: dict[str, Any], nulls: bool, weight: str | None
+) -> None:
+    if nulls and options.get("metric") == "canberra":
+        nulls = False  # with one feature left it is 1 nearly everywhere: all points tie
+    table = sample(1, nulls=nulls)
+    spec = spec_of(table, weight, **options)
+    model = pc.fit(table, spec)
+    rows = table.select(spec.features).combine_chunks().to_batches()[0]
+    estimator = find_estimator("knn_density").factory(model.features, spec.blocks[0].options)
+    assert isinstance(estimator, LeaveOneOut)
+    truth = table["c"].to_numpy().astype(np.intp)
+    weights = None if weight is None else table[weight].to_numpy()
+    left_out = estimator.leave_one_out(
+        model.parameters["knn_density"], model.classes, rows, truth, weights
+    )
+    for row in range(table.num_rows):
+        others = pa.concat_tables([table.slice(0, row), table.slice(row + 1)])
+        expected = pc.fit(others, spec).log_likelihood_by_block(table.slice(row, 1))[0, :, 0]
+        assert left_out[row] == pytest.approx(expected, rel=1e-9)
+
+
+def test_pseudo_count_smooths_the_shares_of_the_classes() -> None:
+    table = sample(2)
+    raw, smooth = (pc.fit(table, spec_of(table, k=5, pseudo_count=a)) for a in (0.0, 2.0))
+    counts = np.bincount(table["c"].to_numpy())
+    likelihood = raw.log_likelihood_by_block(table)[:, :, 0]
+    volume = -np.log((np.exp(likelihood) * counts).sum(axis=1))  # log of V / ΣK
+    neighbors = np.exp(likelihood + volume[:, None]) * counts
+    inside = raw.likelihoods["knn_density"]
+    balls = [inside.ball(row)[0].sum() for row in one_by_one(table)]  # type: ignore[attr-defined]
+    shares = np.log((neighbors * np.array(balls)[:, None] + 2.0) / (counts + 2.0 * K))
+    posterior = np.exp(shares) * counts
+    expected = posterior / posterior.sum(axis=1, keepdims=True)
+    assert smooth.predict_proba(table) == pytest.approx(expected, abs=1e-12)
+
+
+def one_by_one(table: pa.Table) -> list[pa.RecordBatch]:
+    rows = table.select(["x0", "x1"]).combine_chunks()
+    return [rows.slice(row, 1).to_batches()[0] for row in range(table.num_rows)]
+
+
+def test_standardized_columns_do_not_depend_on_their_units() -> None:
+    table = sample(3)
+    grams = table.set_column(0, "x0", pa.array(table["x0"].to_numpy() * 1024.0))
+    kilos, other = (pc.fit(t, spec_of(t, k=5, standardize=True)) for t in (table, grams))
+    assert other.predict_proba(grams) == pytest.approx(kilos.predict_proba(table), abs=1e-12)
+    # A density is per unit: in units that are 1024 times finer it is as many times smaller.
+    assert kilos.score_samples(table) == pytest.approx(
+        other.score_samples(grams) + np.log(1024.0), abs=1e-9
+    )
+    deviation = table.select(["x0", "x1"]).to_pandas().std(ddof=0)
+    scaled = table
+    for place, name in enumerate(deviation.index):
+        scaled = scaled.set_column(place, name, pa.array(table[name].to_numpy() / deviation[name]))
+    by_hand = pc.fit(scaled, spec_of(scaled, k=5))
+    assert kilos.predict_proba(table) == pytest.approx(by_hand.predict_proba(scaled), abs=1e-12)
+
+
+def test_a_null_can_be_replaced_by_the_mean() -> None:
+    table = sample(4, nulls=True).filter(pa.compute.field("x1").is_valid())
+    filled = table.set_column(
+        0, "x0", pa.compute.fill_null(table["x0"], pa.compute.mean(table["x0"]))
+    )
+    model = pc.fit(table, spec_of(table, k=5, missing="mean"))
+    expected = pc.fit(filled, spec_of(filled, k=5)).predict_proba(filled)
+    assert model.predict_proba(table) == pytest.approx(expected, abs=1e-12)
+    nothing = pa.table({"x0": pa.nulls(1, pa.float64()), "x1": pa.nulls(1, pa.float64())})
+    assert model.log_likelihood_by_block(nothing)[0, :, 0].tolist() == [0.0] * K
+
+
+def test_bounded_points_are_a_sample_that_does_not_depend_on_the_split() -> None:
+    table = sample(5, rows=400)
+    spec = spec_of(table, k=5, points=50, pseudo_count=1.0)
+    whole = pc.summarize(table, spec)
+    parts = [pc.summarize(table.slice(start, 130), spec) for start in range(0, 400, 130)]
+    assert pc.finalize(pc.merge(parts[::-1])).id == pc.finalize(whole).id
+    points = whole.blocks["knn_density"]
+    assert points.num_rows == 50
+    everything = pc.summarize(table, spec_of(table, k=5)).blocks["knn_density"]
+    assert set(map(str, points.to_pylist())) < set(map(str, everything.to_pylist()))
