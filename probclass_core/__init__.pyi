@@ -25,6 +25,7 @@ from .estimation.contract import (
     LikelihoodEstimator as LikelihoodEstimator,
 )
 from .plugins.descriptors import (
+    Conditional as Conditional,
     PROBCLASS_API as PROBCLASS_API,
     EstimatorPlugin as EstimatorPlugin,
     Traits as Traits,

@@ -12,6 +12,7 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,14 +47,16 @@ def category_text(value: object) -> str:
 
 @dataclass(frozen=True, init=False)
 class Block:
-    """Columns that one estimator models jointly, given the class.
+    """Columns that one estimator models jointly, given the class and perhaps other columns.
 
     Attributes:
         estimator: name of a registered likelihood estimator.
-        columns: the features, in order.
+        columns: the features that the block models, in order.
         name: name that is unique in the model; by default that of the estimator, numbered if
             several blocks share it.
         options: options of the estimator, as plain JSON values.
+        given: columns that the block is conditioned on, in order: its factor of the likelihood is
+            p(columns | given, class). They are features too, but this block does not model them.
 
     Raises:
         SpecError: if there are no columns, one is listed twice, or JSON lacks an option's value.
@@ -63,12 +66,15 @@ class Block:
     columns: tuple[str, ...]
     name: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    given: tuple[str, ...] = ()
 
     def __init__(
         self,
         estimator: str,
         columns: str | Sequence[str],
         name: str | None = None,
+        *,
+        given: str | Sequence[str] = (),
         **options: Any,
     ) -> None:
         where = f"block {name or estimator!r}"
@@ -76,15 +82,25 @@ class Block:
             raise SpecError(f"{where}: estimator must be a name, got {estimator!r}.")
         if name is not None and not isinstance(name, str):
             raise SpecError(f"{where}: name must be text, got {name!r}.")
-        listed = (columns,) if isinstance(columns, str) else columns
-        columns = tuple(listed) if isinstance(listed, Iterable) else ()
-        if not columns or not all(isinstance(column, str) and column for column in columns):
-            raise SpecError(f"{where}: columns must be one or more column names, got {listed!r}.")
-        repeated = sorted({column for column in columns if columns.count(column) > 1})
-        if repeated:
-            raise SpecError(f"{where}: column {repeated[0]!r} is listed twice; remove one.")
+        modeled = _column_names(columns)
+        if not modeled:
+            raise SpecError(f"{where}: columns must be one or more column names, got {columns!r}.")
+        conditions = _column_names(given)
+        if conditions is None:
+            raise SpecError(f"{where}: given must be column names, got {given!r}.")
+        for column in conditions:
+            if column in modeled:
+                raise SpecError(
+                    f"{where}: column {column!r} is modeled by the block and also given; remove it "
+                    "from one of them."
+                )
+        for names in (modeled, conditions):
+            repeated = sorted({column for column in names if names.count(column) > 1})
+            if repeated:
+                raise SpecError(f"{where}: column {repeated[0]!r} is listed twice; remove one.")
         object.__setattr__(self, "estimator", estimator)
-        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "columns", modeled)
+        object.__setattr__(self, "given", conditions)
         object.__setattr__(self, "name", name)
         object.__setattr__(
             self,
@@ -95,10 +111,17 @@ class Block:
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that the block reads: those that it models, then those given."""
+        return (*self.columns, *self.given)
+
     def to_dict(self) -> dict[str, Any]:
         """The block as plain values, as in a TOML, YAML or JSON file."""
+        given = {"given": list(self.given)} if self.given else {}
         name = {"name": self.name} if self.name is not None else {}
-        return {"estimator": self.estimator, "columns": list(self.columns), **name, **self.options}
+        columns = {"columns": list(self.columns), **given}
+        return {"estimator": self.estimator, **columns, **name, **self.options}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Block:
@@ -117,7 +140,10 @@ class Block:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A class prior times blocks that are independent of one another given the class.
+    """A class prior times blocks, the factors of the likelihood.
+
+    Blocks are independent of one another given the class, except that a block may be given columns
+    of other blocks (`Block.given`). So a spec can be any Bayesian network whose root is the class.
 
     Attributes:
         label: the class column.
@@ -130,9 +156,10 @@ class ModelSpec:
             `block_weights`.
 
     Raises:
-        SpecError: if a column is used twice without block weights, two blocks have one name, the
-            prior is not a probability distribution, or a block weight is not a number of at least
-            0 or names no block.
+        SpecError: if two blocks model one column without block weights, two blocks have one name,
+            blocks are given each other's columns in a cycle without block weights, the prior is not
+            a probability distribution, or a block weight is not a number of at least 0 or names no
+            block.
     """
 
     label: str
@@ -172,11 +199,30 @@ class ModelSpec:
                         f"a model can use a column only once{fix}."
                     )
                 roles[column] = f"in block {block.name!r}"
+        for block in self.blocks:
+            for column in block.given:
+                if column in (self.label, self.weight):
+                    raise SpecError(
+                        f"column {column!r} is {roles[column]} and also given in block "
+                        f"{block.name!r}; remove it from given."
+                    )
+        cycle = _cycle(self.blocks)
+        if cycle and self.block_weights is None:
+            raise SpecError(
+                f"columns are given each other in a cycle, {' given '.join(map(repr, cycle))}; "
+                "remove one of them from the given columns of its block, or fit block_weights."
+            )
+
+    @property
+    def factorizes(self) -> bool:
+        """Whether the blocks multiply to a density: each column is in one block, without cycles."""
+        modeled = [column for block in self.blocks for column in block.columns]
+        return len(modeled) == len(set(modeled)) and not _cycle(self.blocks)
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The columns of all blocks, in block order."""
-        return tuple(dict.fromkeys(column for block in self.blocks for column in block.columns))
+        """The columns that the blocks read, in block order, each once."""
+        return tuple(dict.fromkeys(column for block in self.blocks for column in block.inputs))
 
     @property
     def fits_weights(self) -> bool:
@@ -336,9 +382,29 @@ def _name_blocks(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
                 number += 1
                 name = f"{block.estimator}_{number}"
             taken.add(name)
-            block = Block(block.estimator, block.columns, name, **block.options)
+            block = Block(block.estimator, block.columns, name, given=block.given, **block.options)
         named_blocks.append(block)
     return tuple(named_blocks)
+
+
+def _column_names(listed: object) -> tuple[str, ...] | None:
+    """One column name or several as a tuple, or None if they are something else."""
+    names = (listed,) if isinstance(listed, str) else listed
+    names = tuple(names) if isinstance(names, Iterable) else (None,)
+    return names if all(isinstance(name, str) and name for name in names) else None
+
+
+def _cycle(blocks: Sequence[Block]) -> list[str]:
+    """Columns, each given the next and the last the same as the first; empty without a cycle."""
+    graph: dict[str, list[str]] = {}
+    for block in blocks:
+        for column in block.columns:
+            graph.setdefault(column, []).extend(block.given)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
 
 
 def _check_prior(prior: object) -> Prior:

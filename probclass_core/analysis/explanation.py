@@ -30,7 +30,7 @@ from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
 from probclass_core.model.model import LOAD_HINT, Model
-from probclass_core.plugins.manager import find_estimator
+from probclass_core.plugins.manager import traits_of
 from probclass_core.spec import Block, category_text
 
 MAX_ROWS = 1_000
@@ -255,9 +255,8 @@ def _block_entries(
 ) -> Iterator[list[_Entry]]:
     """The entries of a block for each row: by item or feature if its estimator allows, else one."""
     name = str(block.name)
-    likelihood, batch = model.likelihoods[name], select(batch, block.columns)
-    values = [[_value_text(value) for value in column.to_pylist()] for column in batch.columns]
-    texts = [dict(zip(block.columns, row, strict=True)) for row in zip(*values, strict=True)]
+    likelihood, batch = model.likelihoods[name], select(batch, block.inputs)
+    texts = _texts(block, batch)
     if isinstance(likelihood, ItemizedLikelihood):
         terms = any(pa.types.is_nested(column.type) for column in batch.columns)
         for row, pair in enumerate(classes):
@@ -275,8 +274,8 @@ def _block_entries(
                 )
                 for item, logs in items
             ]
-    elif find_estimator(block.estimator).traits.factorizes or len(block.columns) == 1:
-        by_feature = _feature_log_likelihoods(likelihood, batch, classes)
+    elif traits_of(block).factorizes or len(block.columns) == 1:
+        by_feature = _feature_log_likelihoods(likelihood, batch, classes, len(block.columns))
         for cells, pairs in zip(texts, by_feature.tolist(), strict=True):
             yield [
                 _Entry("feature", name, column, value, *logs)
@@ -289,21 +288,41 @@ def _block_entries(
             yield [_Entry("block", name, None, ", ".join(known) or None, *logs)]
 
 
+def _texts(block: Block, batch: pa.RecordBatch) -> list[dict[str, str | None]]:
+    """The values that a block models, by row and column, with the values that it is given."""
+    values = [[_value_text(value) for value in column.to_pylist()] for column in batch.columns]
+    texts = []
+    for row in zip(*values, strict=True):
+        cells = dict(zip(block.inputs, row, strict=True))
+        known = [f"{name}={cells[name]}" for name in block.given if cells[name] is not None]
+        given = f" given {', '.join(known)}" if known else ""
+        texts.append(
+            {
+                name: None if cells[name] is None else f"{cells[name]}{given}"
+                for name in block.columns
+            }
+        )
+    return texts
+
+
 def _feature_log_likelihoods(
-    likelihood: Likelihood, batch: pa.RecordBatch, classes: IntArray
+    likelihood: Likelihood, batch: pa.RecordBatch, classes: IntArray, size: int
 ) -> FloatArray:
     """log p(x_j | c) of each feature for prediction and rival, ``(n, d, 2)``.
 
     A null is marginalized (law 5 of `contract`), so a row in which all other features are null has
-    the feature's own factor as its likelihood.
+    the feature's own factor as its likelihood. The first ``d`` columns, ``size``, are the features;
+    those that the block is given follow, and keep their values.
     """
-    size = batch.num_columns
+    if size == 1:
+        single = likelihood.log_likelihood(batch)
+        return np.take_along_axis(single, classes, axis=1)[:, None, :]
     logs = np.empty((batch.num_rows * size, 2))
     step = max(1, _MAX_CELLS // size)
     for start in range(0, len(logs), step):
         row, feature = np.divmod(np.arange(start, min(start + step, len(logs))), size)
         columns = [
-            column.take(pa.array(row, mask=feature != position))
+            column.take(pa.array(row, mask=(feature != position) & (position < size)))
             for position, column in enumerate(batch.columns)
         ]
         single = likelihood.log_likelihood(pa.RecordBatch.from_arrays(columns, batch.schema.names))

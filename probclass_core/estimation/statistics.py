@@ -37,7 +37,7 @@ from probclass_core.arrow.types import (
 )
 from probclass_core.errors import DataError, StoreError
 from probclass_core.estimation.contract import LikelihoodEstimator
-from probclass_core.plugins.manager import find_estimator
+from probclass_core.plugins.manager import find_conditional, find_estimator, traits_of
 from probclass_core.spec import Block, ModelSpec, category_text
 
 MAX_CLASSES = 10_000
@@ -195,7 +195,7 @@ def summarize_batches(
 
     Raises:
         DataError: if a column is missing or contains an invalid value.
-        SpecError: if an estimator refuses a column's type or an option.
+        SpecError: if an estimator refuses a column's type, an option or given columns.
         PluginError: if an estimator is unknown.
     """
     check_columns(schema, spec.training_columns)
@@ -206,7 +206,7 @@ def summarize_batches(
     blocks = {
         str(block.name): Accumulator(
             estimators[str(block.name)].merge,
-            _never if find_estimator(block.estimator).traits.state_grows else _is_many_or_large,
+            _never if traits_of(block).state_grows else _is_many_or_large,
         )
         for block in spec.blocks
     }
@@ -227,7 +227,7 @@ def summarize_batches(
         if batch.num_rows:
             classes.add(_class_counts(labels, weights))
             for block in spec.blocks:
-                name, columns = str(block.name), select(batch, block.columns)
+                name, columns = str(block.name), select(batch, block.inputs)
                 blocks[name].add(estimators[name].summarize(columns, labels, weights))
             if spec.fits_weights:
                 sample.add(sample_rows(batch, sample_schema))
@@ -322,11 +322,17 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
     blocks, refined = [], False
     for block in statistics.spec.blocks:
         name = str(block.name)
-        if name in statistics.blocks and passes < find_estimator(block.estimator).traits.passes:
+        if name in statistics.blocks and passes < traits_of(block).passes:
             options = estimators[name].refine(statistics.blocks[name], classes)
             if options is not None:
                 refined = True
-                block = Block(block.estimator, block.columns, name, **{**block.options, **options})
+                block = Block(
+                    block.estimator,
+                    block.columns,
+                    name,
+                    given=block.given,
+                    **{**block.options, **options},
+                )
         blocks.append(block)
     if not refined:
         return None
@@ -340,14 +346,20 @@ def bind(spec: ModelSpec, features: pa.Schema) -> dict[str, LikelihoodEstimator]
 
     Raises:
         PluginError: if an estimator is unknown.
-        SpecError: if an estimator refuses a column's type or an option.
+        SpecError: if an estimator refuses a column's type, an option or given columns.
     """
-    return {
-        str(block.name): find_estimator(block.estimator).factory(
-            pa.schema([features.field(column) for column in block.columns]), block.options
-        )
-        for block in spec.blocks
-    }
+    return {str(block.name): bind_block(block, features) for block in spec.blocks}
+
+
+def bind_block(block: Block, features: pa.Schema) -> LikelihoodEstimator:
+    """The estimator of one block; ``features`` includes its columns. Raises like `bind`."""
+    columns, given = (
+        pa.schema([features.field(name) for name in names])
+        for names in (block.columns, block.given)
+    )
+    if block.given:
+        return find_conditional(block.estimator).factory(columns, given, block.options)
+    return find_estimator(block.estimator).factory(columns, block.options)
 
 
 def _common_schema(left: pa.Schema, right: pa.Schema) -> pa.Schema:

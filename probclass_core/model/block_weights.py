@@ -145,7 +145,7 @@ def fit_block_weights(
     left_out: dict[str, str] = {}
     for factor, block in zip(factors, spec.blocks, strict=True):
         name = str(block.name)
-        rows = select(sample.rows, block.columns)
+        rows = select(sample.rows, block.inputs)
         try:
             factor[:] = sample.log_likelihood(estimators[name], parameters[name], rows)
         except DataError as error:

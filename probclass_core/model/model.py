@@ -135,7 +135,7 @@ class Model:
         """log p(x_block | c) of one batch: ``(n, k)`` for each block."""
         for block in blocks:
             likelihood = self.likelihoods[str(block.name)]
-            yield likelihood.log_likelihood(select(batch, block.columns))
+            yield likelihood.log_likelihood(select(batch, block.inputs))
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x | c) of one batch, ``(n, k)``; the caller must not change the array."""
@@ -235,11 +235,10 @@ class Model:
     def normalized(self) -> bool:
         """Whether log p(x) is a density.
 
-        It is not if a block's density is known only up to a common term, or a column is in several
-        blocks.
+        It is not if a block's density is known only up to a common term, a column is in several
+        blocks, or blocks are given each other's columns in a cycle.
         """
-        modeled = [column for block in self.spec.blocks for column in block.columns]
-        return len(modeled) == len(set(modeled)) and all(
+        return self.spec.factorizes and all(
             likelihood.normalized for likelihood in self.likelihoods.values()
         )
 

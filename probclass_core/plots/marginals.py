@@ -71,7 +71,7 @@ def marginal_log_likelihood(
     total = np.zeros((rows, len(model.classes)))
     for block in dict.fromkeys(block_of(model, column) for column in values):
         arrays = []
-        for column in block.columns:
+        for column in block.inputs:
             kind = model.features.field(column).type
             array = values.get(column)
             if array is None:
@@ -80,7 +80,7 @@ def marginal_log_likelihood(
                 arrays.append(pa.array(array, from_pandas=True))  # NaN is null
             else:
                 arrays.append(array.cast(kind))
-        batch = pa.record_batch(arrays, names=list(block.columns))
+        batch = pa.record_batch(arrays, names=list(block.inputs))
         total += model.likelihoods[str(block.name)].log_likelihood(batch)
     return total
 

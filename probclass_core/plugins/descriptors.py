@@ -23,6 +23,9 @@ PROBCLASS_API = 1
 """Version of the estimator contract and the hooks; a plugin names the one it was written for."""
 
 EstimatorFactory: TypeAlias = "Callable[[pa.Schema, Mapping[str, Any]], LikelihoodEstimator]"
+ConditionalFactory: TypeAlias = (
+    "Callable[[pa.Schema, pa.Schema, Mapping[str, Any]], LikelihoodEstimator]"
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,20 @@ class Traits:
 
 
 @dataclass(frozen=True)
+class Conditional:
+    """How an estimator models its columns given others, in a block with ``given``.
+
+    Attributes:
+        factory: ``factory(features, given, options)`` returns the estimator of
+            p(features | given, class). Its batches have the features first, then the given columns.
+        traits: see `Traits`.
+    """
+
+    factory: ConditionalFactory
+    traits: Traits = Traits()
+
+
+@dataclass(frozen=True)
 class EstimatorPlugin:
     """Descriptor of a likelihood estimator.
 
@@ -56,6 +73,7 @@ class EstimatorPlugin:
         traits: see `Traits`.
         statistics_version: version of the statistics; raise it when ``summarize`` returns other
             statistics for the same rows, which invalidates cached ones.
+        conditional: how it models its columns given others, or None if it cannot.
     """
 
     name: str
@@ -64,6 +82,7 @@ class EstimatorPlugin:
     parameters_version: int = 1
     traits: Traits = Traits()
     statistics_version: int = 1
+    conditional: Conditional | None = None
 
 
 @dataclass(frozen=True)

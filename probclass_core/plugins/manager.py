@@ -16,19 +16,24 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
-from probclass_core.errors import PluginError, StoreError, nearest, one_of
+from probclass_core.errors import PluginError, SpecError, StoreError, nearest, one_of
 from probclass_core.plugins import hookspecs
 from probclass_core.plugins.descriptors import (
     PROBCLASS_API,
+    Conditional,
     EnginePlugin,
     EstimatorFactory,
     EstimatorPlugin,
     TableFormat,
+    Traits,
 )
+
+if TYPE_CHECKING:
+    from probclass_core.spec import Block
 
 log = logging.getLogger(__name__)
 
@@ -296,6 +301,35 @@ def find_estimator(name: str, plugins: Registry | None = None) -> EstimatorPlugi
     """
     plugins = registry() if plugins is None else plugins
     return _find(name, EstimatorPlugin, plugins.estimators, plugins.failures)
+
+
+def find_conditional(name: str) -> Conditional:
+    """How an estimator models columns given others.
+
+    Raises:
+        PluginError: if no such estimator is registered.
+        SpecError: if it does not model columns given others.
+    """
+    conditional = find_estimator(name).conditional
+    if conditional is None:
+        able = [plugin.name for plugin in registry().estimators.values() if plugin.conditional]
+        raise SpecError(
+            f"{name} does not model columns given others; remove given from its block, or use "
+            f"{one_of(able)}."
+        )
+    return conditional
+
+
+def traits_of(block: Block) -> Traits:
+    """The traits of a block's estimator, which may depend on whether the block has given columns.
+
+    Raises:
+        PluginError: if the estimator is unknown.
+        SpecError: if it does not model columns given others, and the block has some.
+    """
+    if block.given:
+        return find_conditional(block.estimator).traits
+    return find_estimator(block.estimator).traits
 
 
 def find_table_format(name: str) -> TableFormat:

@@ -297,7 +297,7 @@ def _model_columns(table: pa.Table, spec: ModelSpec) -> pa.Table:
     table = table.select(list(spec.features))
     for block in spec.blocks:
         if not models_floats(block):
-            table = whole_as_integers(table, block.columns)
+            table = whole_as_integers(table, block.inputs)
     return table
 
 

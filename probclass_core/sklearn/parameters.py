@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from probclass_core.errors import PluginError, SpecError, nearest, one_of
-from probclass_core.plugins.manager import find_estimator
+from probclass_core.estimation.statistics import bind_block
 from probclass_core.spec import Block, ModelSpec, Prior
 
 Blocks = str | ModelSpec | Mapping[str, str | Sequence[str]] | Sequence[Block | Mapping[str, Any]]
@@ -94,9 +94,9 @@ def models_floats(block: Block) -> bool:
     Raises:
         PluginError: if the estimator is unknown.
     """
-    features = pa.schema([(column, pa.float64()) for column in block.columns])
+    features = pa.schema([(column, pa.float64()) for column in block.inputs])
     try:
-        find_estimator(block.estimator).factory(features, block.options)
+        bind_block(block, features)
     except SpecError:
         return False
     return True

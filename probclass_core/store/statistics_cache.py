@@ -38,7 +38,7 @@ from probclass_core.errors import SpecError, StoreError
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.filesystem import Location
 from probclass_core.io.footers import Footer
-from probclass_core.plugins.manager import find_estimator, registry
+from probclass_core.plugins.manager import find_estimator, registry, traits_of
 from probclass_core.spec import ModelSpec
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.packs import Entry, Pack, encode_pack
@@ -345,7 +345,7 @@ class StatisticsCache:
         Raises:
             PluginError: if an estimator is unknown.
         """
-        if any(find_estimator(block.estimator).traits.state_grows for block in spec.blocks):
+        if any(traits_of(block).state_grows for block in spec.blocks):
             return None
         return CachedStatistics(self._files, spec)
 

@@ -49,7 +49,7 @@ def same_statistics(trial: Trial, expected: Statistics, actual: Statistics, rows
     else:
         same_kind = isinstance(models[0], Model) == isinstance(models[1], Model)
         check(same_kind, *map(_describe_outcome, models))
-    if trial.plugin.traits.has_evidence and expected.blocks and actual.blocks:
+    if trial.traits.has_evidence and expected.blocks and actual.blocks:
         evidence = [_evidence(trial, part) for part in (expected, actual)]
         good = _close(evidence[0], evidence[1], trial.tolerance, trial.tolerance)
         check(good, f"log evidence {evidence[0]}", f"log evidence {evidence[1]}")
@@ -110,7 +110,7 @@ def same_likelihoods(
         actual, expected, rtol=trial.tolerance, atol=trial.tolerance, equal_nan=True
     )
     for row in np.flatnonzero(differs.any(axis=1))[:1]:
-        features = rows.select(list(trial.columns)).slice(int(row), 1).to_pylist()[0]
+        features = rows.select(list(trial.inputs)).slice(int(row), 1).to_pylist()[0]
         check(
             False,
             f"log-likelihoods {expected[row].tolist()} for the row {features}",

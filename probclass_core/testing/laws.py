@@ -173,7 +173,7 @@ def types_do_not_matter(trial: Trial, *, table: pa.Table) -> None:
     """The same values in another type, or in chunks, slices and dictionaries, give the same."""
     statistics = trial.summarize(table)
     expected = trial.log_likelihood(finalize(statistics, early=True), table)
-    for name, other in retyped(table, trial.columns):
+    for name, other in retyped(table, trial.inputs):
         try:
             summarized = trial.summarize(other)
             same_statistics(trial, statistics, summarized, table)
@@ -187,7 +187,7 @@ def types_do_not_matter(trial: Trial, *, table: pa.Table) -> None:
 @law
 def nan_is_null(trial: Trial, *, table: pa.Table) -> None:
     """A NaN has the same effect as a null, in training and in scoring."""
-    other = nan_for_null(table, trial.columns)
+    other = nan_for_null(table, trial.inputs)
     same_statistics(trial, trial.summarize(table), trial.summarize(other), table)
     model = trial.fit(table)
     expected, actual = (trial.log_likelihood(model, rows) for rows in (table, other))
@@ -308,14 +308,14 @@ def likelihoods_are_numbers(trial: Trial, *, table: pa.Table, rows: pa.Table) ->
         check(values.dtype == np.float64, "float64", values.dtype)
         invalid = np.isnan(values) | np.isposinf(values)
         for row in np.flatnonzero(invalid.any(axis=1))[:1]:
-            features = scored.select(list(trial.columns)).slice(int(row), 1).to_pylist()[0]
+            features = scored.select(list(trial.inputs)).slice(int(row), 1).to_pylist()[0]
             check(False, f"numbers or −inf for the row {features}", values[row].tolist())
 
 
 @law
 def a_row_without_features_has_log_likelihood_0(trial: Trial, *, table: pa.Table) -> None:
     """For a row whose features are all null, log p(x | class) is 0."""
-    rows = pa.Table.from_pylist([{}, {}], schema=table.select(list(trial.columns)).schema)
+    rows = _with_nulls(table, trial.columns)
     values = trial.log_likelihood(trial.fit(table), rows)
     check(not values.any(), "zeros", values.tolist())
 
@@ -408,9 +408,9 @@ def a_linear_form_gives_the_differences(trial: Trial, *, table: pa.Table) -> Non
         same_likelihoods(trial, differences[0], differences[1], rows)
 
 
-def laws_of(plugin: EstimatorPlugin) -> list[Law]:
-    """The laws that apply to an estimator, given its traits."""
-    traits = plugin.traits
+def laws_of(plugin: EstimatorPlugin, *, given: bool = False) -> list[Law]:
+    """The laws that apply to an estimator, or to its conditional, by its traits."""
+    traits = plugin.conditional.traits if given and plugin.conditional else plugin.traits
     exempt = set()
     if traits.state_grows:
         exempt.add(statistics_do_not_grow)
@@ -428,7 +428,7 @@ def laws_of(plugin: EstimatorPlugin) -> list[Law]:
 def _complete_rows(trial: Trial, table: pa.Table) -> pa.Table:
     """The rows that have a label and all features; every class has some."""
     return table.filter(
-        functools.reduce(pc.and_, (table[name].is_valid() for name in (LABEL, *trial.columns)))
+        functools.reduce(pc.and_, (table[name].is_valid() for name in (LABEL, *trial.inputs)))
     )
 
 

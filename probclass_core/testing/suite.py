@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import hypothesis
 import pyarrow as pa
-from hypothesis import Phase, Verbosity, assume, given, settings
+from hypothesis import Phase, Verbosity, assume, settings
 from hypothesis import strategies as st
 
 from probclass_core.plugins.descriptors import EstimatorPlugin
@@ -36,6 +37,8 @@ class EstimatorLaws:
     Attributes:
         plugin: descriptor of the estimator, which need not be installed.
         columns: columns of the block by name; see `generators`.
+        given: columns that the block is given, by name; then the laws are those of the estimator's
+            conditional.
         options: alternative options of the block; each example uses one of them.
         declared_prior: options that make the prior proper and independent of the rows, for the laws
             of evidence.
@@ -47,6 +50,7 @@ class EstimatorLaws:
 
     plugin: ClassVar[EstimatorPlugin]
     columns: ClassVar[Mapping[str, Column]]
+    given: ClassVar[Mapping[str, Column]] = {}
     options: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
     declared_prior: ClassVar[Mapping[str, Any]] = {}
     evidence_adds_up: ClassVar[bool] = True
@@ -57,7 +61,7 @@ class EstimatorLaws:
     def pytest_generate_tests(cls, metafunc: pytest.Metafunc) -> None:
         """Make one test for each law that applies to the estimator."""
         if "law" in metafunc.fixturenames:
-            laws = laws_of(cls.plugin)
+            laws = laws_of(cls.plugin, given=bool(cls.given))
             if not cls.evidence_adds_up:
                 laws = [law for law in laws if law is not evidence_adds_up_over_classes]
             metafunc.parametrize("law", laws, ids=[law.__name__ for law in laws])
@@ -70,6 +74,7 @@ class EstimatorLaws:
             self.plugin,
             self.columns,
             [self.declared_prior] if law in LAWS_OF_EVIDENCE else self.options,
+            given=self.given,
             examples=self.examples,
             tolerance=self.tolerance,
         )
@@ -81,6 +86,7 @@ def try_law(
     columns: Mapping[str, Column],
     options: Sequence[Mapping[str, Any]] = ({},),
     *,
+    given: Mapping[str, Column] = {},
     examples: int = 15,
     tolerance: float = 1e-6,
 ) -> None:
@@ -91,7 +97,7 @@ def try_law(
         hypothesis.errors.Unsatisfiable: if the estimator refuses almost all tables.
     """
     __tracebackhide__ = True
-    strategies = {name: INPUTS[name](columns) for name in needs(law)}
+    strategies = {name: INPUTS[name]({**columns, **given}) for name in needs(law)}
 
     @settings(
         max_examples=examples,
@@ -100,9 +106,11 @@ def try_law(
         phases=[Phase.generate, Phase.shrink],
         verbosity=Verbosity.quiet,
     )
-    @given(chosen=st.sampled_from(list(options)), inputs=st.fixed_dictionaries(strategies))
+    @hypothesis.given(
+        chosen=st.sampled_from(list(options)), inputs=st.fixed_dictionaries(strategies)
+    )
     def try_example(chosen: Mapping[str, Any], inputs: dict[str, Any]) -> None:
-        trial = Trial(plugin, tuple(columns), chosen, tolerance)
+        trial = Trial(plugin, tuple(columns), chosen, tolerance, tuple(given))
         table = inputs["table"] if "table" in inputs else pa.concat_tables(inputs["parts"])
         assume(trial.can_fit(table))
         law(trial, **inputs)

@@ -17,8 +17,8 @@ from probclass_core.io.memory import MemoryTable
 from probclass_core.io.table import Plan
 from probclass_core.model.model import Model
 from probclass_core.pipeline import fit, summarize
-from probclass_core.plugins.descriptors import EstimatorPlugin
-from probclass_core.plugins.manager import trying
+from probclass_core.plugins.descriptors import EstimatorPlugin, Traits
+from probclass_core.plugins.manager import traits_of, trying
 from probclass_core.spec import Block, ModelSpec
 
 LABEL, WEIGHT = "(label)", "(weight)"
@@ -33,6 +33,7 @@ class Trial:
         plugin: descriptor of the estimator, which need not be installed.
         columns: columns of the block.
         options: options of the block.
+        given: columns that the block is given.
         tolerance: largest difference of equal results: for log-likelihoods relative, or absolute in
             nats; for parameters relative to the largest value in the column.
     """
@@ -41,10 +42,23 @@ class Trial:
     columns: Sequence[str]
     options: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = 1e-6
+    given: Sequence[str] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that the block reads: those that it models, then those given."""
+        return (*self.columns, *self.given)
+
+    @property
+    def traits(self) -> Traits:
+        """The traits of the estimator, or of its conditional if the block has given columns."""
+        with trying(self.plugin):
+            return traits_of(self.spec().blocks[0])
 
     def spec(self, *, weighted: bool = False) -> ModelSpec:
         """The spec of a model with this block."""
-        block = Block(self.plugin.name, self.columns, self.plugin.name, **self.options)
+        name = self.plugin.name
+        block = Block(name, self.columns, name, given=self.given, **self.options)
         return ModelSpec(LABEL, [block], weight=WEIGHT if weighted else None)
 
     def summarize(self, source: Any, *, weighted: bool = False) -> Statistics:
@@ -69,7 +83,7 @@ class Trial:
         others = [name for name in self.columns if name != column]
         smaller = replace(self, columns=others)
         try:
-            bind(smaller.spec(), pa.schema([(name, pa.null()) for name in others]))
+            bind(smaller.spec(), pa.schema([(name, pa.null()) for name in smaller.inputs]))
         except SpecError:
             return None
         return smaller
@@ -96,7 +110,7 @@ class Trial:
 
     def batch(self, rows: pa.Table) -> pa.RecordBatch:
         """The block's columns as one batch."""
-        rows = rows.select(list(self.columns)).combine_chunks()
+        rows = rows.select(list(self.inputs)).combine_chunks()
         batches = rows.to_batches()
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
 

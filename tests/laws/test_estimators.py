@@ -8,8 +8,8 @@ from probclass_core.plugins.manager import find_estimator
 from probclass_core.testing.generators import categories, counts, numbers, words
 from probclass_core.testing.suite import EstimatorLaws
 
-NUMBERS = {"x": numbers(), "y": numbers()}
-CATEGORIES = {"u": categories(), "v": categories()}
+X, Y, U, V = {"x": numbers()}, {"y": numbers()}, {"u": categories()}, {"v": categories()}
+NUMBERS, CATEGORIES = X | Y, U | V
 COUNTS = {"i": counts(), "j": counts()}
 TERMS = {"words": words()}
 FLAGS = {"i": counts(largest=1), "j": counts(largest=1)}
@@ -101,3 +101,16 @@ class TestKnnDensity(Laws):
     plugin = find_estimator("knn_density")
     columns = NUMBERS
     options = OPTIONS["knn_density"]
+
+
+class TestGaussianFullGiven(Laws):
+    plugin = find_estimator("gaussian_full")
+    columns = X
+    given = Y
+    options = OPTIONS["gaussian_full"]
+
+
+class TestCategoricalJointGiven(Laws):
+    plugin = find_estimator("categorical_joint")
+    columns = U
+    given = V

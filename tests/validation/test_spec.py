@@ -82,6 +82,29 @@ def test_blocks_are_named_after_their_estimator_and_numbered() -> None:
     assert SPEC.training_columns == ("air", "hours", *SPEC.features)
 
 
+def test_a_block_can_be_given_columns_of_other_blocks() -> None:
+    network = pc.ModelSpec(
+        "c",
+        [pc.Block("e", "x", given="y"), pc.Block("e", "y", given=["z", "u"]), pc.Block("e", "u")],
+    )
+    assert network.blocks[0].inputs == ("x", "y")
+    assert network.features == ("x", "y", "z", "u")
+    assert network.to_dict()["blocks"][0]["given"] == ["y"]
+    assert "given" not in network.to_dict()["blocks"][2]
+    restored = pc.ModelSpec.from_dict(json.loads(json.dumps(network.to_dict())))
+    assert restored == network
+    assert restored.digest == network.digest
+
+
+def test_an_estimator_without_conditionals_refuses_given_columns() -> None:
+    spec = pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"], given=["y"])])
+    table = {"x": [1.0, 2.0], "y": [1.0, 2.0], "c": ["a", "b"]}
+    message = "gaussian_diagonal does not model columns given others; .* use .*'gaussian_full'"
+    with pytest.raises(pc.SpecError, match=message) as caught:
+        pc.fit(table, spec)
+    one_line(caught)
+
+
 def test_a_spec_survives_plain_values_and_every_format(tmp_path: Path) -> None:
     plain = SPEC.to_dict()
     (tmp_path / "spec.json").write_text(json.dumps(plain))
@@ -115,7 +138,7 @@ names = st.text(min_size=1).filter(lambda text: "/" not in text)
     data=st.data(),
 )
 def test_any_plain_options_survive_json(options: dict[str, Any], data: st.DataObject) -> None:
-    for key in ("estimator", "columns", "name"):
+    for key in ("estimator", "columns", "given", "name"):
         options.pop(key, None)
     columns = data.draw(st.lists(names, min_size=2, max_size=4, unique=True))
     spec = pc.ModelSpec(columns[0], [pc.Block("any", columns[1:], **options)])
@@ -144,6 +167,7 @@ def test_specs_have_equal_digests_if_and_only_if_they_are_equal() -> None:
         spec(blocks=[pc.Block("categorical", ["x", "y"], pseudo_count=1)]),
         spec(blocks=[pc.Block("categorical", ["y", "x"], pseudo_count=1)]),
         spec(blocks=[pc.Block("categorical", ["x"], name="mine", pseudo_count=1)]),
+        spec(blocks=[pc.Block("categorical", ["x"], given=["y"], pseudo_count=1)]),
         spec(prior={"a": 0.5, "b": 0.5}),
     ]
     assert len({equal.digest for equal in same}) == 1
@@ -250,6 +274,22 @@ REFUSED: list[tuple[Any, str]] = [
     ({"label": "c", "blocks": [X | {"columns": [1]}]}, r"columns must be .*, got \[1\]"),
     ({"label": "c", "blocks": [X | {"columns": 5}]}, "columns must be .*, got 5"),
     ({"label": "c", "blocks": [X | {"columns": ["x", "x"]}]}, "column 'x' is listed twice"),
+    ({"label": "c", "blocks": [X | {"given": 5}]}, "given must be column names, got 5"),
+    ({"label": "c", "blocks": [X | {"given": [""]}]}, r"given must be column names, got \[''\]"),
+    ({"label": "c", "blocks": [X | {"given": ["y", "y"]}]}, "column 'y' is listed twice"),
+    (
+        {"label": "c", "blocks": [X | {"given": ["x"]}]},
+        "'x' is modeled by the block and also given",
+    ),
+    ({"label": "c", "blocks": [X | {"given": ["c"]}]}, "'c' is the label and also given in block"),
+    (
+        {"label": "c", "blocks": [X | {"given": ["w"]}], "weight": "w"},
+        "'w' is the weight and also given in block 'gaussian_diagonal'; remove it from given",
+    ),
+    (
+        {"label": "c", "blocks": [X | {"given": ["y"]}, Y | {"given": ["x"]}]},
+        "in a cycle, 'x' given 'y' given 'x'; remove one of them",
+    ),
     ({"label": "c", "blocks": [X, X]}, "column 'x' is in block 'gaussian_diagonal' and also in"),
     ({"label": "x", "blocks": [X]}, "column 'x' is the label and also in block"),
     ({"label": "c", "blocks": [X], "weight": "x"}, "column 'x' is the weight and also in block"),

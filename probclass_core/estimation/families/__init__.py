@@ -5,6 +5,7 @@ categorical/  independent categories and their joint distribution
 counts/       bernoulli, multinomial, poisson
 discretized/  numbers cut into bins
 knn/          k-nearest-neighbor density
+conditional/  columns given other columns
 empty         errors for empty columns and classes
 built_in      registration of the estimators as a plugin
 """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from probclass_core.estimation.families.categorical.independent import Categorical
 from probclass_core.estimation.families.categorical.joint import CategoricalJoint
+from probclass_core.estimation.families.conditional.joint import JointConditional
 from probclass_core.estimation.families.counts.bernoulli import Bernoulli
 from probclass_core.estimation.families.counts.multinomial import Multinomial
 from probclass_core.estimation.families.counts.poisson import Poisson
@@ -13,7 +15,12 @@ from probclass_core.estimation.families.discretized.bins import Discretized
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull, GaussianShared
 from probclass_core.estimation.families.knn.density import KnnDensity
-from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin, Traits
+from probclass_core.plugins.descriptors import (
+    PROBCLASS_API,
+    Conditional,
+    EstimatorPlugin,
+    Traits,
+)
 from probclass_core.plugins.hookspecs import hookimpl
 
 __all__ = ["PROBCLASS_API", "probclass_estimators"]
@@ -38,9 +45,15 @@ _ESTIMATORS = (
     (KnnDensity, "density from the k nearest training points", Traits(state_grows=True)),
 )
 
+_CONDITIONALS = {
+    joint.name: Conditional(partial(JointConditional, joint))
+    for joint in (GaussianFull, GaussianShared, CategoricalJoint)
+}
+
 
 @hookimpl
 def probclass_estimators() -> Iterable[EstimatorPlugin]:
     """Registers the built-in estimators."""
     for estimator, summary, traits in _ESTIMATORS:
-        yield EstimatorPlugin(estimator.name, estimator, summary, traits=traits)
+        name, conditional = estimator.name, _CONDITIONALS.get(estimator.name)
+        yield EstimatorPlugin(name, estimator, summary, traits=traits, conditional=conditional)

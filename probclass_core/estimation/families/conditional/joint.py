@@ -1,0 +1,92 @@
+"""Conditionals of joint distributions: log p(x | z, c) = log p(x, z | c) − log p(z | c).
+
+Both terms come from one estimator of x and z together: the columns x are null in the second, and
+nulls are marginalized (law 5 of `contract`). The conditional of a normal is the linear regression
+of x on z with normal errors, class by class (Bishop, *Pattern Recognition and Machine Learning*,
+eq. 2.81 and 2.82).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.errors import NotSupportedError
+from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
+
+
+class JointConditional(LikelihoodEstimator):
+    """Columns given others, from an estimator of all of them together.
+
+    Statistics and parameters are those of the joint estimator. A given column that is null is
+    marginalized as well: the columns are then conditioned on the others alone.
+
+    Args:
+        joint: estimator of a joint distribution.
+        features: the columns to model.
+        given: the columns that they are given.
+        options: options of the joint estimator.
+    """
+
+    def __init__(
+        self,
+        joint: type[LikelihoodEstimator],
+        features: pa.Schema,
+        given: pa.Schema,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.joint = joint(pa.schema([*features, *given]), options)
+        self.features = features
+        self.options = self.joint.options
+
+    def summarize(
+        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        return self.joint.summarize(batch, classes, weights)
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        return self.joint.merge(tables)
+
+    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        return self.joint.finalize(statistics, classes)
+
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> ConditionalLikelihood:
+        joint = self.joint.likelihood(parameters, classes)
+        return ConditionalLikelihood(joint, self.features.names)
+
+    def log_evidence(self, statistics: pa.Table) -> float:
+        raise NotSupportedError(
+            f"{self.joint.name} offers no log evidence of columns given others; compare the blocks "
+            "of all these columns together."
+        )
+
+
+class ConditionalLikelihood:
+    """log p(columns | given, c) of a joint likelihood.
+
+    Args:
+        joint: likelihood of the columns and the given ones.
+        columns: the columns that are not given.
+    """
+
+    def __init__(self, joint: Likelihood, columns: Sequence[str]) -> None:
+        self.joint = joint
+        self.columns = columns
+        self.normalized = joint.normalized
+
+    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        of_all = self.joint.log_likelihood(batch)
+        arrays = [
+            pa.nulls(batch.num_rows, field.type) if field.name in self.columns else column
+            for field, column in zip(batch.schema, batch.columns, strict=True)
+        ]
+        of_given = self.joint.log_likelihood(
+            pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+        )
+        # A class that rules the given values out has no conditional: it rules the row out.
+        known = np.isfinite(of_given)
+        return np.where(known, of_all - np.where(known, of_given, 0.0), -np.inf)
