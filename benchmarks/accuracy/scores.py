@@ -1,0 +1,189 @@
+"""Metrics, and the runs of every model on every fold.
+
+Models run one after the other in this process, so times are comparable within a run; set
+``OMP_NUM_THREADS=1`` to compare the work rather than the number of threads.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.accuracy.models import Model
+from benchmarks.accuracy.tables import Table
+
+FLOOR = 1e-15
+"""Probabilities are raised to this for the log loss; an excluded class costs 34.5 nats."""
+BINS = 15
+OPTIMUM = "optimum"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How well a model does.
+
+    Attributes:
+        error: part of the rows whose most probable class is not theirs.
+        log_loss: mean of −log p(class of the row), nats.
+        ece: expected calibration error of the most probable class.
+        fit_seconds: time to fit the model, the choice of its structure included.
+        rows_per_second: rows scored per second.
+    """
+
+    error: float
+    log_loss: float
+    ece: float
+    fit_seconds: float = 0.0
+    rows_per_second: float = 0.0
+
+
+METRICS = tuple(Scores.__dataclass_fields__)
+
+
+@dataclass
+class Outcome:
+    """A model on a table: the scores of each fold, or why there are none."""
+
+    folds: list[Scores] = field(default_factory=list)
+    failure: str | None = None
+
+    @property
+    def mean(self) -> Scores:
+        """The average over the folds."""
+        return Scores(*(float(np.mean([getattr(s, m) for s in self.folds])) for m in METRICS))
+
+
+@dataclass
+class Result:
+    """A table: its size, and the outcome of each model.
+
+    Attributes:
+        name: name of the table.
+        kind: as of `tables.Table`.
+        description: as of `tables.Table`.
+        rows: number of rows.
+        columns: number of columns to classify by.
+        classes: number of classes.
+        folds: number of folds that were used.
+        outcomes: outcome by name of the model; `OPTIMUM` is the true posterior, if it is known.
+    """
+
+    name: str
+    kind: str
+    description: str
+    rows: int
+    columns: int
+    classes: int
+    folds: int
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+
+def score(
+    probabilities: np.ndarray, classes: np.ndarray, labels: np.ndarray
+) -> tuple[float, float, float]:
+    """Error, log loss and calibration error of class probabilities.
+
+    Args:
+        probabilities: ``(n, k)``.
+        classes: ``(k,)`` class of each column.
+        labels: ``(n,)`` true classes; one that is not among the classes has probability 0.
+
+    Raises:
+        ValueError: if a probability is not a number, or a row does not sum to 1.
+    """
+    if not np.allclose(probabilities.sum(1), 1.0, atol=1e-6):  # false for NaN as well
+        raise ValueError("probabilities of a row do not sum to 1")
+    known = labels[:, None] == classes[None, :]
+    of_truth = np.where(known, probabilities, 0.0).sum(1)
+    top = probabilities.argmax(1)
+    confidence, right = probabilities.max(1), known[np.arange(len(labels)), top]
+    bins = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
+    gaps = np.bincount(bins, right, BINS) - np.bincount(bins, confidence, BINS)
+    log_loss = -np.log(np.maximum(of_truth, FLOOR)).mean()
+    return 1.0 - float(right.mean()), float(log_loss), float(np.abs(gaps).sum() / len(labels))
+
+
+def run_table(
+    table: Table, models: Iterable[Model], folds: int, log: Callable[[str], None]
+) -> Result:
+    """Fit every model to the training rows of each fold, and score it on the test rows."""
+    rows = table.load()
+    splits = table.split(rows, folds)
+    classes = np.unique(rows.labels)
+    result = Result(
+        table.name,
+        table.kind,
+        table.description,
+        rows.features.num_rows,
+        rows.features.num_columns,
+        len(classes),
+        len(splits),
+    )
+    for model in models:
+        log(f"{table.name}: {model.name}")
+        outcome = result.outcomes[model.name] = Outcome()
+        for train, test in splits:
+            try:
+                scores = measure(model, rows.table(train), rows.table(test))
+            except Exception as error:  # the other models must still be measured
+                outcome.folds.clear()
+                outcome.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                break
+            outcome.folds.append(scores)
+    if rows.posterior is not None:
+        parts = [score(rows.posterior[test], classes, rows.labels[test]) for _, test in splits]
+        result.outcomes[OPTIMUM] = Outcome([Scores(*part) for part in parts])
+    return result
+
+
+def measure(model: Model, train: pa.Table, test: pa.Table) -> Scores:
+    """Fit a model and score it on other rows."""
+    labels = test["label"].to_numpy(zero_copy_only=False)
+    classes = np.unique(train["label"].to_numpy(zero_copy_only=False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as: constant columns, or an end without convergence
+        start = time.perf_counter()
+        fitted = model.fit(train)
+        fit_seconds = time.perf_counter() - start
+        start = time.perf_counter()
+        probabilities = fitted(test.drop_columns(["label"]))
+        predict_seconds = time.perf_counter() - start
+    scores = score(probabilities, classes, labels)
+    return Scores(*scores, fit_seconds, len(test) / predict_seconds)
+
+
+def warm_up(models: Iterable[Model], table: Table) -> None:
+    """Fit every model once, so that imports do not count; failures are those of the runs."""
+    rows = table.load()
+    everything = rows.table(np.arange(len(rows.labels)))
+    for model in models:
+        try:
+            measure(model, everything, everything)
+        except Exception:
+            continue
+
+
+def to_dict(result: Result) -> dict[str, object]:
+    """A result as JSON values."""
+    values = vars(result) | {"outcomes": {}}
+    values["outcomes"] = {
+        name: {"folds": [vars(scores) for scores in outcome.folds], "failure": outcome.failure}
+        for name, outcome in result.outcomes.items()
+    }
+    return values
+
+
+def from_dict(values: Mapping[str, object]) -> Result:
+    """The inverse of `to_dict`."""
+    result = Result(**{**values, "outcomes": {}})  # type: ignore[arg-type]
+    outcomes = values["outcomes"]
+    assert isinstance(outcomes, Mapping)
+    for name, outcome in outcomes.items():
+        folds = [Scores(**scores) for scores in outcome["folds"]]
+        result.outcomes[name] = Outcome(folds, outcome["failure"])
+    return result
