@@ -5,7 +5,8 @@ A posterior is a product, so the log odds of two classes are a sum, entry by ent
     log P(c|x)/P(r|x) = log P(c)/P(r) + Σ_j log p(x_j|c)/p(x_j|r)
 
 A term of the sum is the weight of evidence of x_j for c against r (Good, *Probability and the
-Weighing of Evidence*, 1950). It is exact: nothing is sampled or approximated.
+Weighing of Evidence*, 1950). It is exact: nothing is sampled or approximated. In a model
+with block weights, the logs of a block are multiplied by its weight, and classes have a bias.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -29,6 +30,7 @@ from probclass_core.estimation.contract import ItemizedLikelihood, Likelihood
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
+from probclass_core.model.block_weights import below_best
 from probclass_core.model.model import LOAD_HINT, Model
 from probclass_core.plugins.manager import traits_of
 from probclass_core.spec import Block, category_text
@@ -47,6 +49,7 @@ _SCHEMA = pa.schema(
         ("row", pa.int64()),
         ("entry", pa.string()),
         ("block", pa.string()),
+        ("block_weight", pa.float64()),
         ("item", pa.string()),
         ("value", pa.string()),
         ("log_for", pa.float64()),
@@ -70,10 +73,14 @@ class Explanation:
             - row: number of the row in the source, from 0.
             - entry: ``prior``; ``feature``, one feature of a block that factorizes or has a single
               column; ``item``, such as a word of a text; ``block``, a block that cannot be divided;
-              ``rest``, the sum of the entries beyond the limit; ``calibration``, the difference
-              that a calibrated model adds.
+              ``bias``, what a model with block weights adds to each class; ``rest``, the sum of
+              the entries beyond the limit; ``calibration``, the difference that a calibrated model
+              adds.
             - block, item, value: origin of the entry; item is the feature or term, value its text.
-            - log_for, log_against: log p(x_j | c) of prediction and rival; for the prior, log P(c).
+            - block_weight: fitted or given weight of the block, null without block weights.
+            - log_for, log_against: log p(x_j | c) of prediction and rival, times the block weight;
+              for the prior, log P(c). A block that the cap of block weights limits is one entry,
+              relative to its best class.
             - weight: their difference; ±inf if one of them is −inf, null if both are. For a
               calibration, the change of the log odds; null if they were infinite before it.
             - total: running sum of the weights; null once both classes are impossible.
@@ -167,6 +174,7 @@ class _Entry:
     value: str | None
     log_for: float
     log_against: float
+    block_weight: float | None = None
 
     @cached_property
     def weight(self) -> float | None:
@@ -185,7 +193,7 @@ class _ClassPairs:
         model: the model.
         classes: positions of prediction and rival, ``(n, 2)``.
         log_posterior: log P(c | x) of both, ``(n, 2)``.
-        log_joint: log p(x, c) of both, ``(n, 2)``.
+        log_joint: log P(c) plus the (weighted) log-likelihood of both, ``(n, 2)``.
     """
 
     model: Model
@@ -200,7 +208,7 @@ class _ClassPairs:
         classes = np.argsort(-log_posterior, axis=1, kind="stable")[:, :2]
         if rival is not None:
             classes[classes[:, 0] != rival, 1] = rival
-        logs = (log_posterior, model.joint(batch))
+        logs = (log_posterior, model.weighted_log_likelihood(batch) + model.log_prior)
         return cls(model, classes, *(np.take_along_axis(log, classes, 1) for log in logs))
 
     def log_odds(self, index: int) -> float | None:
@@ -241,8 +249,12 @@ def _ledger(
         logs = sum(entry.log_for for entry in rest), sum(entry.log_against for entry in rest)
         entries.append(_Entry("rest", None, None, f"{len(rest)} smaller", *logs))
     log_prior = pairs.model.log_prior[pairs.classes[index]].tolist()
+    first = [_Entry("prior", None, None, None, *log_prior)]
+    if pairs.model.weights is not None:
+        bias = pairs.model.weights.bias[pairs.classes[index]].tolist()
+        first.append(_Entry("bias", None, None, None, *bias))
     total: float | None = 0.0
-    for entry in [_Entry("prior", None, None, None, *log_prior), *entries]:
+    for entry in [*first, *entries]:
         total = _sum(total, entry.weight)
         yield {**vars(entry), "weight": entry.weight, "total": total}
     if pairs.model.calibration is not None:
@@ -253,10 +265,46 @@ def _ledger(
 def _block_entries(
     model: Model, block: Block, batch: pa.RecordBatch, classes: IntArray
 ) -> Iterator[list[_Entry]]:
-    """The entries of a block for each row: by item or feature if its estimator allows, else one."""
+    """The entries of a block for each row, weighted if the model is."""
     name = str(block.name)
     likelihood, batch = model.likelihoods[name], select(batch, block.inputs)
     texts = _texts(block, batch)
+    if model.weights is None:
+        yield from _unweighted_entries(likelihood, block, batch, texts, classes)
+        return
+    weight = model.weights.by_block[name]
+    if not weight:
+        yield from ([] for _ in classes)
+        return
+    relative = below_best(likelihood.log_likelihood(batch))
+    of_block = np.take_along_axis(relative, classes, axis=1).tolist()
+    rows = _unweighted_entries(likelihood, block, batch, texts, classes)
+    for entries, limited, cells in zip(rows, of_block, texts, strict=True):
+        difference = sum(entry.log_for for entry in entries) - sum(
+            entry.log_against for entry in entries
+        )
+        if not math.isclose(difference, limited[0] - limited[1], abs_tol=1e-9):
+            entries = [_Entry("block", name, None, _known_values(cells), *limited)]
+        yield [
+            replace(
+                entry,
+                log_for=weight * entry.log_for,
+                log_against=weight * entry.log_against,
+                block_weight=weight,
+            )
+            for entry in entries
+        ]
+
+
+def _unweighted_entries(
+    likelihood: Likelihood,
+    block: Block,
+    batch: pa.RecordBatch,
+    texts: Sequence[Mapping[str, str | None]],
+    classes: IntArray,
+) -> Iterator[list[_Entry]]:
+    """The entries of a block for each row: by item or feature if its estimator allows, else one."""
+    name = str(block.name)
     if isinstance(likelihood, ItemizedLikelihood):
         terms = any(pa.types.is_nested(column.type) for column in batch.columns)
         for row, pair in enumerate(classes):
@@ -284,8 +332,13 @@ def _block_entries(
     else:
         of_block = np.take_along_axis(likelihood.log_likelihood(batch), classes, axis=1)
         for cells, logs in zip(texts, of_block.tolist(), strict=True):
-            known = [f"{column}={value}" for column, value in cells.items() if value is not None]
-            yield [_Entry("block", name, None, ", ".join(known) or None, *logs)]
+            yield [_Entry("block", name, None, _known_values(cells), *logs)]
+
+
+def _known_values(cells: Mapping[str, str | None]) -> str | None:
+    """The values of a block as text; None if all are missing."""
+    known = [f"{column}={value}" for column, value in cells.items() if value is not None]
+    return ", ".join(known) or None
 
 
 def _texts(block: Block, batch: pa.RecordBatch) -> list[dict[str, str | None]]:
@@ -431,6 +484,8 @@ def _ledger_text(row: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], u
 
 def _entry_lines(entry: Mapping[str, Any], largest: float) -> Iterator[str]:
     label = entry["item"] or entry["block"] or entry["entry"]
+    if entry["block_weight"] is not None:
+        label += f" ×{entry['block_weight']:.2f}"
     value = entry["value"]
     if value is None:
         value = _PLACEHOLDERS.get(entry["entry"], "").format(**entry)

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes, select
 from probclass_core.arrow.row_sample import HASH, ROWS
@@ -58,11 +59,11 @@ class BlockWeights:
     """The weights of a model's blocks and the biases of its classes.
 
     Attributes:
-        weights: w of each block, by name.
+        by_block: w of each block, by name.
         bias: b of each class, ``(k,)``.
     """
 
-    weights: Mapping[str, float]
+    by_block: Mapping[str, float]
     bias: FloatArray
 
     @classmethod
@@ -85,7 +86,7 @@ class BlockWeights:
         total: FloatArray | None = None
         for name, log_likelihood in blocks:
             term = below_best(log_likelihood)
-            term *= self.weights[name]
+            term *= self.by_block[name]
             total = term if total is None else np.add(total, term, out=total)
         if total is None:
             return np.tile(self.bias, (rows, 1))
@@ -104,6 +105,14 @@ def below_best(log_likelihood: FloatArray) -> FloatArray:
     if impossible.any():
         relative[impossible[:, 0]] = 0.0
     return relative
+
+
+def ranked_blocks(table: pa.Table) -> pa.Table:
+    """The blocks of a table of weights: block, weight, importance; the most important first."""
+    blocks = table.filter(pc.equal(table["term"], "block"))
+    order = [("importance", "descending"), ("value", "descending"), ("name", "ascending")]
+    ranked = blocks.sort_by(order).select(["name", "value", "importance"])
+    return ranked.rename_columns(["block", "weight", "importance"])
 
 
 def given_weights(

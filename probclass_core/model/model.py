@@ -150,13 +150,13 @@ class Model:
 
         Without block weights it is `log_likelihood`; the caller must not change the array.
         """
-        if self._weights is None:
+        if self.weights is None:
             return self.log_likelihood(batch)
-        weights = self._weights.weights
+        weights = self.weights.by_block
         blocks = [block for block in self.spec.blocks if weights[str(block.name)]]
         names = [str(block.name) for block in blocks]
         logs = self._block_log_likelihoods(batch, blocks)
-        return self._weights.add(zip(names, logs, strict=True), batch.num_rows)
+        return self.weights.add(zip(names, logs, strict=True), batch.num_rows)
 
     def posterior(self, batch: pa.RecordBatch) -> Posterior:
         """Posteriors of one batch, weighted and calibrated if the model is."""
@@ -170,7 +170,7 @@ class Model:
 
     def _log_likelihoods(self, batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray | None]:
         """Weighted log-likelihoods, and those of the product if it is another and a density."""
-        if self._weights is None:
+        if self.weights is None:
             return self.log_likelihood(batch), None
         if not self.normalized:
             return self.weighted_log_likelihood(batch), None
@@ -180,9 +180,9 @@ class Model:
         weighted = (
             (name, log)
             for name, log in zip(names, logs, strict=True)
-            if self._weights.weights[name]
+            if self.weights.by_block[name]
         )
-        return self._weights.add(weighted, batch.num_rows), _product(iter(logs))
+        return self.weights.add(weighted, batch.num_rows), _product(iter(logs))
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
@@ -190,7 +190,7 @@ class Model:
         if product is not None:
             density = normalize(product + self.log_prior, self.log_prior).log_density
             posterior = Posterior(posterior.log_probability, density)
-        elif self._weights is not None:
+        elif self.weights is not None:
             unknown = np.full(len(weighted), np.nan)
             posterior = Posterior(posterior.log_probability, unknown)
         if self._calibrator is None:
@@ -198,7 +198,8 @@ class Model:
         return apply_calibration(posterior, self._calibrator)
 
     @cached_property
-    def _weights(self) -> BlockWeights | None:
+    def weights(self) -> BlockWeights | None:
+        """The block weights, ready for use; None for the product of the blocks."""
         if self.block_weights is None:
             return None
         return BlockWeights.from_table(self.block_weights, len(self.classes))

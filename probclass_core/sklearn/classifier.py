@@ -43,7 +43,7 @@ from probclass_core.sklearn.parameters import (
     models_floats,
     only_categories,
 )
-from probclass_core.spec import ModelSpec, Prior
+from probclass_core.spec import BlockWeightsOption, ModelSpec, Prior
 
 
 class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # it has no types
@@ -67,6 +67,8 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
             {"pseudo_count": 0.5}}``. They override the options of a `Block`.
         prior: ``"empirical"``, ``"uniform"``, or a probability for every class; None means the
             prior of the `ModelSpec`, or ``"empirical"`` without one.
+        block_weights: ``"fit"``, a number by block, or None; see `ModelSpec`. None means the block
+            weights of the `ModelSpec`, or the product of the blocks without one.
 
     Attributes:
         classes_: the ``k`` labels, ascending, with the type of ``y``.
@@ -89,10 +91,12 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         *,
         options: Mapping[str, Any] | None = None,
         prior: Prior | None = None,
+        block_weights: BlockWeightsOption = None,
     ) -> None:
         self.estimator = estimator
         self.options = options
         self.prior = prior
+        self.block_weights = block_weights
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; if ``deep``, also the options, as ``<block>__<option>``."""
@@ -243,7 +247,9 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
 
     def _spec(self, schema: pa.Schema, y: Any) -> ModelSpec:
         label = label_name(y, schema.names)
-        return model_spec(self.estimator, self.options, self.prior, schema, label)
+        return model_spec(
+            self.estimator, self.options, self.prior, self.block_weights, schema, label
+        )
 
     def _features(self, X: Any) -> pa.Table:
         check_is_fitted(self)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from probclass_core.errors import PluginError, SpecError, nearest, one_of
 from probclass_core.estimation.statistics import bind_block
-from probclass_core.spec import Block, ModelSpec, Prior
+from probclass_core.spec import Block, BlockWeightsOption, ModelSpec, Prior
 
 Blocks = str | ModelSpec | Mapping[str, str | Sequence[str]] | Sequence[Block | Mapping[str, Any]]
 """Forms of the parameter ``estimator``; see `ProbClassifier`."""
@@ -22,6 +22,7 @@ def model_spec(
     estimator: Blocks,
     options: Mapping[str, Any] | None,
     prior: Prior | None,
+    block_weights: BlockWeightsOption,
     schema: pa.Schema,
     label: str,
 ) -> ModelSpec:
@@ -31,6 +32,7 @@ def model_spec(
         estimator: see `ProbClassifier`.
         options: options that override those of the blocks.
         prior: prior that overrides that of a `ModelSpec`, or None.
+        block_weights: block weights that override those of a `ModelSpec`, or None.
         schema: schema of the features.
         label: name of the label, unless `estimator` is a `ModelSpec`.
 
@@ -42,6 +44,7 @@ def model_spec(
         spec,
         prior=spec.prior if prior is None else prior,
         weight=None,
+        block_weights=spec.block_weights if block_weights is None else block_weights,
         blocks=_with_options(spec.blocks, options),
     )
 

@@ -24,6 +24,7 @@ PLOTS = {
         *("densities", "full", "--column", L, "--data", "iris.parquet", "--prior-weighted"),
     ),
     "masses": ("masses", "full", "--column", "size", "--limit", "2"),
+    "weights": ("weights", "weighted"),
     "reliability": ("reliability", "full", "iris.parquet", "--class", "iris-setosa"),
     "confusion": ("confusion", "full", "iris.parquet"),
 }
@@ -40,7 +41,9 @@ def models(probclass: Any, iris: pa.Table) -> dict[str, str]:
     gaussian, sized = pc.Block("gaussian_full", [L, W]), pc.Block("categorical", ["size"])
     full = pc.fit(table, pc.ModelSpec("species", [gaussian, sized]))
     near = pc.fit(table, pc.ModelSpec("species", [pc.Block("knn_density", [L, W])]))
-    return {"full": store.save(full, "full").ref, "near": store.save(near, "near").ref}
+    weighted = pc.fit(table, pc.ModelSpec("species", [gaussian, sized], block_weights="fit"))
+    named = {"full": full, "near": near, "weighted": weighted}
+    return {name: store.save(model, name).ref for name, model in named.items()}
 
 
 @pytest.mark.parametrize("kind", PLOTS)
@@ -91,3 +94,21 @@ def test_an_invalid_plot_is_an_error(
 def test_the_image_format_is_checked_first(probclass: Any, models: dict[str, str]) -> None:
     line = probclass.error("plot", "confusion", "none", "no table", "--out", "a.doc")
     assert "--out 'a.doc': cannot write the format 'doc'; use 'eps', 'jpg', 'pdf', 'png'" in line
+
+
+def test_a_model_without_fitted_weights_has_no_plot_of_them(
+    probclass: Any, models: dict[str, str]
+) -> None:
+    line = probclass.error("plot", "weights", "full", "--out", "a.png")
+    assert "the model has no fitted block weights; fit one with" in line
+
+
+def test_inspect_lists_blocks_by_importance(probclass: Any, models: dict[str, str]) -> None:
+    lines = probclass.ok("inspect", "weighted").lines
+    first = lines.index("block weight importance") + 2
+    assert lines[first].startswith("gaussian_full ")
+    assert lines[first].endswith("█" * 24)
+    assert lines[first + 1].startswith("categorical 0")
+    document = probclass("inspect", "weighted", "--json").json
+    names = [term["name"] for term in document["block_weights"]]
+    assert names[:3] == ["gaussian_full", "categorical", "iris-setosa"]

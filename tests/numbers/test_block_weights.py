@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from scipy.special import log_softmax
 import probclass_core as pc
 from probclass_core.arrow import row_sample
 from probclass_core.arrow.row_sample import HASH, ROWS, merge_samples, row_hashes, sample_rows
-from probclass_core.model.block_weights import below_best
+from probclass_core.model.block_weights import below_best, ranked_blocks
 
 ROWS_OF_TABLE = 400
 
@@ -168,6 +169,47 @@ def test_a_column_in_two_blocks_needs_weights() -> None:
 def test_other_weights_are_refused(weights: object, message: str) -> None:
     with pytest.raises(pc.SpecError, match=message):
         weighted(A, block_weights=weights)
+
+
+def test_the_ledger_sums_to_the_log_odds() -> None:
+    table = flowers(rows=60)
+    spec = weighted(
+        A, COLOR, pc.Block("gaussian_full", ["a", "copy"], "both"), pc.Block("discretized", ["a"])
+    )
+    model = pc.fit(table, spec)
+    explanation = pc.explain(model, table, limit=None)
+    bias = dict(zip(model.class_names, model.weights.bias, strict=True))
+    for row in explanation.rows.to_pylist():
+        ledger = explanation.table.filter(pac.field("row") == row["row"]).to_pylist()
+        assert sum(entry["weight"] for entry in ledger) == pytest.approx(row["log_odds"])
+        assert ledger[1]["entry"] == "bias"
+        assert ledger[1]["weight"] == pytest.approx(bias[row["prediction"]] - bias[row["against"]])
+        weights = {entry["block"]: entry["block_weight"] for entry in ledger[2:]}
+        assert weights == {name: weights_of(model)[name] for name in weights}
+
+
+def test_the_ledger_of_a_capped_block_sums_to_the_log_odds() -> None:
+    """A value far away would be hundreds of nats, which the cap makes 20."""
+    table = flowers()
+    far = table.slice(0, 1).set_column(1, "a", pa.array([4000.0]))
+    model = pc.fit(table, weighted(A, NOISE))
+    (row,) = pc.explain(model, far).rows.to_pylist()
+    ledger = pc.explain(model, far).table.to_pylist()
+    assert sum(entry["weight"] for entry in ledger) == pytest.approx(row["log_odds"])
+    entry = next(entry for entry in ledger if entry["block"] == "a")
+    assert entry["weight"] == pytest.approx(20.0 * weights_of(model)["a"])
+
+
+def test_importance_is_the_loss_without_the_block() -> None:
+    """A block of weight 0 has none; muting the only block leaves prior and biases."""
+    model = pc.fit(flowers(), weighted(A))
+    assert model.block_weights is not None
+    (block,) = ranked_blocks(model.block_weights).to_pylist()
+    prior = np.log(model.priors["prior"].to_numpy()) + model.weights.bias
+    counts = model.priors["count"].to_numpy()
+    without = -(log_softmax(prior) @ counts) / counts.sum()
+    reported = model.training["block_weights"]
+    assert block["importance"] == pytest.approx(without - reported["log_loss"])
 
 
 def test_a_weighted_model_survives_the_store(tmp_path: Path) -> None:

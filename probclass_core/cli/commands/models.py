@@ -22,9 +22,16 @@ from probclass_core.store.display import described_rows, hide_credentials, minut
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from rich.console import RenderableType
 
     from probclass_core import Alias, ModelVersion
     from probclass_core.arrow.bundle import Bundle
+
+
+_MAX_BLOCKS = 12
+"""Largest number of blocks whose parameters are shown at once."""
+
+_BAR_WIDTH = 24
 
 
 def models(
@@ -153,7 +160,13 @@ def inspect(
     if block is None:
         card = key_values(_card(version, aliases, bundle))
         training = key_values(_training(bundle), "Training")
-        tables = [card, training, table(bundle.tables["priors"], "Classes", limit=limit), *tables]
+        parts = [card, training, table(bundle.tables["priors"], "Classes", limit=limit)]
+        if "block_weights" in bundle.tables:
+            parts.append(_weights(bundle, limit))
+        if len(tables) > _MAX_BLOCKS:
+            parts.append(f"{len(tables)} blocks; --block NAME shows the parameters of one.")
+            tables = []
+        tables = [*parts, *tables]
     show(*tables)
 
 
@@ -164,6 +177,7 @@ def _document(
     blocks: Sequence[str],
     rows: int | None,
 ) -> dict[str, Any]:
+    weights = bundle.tables.get("block_weights")
     return {
         "model": version.ref,
         "model_id": version.id,
@@ -173,6 +187,7 @@ def _document(
         "features": dict(bundle.content["features"]),
         "training": _without_credentials(bundle.provenance),
         "priors": bundle.tables["priors"].to_pylist(),
+        **({} if weights is None else {"block_weights": weights.to_pylist()}),
         "blocks": {
             name: {
                 **bundle.content["blocks"][name],
@@ -181,6 +196,20 @@ def _document(
             for name in blocks
         },
     }
+
+
+def _weights(bundle: Bundle, limit: int) -> RenderableType:
+    """The blocks by importance, with a bar for each; by weight if the weights were given."""
+    from probclass_core.model.block_weights import ranked_blocks
+
+    blocks = ranked_blocks(bundle.tables["block_weights"]).to_pydict()
+    fitted = bundle.content["spec"]["block_weights"] == "fit"
+    sizes = blocks["importance"] if fitted else blocks["weight"]
+    largest = max(sizes) or 1.0
+    bars = ["█" * round(_BAR_WIDTH * max(size, 0.0) / largest) for size in sizes]
+    title = "Block weights; importance is the increase of the log loss without the block, in nats"
+    columns = blocks if fitted else {name: blocks[name] for name in ("block", "weight")}
+    return table({**columns, "": bars}, title if fitted else "Block weights", limit=limit)
 
 
 def _card(version: ModelVersion, aliases: list[str], bundle: Bundle) -> dict[str, Any]:
@@ -245,10 +274,13 @@ def _is_postfit(value: Any) -> bool:
 
 
 def _postfit(values: Mapping[str, Any]) -> str:
-    """A calibration or density quantiles: the method, the number of rows and their source."""
+    """What was measured on rows: the method, the number of rows, their source, the log loss."""
     method = f"{values['method']}, " if "method" in values else ""
     rows = described_rows(values)
-    return f"{method}{values['rows']:,} rows" + (f" of {rows}" if rows else "")
+    losses = ""
+    if "prior_log_loss" in values:
+        losses = f"; log loss {values['log_loss']:.4f}, class prior {values['prior_log_loss']:.4f}"
+    return f"{method}{values['rows']:,} rows" + (f" of {rows}" if rows else "") + losses
 
 
 def _aliases_of(version: ModelVersion, aliases: Mapping[str, Alias]) -> list[str]:

@@ -202,6 +202,26 @@ def masses(
     output.save(plots.category_masses(loaded, column, most=limit), model=version)
 
 
+@plot.command("weights")
+@with_groups
+def weights(
+    model: ModelOptions,
+    output: PlotOptions,
+    *,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Largest number of blocks to plot.")
+    ] = 30,
+) -> None:
+    """Plot the importance of each block of a model with fitted weights.
+
+    Example: probclass plot weights air --out weights.png
+    """
+    from probclass_core import plots
+
+    loaded, version = model.load()
+    output.save(plots.block_weights(loaded, most=limit), model=version)
+
+
 @plot.command("reliability")
 @with_groups
 def reliability(

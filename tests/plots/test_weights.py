@@ -1,0 +1,35 @@
+"""The plot of block weights: one bar per block, the most important first."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from artists import fits
+
+import probclass_core as pc
+from probclass_core.plots import block_weights
+
+
+def test_a_bar_is_the_importance_of_its_block(penguins: pa.Table) -> None:
+    columns = ["bill_length_mm", "body_mass_g", "flipper_length_mm"]
+    blocks = [pc.Block("gaussian_diagonal", [column], column) for column in columns]
+    model = pc.fit(penguins, pc.ModelSpec("species", blocks, block_weights="fit"))
+    assert model.block_weights is not None
+    terms = {term["name"]: term for term in model.block_weights.to_pylist()}
+    figure = block_weights(model, most=2)
+    (axes,) = figure.axes
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    drawn = dict(zip(names, [bar.get_width() for bar in axes.patches], strict=True))
+    assert drawn == pytest.approx({name: terms[name]["importance"] for name in names})
+    assert sorted(drawn.values(), reverse=True) == list(drawn.values())
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == [f"weight {terms[name]['value']:.2f}" for name in names]
+    assert axes.get_title(loc="left") == "Importance of blocks, 1 more not shown"
+    assert fits(figure)
+
+
+def test_a_model_without_fitted_weights_is_refused(penguins: pa.Table) -> None:
+    blocks = [pc.Block("gaussian_diagonal", ["body_mass_g"])]
+    given = pc.ModelSpec("species", blocks, block_weights={"gaussian_diagonal": 0.5})
+    with pytest.raises(pc.SpecError, match="no fitted block weights"):
+        block_weights(pc.fit(penguins, given))
