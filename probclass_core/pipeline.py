@@ -6,6 +6,7 @@ table → fragments → statistics → parameters → log-likelihoods → poster
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,8 @@ from probclass_core.store.statistics_cache import CacheOption
 from probclass_core.training.rows import TrainingRows
 from probclass_core.training.shards import Shard
 
+log = logging.getLogger(__name__)
+
 _MAKE_SPEC = "make one with ModelSpec.from_file"
 """How to fix a call that passes the path of a spec instead of a spec."""
 
@@ -52,7 +55,9 @@ def fit(
     """Train a model: ``finalize(merge(map(summarize, fragments)))``.
 
     If an estimator needs another pass over the rows, they are summarized again, see `refine`;
-    ``model.training["passes"]`` is the number of passes.
+    ``model.training["passes"]`` is the number of passes. If the rows do not suffice for an
+    estimate, another one is taken, see `ModelSpec.on_scarce`; ``model.training["notes"]`` says so
+    in sentences, which are also logged as warnings.
 
     Args:
         source: path, table, frame, reader or dataset; see `open_table`.
@@ -89,6 +94,8 @@ def fit(
     if statistics.rows == 0 and (conditions := as_json(where)):
         raise DataError(f"there is nothing to train on: no row matches {conditions}.")
     model = finalize(statistics, early=True)
+    for note in model.training.get("notes", ()):
+        log.warning("%s", note)
     return dataclasses.replace(model, spec=spec, training={**model.training, **rows.provenance})
 
 

@@ -27,7 +27,8 @@ _NAMED_PRIORS = ("empirical", "uniform")
 BlockWeightsOption = Literal["fit"] | Mapping[str, float] | None
 """Weights of blocks: fitted, given by block name, or None for the product of the blocks."""
 
-_SPEC_KEYS = ("label", "blocks", "prior", "weight", "block_weights")
+_SPEC_KEYS = ("label", "blocks", "prior", "weight", "block_weights", "on_scarce")
+_SCARCE_CHOICES = ("pool", "error")
 _TABLE_NAMES = (
     "priors",
     "classes",
@@ -154,6 +155,9 @@ class ModelSpec:
             on the training rows, so that columns may be in several blocks; numbers by block name
             are taken as they are, and other blocks weigh 1; None is the product of the blocks. See
             `block_weights`.
+        on_scarce: what to do if the rows do not suffice for an estimate, because a class has no
+            value of a column, say: ``"pool"`` takes the estimate of all classes together, and
+            records it in ``model.training["notes"]``; ``"error"`` refuses to fit.
 
     Raises:
         SpecError: if two blocks model one column without block weights, two blocks have one name,
@@ -167,12 +171,17 @@ class ModelSpec:
     prior: Prior = "empirical"
     weight: str | None = None
     block_weights: BlockWeightsOption = None
+    on_scarce: str = "pool"
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, str) or not self.label:
             raise SpecError(f"label must be a column name, got {self.label!r}.")
         if self.weight is not None and (not isinstance(self.weight, str) or not self.weight):
             raise SpecError(f"weight must be a column name, got {self.weight!r}.")
+        if self.on_scarce not in _SCARCE_CHOICES:
+            raise SpecError(
+                f"on_scarce must be one of {one_of(_SCARCE_CHOICES)}, got {self.on_scarce!r}."
+            )
         blocks = tuple(self.blocks) if isinstance(self.blocks, Iterable) else ()
         if not blocks or not all(isinstance(block, Block) for block in blocks):
             raise SpecError("a model needs at least one Block.")
@@ -250,8 +259,11 @@ class ModelSpec:
             weights["block_weights"] = dict(self.block_weights)
         elif self.block_weights is not None:
             weights["block_weights"] = self.block_weights
+        # Left out by default, so that specs from before this option keep their digests.
+        scarce = {"on_scarce": self.on_scarce} if self.on_scarce != "pool" else {}
         blocks = [block.to_dict() for block in self.blocks]
-        return {"label": self.label, "prior": prior, **weight, **weights, "blocks": blocks}
+        named = {"label": self.label, "prior": prior, **weight, **weights, **scarce}
+        return {**named, "blocks": blocks}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ModelSpec:

@@ -31,6 +31,9 @@ BATCH_ROWS = 262_144
 _BATCH_CELLS = 16 * BATCH_ROWS
 """Cells of a batch: 32 MiB of float64."""
 
+_EXACT_INTEGERS = 2.0**53
+"""float64 represents all integers up to this one."""
+
 MISSING = -1
 """Code of a null among category codes."""
 
@@ -166,6 +169,39 @@ def numeric_values(column: pa.Array, name: str) -> FloatArray:
                 "make them null, or drop the rows."
             )
     return values
+
+
+def numbers_rounded_down(batch: pa.RecordBatch, name: str) -> tuple[FloatArray, float]:
+    """`numeric_column`, with integers that float64 cannot represent rounded down.
+
+    Returns:
+        Values ``(n,)``, and the largest distance between neighboring doubles around a value that
+        was rounded, a power of two; 0 if all values are exact.
+
+    Raises:
+        DataError: as `numeric_column`.
+    """
+    values = numeric_column(batch, name)
+    column = batch.column(name)
+    if not pa.types.is_integer(value_type(column.type)):
+        return values, 0.0
+    large = np.abs(values) >= _EXACT_INTEGERS
+    if not large.any():
+        return values, 0.0
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    exact = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
+    # Converting back may overflow: the limits of int64 and uint64 are not doubles.
+    limit = np.float64(2.0) ** (63 if exact.dtype.kind == "i" else 64)
+    over = values >= limit
+    back = np.where(over | ~large, 0.0, values).astype(exact.dtype)
+    inexact = over | (large & (back != exact))
+    if not inexact.any():
+        return values, 0.0
+    down = np.where(over | (inexact & (back > exact)), np.nextafter(values, -np.inf), values)
+    rounded = down[inexact]
+    smaller = np.minimum(np.abs(rounded), np.abs(np.nextafter(rounded, np.inf)))
+    return down, float(np.spacing(smaller).max())
 
 
 def numeric_matrix(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray:

@@ -159,8 +159,7 @@ class CountReader:
         """Number of items up to and including each row, ``(n,)``."""
         column = batch.column(self.columns[0])
         if self.of_terms and is_terms_type(column.type):
-            offsets: IntArray = column.offsets.to_numpy()
-            ends: IntArray = offsets[1:] - offsets[0]
+            ends: IntArray = np.cumsum(_lengths(column), dtype=np.intp)
             return ends
         return np.arange(1, batch.num_rows + 1) * len(self.columns)
 
@@ -244,9 +243,20 @@ def _occurrences(column: pa.Array, name: str) -> tuple[IntArray, pa.Array, Float
         tokens = tokens.cast(pa.string())
     known = tokens.is_valid().to_numpy(zero_copy_only=False) & ~np.isnan(counts)
     counts = np.where(known, counts, 0.0)
-    # A null list may still have items in memory; its length is null, and `flatten` skips them.
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    return np.repeat(np.arange(len(column)), lengths), tokens, counts
+    return np.repeat(np.arange(len(column)), _lengths(column)), tokens, counts
+
+
+def _lengths(column: pa.Array) -> IntArray:
+    """Number of items of each row, ``(n,)``.
+
+    A null list may still have items in memory; its length is null, and `flatten` skips them.
+    """
+    lengths: IntArray
+    if pa.types.is_map(column.type):
+        lengths = np.diff(column.offsets.to_numpy())
+    else:
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    return lengths
 
 
 def _check_counts(name: str, values: FloatArray) -> None:

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
@@ -18,7 +19,9 @@ _SMALLEST_CODES = 32
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a column's values, whether dictionary-encoded or not."""
+    """The type of a column's values, whether encoded (by dictionary or run ends) or not."""
+    if pa.types.is_run_end_encoded(kind):
+        kind = kind.value_type
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -35,6 +38,8 @@ def is_category_type(kind: pa.DataType) -> bool:
 
 def is_number_type(kind: pa.DataType) -> bool:
     """Whether values are numbers: integers, floats or decimals; a bool is a category."""
+    if pa.types.is_run_end_encoded(kind):
+        kind = kind.value_type
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
@@ -42,10 +47,24 @@ def is_number_type(kind: pa.DataType) -> bool:
 
 def is_terms_type(kind: pa.DataType) -> bool:
     """Whether values are counts of terms: lists of text, or maps from text to numbers."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if _is_list(kind):
         return _is_text(kind.value_type) or pa.types.is_null(kind.value_type)
     return (
         bool(pa.types.is_map(kind)) and _is_text(kind.key_type) and is_number_type(kind.item_type)
+    )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    """Whether values are lists, of any layout in memory."""
+    return any(
+        is_list(kind)
+        for is_list in (
+            pa.types.is_list,
+            pa.types.is_large_list,
+            pa.types.is_fixed_size_list,
+            pa.types.is_list_view,
+            pa.types.is_large_list_view,
+        )
     )
 
 
@@ -84,16 +103,30 @@ def map_type(kind: pa.DataType, convert: Callable[[pa.DataType], pa.DataType]) -
 
 
 def in_safe_types(rows: Rows) -> Rows:
-    """Cast rows to their `safe_types`."""
+    """Convert rows to their `safe_types`."""
+    for number, column in enumerate(rows.schema):
+        if pa.types.is_run_end_encoded(column.type):
+            values = _without_runs(rows.column(number))
+            rows = rows.set_column(number, column.with_type(values.type), values)
     schema = safe_types(rows.schema)
     return rows if schema is rows.schema else rows.cast(schema)
+
+
+def _without_runs(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """A run-end-encoded column as its values, which Arrow itself cannot cast, take or filter."""
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array(map(_without_runs, column.chunks), column.type.value_type)
+    ends = column.run_ends.to_numpy(zero_copy_only=False)
+    rows = np.arange(column.offset, column.offset + len(column))
+    return column.values.take(pa.array(np.searchsorted(ends, rows, side="right")))
 
 
 def safe_types(schema: pa.Schema) -> pa.Schema:
     """Replace the types that Arrow cannot filter, or cannot concatenate across batches.
 
     Views of text and bytes, which polars exports, become large strings and large binaries, and
-    dictionary codes get at least 32 bits, also inside lists, maps and structs.
+    dictionary codes get at least 32 bits, also inside lists, maps and structs. Run-end-encoded
+    columns become their values.
 
     Returns:
         The same schema object if all its types are safe.
@@ -110,6 +143,8 @@ def _safe_type(kind: pa.DataType) -> pa.DataType:
         return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
     if pa.types.is_string_view(kind):
         return pa.large_string()
+    if pa.types.is_run_end_encoded(kind):
+        return map_type(kind.value_type, _safe_type)
     return pa.large_binary() if pa.types.is_binary_view(kind) else kind
 
 
@@ -117,7 +152,7 @@ def canonical_schema(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     """Columns with the types that features are recorded as, whatever their width or encoding.
 
     Integers are recorded as int64, floats and decimals as float64, all text as string, also inside
-    lists and maps; a dictionary as its values. Other types stay as they are.
+    lists and maps; a dictionary or run ends as their values. Other types stay as they are.
     """
     return pa.schema(
         [pa.field(name, map_type(schema.field(name).type, _canonical_type)) for name in columns]
@@ -127,14 +162,16 @@ def canonical_schema(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
 def _canonical_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return kind.value_type
+    if pa.types.is_run_end_encoded(kind):
+        return map_type(kind.value_type, _canonical_type)
     if pa.types.is_integer(kind):
         return pa.int64()
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pa.float64()
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(kind.value_type)
+    if _is_list(kind):
+        return pa.list_(map_type(kind.value_type, _canonical_type))
     return pa.map_(kind.key_type, kind.item_type) if pa.types.is_map(kind) else kind
 
 

@@ -140,6 +140,10 @@ class LikelihoodEstimator(ABC):
             checked, and ``self.options`` is a dict of those given.
         features: as above.
         options: the checked options.
+        on_scarce: what ``finalize`` does if the rows do not suffice for an estimate; see
+            `ModelSpec.on_scarce`. `bind` sets it.
+        row_weight: average weight of a row if weights are too large to be numbers of rows, else 1.
+            Rules that count rows to decide how fine a model may be divide by it. `bind` sets it.
 
     Raises:
         SpecError: if the estimator cannot model the type of a column, or an option is unknown or
@@ -150,6 +154,8 @@ class LikelihoodEstimator(ABC):
     models: ClassVar[ColumnTypes | None] = None
     Options: ClassVar[type[EstimatorOptions] | None] = None
     options: Any
+    on_scarce: str = "pool"
+    row_weight: float = 1.0
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         self.features = features
@@ -185,7 +191,8 @@ class LikelihoodEstimator(ABC):
         """Parameters for every class of ``classes``. Regularization happens here and only here.
 
         Raises:
-            DataError: if the rows are too few for the model, naming class, column and count.
+            DataError: if the rows are too few for the model, naming class, column and count, and
+                there is no other estimate or ``on_scarce`` is ``"error"``.
         """
 
     @abstractmethod
@@ -224,11 +231,15 @@ class LikelihoodEstimator(ABC):
             f"{self.name} offers no log evidence; model its columns by an estimator that does."
         )
 
-    def annotate(self, parameters: pa.Table, **notes: Any) -> pa.Table:
+    def annotate(
+        self, parameters: pa.Table, *, scarce: Sequence[str] = (), **notes: Any
+    ) -> pa.Table:
         """Parameters with the estimator's name, features and options in the schema metadata.
 
         Args:
             parameters: a parameters table.
+            scarce: sentences about estimates that the rows did not suffice for; see `on_scarce`.
+                A model repeats them in ``training["notes"]``.
             **notes: further plain JSON values; see `tidy.notes_of`.
         """
         options = self.options if self.Options is None else self.options.recorded()
@@ -237,5 +248,6 @@ class LikelihoodEstimator(ABC):
             estimator=self.name,
             features=self.features.names,
             options=options,
+            **({"scarce": list(scarce)} if scarce else {}),
             **notes,
         )

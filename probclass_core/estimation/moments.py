@@ -230,6 +230,21 @@ def pooled_variance(moments: Moments) -> FloatArray:
     return variance
 
 
+def variance_within(count: FloatArray, variance: FloatArray) -> FloatArray:
+    """Variance within the classes that vary, weighted by count: from ``(k, d)`` to ``(d,)``.
+
+    It is 0 for a feature that is constant within every class.
+
+    Args:
+        count: Σ w.
+        variance: of each class, 0 if the class is constant or has no value.
+    """
+    weight = np.where(variance > 0.0, count, 0.0)
+    total = weight.sum(axis=0)
+    within: FloatArray = (weight * variance).sum(axis=0) / np.where(total > 0.0, total, 1.0)
+    return within
+
+
 def without_rounding(variance: FloatArray, mean: FloatArray) -> FloatArray:
     """Variances, with 0 for those that are only the rounding error of a constant."""
     rounding = 4.0 * np.finfo(np.float64).eps * np.abs(mean)

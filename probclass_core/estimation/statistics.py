@@ -43,6 +43,9 @@ from probclass_core.spec import Block, ModelSpec, category_text
 MAX_CLASSES = 10_000
 """A label with more distinct values is refused: it is a key or a measurement, not a class."""
 
+LARGEST_ROW_WEIGHT = 100.0
+"""Largest average weight that counts as a number of rows; see `Statistics.row_weight`."""
+
 _MOST_TABLES = 64
 """Tables of consecutive batches that are merged at once, the previous result included."""
 
@@ -76,6 +79,16 @@ class Statistics:
     rows: int
     null_labels: int
     sample: pa.Table | None = None
+
+    @property
+    def row_weight(self) -> float:
+        """Average weight of a row if weights are too large to be numbers of rows, else 1.
+
+        A weight of 2 counts as two rows. But an average weight above `LARGEST_ROW_WEIGHT` is a
+        scale, as in a survey whose weights sum to the population, and no evidence for fine models.
+        """
+        rows, count = (float(self.classes[name].to_numpy().sum()) for name in ("rows", "count"))
+        return count / rows if count > LARGEST_ROW_WEIGHT * rows else 1.0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tables as Arrow IPC, on the way to another process."""
@@ -318,7 +331,7 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
         SpecError: if an estimator refuses the options that it asked for.
     """
     classes = statistics.classes["class"].combine_chunks()
-    estimators = bind(statistics.spec, statistics.features)
+    estimators = bind(statistics.spec, statistics.features, statistics.row_weight)
     blocks, refined = [], False
     for block in statistics.spec.blocks:
         name = str(block.name)
@@ -341,14 +354,24 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
     return spec
 
 
-def bind(spec: ModelSpec, features: pa.Schema) -> dict[str, LikelihoodEstimator]:
+def bind(
+    spec: ModelSpec, features: pa.Schema, row_weight: float = 1.0
+) -> dict[str, LikelihoodEstimator]:
     """The spec's estimators by block name, constructed for these columns and their options.
+
+    Args:
+        spec: the model.
+        features: the feature columns and their types.
+        row_weight: see `Statistics.row_weight`.
 
     Raises:
         PluginError: if an estimator is unknown.
         SpecError: if an estimator refuses a column's type, an option or given columns.
     """
-    return {str(block.name): bind_block(block, features) for block in spec.blocks}
+    estimators = {str(block.name): bind_block(block, features) for block in spec.blocks}
+    for estimator in estimators.values():
+        estimator.on_scarce, estimator.row_weight = spec.on_scarce, row_weight
+    return estimators
 
 
 def bind_block(block: Block, features: pa.Schema) -> LikelihoodEstimator:

@@ -148,7 +148,7 @@ def fit_block_weights(
         that could not be fitted without a fold, with the reason.
     """
     spec = statistics.spec
-    estimators = bind(spec, statistics.features)
+    estimators = bind(spec, statistics.features, statistics.row_weight)
     sample = _Sample.of(statistics, classes, np.isfinite(log_prior))
     factors = np.zeros((len(estimators), len(sample.truth), len(classes)))
     left_out: dict[str, str] = {}

@@ -44,7 +44,7 @@ from probclass_core.arrow.types import schema_from_names, type_names
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Likelihood, LinearLikelihood
 from probclass_core.estimation.statistics import Statistics, bind, refine
-from probclass_core.estimation.tidy import tidy_table
+from probclass_core.estimation.tidy import notes_of, tidy_table
 from probclass_core.model.block_weights import BlockWeights, fit_block_weights, given_weights
 from probclass_core.model.calibration import Calibrator, apply_calibration, compile_calibration
 from probclass_core.model.decision import (
@@ -77,7 +77,8 @@ class Model:
         features: feature columns and their types.
         priors: one row per class, in class order: class, count (Σ w), prior.
         parameters: parameters table of each block, by block name.
-        training: provenance: rows, null labels, source; not part of the model's identity.
+        training: provenance: rows, null labels, source, notes (sentences about estimates that the
+            rows did not suffice for); not part of the model's identity.
         block_weights: weights of blocks, or None; see the module `block_weights`.
         calibration: calibration table, or None; see the module `calibration`.
         density_quantiles: quantiles of log p(x), or None; see the module `density_quantiles`.
@@ -441,8 +442,8 @@ def finalize(statistics: Statistics, *, early: bool = False) -> Model:
         early: accept these statistics even if an estimator asks for another pass over the rows.
 
     Raises:
-        DataError: if there are no labeled rows or only one class, or the rows do not suffice for
-            the parameters of a block.
+        DataError: if there are no labeled rows. With ``on_scarce="error"`` also if there is only
+            one class, or the rows do not suffice for the parameters of a block.
         SpecError: if a given prior does not fit the classes, or another pass is due.
     """
     if not early and (refined := refine(statistics)) is not None:
@@ -461,22 +462,25 @@ def finalize(statistics: Statistics, *, early: bool = False) -> Model:
             f"there is nothing to train on: label {label!r} is null (or its weight 0) in all "
             f"{statistics.rows} rows."
         )
-    if len(classes) == 1:
-        raise DataError(
-            f"label {label!r} has one class only, {classes[0].as_py()!r}; "
-            "a classifier needs rows of at least two."
-        )
+    notes = _notes_on_rows(statistics, classes)
     counts = statistics.classes["count"].to_numpy()
+    estimators = bind(statistics.spec, statistics.features, statistics.row_weight)
     parameters = {
         name: estimator.finalize(statistics.blocks[name], classes)
-        for name, estimator in bind(statistics.spec, statistics.features).items()
+        for name, estimator in estimators.items()
     }
+    for table in parameters.values():
+        notes += notes_of(table).get("scarce", [])
     model = Model(
         spec=statistics.spec,
         features=statistics.features,
         priors=_prior_table(classes, counts, statistics.spec.prior),
         parameters=parameters,
-        training={"rows": statistics.rows, "null_labels": statistics.null_labels},
+        training={
+            "rows": statistics.rows,
+            "null_labels": statistics.null_labels,
+            **({"notes": notes} if notes else {}),
+        },
     )
     return _weigh_blocks(model, statistics)
 
@@ -503,6 +507,33 @@ def _product(logs: Iterator[FloatArray]) -> FloatArray:
         # it keeps that array's memory order.
         total = np.add(total, log, out=total if number else None)
     return total
+
+
+def _notes_on_rows(statistics: Statistics, classes: pa.Array) -> list[str]:
+    """Sentences about the labels and weights of the rows.
+
+    Raises:
+        DataError: if there is only one class, and the spec's ``on_scarce`` is ``"error"``.
+    """
+    notes, spec = [], statistics.spec
+    rows = int(statistics.classes["rows"].to_numpy().sum())
+    if len(classes) == 1:
+        found = f"label {spec.label!r} has one class only, {classes[0].as_py()!r}"
+        without_weight = statistics.rows - statistics.null_labels - rows
+        if without_weight:
+            found += (
+                f", in rows with a weight {spec.weight!r} above 0 (it is 0 in {without_weight})"
+            )
+        if spec.on_scarce == "error":
+            raise DataError(f"{found}; a classifier needs rows of at least two.")
+        notes.append(f"{found}: the model predicts it for every row.")
+    if statistics.row_weight > 1.0:
+        notes.append(
+            f"weight {spec.weight!r} averages {statistics.row_weight:.6g} per row, too much for a "
+            "number of rows: rules that count rows, such as the cuts of discretized, count every "
+            "row once; pseudo-counts have little effect until the weights average 1."
+        )
+    return notes
 
 
 def _prior_table(classes: pa.Array, counts: FloatArray, prior: Prior) -> pa.Table:

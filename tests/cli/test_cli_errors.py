@@ -48,7 +48,6 @@ INVALID_TABLES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
         ["'x'", "2 infinite values"],
     ),
     "empty table": ({name: values[:0] for name, values in COLUMNS.items()}, ["no rows"]),
-    "one class": (with_columns(air=["bad"] * ROWS), ["'air'", "one class only", "'bad'"]),
     "no label at all": (
         with_columns(air=pa.nulls(ROWS, pa.string())),
         ["'air'", "null", "40 rows"],

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
 
@@ -233,6 +234,61 @@ def test_rows_with_structs_of_views_can_be_filtered(tmp_path: Path) -> None:
     pc.score(model, frame, tmp_path / "scored", where=[("x", ">", 1)])
     scored = pq.read_table(tmp_path / "scored")["place"]
     assert scored.to_pylist() == frame["place"].to_list()[1:]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.list_view(pa.string()),
+        pa.large_list_view(pa.large_string()),
+        pa.list_view(pa.string_view()),
+        pa.list_(pa.string(), 2),
+    ],
+    ids=str,
+)
+def test_terms_in_any_layout_of_lists(kind: pa.DataType, tmp_path: Path) -> None:
+    words = [["p", "q"], None, ["q", "r"], ["p", "p"], ["r", "p"], ["r", "r"]]
+    labels = ["a", "b", "b"] * 2
+    plain = pa.table({"c": labels, "w": pa.array(words, pa.list_(pa.string()))})
+    table = pa.table({"c": labels, "w": pa.array(words, kind)})
+    spec = pc.ModelSpec("c", [pc.Block("multinomial", "w")])
+    expected = pc.fit(plain, spec)
+    assert expected.id == pc.fit(table, spec).id == pc.fit(table.to_reader(2), spec).id
+    np.testing.assert_array_equal(
+        expected.predict_proba(table.slice(1)), expected.predict_proba(plain.slice(1))
+    )
+    pq.write_table(table, tmp_path / "rows.parquet")
+    assert pc.fit(tmp_path / "rows.parquet", spec).id == expected.id
+
+
+def test_run_end_encoded_columns() -> None:
+    plain = pa.table(
+        {
+            "c": ["a", "a", "b", "b", "b", "a"],
+            "x": [1.0, 1.0, 2.0, 2.0, None, 3.0],
+            "i": [1, 1, None, 3, 3, 3],
+            "u": ["p", "p", "q", None, None, "p"],
+            "w": [1.0, 1.0, 2.0, 2.0, 1.0, 1.0],
+        }
+    )
+    columns = [pac.run_end_encode(column.combine_chunks()) for column in plain.columns]
+    table = pa.table(columns, names=plain.column_names)
+    blocks = [pc.Block("gaussian_diagonal", ["x", "i"]), pc.Block("categorical", "u")]
+    spec = pc.ModelSpec("c", blocks, weight="w")
+    expected = pc.fit(plain, spec)
+    assert expected.id == pc.fit(table, spec).id == pc.fit(table.to_reader(2), spec).id
+    assert pc.fit(table.slice(1), spec).id == pc.fit(plain.slice(1), spec).id
+    np.testing.assert_array_equal(expected.predict_proba(table), expected.predict_proba(plain))
+
+
+def test_auto_models_lists_and_run_ends_as_their_values() -> None:
+    def schema(words: pa.DataType, text: pa.DataType, number: pa.DataType) -> pa.Schema:
+        return pa.schema([("c", text), ("w", words), ("u", text), ("x", number)])
+
+    expected = pc.ModelSpec.auto(schema(pa.list_(pa.string()), pa.string(), pa.float64()), "c")
+    encoded = [pa.run_end_encoded(pa.int32(), kind) for kind in (pa.string(), pa.float64())]
+    for words in (pa.list_view(pa.string()), pa.list_(pa.string(), 3)):
+        assert pc.ModelSpec.auto(schema(words, *encoded), "c") == expected
 
 
 @pytest.mark.parametrize("cast", [chunked(pa.string()), *TEXT_TYPES.values()])

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from model_values import fitted, normal, posterior, probability
+from sklearn.datasets import load_digits
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
 import probclass_core as pc
@@ -150,6 +151,30 @@ def test_the_variance_floor_is_relative_to_each_feature() -> None:
     assert accuracy(["a", "b"]) == accuracy(["a"]) > 0.8
     assert GaussianNB().fit(x, y).score(x, y) < 0.55
     assert GaussianNB(var_smoothing=0.0).fit(x, y).score(x, y) == accuracy(["a", "b"])
+
+
+def test_a_class_that_is_constant_by_chance_has_no_spike() -> None:
+    """Many pixels of handwritten digits are 0 in all training rows of some class."""
+    images, digits = load_digits(return_X_y=True)
+    names: list[Any] = [f"pixel_{number}" for number in range(64)]
+    table = pa.table([*images.T, digits], names=[*names, "y"])
+    half = len(digits) // 2
+    train, test = table.slice(0, half), table.slice(half)
+    blocks = [pc.Block("gaussian_diagonal", names, **o) for o in ({}, {"variance_floor": 1e-9})]
+    accuracy, with_spikes = (
+        pc.evaluate(fitted(train, "y", block), test).accuracy for block in blocks
+    )
+    peer = GaussianNB().fit(images[:half], digits[:half]).score(images[half:], digits[half:])
+    assert with_spikes < peer < accuracy - 0.02
+
+
+def test_many_narrow_classes_far_apart_are_not_widened_by_the_floor() -> None:
+    """The floor follows the variance within the classes, not that over all classes."""
+    random = np.random.default_rng(5)
+    y = np.repeat(np.arange(1000), 4)
+    table = pa.table({"x": y + random.normal(0.0, 0.05, len(y)), "y": y})
+    model = fitted(table, "y", pc.Block("gaussian_diagonal", ["x"]))
+    assert pc.evaluate(model, table).accuracy > 0.99
 
 
 def test_error_on_adult_with_normals_and_categories(adult: tuple[pa.Table, pa.Table]) -> None:

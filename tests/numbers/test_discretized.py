@@ -249,3 +249,38 @@ def test_error_on_adult_with_bins_and_categories(adult: tuple[pa.Table, pa.Table
     blocks = [pc.Block("discretized", ADULT), pc.Block("categorical", others)]
     model = fitted(train, "income", *blocks)
     assert 1.0 - pc.evaluate(model, test).accuracy <= 0.162
+
+
+def test_integers_beyond_float64_are_counted_on_a_grid_with_a_note() -> None:
+    """Rows within the width of the grid are one cell; a cut is found where the grid allows it."""
+    values = [2**60 + 1000 * number for number in range(40)]
+    labels = ["a"] * 20 + ["b"] * 20
+    table = pa.table({"x": pa.array(values, pa.int64()), "y": labels})
+    model = fitted(table, "y", pc.Block("discretized", "x"))
+    assert model.predict(table).to_pylist() == labels
+    (note,) = model.training["notes"]
+    assert "'x' has integers beyond 2⁵³, which float64 rounds to multiples of 256" in note
+    (cut,) = cuts(model, "x")
+    near = [int(cut) - 1, int(cut), int(cut) + 1]  # float64 rounds the first one up to the cut
+    assert model.predict({"x": pa.array(near, pa.int64())}).to_pylist() == ["a", "b", "b"]
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=8), st.integers(1, 7))
+def test_large_integers_obey_the_merge_laws(values: list[int], split: int) -> None:
+    table = pa.table({"x": pa.array(values, pa.int64()), "y": ["a", *"b" * (len(values) - 1)]})
+    spec = pc.ModelSpec("y", [pc.Block("discretized", "x", cells=4)])
+    whole = pc.summarize(table, spec)
+    parts = [pc.summarize(part, spec) for part in (table.slice(0, split), table.slice(split))]
+    assert pc.merge(parts).to_bundle().content_id == whole.to_bundle().content_id
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6, 2.0**40])
+def test_weights_on_another_scale_do_not_make_noise_look_like_evidence(scale: float) -> None:
+    random = np.random.default_rng(4)
+    x, y = random.normal(size=200), random.choice(["a", "b"], 200)
+    table = pa.table({"x": x, "y": y, "w": np.full(200, scale)})
+    spec = pc.ModelSpec("y", [pc.Block("discretized", "x")], weight="w")
+    model = pc.fit(table, spec)
+    plain = fitted(table, "y", pc.Block("discretized", "x"))
+    assert cuts(model, "x") == cuts(plain, "x") == []
+    assert "weight 'w' averages" in model.training["notes"][0]

@@ -156,8 +156,7 @@ def test_undeclared_classes_are_added_by_later_rows(X: pd.DataFrame, y: pd.Serie
 
 def test_first_rows_need_not_suffice_for_a_model(X: pd.DataFrame, y: pd.Series) -> None:
     fitted = ProbClassifier().partial_fit(X[:1], y[:1], classes=SPECIES)
-    with pytest.raises(pc.DataError, match="one class only, 'Adelie'"):
-        fitted.predict(X)
+    assert set(fitted.predict(X)) == {"Adelie"}
     fitted.partial_fit(X[1:], y[1:])
     assert fitted.score(X, y) > 0.95
 
@@ -223,7 +222,6 @@ def test_an_unknown_parameter_is_refused_at_once() -> None:
     [
         (["a", None] * 2, "y contains NaN or None in 2 rows"),
         (pd.Series(["a", "b", None, "c"]), "y contains NaN or None in 1 rows"),
-        (["a"] * 4, "one class only, 'a'"),
         (np.array([0, 1, 2, 2**63], dtype=np.uint64), "beyond int64"),
         ([0.5, 1.5, 2.5, 3.5], "Unknown label type"),
         (["a", "b", "a"], "inconsistent numbers of samples"),

@@ -44,7 +44,27 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         refused({"x": X, "y": pa.nulls(6, pa.string())}),
         "label 'y' is null .* in all 6 rows",
     ),
-    "a single class": (refused({"x": X, "y": ["a"] * 6}), "one class only, 'a'"),
+    "a single class": (
+        refused({"x": X, "y": ["a"] * 6}, on_scarce="error"),
+        "one class only, 'a'; a classifier needs rows of at least two",
+    ),
+    "a single class of positive weight": (
+        refused({"x": X, "y": Y, "w": [1, 1, 1, 0, 0, 0]}, weight="w", on_scarce="error"),
+        r"one class only, 'a', in rows with a weight 'w' above 0 \(it is 0 in 3\)",
+    ),
+    "integers that float64 rounds": (
+        refused(
+            {"x": [2**53, 2**53 + 1] * 3, "y": Y}, pc.Block("discretized", "x"), on_scarce="error"
+        ),
+        "column 'x' has integers beyond 2⁵³, which float64 rounds to multiples of 2; subtract",
+    ),
+    "nulls, one covariance per class, predictive": (
+        refused(
+            {"x": [None, *X[1:]], "z": X, "y": Y},
+            pc.Block("gaussian_full", ["x", "z"], predictive=True),
+        ),
+        "class 'a' has 2 values of column 'x', 3 of 'z' and 2 rows with both;",
+    ),
     "a column of nulls": (
         refused({"x": pa.nulls(6, pa.float64()), "y": Y}),
         "column 'x' has no value in any training row; leave it out",

@@ -52,6 +52,7 @@ class JointConditional(LikelihoodEstimator):
         return self.joint.merge(tables)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        self.joint.on_scarce, self.joint.row_weight = self.on_scarce, self.row_weight
         return self.joint.finalize(statistics, classes)
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> ConditionalLikelihood:

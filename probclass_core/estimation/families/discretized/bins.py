@@ -17,9 +17,10 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import (
     FloatArray,
     label_codes,
-    numeric_column,
+    numbers_rounded_down,
     sorted_classes,
 )
+from probclass_core.errors import DataError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.discretized.cuts import frequency_cuts, mdl_cuts, width_cuts
 from probclass_core.estimation.families.empty import require_counts, require_values
@@ -69,7 +70,8 @@ class Discretized(LikelihoodEstimator):
             4096,
             at_least=FEWEST_CELLS,
             doc="Largest number of distinct values of a feature that are counted as they are; more "
-            "are counted on the finest grid of a power of two with at most as many occupied cells.",
+            "are counted on the finest grid of a power of two with at most as many occupied cells, "
+            "and so are integers beyond 2⁵³ that float64 cannot represent.",
         )
 
     options: Options
@@ -81,11 +83,11 @@ class Discretized(LikelihoodEstimator):
         group = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
         parts = []
         for name in self.features.names:
-            values = numeric_column(batch, name)
+            values, width = numbers_rounded_down(batch, name)
             observed = ~np.isnan(values)
             weight = None if weights is None else weights[observed]
             cells = histogram(
-                values[observed], 0.0, group[observed], weight, len(labels), self.options.cells
+                values[observed], width, group[observed], weight, len(labels), self.options.cells
             )
             parts.append(_table(name, labels, cells))
         return pa.concat_tables(parts).combine_chunks()
@@ -97,8 +99,9 @@ class Discretized(LikelihoodEstimator):
         return pa.concat_tables(merged).combine_chunks()
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        parts = []
+        parts, notes = [], []
         for feature, cells in self._cells(statistics, classes):
+            notes += self._rounded(feature, cells)
             require_values([feature], [len(cells.values)])
             cuts = self._cuts(cells)
             bins = len(cuts) + 1
@@ -112,7 +115,26 @@ class Discretized(LikelihoodEstimator):
             }
             bin_columns = {"feature": feature, "bin": np.arange(bins), **edges}
             parts.append(tidy_table(classes, bin_columns, fields))
-        return self.annotate(pa.concat_tables(parts).combine_chunks())
+        return self.annotate(pa.concat_tables(parts).combine_chunks(), scarce=notes)
+
+    def _rounded(self, feature: str, cells: Histogram) -> list[str]:
+        """A sentence about integers that were counted no finer than float64 represents them.
+
+        Raises:
+            DataError: instead, if ``on_scarce`` is ``"error"``.
+        """
+        integers = pa.types.is_integer(self.features.field(feature).type)
+        largest = float(np.abs(cells.values).max(initial=0.0))
+        if not integers or not cells.width or largest < 2.0**52 * cells.width:
+            return []
+        found = (
+            f"column {feature!r} has integers beyond 2⁵³, which float64 rounds to multiples of "
+            f"{cells.width:.0f}"
+        )
+        fix = "subtract a constant, or cast it to text and use categorical, if they matter"
+        if self.on_scarce == "error":
+            raise DataError(f"{found}; {fix}.")
+        return [f"{found}: discretized does not see smaller differences; {fix}."]
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DiscretizedLikelihood:
         return DiscretizedLikelihood(parameters, classes)
@@ -137,7 +159,7 @@ class Discretized(LikelihoodEstimator):
             return width_cuts(cells, self.options.bins)
         if self.options.method == "frequency":
             return frequency_cuts(cells, self.options.bins)
-        return mdl_cuts(cells)
+        return mdl_cuts(cells, self.row_weight)
 
     def _log_probability(self, feature: str, classes: pa.Array, counts: FloatArray) -> FloatArray:
         """``(k, bins)``; −inf if a count and the pseudo-count are both 0, 0 for a single bin."""
@@ -175,7 +197,7 @@ class DiscretizedLikelihood:
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.zeros((self.classes, batch.num_rows))
         for feature, (cuts, table) in self.lookup.items():
-            values = numeric_column(batch, feature)
+            values, _ = numbers_rounded_down(batch, feature)
             number = np.searchsorted(cuts, values, side="right")
             number[np.isnan(values)] = len(cuts) + 1
             result += table[:, number]

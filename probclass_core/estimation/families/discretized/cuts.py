@@ -61,23 +61,27 @@ def frequency_cuts(histogram: Histogram, bins: int) -> FloatArray:
     return cuts
 
 
-def mdl_cuts(histogram: Histogram) -> FloatArray:
+def mdl_cuts(histogram: Histogram, row_weight: float = 1.0) -> FloatArray:
     """Cuts that separate the classes, as long as they gain more information than they cost.
 
     Fayyad and Irani, "Multi-interval discretization of continuous-valued attributes for
     classification learning" (1993): cut where the entropy of the classes drops most, then again on
     either side, while the gain exceeds the length of the cut's description (their minimum
-    description length principle). A weight is a number of rows; fewer than two rows cost the same
-    as two.
+    description length principle). Fewer than two rows cost the same as two.
+
+    Args:
+        histogram: counts of the column by class.
+        row_weight: weight of a row in these counts.
     """
-    cells = histogram.counts.shape[1]
-    start = np.zeros((len(histogram.counts), 1))
-    cumulative = np.concatenate([start, np.cumsum(histogram.counts, axis=1)], axis=1)
+    counts = histogram.counts / row_weight
+    cells = counts.shape[1]
+    start = np.zeros((len(counts), 1))
+    cumulative = np.concatenate([start, np.cumsum(counts, axis=1)], axis=1)
     splits: list[int] = []
     pending = [(0, cells)]
     while pending:
         first, last = pending.pop()
-        size = _split(histogram.counts[:, first:last], cumulative[:, first : last + 1])
+        size = _split(counts[:, first:last], cumulative[:, first : last + 1])
         if size:
             splits.append(first + size)
             pending += [(first, first + size), (first + size, last)]

@@ -80,7 +80,9 @@ def check_complete(
         most = pairs.max()
         if pairs.min() >= most * (1.0 - _ROUNDING):
             continue
-        first, second = map(int, np.unravel_index(np.argmin(pairs), pairs.shape))
+        # If a single column is the least complete one, it is so in all its pairs.
+        other = np.where(np.eye(len(pairs), dtype=bool), np.inf, pairs)
+        first, second = sorted(map(int, np.unravel_index(np.argmin(other), pairs.shape)))
         raise DataError(
             f"{estimator}: class {label!r} has {pairs[first, first]:g} values of column "
             f"{features[first]!r}, {pairs[second, second]:g} of {features[second]!r} and "

@@ -40,10 +40,17 @@ from probclass_core.estimation.moments import (
     Moments,
     column_moments,
     merge_moments,
+    variance_within,
     without_rounding,
 )
 from probclass_core.estimation.options import NUMBERS, number
 from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
+
+_FRACTION_WITHIN = 0.005
+"""Default floor of a variance, as a fraction of the feature's variance within the classes."""
+
+_LEAST_FRACTION = 1e-9
+"""Least default floor, as a fraction of the feature's variance over all classes."""
 
 
 class GaussianDiagonal(LikelihoodEstimator):
@@ -66,10 +73,11 @@ class GaussianDiagonal(LikelihoodEstimator):
 
         replaced_by_prior = ("ddof", "variance_floor")
 
-        variance_floor: float = number(
-            1e-9,
-            doc="Smallest variance, as a fraction of the feature's pooled variance; 0 keeps a zero "
-            "variance as a point mass.",
+        variance_floor: float | None = number(
+            None,
+            doc="Smallest variance, as a fraction of the feature's variance over all classes; 0 "
+            "keeps a zero variance as a point mass. By default 0.005 of the variance within the "
+            "classes, but at least 1e-9 of that over all classes.",
         )
         conjugate_prior: ConjugatePrior = conjugate_prior(
             joint=False,
@@ -102,8 +110,8 @@ class GaussianDiagonal(LikelihoodEstimator):
             return self._finalize_predictive(classes, moments)
         names, ddof = self.features.names, self.options.ddof
         check_counts(names, classes, moments.count, ddof)
-        floor = self.options.variance_floor * feature_scale(names, moments)
         variance = without_rounding(moments.scatter / (moments.count - ddof), moments.mean)
+        floor = self._floor(moments, variance)
         parameters = self._tidy(
             classes,
             count=moments.count,
@@ -112,6 +120,20 @@ class GaussianDiagonal(LikelihoodEstimator):
         )
         floors = dict(zip(names, floor.tolist(), strict=True))
         return self.annotate(parameters, variance_floor=floors)
+
+    def _floor(self, moments: Moments, variance: FloatArray) -> FloatArray:
+        """Smallest variance of each feature, ``(d,)``, given those of the classes, ``(k, d)``.
+
+        A class that is constant by chance (all its rows are 0, say) would have a spike that
+        decides about every row. The variance within the classes shows how much a class varies; that
+        over all classes would widen narrow classes that are far apart.
+        """
+        scale = feature_scale(self.features.names, moments)
+        fraction = self.options.variance_floor
+        if fraction is not None:
+            return fraction * scale
+        within = variance_within(moments.count, variance)
+        return np.maximum(_LEAST_FRACTION * scale, _FRACTION_WITHIN * within)
 
     def _finalize_predictive(self, classes: pa.Array, moments: Moments) -> pa.Table:
         """Student's t of the next row: Murphy 2007, section 5."""

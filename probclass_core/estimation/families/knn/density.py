@@ -218,7 +218,7 @@ class KnnDensity(LikelihoodEstimator):
             )
         return self.annotate(statistics.combine_chunks(), **self._scales(statistics))
 
-    def _scales(self, statistics: pa.Table) -> dict[str, dict[str, float]]:
+    def _scales(self, statistics: pa.Table) -> dict[str, Any]:
         """Mean and standard deviation by feature, if an option needs them."""
         if not self.options.standardize and self.options.missing == "marginalize":
             return {}
