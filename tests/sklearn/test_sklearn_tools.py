@@ -133,6 +133,7 @@ def test_set_params_does_not_change_the_original() -> None:
         "estimator": "auto",
         "options": {"categorical": {"pseudo_count": 0.5}},
         "prior": None,
+        "block_weights": None,
     }
     assert original.options is given
     again = ProbClassifier().set_params(**changed.get_params())
