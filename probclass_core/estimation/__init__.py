@@ -1,11 +1,12 @@
 """The estimator contract, sufficient statistics, and the families of densities.
 
-contract    the contract of a likelihood estimator and its laws: read this first
-options     typed options of estimators: declared, checked, described
-tidy        tables with one row per class and cell: arrays, merges, notes
-moments     count, mean and scatter by class, and their merge
-histogram   counts of a numeric column on a grid, and their merge
-evidence    closed-form marginal likelihoods
-statistics  sufficient statistics of a whole model: summarize, merge, further passes
-families/   the built-in estimators
+contract        the contract of a likelihood estimator and its laws: read this first
+options         typed options of estimators: declared, checked, described
+tidy            tables with one row per class and cell: arrays, merges, notes
+moments         count, mean and scatter by class, and their merge
+higher_moments  third and fourth cross moments by class, and their merge
+histogram       counts of a numeric column on a grid, and their merge
+evidence        closed-form marginal likelihoods
+statistics      sufficient statistics of a whole model: summarize, merge, further passes
+families/       the built-in estimators
 """

@@ -19,7 +19,7 @@ from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray
 _FEW_CLASSES = 64
 """Largest number of classes for which a Python loop over the classes is faster."""
 
-_BEYOND_FLOAT64 = np.errstate(over="ignore", invalid="ignore")
+BEYOND_FLOAT64 = np.errstate(over="ignore", invalid="ignore")
 """Squares of values above 1e154 become infinite. `own_scale` returns them, and training stops."""
 
 _LEAST_SCALE = 1e-305
@@ -42,7 +42,7 @@ class Moments:
     scatter: FloatArray
 
 
-@_BEYOND_FLOAT64
+@BEYOND_FLOAT64
 def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
     """Moments of one column by class.
 
@@ -114,7 +114,7 @@ def _corrected(
     return Moments(count, mean + residue, np.maximum(scatter - count * residue * residue, 0.0))
 
 
-@_BEYOND_FLOAT64
+@BEYOND_FLOAT64
 def cross_moments(
     columns: Sequence[FloatArray], groups: ByClass, weights: FloatArray | None
 ) -> Moments:
@@ -174,7 +174,7 @@ def _with_gaps(part: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatA
     return count, mean, scatter
 
 
-@_BEYOND_FLOAT64
+@BEYOND_FLOAT64
 def merge_moments(
     group: IntArray, groups: int, parts: Moments, *, crossed: bool = False
 ) -> Moments:
@@ -191,13 +191,7 @@ def merge_moments(
     """
 
     def total(terms: FloatArray) -> FloatArray:
-        summed = np.zeros((groups, *terms.shape[1:]))
-        if terms.ndim == 1:
-            np.add.at(summed, group, terms)
-        else:  # np.add.at loops over the terms too, but more slowly
-            for index, term in zip(group.tolist(), terms, strict=True):
-                summed[index] += term
-        return summed
+        return sums_by_group(group, groups, terms)
 
     def transposed(terms: FloatArray) -> FloatArray:
         return np.swapaxes(terms, -1, -2) if crossed else terms
@@ -212,6 +206,23 @@ def merge_moments(
     if not crossed:
         scatter = np.maximum(scatter, 0.0)
     return Moments(count, mean + residue, scatter)
+
+
+def sums_by_group(group: IntArray, groups: int, terms: FloatArray) -> FloatArray:
+    """Sums of the terms ``(r, …)`` of each group: ``(groups, …)``.
+
+    Args:
+        group: group of each term, ``(r,)``.
+        groups: number of groups; a group without terms gets zeros.
+        terms: numbers to add up.
+    """
+    summed = np.zeros((groups, *terms.shape[1:]))
+    if terms.ndim == 1:
+        np.add.at(summed, group, terms)
+    else:  # np.add.at loops over the terms too, but more slowly
+        for index, term in zip(group.tolist(), terms, strict=True):
+            summed[index] += term
+    return summed
 
 
 def pooled(moments: Moments) -> Moments:
@@ -251,7 +262,7 @@ def without_rounding(variance: FloatArray, mean: FloatArray) -> FloatArray:
     return np.where(variance <= rounding * rounding, 0.0, variance)
 
 
-@_BEYOND_FLOAT64
+@BEYOND_FLOAT64
 def own_scale(moments: Moments) -> FloatArray:
     """The scale of each feature, which floors and ridges multiply: from ``(k, d)`` to ``(d,)``.
 

@@ -31,6 +31,26 @@ OPTIONS: list[tuple[pc.Block, str]] = [
         "on_singular must be one of 'error', 'ridge', got 'drop'",
     ),
     (
+        pc.Block("gaussian_full", ["x"], shrinkage="auto"),
+        "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got 'auto'",
+    ),
+    (
+        pc.Block("gaussian_shared", ["x"], shrinkage=1.5),
+        "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got 1.5",
+    ),
+    (
+        pc.Block("gaussian_full", ["x"], shrinkage=-0.1),
+        "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got -0.1",
+    ),
+    (
+        pc.Block("gaussian_full", ["x"], shrinkage=True),
+        "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got True",
+    ),
+    (
+        pc.Block("gaussian_shared", ["x"], predictive=True, shrinkage="ledoit_wolf"),
+        "shrinkage has no effect with predictive=true, .* it is 'ledoit_wolf'; leave it out",
+    ),
+    (
         pc.Block("gaussian_shared", ["x"], rigde=1),
         r"gaussian_shared has no option 'rigde'.* Did you mean 'ridge'\?",
     ),

@@ -50,6 +50,17 @@ from probclass_core.estimation.families.gaussian.options import (
     conjugate_prior,
     prior_notes,
 )
+from probclass_core.estimation.families.gaussian.shrinkage import (
+    LEDOIT_WOLF,
+    ledoit_wolf,
+    shrinkage,
+    shrunk,
+)
+from probclass_core.estimation.higher_moments import (
+    HigherMoments,
+    higher_moments,
+    merge_higher_moments,
+)
 from probclass_core.estimation.moments import (
     Moments,
     cross_moments,
@@ -69,11 +80,12 @@ class GaussianFull(LikelihoodEstimator):
     With nulls, each mean uses the rows that have the feature, each covariance the rows that have
     both features; without nulls this is the textbook's estimate.
 
-    Statistics: class, count, mean, scatter, each a ``(d, d)`` tensor over pairs of features.
-    Parameters: class, count, mean (list), covariance (``(d, d)`` tensor); the features and the
-    ridge of each class are in the notes. With ``predictive``, mean and covariance are location
-    and squared scale of Student's t, a column degrees_of_freedom follows, and the prior is in the
-    notes.
+    Statistics: class, count, mean, scatter, each a ``(d, d)`` tensor over pairs of features; with
+    Ledoit and Wolf's shrinkage also square, third and fourth, see `HigherMoments`.
+    Parameters: class, count, mean (list), covariance (``(d, d)`` tensor); the features, and the
+    ridge and shrinkage of each class, are in the notes. With ``predictive``, mean and covariance
+    are location and squared scale of Student's t, a column degrees_of_freedom follows, and the
+    prior is in the notes.
 
     Raises:
         SpecError: if a column is not numeric, or an option is unknown or out of bounds.
@@ -86,11 +98,15 @@ class GaussianFull(LikelihoodEstimator):
     class Options(NormalOptions):
         """Options of `GaussianFull` and `GaussianShared`."""
 
-        replaced_by_prior = ("ddof", "ridge")
+        replaced_by_prior = ("ddof", "ridge", "shrinkage")
 
         ridge: float = number(
             0.0,
             doc="Added to every covariance, as a fraction of each feature's pooled variance.",
+        )
+        shrinkage: float | str | None = shrinkage(
+            "Share by which a covariance is moved towards its diagonal, before the ridge: a number "
+            "from 0 to 1, or 'ledoit_wolf' for the share that the rows suggest.",
         )
         on_singular: str = choice(
             "ridge",
@@ -114,35 +130,55 @@ class GaussianFull(LikelihoodEstimator):
     ) -> pa.Table:
         groups = ByClass.group(classes)
         columns = [numeric_column(batch, name) for name in self.features.names]
-        return _statistics(groups.labels, cross_moments(columns, groups, weights))
+        moments = cross_moments(columns, groups, weights)
+        if self.options.shrinkage != LEDOIT_WOLF:
+            return _statistics(groups.labels, moments)
+        higher = higher_moments(columns, groups, weights, moments)
+        return _statistics(groups.labels, moments, higher)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         parts = pa.concat_tables(tables)
         classes = sorted_classes(parts["class"])
-        return _statistics(classes, _moments(parts, classes))
+        moments = _moments(parts, classes)
+        if self.options.shrinkage != LEDOIT_WOLF:
+            return _statistics(classes, moments)
+        return _statistics(classes, moments, _higher_moments(parts, classes, moments))
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments = _moments(statistics, classes)
         single = _single_moments(moments)
         if self.options.predictive:
             return self._finalize_predictive(classes, moments, single)
-        check_counts(self.features.names, classes, single.count, ddof=0)
-        scale = feature_scale(self.features.names, single)
+        names = self.features.names
+        check_counts(names, classes, single.count, ddof=0)
+        scale = feature_scale(names, single)
         count = self._by_covariance(moments.count).sum(axis=1)
         scatter = self._by_covariance(moments.scatter).sum(axis=1)
         largest = np.abs(self._by_covariance(single.mean)).max(axis=1)
         means = len(classes) // len(count)
-        covariances, ridges = [], []
+        fourth = self._fourth(statistics, classes, moments)
+        intensity = self.options.shrinkage if isinstance(self.options.shrinkage, float) else 0.0
+        covariances, ridges, intensities = [], [], []
         for index, owner in enumerate(self._owners(classes)):
             self._check(owner, count[index], scatter[index], means)
             covariance = scatter[index] / (count[index] - self.options.ddof * means)
+            if fourth is not None:
+                intensity = ledoit_wolf(
+                    names, count[index], largest[index], scatter[index], fourth[index]
+                )
+            covariance = shrunk(covariance, intensity)
+            intensities.append(intensity)
             ridge = self.options.ridge + self._repair(covariance, largest[index], scale, owner)
             covariances.append(covariance + np.diag(ridge * scale))
             ridges.append(ridge)
         parameters = _parameters(
             classes, single.count, single.mean, np.repeat(covariances, means, axis=0)
         )
-        return self.annotate(parameters, ridge=np.repeat(ridges, means).tolist())
+        notes = {"ridge": ridges}
+        if self.options.shrinkage is not None:
+            notes["shrinkage"] = intensities
+        by_class = {name: np.repeat(values, means).tolist() for name, values in notes.items()}
+        return self.annotate(parameters, **by_class)
 
     def _finalize_predictive(
         self, classes: pa.Array, moments: Moments, single: Moments
@@ -187,6 +223,16 @@ class GaussianFull(LikelihoodEstimator):
         check_complete(self.name, self.features.names, classes, moments.count)
         prior = _inverse_wishart(self.options.conjugate_prior.complete(single))
         return float(multivariate_normal_evidence(prior, *self._groups(moments, single)).sum())
+
+    def _fourth(
+        self, statistics: pa.Table, classes: pa.Array, moments: Moments
+    ) -> FloatArray | None:
+        """Σ w u² v² of each covariance matrix, ``(s, d, d)``; None unless shrinkage needs it."""
+        if self.options.shrinkage != LEDOIT_WOLF:
+            return None
+        fourth = _higher_moments(statistics, classes, moments).fourth
+        total: FloatArray = self._by_covariance(fourth).sum(axis=1)
+        return total
 
     def _by_covariance(self, values: FloatArray) -> FloatArray:
         """Values by class as ``(s, g, …)``: s covariance matrices, each shared by g classes."""
@@ -305,18 +351,32 @@ def _scaled_eigenvalues(covariance: FloatArray, scale: FloatArray) -> FloatArray
     return np.linalg.eigvalsh(covariance / np.outer(width, width))
 
 
-def _statistics(classes: pa.Array, moments: Moments) -> pa.Table:
+def _statistics(
+    classes: pa.Array, moments: Moments, higher: HigherMoments | None = None
+) -> pa.Table:
     tensors = {
         field: pa.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(values))
-        for field, values in vars(moments).items()
+        for field, values in {**vars(moments), **(vars(higher) if higher else {})}.items()
     }
     return pa.table({"class": classes, **tensors})
 
 
 def _moments(table: pa.Table, classes: pa.Array) -> Moments:
     """Statistics, merged by class, as cross moments ``(k, d, d)``."""
-    parts = Moments(*(_tensor(table, field) for field in ("count", "mean", "scatter")))
-    return merge_moments(label_codes(table["class"], classes), len(classes), parts, crossed=True)
+    group = label_codes(table["class"], classes)
+    return merge_moments(group, len(classes), _parts(table), crossed=True)
+
+
+def _higher_moments(table: pa.Table, classes: pa.Array, merged: Moments) -> HigherMoments:
+    """Statistics, merged by class, as higher moments ``(k, d, d)``."""
+    group = label_codes(table["class"], classes)
+    higher = HigherMoments(*(_tensor(table, field) for field in ("square", "third", "fourth")))
+    return merge_higher_moments(group, merged, _parts(table), higher)
+
+
+def _parts(table: pa.Table) -> Moments:
+    """Statistics as cross moments of each row of the table, ``(r, d, d)``."""
+    return Moments(*(_tensor(table, field) for field in ("count", "mean", "scatter")))
 
 
 def _tensor(table: pa.Table, name: str) -> FloatArray:

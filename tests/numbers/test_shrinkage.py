@@ -1,0 +1,264 @@
+"""Shrinkage agrees with scikit-learn, with sums over rows, and with the parts of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from model_values import fitted
+from sklearn import datasets
+from sklearn.covariance import ledoit_wolf
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.model_selection import cross_val_score
+
+import probclass_core as pc
+from probclass_core.estimation.tidy import notes_of
+from probclass_core.sklearn import ProbClassifier
+
+SETS = ["iris", "wine", "breast_cancer"]
+
+
+def bundled(name: str) -> tuple[np.ndarray, np.ndarray]:
+    x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return x, y
+
+
+def table_of(x: np.ndarray, y: np.ndarray, **columns: Any) -> pa.Table:
+    features = {f"x{position}": pa.array(column) for position, column in enumerate(x.T.copy())}
+    return pa.table({**features, "c": y, **columns})
+
+
+def normal(estimator: str, x: np.ndarray, y: np.ndarray, **options: Any) -> pa.Table:
+    """The parameters of one block of all columns of x."""
+    names = [f"x{position}" for position in range(x.shape[1])]
+    model = fitted(table_of(x, y), "c", pc.Block(estimator, names, **options))
+    return model.parameters[estimator]
+
+
+def covariances(parameters: pa.Table) -> np.ndarray:
+    values: np.ndarray = parameters["covariance"].combine_chunks().to_numpy_ndarray()
+    return values
+
+
+def intensities(parameters: pa.Table) -> list[float]:
+    values: list[float] = notes_of(parameters)["shrinkage"]
+    return values
+
+
+def centered(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Rows less the mean of their class."""
+    return x - np.array([x[y == label].mean(axis=0) for label in np.unique(y)])[y]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_each_class_is_shrunk_as_by_ledoit_wolf_of_its_standardized_rows(name: str) -> None:
+    x, y = bundled(name)
+    parameters = normal("gaussian_full", x, y, shrinkage="ledoit_wolf")
+    for label, intensity in enumerate(intensities(parameters)):
+        rows = x[y == label]
+        width = rows.std(axis=0)
+        expected, expected_intensity = ledoit_wolf((rows - rows.mean(axis=0)) / width)
+        assert intensity == pytest.approx(expected_intensity, rel=1e-9)
+        np.testing.assert_allclose(
+            covariances(parameters)[label], expected * np.outer(width, width), rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_shared_covariance_is_shrunk_by_all_rows_about_their_class_means(name: str) -> None:
+    x, y = bundled(name)
+    parameters = normal("gaussian_shared", x, y, shrinkage="ledoit_wolf")
+    rows = centered(x, y)
+    width = rows.std(axis=0)
+    expected, intensity = ledoit_wolf(rows / width, assume_centered=True)
+    assert intensities(parameters) == pytest.approx([intensity] * len(np.unique(y)), rel=1e-9)
+    for covariance in covariances(parameters):
+        np.testing.assert_allclose(covariance, expected * np.outer(width, width), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_quadratic_discriminant_analysis_with_automatic_shrinkage_agrees(name: str) -> None:
+    x, y = bundled(name)
+    peer = QuadraticDiscriminantAnalysis(solver="eigen", shrinkage="auto", tol=0.0).fit(x, y)
+    ours = ProbClassifier("gaussian_full", options={"shrinkage": "ledoit_wolf"}).fit(x, y)
+    np.testing.assert_allclose(ours.predict_log_proba(x), peer.predict_log_proba(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_shrunk_covariances_of_classes_average_to_that_of_linear_discriminant_analysis(
+    name: str,
+) -> None:
+    """scikit-learn's LDA shrinks the covariance of each class, then takes their average."""
+    x, y = bundled(name)
+    peer = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(x, y)
+    parameters = normal("gaussian_full", x, y, shrinkage="ledoit_wolf")
+    average = np.einsum("c,cij->ij", np.bincount(y) / len(y), covariances(parameters))
+    np.testing.assert_allclose(average, peer.covariance_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("intensity", [0.0, 0.1, 0.7, 1.0])
+@pytest.mark.parametrize("name", SETS)
+def test_a_number_agrees_with_linear_discriminant_analysis_on_columns_of_unit_variance(
+    name: str, intensity: float
+) -> None:
+    """scikit-learn's target is the mean variance: 1 if columns are scaled within the classes."""
+    x, y = bundled(name)
+    x = x / centered(x, y).std(axis=0)
+    peer = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=intensity).fit(x, y)
+    ours = ProbClassifier("gaussian_shared", options={"shrinkage": intensity}).fit(x, y)
+    np.testing.assert_allclose(ours.predict_proba(x), peer.predict_proba(x), atol=1e-8)
+
+
+def test_an_intensity_of_one_leaves_independent_features() -> None:
+    x, y = bundled("wine")
+    full = ProbClassifier("gaussian_full", options={"shrinkage": 1}).fit(x, y)
+    diagonal = ProbClassifier("gaussian_diagonal", options={"variance_floor": 0}).fit(x, y)
+    np.testing.assert_allclose(
+        full.predict_joint_log_proba(x), diagonal.predict_joint_log_proba(x), rtol=1e-9
+    )
+
+
+def test_many_small_classes_keep_the_correlations_that_they_share() -> None:
+    """Fifty classes of eight rows have one covariance of 400 rows, not fifty of eight."""
+    random = np.random.default_rng(0)
+    mixing, y = random.normal(size=(5, 5)), np.repeat(np.arange(50), 8)
+    x = 1.5 * random.normal(size=(50, 5))[y] + 0.5 * random.normal(size=(400, 5)) @ mixing
+    ours = ProbClassifier("gaussian_shared", options={"shrinkage": "ledoit_wolf"})
+    peer = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    our_loss, peer_loss = (
+        -cross_val_score(each, x, y, cv=4, scoring="neg_log_loss").mean() for each in (ours, peer)
+    )
+    assert our_loss < 0.6 * peer_loss
+
+
+def test_shrinkage_helps_where_features_are_many() -> None:
+    random = np.random.default_rng(3)
+    y = np.repeat([0, 1], 40)
+    x = random.normal(size=(80, 30)) + 0.5 * y[:, None]
+    loss = {
+        shrinkage: -cross_val_score(
+            ProbClassifier("gaussian_shared", options={"shrinkage": shrinkage}),
+            x,
+            y,
+            cv=4,
+            scoring="neg_log_loss",
+        ).mean()
+        for shrinkage in (None, "ledoit_wolf")
+    }
+    assert loss["ledoit_wolf"] < 0.7 * loss[None]
+
+
+@pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_shared"])
+def test_the_intensity_does_not_depend_on_units_or_offsets(estimator: str) -> None:
+    x, y = bundled("iris")
+    shifted = x * [1e-6, 1.0, 1e3, 1e9] + [7.0, 1e5, -1e6, 1e10]
+    before, after = (
+        intensities(normal(estimator, rows, y, shrinkage="ledoit_wolf")) for rows in (x, shifted)
+    )
+    assert after == pytest.approx(before, rel=1e-5)
+
+
+def test_a_far_mean_costs_no_digits() -> None:
+    """About a mean of 2²⁶, E[x⁴] − … would lose all digits; here the sums are exact."""
+    x, y = bundled("iris")
+    x = np.round(x * 10)
+    moved = normal("gaussian_full", x + 2.0**26, y, shrinkage="ledoit_wolf")
+    assert intensities(moved) == pytest.approx(
+        intensities(normal("gaussian_full", x, y, shrinkage="ledoit_wolf")), rel=1e-12
+    )
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_sums_of_parts_far_from_each_other_equal_those_of_all_rows(data: st.DataObject) -> None:
+    """The drift from part to part is much wider than the parts, and some cells are null."""
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    size, parts = 60, data.draw(st.integers(1, 6))
+    part = np.sort(random.integers(0, parts, size))
+    x = random.normal(size=(size, 3)) + 1000.0 * part[:, None] * [1.0, 0.0, -1.0]
+    missing = random.random(x.shape) < data.draw(st.sampled_from([0.0, 0.3]))
+    weight = random.integers(1, 4, size).astype(float)
+    rows = table_of(np.where(missing, np.nan, x), np.arange(size) % 2, w=weight)
+    names = ["x0", "x1", "x2"]
+    spec = pc.ModelSpec(
+        "c", [pc.Block("gaussian_full", names, shrinkage="ledoit_wolf")], weight="w"
+    )
+    split = [pc.summarize(rows.filter(pa.array(part == each)), spec) for each in np.unique(part)]
+    merged = pc.merge(split[::-1]).blocks["gaussian_full"]
+    for label, row in enumerate(merged.to_pylist()):
+        for field in ("square", "third", "fourth"):
+            for i in range(3):
+                for j in range(3):
+                    both = (np.arange(size) % 2 == label) & ~missing[:, i] & ~missing[:, j]
+                    pair, share = x[both][:, [i, j]], weight[both]
+                    if not len(pair):
+                        continue
+                    u, v = (pair - np.average(pair, axis=0, weights=share)).T
+                    powers = {"square": u * u, "third": u * u * v, "fourth": u * u * v * v}
+                    exact = (share * powers[field]).sum()
+                    largest = (share * np.abs(powers[field])).sum()
+                    assert row[field][3 * i + j] == pytest.approx(
+                        exact, rel=1e-9, abs=1e-9 * largest
+                    )
+
+
+def test_a_weight_of_two_is_two_rows() -> None:
+    x, y = bundled("iris")
+    weight = np.arange(len(y)) % 3 + 1
+    blocks = [pc.Block("gaussian_full", ["x0", "x1", "x2", "x3"], shrinkage="ledoit_wolf")]
+    weighted = pc.fit(table_of(x, y, w=weight), pc.ModelSpec("c", blocks, weight="w"))
+    repeated = np.repeat(np.arange(len(y)), weight)
+    expected = normal("gaussian_full", x[repeated], y[repeated], shrinkage="ledoit_wolf")
+    ours = intensities(weighted.parameters["gaussian_full"])
+    assert ours == pytest.approx(intensities(expected), rel=1e-9)
+
+
+def test_with_nulls_each_pair_counts_the_rows_that_have_both() -> None:
+    """The formula of the module, pair by pair."""
+    x, y = bundled("iris")
+    random = np.random.default_rng(4)
+    x = np.where(random.random(x.shape) < 0.2, np.nan, x)
+    parameters = normal("gaussian_full", x, y, shrinkage="ledoit_wolf")
+    for label, intensity in enumerate(intensities(parameters)):
+        rows = x[y == label]
+        width = np.nanstd(rows, axis=0)
+        chance = distance = 0.0
+        for i in range(4):
+            for j in range(4):
+                pair = rows[:, [i, j]]
+                pair = pair[~np.isnan(pair).any(axis=1)]
+                products = ((pair - pair.mean(axis=0)) / width[[i, j]]).prod(axis=1)
+                chance += products.var() / len(pair)
+                distance += (products.mean() - (i == j)) ** 2
+        assert intensity == pytest.approx(min(chance / distance, 1.0), rel=1e-9)
+
+
+def test_constant_and_single_columns_need_no_shrinkage() -> None:
+    x, y = bundled("iris")
+    constant = np.column_stack([x, np.full(len(y), 0.1)])
+    with_constant, without = (
+        normal("gaussian_full", rows, y, shrinkage="ledoit_wolf") for rows in (constant, x)
+    )
+    assert intensities(with_constant) == pytest.approx(intensities(without), rel=1e-9)
+    assert intensities(normal("gaussian_full", x[:, :1], y, shrinkage="ledoit_wolf")) == [0.0] * 3
+
+
+def test_statistics_without_the_option_are_unchanged() -> None:
+    x, y = bundled("iris")
+    names = ["x0", "x1"]
+    for shrinkage, extra in ((None, []), (0.2, []), ("ledoit_wolf", ["square", "third", "fourth"])):
+        spec = pc.ModelSpec("c", [pc.Block("gaussian_full", names, shrinkage=shrinkage)])
+        statistics = pc.summarize(table_of(x, y), spec).blocks["gaussian_full"]
+        assert statistics.column_names == ["class", "count", "mean", "scatter", *extra]
+
+
+def test_a_model_without_the_option_does_not_record_it() -> None:
+    x, y = bundled("iris")
+    for options, recorded in (({}, False), ({"shrinkage": None}, False), ({"shrinkage": 0}, True)):
+        notes = notes_of(normal("gaussian_full", x, y, **options))
+        assert ("shrinkage" in notes["options"]) == recorded
+        assert ("shrinkage" in notes) == recorded
