@@ -26,7 +26,11 @@ import pyarrow.compute as pc
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import FloatArray, IntArray, select
 from probclass_core.errors import DataError, SpecError, expect, nearest, one_of
-from probclass_core.estimation.contract import ItemizedLikelihood, Likelihood
+from probclass_core.estimation.contract import (
+    FactorizedLikelihood,
+    ItemizedLikelihood,
+    Likelihood,
+)
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
@@ -373,9 +377,15 @@ def _feature_log_likelihoods(
     the feature's own factor as its likelihood. The first ``d`` columns, ``size``, are the features;
     those that the block is given follow, and keep their values.
     """
-    if size == 1:
-        single = likelihood.log_likelihood(batch)
-        return np.take_along_axis(single, classes, axis=1)[:, None, :]
+    if isinstance(likelihood, FactorizedLikelihood):
+        factors = list(likelihood.log_factors(batch))
+    elif size == 1:
+        factors = [likelihood.log_likelihood(batch)]
+    else:
+        factors = []
+    if factors:
+        pairs = [np.take_along_axis(factor, classes, axis=1) for factor in factors]
+        return np.stack(pairs, axis=1)
     logs = np.empty((batch.num_rows * size, 2))
     step = max(1, _MAX_CELLS // size)
     for start in range(0, len(logs), step):

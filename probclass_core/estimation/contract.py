@@ -23,7 +23,8 @@ because every estimator obeys these laws, which the test kit checks:
    aligned by label. A class that is missing from one part needs no special case.
 5. **Nulls are marginalized.** A null or NaN feature adds nothing in training. In scoring, the
    likelihood of a row is that of its other features; a row without any feature has log-likelihood
-   0 in every class.
+   0 in every class. An estimator may have an option that makes null a value like any other; then
+   its attribute ``models_nulls`` is True.
 6. **Log-likelihoods are numbers.** They are finite or −inf, never NaN and never +inf. A point mass,
    whose density is infinite, is treated as a density of width `POINT_MASS_WIDTH`.
 7. **Parameters are tables.** They survive an Arrow IPC round trip, schema metadata included, and
@@ -38,7 +39,7 @@ not know about passes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -81,6 +82,15 @@ class ItemizedLikelihood(Likelihood, Protocol):
         Returns:
             Item name to its ``(k,)`` contribution; they sum to ``log_likelihood(row)``.
         """
+        ...
+
+
+@runtime_checkable
+class FactorizedLikelihood(Likelihood, Protocol):
+    """A likelihood that is a product over the block's columns, and can report each factor."""
+
+    def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
+        """log p(x_j | class) of each column, ``(n, k)``; they sum to ``log_likelihood(batch)``."""
         ...
 
 
@@ -144,6 +154,7 @@ class LikelihoodEstimator(ABC):
             `ModelSpec.on_scarce`. `bind` sets it.
         row_weight: average weight of a row if weights are too large to be numbers of rows, else 1.
             Rules that count rows to decide how fine a model may be divide by it. `bind` sets it.
+        models_nulls: whether null is a value that has a probability, instead of marginalized.
 
     Raises:
         SpecError: if the estimator cannot model the type of a column, or an option is unknown or
@@ -156,6 +167,7 @@ class LikelihoodEstimator(ABC):
     options: Any
     on_scarce: str = "pool"
     row_weight: float = 1.0
+    models_nulls: bool = False
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         self.features = features

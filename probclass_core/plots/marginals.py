@@ -26,6 +26,7 @@ from probclass_core.arrow.arrays import (
     numeric_column,
 )
 from probclass_core.errors import DataError, SpecError, nearest, one_of
+from probclass_core.estimation.contract import FactorizedLikelihood
 from probclass_core.estimation.families.discretized.cuts import bin_name
 from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
 from probclass_core.estimation.tidy import masses_by_class
@@ -37,12 +38,12 @@ _LARGEST_NUMBER = 1e30
 
 
 def block_of(model: Model, column: str) -> Block:
-    """The block that models a column.
+    """The block that models a column, if possible one that is given no others.
 
     Raises:
         SpecError: if the model has no such column.
     """
-    for block in model.spec.blocks:
+    for block in sorted(model.spec.blocks, key=lambda block: bool(block.given)):
         if column in block.columns:
             return block
     known = model.features.names
@@ -81,7 +82,13 @@ def marginal_log_likelihood(
             else:
                 arrays.append(array.cast(kind))
         batch = pa.record_batch(arrays, names=list(block.inputs))
-        total += model.likelihoods[str(block.name)].log_likelihood(batch)
+        likelihood = model.likelihoods[str(block.name)]
+        if isinstance(likelihood, FactorizedLikelihood):
+            for column, factor in zip(block.columns, likelihood.log_factors(batch), strict=True):
+                if column in values:
+                    total += factor
+        else:
+            total += likelihood.log_likelihood(batch)
     return total
 
 
@@ -113,7 +120,8 @@ def category_probabilities(model: Model, column: str) -> tuple[list[str], FloatA
     if "value" in fields:
         if pa.types.is_integer(model.features.field(column).type):
             rows = rows.take(pc.sort_indices(rows["value"].cast(pa.int64())))
-        return masses_by_class(rows, _texts(rows["value"]), model.classes)
+        names = ["missing" if name is None else name for name in rows["value"].to_pylist()]
+        return masses_by_class(rows, names, model.classes)
     if {"lower", "upper"} <= fields:
         bounds = zip(rows["lower"].to_pylist(), rows["upper"].to_pylist(), strict=True)
         names = [bin_name(lower, upper) for lower, upper in bounds]

@@ -16,7 +16,11 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
-from probclass_core.estimation.contract import ItemizedLikelihood, LinearLikelihood
+from probclass_core.estimation.contract import (
+    FactorizedLikelihood,
+    ItemizedLikelihood,
+    LinearLikelihood,
+)
 from probclass_core.estimation.statistics import merge, refine
 from probclass_core.model.model import Model, finalize
 from probclass_core.pipeline import summarize
@@ -197,6 +201,8 @@ def nan_is_null(trial: Trial, *, table: pa.Table) -> None:
 @law
 def a_row_without_features_changes_no_parameter(trial: Trial, *, table: pa.Table) -> None:
     """A training row whose features are all null changes the prior, but no parameter."""
+    if trial.models_nulls(trial.summarize(table)):
+        return
     row = pa.Table.from_pylist(
         [{LABEL: table[LABEL].drop_null()[0].as_py(), WEIGHT: 1}], schema=table.schema
     )
@@ -315,6 +321,8 @@ def likelihoods_are_numbers(trial: Trial, *, table: pa.Table, rows: pa.Table) ->
 @law
 def a_row_without_features_has_log_likelihood_0(trial: Trial, *, table: pa.Table) -> None:
     """For a row whose features are all null, log p(x | class) is 0."""
+    if trial.models_nulls(trial.summarize(table)):
+        return
     rows = _with_nulls(table, trial.columns)
     values = trial.log_likelihood(trial.fit(table), rows)
     check(not values.any(), "zeros", values.tolist())
@@ -324,6 +332,8 @@ def a_row_without_features_has_log_likelihood_0(trial: Trial, *, table: pa.Table
 def a_null_is_marginalized(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
     """A row without a feature has the log-likelihood of a model without that feature."""
     model = trial.fit(table)
+    if trial.models_nulls(model):
+        return
     for column in trial.columns:
         smaller = trial.without(column)
         if smaller is not None:
@@ -336,6 +346,13 @@ def a_null_is_marginalized(trial: Trial, *, table: pa.Table, rows: pa.Table) -> 
 def log_likelihoods_sum_over_features(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
     """The log-likelihood of a row is the sum of those of its single features."""
     model = trial.fit(table)
+    likelihood = trial.likelihood(model)
+    if isinstance(likelihood, FactorizedLikelihood):
+        factors = list(likelihood.log_factors(trial.batch(rows)))
+        check(len(factors) == len(trial.columns), f"{len(trial.columns)} factors", len(factors))
+        same_likelihoods(trial, np.sum(factors, axis=0), trial.log_likelihood(model, rows), rows)
+    if trial.models_nulls(model):
+        return
     by_feature = [
         trial.log_likelihood(model, _with_nulls(rows, [c for c in trial.columns if c != column]))
         for column in trial.columns

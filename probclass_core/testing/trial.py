@@ -100,6 +100,10 @@ class Trial:
         """The statistics with another table of the estimator."""
         return replace(statistics, blocks={self.plugin.name: table})
 
+    def models_nulls(self, source: Statistics | Model) -> bool:
+        """Whether null is a value of the block, so that law 5 does not apply."""
+        return self.estimator(source).models_nulls
+
     def likelihood(self, model: Model) -> Likelihood:
         """The compiled likelihood of a model."""
         return model.likelihoods[self.plugin.name]

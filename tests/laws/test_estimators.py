@@ -16,6 +16,12 @@ FLAGS = {"i": counts(largest=1), "j": counts(largest=1)}
 DOMAINS = {"domain": {"u": ["", "b", "3", "ß"], "v": ["", "b", "3", "ß"]}}
 VOCABULARY = {"vocabulary": ["", "b", "3", "ß"]}
 FEW_CELLS = [{"cells": 4, **options} for options in OPTIONS["discretized"]]
+NULL_LEVELS = [{**options, "missing": "level"} for options in OPTIONS["categorical"]]
+CUTS = [
+    {"missing": "level"},
+    {"cuts": {"x": [-1.5, 0, 1e6], "y": []}},
+    {"cuts": {"x": [0.125]}, "missing": "level", "pseudo_count": 0.5, "cells": 4},
+]
 NORMAL_PRIOR = {"conjugate_prior": {"mean": 0.0, "variance": 1.0}}
 
 
@@ -52,6 +58,13 @@ class TestCategorical(Laws):
     declared_prior = DOMAINS
 
 
+class TestCategoricalWithNulls(Laws):
+    plugin = find_estimator("categorical")
+    columns = CATEGORIES
+    options = NULL_LEVELS
+    declared_prior = DOMAINS
+
+
 class TestCategoricalJoint(Laws):
     plugin = find_estimator("categorical_joint")
     columns = CATEGORIES
@@ -63,6 +76,12 @@ class TestDiscretized(Laws):
     plugin = find_estimator("discretized")
     columns = NUMBERS
     options = FEW_CELLS
+
+
+class TestDiscretizedWithNulls(Laws):
+    plugin = find_estimator("discretized")
+    columns = NUMBERS
+    options = CUTS
 
 
 class TestBernoulli(Laws):

@@ -296,3 +296,40 @@ def test_counts_do_not_depend_on_the_width_of_dictionary_codes(kind: pa.DataType
         assert {(c, v): n for c, v, n in rows} == {
             (c, v): n for c, v, n in zip(*counted.to_pydict().values(), strict=True)
         }
+
+
+NULL = {"u": pa.array([None], pa.string())}
+
+
+def test_null_as_a_level_is_one_more_value() -> None:
+    table = {"c": ["a", "a", "a", "b", "b"], "u": ["p", "q", None, None, None]}
+    spec = pc.ModelSpec("c", [pc.Block("categorical", ["u"], missing="level")])
+    model = pc.fit(table, spec)
+    null = model.log_likelihood_by_block(NULL)[0, :, 0]
+    np.testing.assert_allclose(np.exp(null), [2 / 6, 3 / 5])
+    assert None in model.parameters["categorical"]["value"].to_pylist()
+
+
+def test_a_null_that_training_never_saw_is_an_unseen_value() -> None:
+    table = {"c": ["a", "a", "b"], "u": ["p", "q", "p"]}
+
+    def score(unseen: str) -> np.ndarray:
+        block = pc.Block("categorical", ["u"], missing="level", unseen=unseen)
+        return pc.fit(table, pc.ModelSpec("c", [block])).log_likelihood_by_block(NULL)[0, :, 0]
+
+    np.testing.assert_allclose(np.exp(score("pseudo_count")), [1 / 4, 1 / 3])
+    np.testing.assert_array_equal(score("ignore"), 0.0)
+    with pytest.raises(pc.DataError, match="column 'u': 1 rows are null, which training never saw"):
+        score("error")
+
+
+def test_the_contribution_of_each_feature_includes_its_null() -> None:
+    table = pa.table(
+        {"c": ["a", "a", "b", "b"], "u": ["p", None, None, None], "v": ["r", "s", "r", "r"]}
+    )
+    block = pc.Block("categorical", ["u", "v"], missing="level")
+    model = pc.fit(table, pc.ModelSpec("c", [block], prior="uniform"))
+    ledger = pc.explain(model, table, rows=[2]).table
+    weights = dict(zip(ledger["item"].to_pylist(), ledger["weight"].to_pylist(), strict=True))
+    assert weights["u"] == pytest.approx(np.log(3 / 4) - np.log(2 / 4))
+    assert weights["v"] == pytest.approx(np.log(3 / 4) - np.log(2 / 4))

@@ -284,3 +284,26 @@ def test_weights_on_another_scale_do_not_make_noise_look_like_evidence(scale: fl
     plain = fitted(table, "y", pc.Block("discretized", "x"))
     assert cuts(model, "x") == cuts(plain, "x") == []
     assert "weight 'w' averages" in model.training["notes"][0]
+
+
+def test_given_cuts_are_used_as_they_are_however_many_values_a_column_has() -> None:
+    x = np.random.default_rng(3).normal(size=10_000)
+    table = {"c": np.where(x > 0.1, "a", "b"), "x": x}
+    block = pc.Block("discretized", ["x"], cuts={"x": [-1, 0.1, 1]}, cells=4, pseudo_count=0)
+    parameters = pc.fit(table, pc.ModelSpec("c", [block])).parameters["discretized"]
+    in_a = parameters.filter(pa.array([label == "a" for label in parameters["class"].to_pylist()]))
+    assert in_a["lower"].to_pylist() == [-np.inf, -1.0, 0.1, 1.0]
+    expected = [0, 0, np.sum((x > 0.1) & (x < 1)), np.sum(x >= 1)]
+    assert in_a["count"].to_pylist() == expected
+
+
+def test_null_as_a_level_is_one_more_bin() -> None:
+    table = {"c": ["a", "a", "a", "b", "b"], "x": [1.0, 5.0, None, None, None]}
+    options = {"cuts": {"x": [2]}, "missing": "level"}
+    model = pc.fit(table, pc.ModelSpec("c", [pc.Block("discretized", ["x"], **options)]))
+    null = model.log_likelihood_by_block({"x": pa.array([None], pa.float64())})[0, :, 0]
+    np.testing.assert_allclose(np.exp(null), [2 / 6, 3 / 5])
+    complete = {"c": ["a", "b"], "x": [1.0, 5.0]}
+    without = pc.fit(complete, pc.ModelSpec("c", [pc.Block("discretized", ["x"], **options)]))
+    unseen = without.log_likelihood_by_block({"x": pa.array([None], pa.float64())})[0, :, 0]
+    np.testing.assert_allclose(np.exp(unseen), [1 / 3, 1 / 3])  # α / (n + 2 α)

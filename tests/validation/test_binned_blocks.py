@@ -29,6 +29,21 @@ OPTIONS: list[tuple[pc.Block, str]] = [
         pc.Block("discretized", ["x"], pseudo_count={"x": 1}),
         "pseudo_count must be a number of at least 0, got {'x': 1}",
     ),
+    (
+        pc.Block("discretized", ["x"], cuts={"y": [1]}),
+        "cuts names column 'y', which is not in the block; it has 'x'",
+    ),
+    *(
+        (
+            pc.Block("discretized", ["x"], cuts={"x": cuts}),
+            "cuts of 'x' must be a list of ascending numbers, got ",
+        )
+        for cuts in (5, "12", [2, 1], [1, 1], [1, "2"], [True])
+    ),
+    (
+        pc.Block("discretized", ["x"], missing="value"),
+        "missing must be one of 'level', 'marginalize', got 'value'",
+    ),
     (pc.Block("discretized", ["x", "u"]), "column 'u' is string, but it models numbers"),
 ]
 

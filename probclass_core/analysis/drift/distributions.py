@@ -66,8 +66,12 @@ def distributions(model: Model) -> tuple[dict[Key, tuple[str, Distribution]], li
     """
     known: dict[Key, tuple[str, Distribution]] = {}
     unknown: list[str] = []
+    modeled = {column for block in model.spec.blocks if not block.given for column in block.columns}
     for block in model.spec.blocks:
         name = str(block.name)
+        if block.given:  # its parameters describe no distribution of its columns alone
+            unknown += [] if modeled.issuperset(block.columns) else [name]
+            continue
         of_block = _block_distributions(model, block, model.parameters[name])
         known |= {key: (name, distribution) for key, distribution in of_block.items()}
         if not of_block:
@@ -175,7 +179,10 @@ def _bins(model: Model, table: pa.Table) -> Bins:
     (log_probability,) = dense_arrays(
         table, model.classes, "bin", bins, ["log_probability"], missing=-np.inf
     )
-    return Bins(tuple(lower[number] for number in sorted(lower)[1:]), np.exp(log_probability.T))
+    cuts = (lower[number] for number in sorted(lower)[1:])
+    # The bin of nulls, whose bounds are null, comes last, above all numbers.
+    above = tuple(np.inf if cut is None else cut for cut in cuts)
+    return Bins(above, np.exp(log_probability.T))
 
 
 def _features(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -191,4 +198,5 @@ def _by_feature_and_class(model: Model, table: pa.Table, *fields: str) -> list[A
 
 
 def _texts(values: pa.ChunkedArray) -> list[str]:
-    return [str(text) for text in category_values(values.combine_chunks())]
+    texts = category_values(values.combine_chunks())
+    return ["missing" if text is None else text for text in texts]

@@ -6,6 +6,7 @@ counts/       bernoulli, multinomial, poisson
 discretized/  numbers cut into bins
 knn/          k-nearest-neighbor density
 conditional/  columns given other columns
+left_out      probabilities from counts without one row
 empty         errors for empty columns and classes
 built_in      registration of the estimators as a plugin
 """

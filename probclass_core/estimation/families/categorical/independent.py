@@ -8,7 +8,7 @@ Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.2: f(v | c) = (n_c(v)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from probclass_core.arrow.arrays import (
+    MISSING,
     FloatArray,
     IntArray,
     label_codes,
     short_codes,
     sorted_classes,
 )
+from probclass_core.errors import DataError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.categorical.cells import runs
@@ -31,7 +33,8 @@ from probclass_core.estimation.families.categorical.domains import (
     domain_codes,
 )
 from probclass_core.estimation.families.empty import require_counts
-from probclass_core.estimation.options import CATEGORIES
+from probclass_core.estimation.families.left_out import log_share, without_row
+from probclass_core.estimation.options import CATEGORIES, choice
 from probclass_core.estimation.tidy import (
     by_feature,
     dense_arrays,
@@ -41,10 +44,23 @@ from probclass_core.estimation.tidy import (
 )
 
 
+class IndependentOptions(CategoricalOptions):
+    """Options of `Categorical`."""
+
+    missing: str = choice(
+        "marginalize",
+        ("marginalize", "level"),
+        doc="A null: 'marginalize' leaves the feature of the row out; 'level' makes null a value "
+        "of its own, with the column's pseudo_count, or the least of its values'. If no training "
+        "row has a null, 'level' scores it as the option unseen says.",
+        omit_default=True,
+    )
+
+
 class Categorical(LikelihoodEstimator):
     """Independent categorical features given the class.
 
-    Statistics: class, feature, value (text), count (Σ w).
+    Statistics: class, feature, value (text; null for a null that counts), count (Σ w).
     Parameters: class, feature, value, count, log_probability.
 
     Raises:
@@ -53,8 +69,12 @@ class Categorical(LikelihoodEstimator):
 
     name: ClassVar[str] = "categorical"
     models = CATEGORIES
-    Options = CategoricalOptions
-    options: CategoricalOptions
+    Options = IndependentOptions
+    options: IndependentOptions
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        super().__init__(features, options)
+        self.models_nulls = self.options.missing == "level"
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -62,10 +82,12 @@ class Categorical(LikelihoodEstimator):
         labels = classes.dictionary
         rows = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
         encoded = [short_codes(batch.column(feature)) for feature in self.features.names]
-        values: list[str] = []
+        values: list[str | None] = []
         cells = []
         tables = _counts(rows, len(labels), encoded, weights)
-        for number, ((_, domain), counts) in enumerate(zip(encoded, tables, strict=True)):
+        for number, ((_, distinct), counts) in enumerate(zip(encoded, tables, strict=True)):
+            domain = [None, *distinct] if self.models_nulls else distinct
+            counts = counts[:, len(distinct) + 1 - len(domain) :]
             row, value = np.nonzero(counts)
             column = np.full(len(row), number)
             cells.append((row, column, value + len(values), counts[row, value].astype(np.float64)))
@@ -117,19 +139,36 @@ class Categorical(LikelihoodEstimator):
 
     def _counted(
         self, statistics: pa.Table, classes: pa.Array
-    ) -> Iterator[tuple[str, list[str], FloatArray, FloatArray]]:
-        """Name, domain, counts ``(k, m)`` and pseudo-counts ``(m,)`` of each feature."""
+    ) -> Iterator[tuple[str, list[str | None], FloatArray, FloatArray]]:
+        """Name, domain, counts ``(k, m)`` and pseudo-counts ``(m,)`` of each feature.
+
+        A null that is a value and occurs is the last of its domain.
+        """
         for feature, cells in by_feature(statistics, self.features.names):
             seen: dict[str, float] = {}
+            missing = 0.0
             for value, count in zip(
                 cells["value"].to_pylist(), cells["count"].to_pylist(), strict=True
             ):
-                seen[value] = seen.get(value, 0.0) + count
-            domain = self.options.domain_of(feature, seen)
+                if value is None:
+                    missing += count
+                else:
+                    seen[value] = seen.get(value, 0.0) + count
+            nulls = [None] if missing else []
+            known = self.options.domain_of(feature, seen) if seen or not nulls else []
+            alpha = self.options.alpha_of(feature, known)
+            if nulls:
+                alpha = np.append(alpha, self._null_alpha(feature))
+            domain = [*known, *nulls]
             (counts,) = dense_arrays(
                 cells, classes, "value", pa.array(domain, pa.string()), ["count"]
             )
-            yield feature, domain, counts, self.options.alpha_of(feature, domain)
+            yield feature, domain, counts, alpha
+
+    def _null_alpha(self, feature: str) -> float:
+        """The pseudo-count of null: the column's, or the least of its values'."""
+        alpha = self.options.pseudo_count[feature]
+        return min(alpha.values()) if isinstance(alpha, dict) else alpha
 
     def _log_probability(
         self, feature: str, classes: pa.Array, counts: FloatArray, alpha: FloatArray
@@ -145,7 +184,45 @@ class Categorical(LikelihoodEstimator):
         return smoothed
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CategoricalLikelihood:
-        return CategoricalLikelihood(parameters, classes, self.options.unseen)
+        return CategoricalLikelihood(
+            parameters, classes, self.options.unseen, models_nulls=self.models_nulls
+        )
+
+    def leave_one_out(
+        self,
+        parameters: pa.Table,
+        classes: pa.Array,
+        batch: pa.RecordBatch,
+        truth: IntArray,
+        weights: FloatArray | None,
+    ) -> FloatArray:
+        """See `LeaveOneOut`. A value that only this row has remains in the domain."""
+        likelihood = self.likelihood(parameters, classes)
+        total_alpha = notes_of(parameters)["total_pseudo_count"]
+        own = np.zeros(batch.num_rows)
+        for feature, cells in by_feature(parameters, self.features.names):
+            domain, _ = likelihood.lookup[feature]
+            values, alpha = domain.to_pylist(), self.options.alpha_of(feature, domain.to_pylist())
+            if self.models_nulls:
+                values, alpha = [*values, None], np.append(alpha, self._null_alpha(feature))
+            (counts,) = dense_arrays(
+                cells, classes, "value", pa.array(values, pa.string()), ["count"]
+            )
+            codes = likelihood.codes(batch, feature)
+            counted = np.flatnonzero(codes < len(domain))  # a null has the code −1, the last value
+            if not self.models_nulls:
+                counted = counted[codes[counted] != MISSING]
+            row, code = truth[counted], codes[counted]
+            weight = None if weights is None else weights[counted]
+            left = without_row(counts[row, code], weight)
+            rows_left = without_row(counts.sum(axis=1)[row], weight)
+            shares = log_share(left, rows_left, alpha[code], total_alpha[feature])
+            if self.options.smooth == "zeros":
+                shares = np.where(left > 0.0, log_share(left, rows_left, 0.0, 0.0), shares)
+            own[counted] += shares
+        result = likelihood.log_likelihood(batch)
+        result[np.arange(len(own)), truth] = own
+        return result
 
 
 class CategoricalLikelihood:
@@ -155,17 +232,22 @@ class CategoricalLikelihood:
         parameters: of `Categorical`.
         classes: ``k`` labels.
         unseen: policy for values outside the domain.
+        models_nulls: whether null is a value.
     """
 
     normalized = True
 
-    def __init__(self, parameters: pa.Table, classes: pa.Array, unseen: str) -> None:
+    def __init__(
+        self, parameters: pa.Table, classes: pa.Array, unseen: str, *, models_nulls: bool
+    ) -> None:
         self.unseen = unseen
+        self.models_nulls = models_nulls
         self.classes = len(classes)
         self.lookup: dict[str, tuple[pa.Array, FloatArray]] = {}
+        self.without_nulls: set[str] = set()
         notes = notes_of(parameters)
         for feature, cells in by_feature(parameters, notes["features"]):
-            domain = pc.unique(cells["value"])
+            domain = pc.unique(cells["value"]).drop_null()
             (log_probability,) = dense_arrays(cells, classes, "value", domain, ["log_probability"])
             # Two columns after the domain: an unseen value, then a missing one (code −1).
             table = np.pad(log_probability, [(0, 0), (0, 2)])
@@ -176,14 +258,45 @@ class CategoricalLikelihood:
                     table[:, -2] = np.log(notes["unseen_pseudo_count"][feature]) - np.log(
                         rows + notes["total_pseudo_count"][feature]
                     )
+            if models_nulls:
+                nulls = cells.filter(cells["value"].is_null())
+                table[:, -1] = table[:, -2]  # a null that training never saw
+                codes = label_codes(nulls["class"], classes)
+                table[codes, -1] = nulls["log_probability"].to_numpy()
+                if unseen == "error" and not nulls.num_rows:
+                    self.without_nulls.add(feature)
             self.lookup[feature] = domain, table
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.zeros((self.classes, batch.num_rows))
-        for feature, (domain, table) in self.lookup.items():
-            codes = domain_codes(batch.column(feature), feature, domain, self.unseen)
-            result += table[:, codes]
+        for factor in self._factors(batch):
+            result += factor
         return result.T
+
+    def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
+        return (factor.T for factor in self._factors(batch))
+
+    def _factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
+        for feature, (_, table) in self.lookup.items():
+            yield table[:, self.codes(batch, feature)]
+
+    def codes(self, batch: pa.RecordBatch, feature: str) -> IntArray:
+        """Positions in the feature's domain, as `domain_codes` gives them: ``(n,)``.
+
+        Raises:
+            DataError: if the option unseen is 'error' and there is an unseen value, or null.
+        """
+        domain, _ = self.lookup[feature]
+        unseen = self.unseen
+        if self.models_nulls and unseen == "ignore":
+            unseen = "pseudo_count"  # only a null is missing; the table ignores unseen values
+        codes = domain_codes(batch.column(feature), feature, domain, unseen)
+        if feature in self.without_nulls and (codes == MISSING).any():
+            raise DataError(
+                f"column {feature!r}: {int((codes == MISSING).sum())} rows are null, which "
+                "training never saw. Set unseen to 'pseudo_count' or 'ignore' to score them."
+            )
+        return codes
 
 
 def _counts(
@@ -192,7 +305,7 @@ def _counts(
     columns: Sequence[tuple[NDArray[Any], Sequence[str]]],
     weights: FloatArray | None,
 ) -> Iterator[NDArray[Any]]:
-    """Rows or weights by class and value of each column, without nulls: ``(k, m)``.
+    """Rows or weights by class and value of each column, null first: ``(k, 1 + m)``.
 
     Columns with few values are counted together, by the cells of their product, in one pass over
     the rows; the counts of each column are a margin of the joint counts.
@@ -219,4 +332,4 @@ def _counts(
         joint = np.bincount(cell, weights, classes * math.prod(shape)).reshape(classes, *shape)
         for axis in range(1, joint.ndim):
             others = tuple(other for other in range(1, joint.ndim) if other != axis)
-            yield joint.sum(axis=others)[:, 1:]
+            yield joint.sum(axis=others)

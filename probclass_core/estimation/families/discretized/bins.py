@@ -8,28 +8,38 @@ probability is that of a category with a pseudo-count, eq. 18.6 of the book:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import (
+    BoolArray,
     FloatArray,
+    IntArray,
     label_codes,
     numbers_rounded_down,
     sorted_classes,
 )
 from probclass_core.errors import DataError
 from probclass_core.estimation.contract import LikelihoodEstimator
-from probclass_core.estimation.families.discretized.cuts import frequency_cuts, mdl_cuts, width_cuts
+from probclass_core.estimation.families.discretized.cuts import (
+    frequency_cuts,
+    mdl_cuts,
+    parse_cuts,
+    width_cuts,
+)
 from probclass_core.estimation.families.empty import require_counts, require_values
+from probclass_core.estimation.families.left_out import log_share, without_row
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
 from probclass_core.estimation.options import (
     NUMBERS,
     EstimatorOptions,
     choice,
     number,
+    option,
     whole,
 )
 from probclass_core.estimation.tidy import by_feature, dense_arrays, notes_of, tidy_table
@@ -38,10 +48,10 @@ from probclass_core.estimation.tidy import by_feature, dense_arrays, notes_of, t
 class Discretized(LikelihoodEstimator):
     """Independent binned numbers given the class.
 
-    Statistics: class, feature, value (or a cell's lower edge), width (of the cell, 0 for a value),
-    count (Σ w).
+    Statistics: class, feature, value (or the lower edge of a cell, or of a bin if its cuts are
+    given; null for a null that counts), width (of the cell, else 0), count (Σ w).
     Parameters: class, feature, bin (from 0), lower, upper (lower ≤ x < upper; the outermost are
-    infinite), count, log_probability (of the bin: a mass, not a density).
+    infinite, those of null are null), count, log_probability (of the bin: a mass, not a density).
 
     Raises:
         SpecError: if a column is not numeric, or an option is unknown or out of bounds.
@@ -73,8 +83,27 @@ class Discretized(LikelihoodEstimator):
             "are counted on the finest grid of a power of two with at most as many occupied cells, "
             "and so are integers beyond 2⁵³ that float64 cannot represent.",
         )
+        cuts: dict[str, list[float]] = option(
+            {},
+            parse_cuts,
+            expected="a table of lists of ascending numbers, by column",
+            doc="Cut points of columns, which are then not computed from the data: a value below "
+            "the first cut is in the first bin, a value at a cut or above it in the next.",
+            omit_default=True,
+        )
+        missing: str = choice(
+            "marginalize",
+            ("marginalize", "level"),
+            doc="A null: 'marginalize' leaves the feature of the row out; 'level' makes null a bin "
+            "of its own, the last.",
+            omit_default=True,
+        )
 
     options: Options
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        super().__init__(features, options)
+        self.models_nulls = self.options.missing == "level"
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -85,35 +114,69 @@ class Discretized(LikelihoodEstimator):
         for name in self.features.names:
             values, width = numbers_rounded_down(batch, name)
             observed = ~np.isnan(values)
+            if self.models_nulls and not observed.all():
+                parts.append(
+                    _null_table(name, labels, _counts(group, weights, len(labels), ~observed))
+                )
             weight = None if weights is None else weights[observed]
-            cells = histogram(
-                values[observed], width, group[observed], weight, len(labels), self.options.cells
+            cells = self._histogram(
+                name, values[observed], width, group[observed], weight, len(labels)
             )
             parts.append(_table(name, labels, cells))
         return pa.concat_tables(parts).combine_chunks()
 
+    def _histogram(
+        self,
+        feature: str,
+        values: FloatArray,
+        width: float,
+        group: IntArray,
+        weights: FloatArray | None,
+        groups: int,
+    ) -> Histogram:
+        """Counts of rows or cells: of bins if their cuts are given, else see `histogram`."""
+        cuts = self.options.cuts.get(feature)
+        if cuts is None:
+            return histogram(values, width, group, weights, groups, self.options.cells)
+        lower = np.array([-np.inf, *cuts])
+        size = len(lower)
+        bin_of = np.searchsorted(lower[1:], values, side="right")
+        counts = np.bincount(group * size + bin_of, weights, minlength=groups * size)
+        return Histogram(lower, 0.0, counts.astype(np.float64).reshape(groups, size))
+
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         parts = pa.concat_tables(tables)
         classes = sorted_classes(parts["class"])
-        merged = [_table(name, classes, cells) for name, cells in self._cells(parts, classes)]
+        merged = []
+        for name, cells, nulls in self._cells(parts, classes):
+            merged += [_table(name, classes, cells), _null_table(name, classes, nulls)]
         return pa.concat_tables(merged).combine_chunks()
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, notes = [], []
-        for feature, cells in self._cells(statistics, classes):
+        for feature, cells, nulls in self._cells(statistics, classes):
             notes += self._rounded(feature, cells)
-            require_values([feature], [len(cells.values)])
-            cuts = self._cuts(cells)
+            if not nulls.any():
+                require_values([feature], [len(cells.values)])
+            cuts = self._cuts(feature, cells)
             bins = len(cuts) + 1
             bin_of = np.searchsorted(cuts, cells.values, side="right")
             counts = np.zeros((len(classes), bins))
             np.add.at(counts.T, bin_of, cells.counts.T)
-            edges = {"lower": np.append(-np.inf, cuts), "upper": np.append(cuts, np.inf)}
+            lower, upper = np.append(-np.inf, cuts), np.append(cuts, np.inf)
+            if nulls.any():
+                counts = np.column_stack([counts, nulls])
+                lower, upper = np.append(lower, np.nan), np.append(upper, np.nan)
+            bin_columns = {
+                "feature": feature,
+                "bin": np.arange(counts.shape[1]),
+                "lower": pa.array(lower, from_pandas=True),  # NaN is null
+                "upper": pa.array(upper, from_pandas=True),
+            }
             fields = {
                 "count": counts,
                 "log_probability": self._log_probability(feature, classes, counts),
             }
-            bin_columns = {"feature": feature, "bin": np.arange(bins), **edges}
             parts.append(tidy_table(classes, bin_columns, fields))
         return self.annotate(pa.concat_tables(parts).combine_chunks(), scarce=notes)
 
@@ -137,24 +200,61 @@ class Discretized(LikelihoodEstimator):
         return [f"{found}: discretized does not see smaller differences; {fix}."]
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DiscretizedLikelihood:
-        return DiscretizedLikelihood(parameters, classes)
+        return DiscretizedLikelihood(
+            parameters, classes, self.options.pseudo_count if self.models_nulls else None
+        )
 
-    def _cells(self, table: pa.Table, classes: pa.Array) -> Iterator[tuple[str, Histogram]]:
-        """Each feature and the cells of all classes, on one grid."""
+    def leave_one_out(
+        self,
+        parameters: pa.Table,
+        classes: pa.Array,
+        batch: pa.RecordBatch,
+        truth: IntArray,
+        weights: FloatArray | None,
+    ) -> FloatArray:
+        """See `LeaveOneOut`. The cuts remain those of all rows."""
+        likelihood = self.likelihood(parameters, classes)
+        alpha = self.options.pseudo_count
+        own = np.zeros(batch.num_rows)
+        for feature, cells in by_feature(parameters, self.features.names):
+            bins = pa.array(np.arange(pc.max(cells["bin"]).as_py() + 1))
+            (counts,) = dense_arrays(cells, classes, "bin", bins, ["count"])
+            number = likelihood.bins(batch, feature)
+            counted = np.flatnonzero(number < len(bins))
+            row, weight = truth[counted], None if weights is None else weights[counted]
+            left = without_row(counts[row, number[counted]], weight)
+            rows_left = without_row(counts.sum(axis=1)[row], weight)
+            own[counted] += log_share(left, rows_left, alpha, alpha * len(bins))
+        result = likelihood.log_likelihood(batch)
+        result[np.arange(len(own)), truth] = own
+        return result
+
+    def _cells(
+        self, table: pa.Table, classes: pa.Array
+    ) -> Iterator[tuple[str, Histogram, FloatArray]]:
+        """Each feature, the cells of all classes on one grid, and the counts of null ``(k,)``."""
         for feature, cells in by_feature(table, self.features.names):
+            values = cells["value"].to_numpy(zero_copy_only=False)
+            group, count = label_codes(cells["class"], classes), cells["count"].to_numpy()
+            observed = ~np.isnan(values)
             yield (
                 feature,
-                histogram(
-                    cells["value"].to_numpy(),
+                self._histogram(
+                    feature,
+                    values[observed],
                     max(cells["width"].to_numpy(), default=0.0),
-                    label_codes(cells["class"], classes),
-                    cells["count"].to_numpy(),
+                    group[observed],
+                    count[observed],
                     len(classes),
-                    self.options.cells,
                 ),
+                _counts(group, count, len(classes), ~observed),
             )
 
-    def _cuts(self, cells: Histogram) -> FloatArray:
+    def _cuts(self, feature: str, cells: Histogram) -> FloatArray:
+        if feature in self.options.cuts:
+            return np.array(self.options.cuts[feature], dtype=np.float64)
+        if not len(cells.values):
+            return np.empty(0)
         if self.options.method == "width":
             return width_cuts(cells, self.options.bins)
         if self.options.method == "frequency":
@@ -177,31 +277,72 @@ class DiscretizedLikelihood:
     Args:
         parameters: of `Discretized`.
         classes: ``k`` labels.
+        null_alpha: pseudo-count of null if it is a value, or None if it is marginalized.
     """
 
     normalized = True
 
-    def __init__(self, parameters: pa.Table, classes: pa.Array) -> None:
+    def __init__(
+        self, parameters: pa.Table, classes: pa.Array, null_alpha: float | None = None
+    ) -> None:
         self.classes = len(classes)
         self.lookup: dict[str, tuple[FloatArray, FloatArray]] = {}
         for feature, cells in by_feature(parameters, notes_of(parameters)["features"]):
             number = cells["bin"].to_numpy()
             edges = np.empty(int(number.max()) + 1)
-            edges[number] = cells["lower"].to_numpy()
-            (masses,) = dense_arrays(
-                cells, classes, "bin", pa.array(np.arange(len(edges))), ["log_probability"]
+            edges[number] = cells["lower"].to_numpy(zero_copy_only=False)
+            masses, counts = dense_arrays(
+                cells,
+                classes,
+                "bin",
+                pa.array(np.arange(len(edges))),
+                ["log_probability", "count"],
             )
-            table = np.pad(masses, [(0, 0), (0, 1)])  # a missing value adds 0
-            self.lookup[feature] = edges[1:], table
+            cuts = edges[1:]
+            if np.isnan(edges[-1]):
+                cuts = edges[1:-1]  # the last bin is null
+            else:
+                masses = np.pad(masses, [(0, 0), (0, 1)])  # a missing value adds 0
+                if null_alpha is not None:  # a null that training never saw
+                    totals = counts.sum(axis=1) + null_alpha * len(edges)
+                    masses[:, -1] = log_share(np.zeros_like(totals), totals, null_alpha, 0.0)
+            self.lookup[feature] = cuts, masses
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.zeros((self.classes, batch.num_rows))
-        for feature, (cuts, table) in self.lookup.items():
-            values, _ = numbers_rounded_down(batch, feature)
-            number = np.searchsorted(cuts, values, side="right")
-            number[np.isnan(values)] = len(cuts) + 1
-            result += table[:, number]
+        for factor in self._factors(batch):
+            result += factor
         return result.T
+
+    def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
+        return (factor.T for factor in self._factors(batch))
+
+    def _factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
+        for feature, (_, table) in self.lookup.items():
+            yield table[:, self.bins(batch, feature)]
+
+    def bins(self, batch: pa.RecordBatch, feature: str) -> IntArray:
+        """Number of the bin of each value; for null, that after the last: ``(n,)``."""
+        cuts, _ = self.lookup[feature]
+        values, _ = numbers_rounded_down(batch, feature)
+        number: IntArray = np.searchsorted(cuts, values, side="right")
+        number[np.isnan(values)] = len(cuts) + 1
+        return number
+
+
+def _counts(
+    group: IntArray, weights: FloatArray | None, groups: int, mask: BoolArray
+) -> FloatArray:
+    """Weighted counts by class of the rows of a mask: ``(k,)``."""
+    counts = np.bincount(group[mask], None if weights is None else weights[mask], groups)
+    return counts.astype(np.float64)
+
+
+def _null_table(feature: str, classes: pa.Array, counts: FloatArray) -> pa.Table:
+    """One row per class with nulls."""
+    columns = {"feature": feature, "value": pa.nulls(1, pa.float64()), "width": np.zeros(1)}
+    counts = counts[:, None]
+    return tidy_table(classes, columns, {"count": counts}, counts > 0.0)
 
 
 def _table(feature: str, classes: pa.Array, cells: Histogram) -> pa.Table:

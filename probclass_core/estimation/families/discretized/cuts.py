@@ -7,18 +7,41 @@ in the next. No cut divides a cell of the histogram, so a bin's count is the sum
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.estimation.histogram import Histogram, lower_edges
+from probclass_core.estimation.options import OptionPath, parse_table
 
 _TIE = 1e-12
 """Relative difference up to which two counts or entropies count as equal: it may be rounding."""
 
 
-def bin_name(lower: float, upper: float) -> str:
-    """A bin as text; the bin includes its lower bound and excludes its upper one."""
+def parse_cuts(path: OptionPath, given: Any) -> dict[str, list[float]]:
+    """Ascending cut points by column, from the plain value of an option."""
+    cuts = {}
+    for column, values in parse_table(path, given).items():
+        part = path.part(f"{path.option} of {column!r}")
+        listed = isinstance(values, Sequence) and all(
+            isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
+        )
+        if not listed or any(below >= above for below, above in pairwise(values)):
+            raise part.error("a list of ascending numbers", values)
+        cuts[column] = [float(value) for value in values]
+    return cuts
+
+
+def bin_name(lower: float | None, upper: float | None) -> str:
+    """A bin as text; the bin includes its lower bound and excludes its upper one.
+
+    The bounds of the bin of nulls are None, or both infinity, above all numbers.
+    """
+    if lower is None or upper is None or lower == math.inf:
+        return "missing"
     if math.isinf(lower):
         return "any" if math.isinf(upper) else f"below {upper:g}"
     return f"from {lower:g}" if math.isinf(upper) else f"{lower:g} to {upper:g}"
