@@ -23,7 +23,7 @@ import pyarrow as pa
 from probclass_core.errors import StoreError, one_line, one_of
 
 FORMAT_VERSION = 1
-READS_CALIBRATION, READS_BLOCK_WEIGHTS = 2, 3
+READS_CALIBRATION, READS_BLOCK_WEIGHTS, READS_BOUNDED_CALIBRATION = 2, 3, 3
 """Versions of readers that added what an earlier one would ignore."""
 
 READER_VERSION = READS_BLOCK_WEIGHTS

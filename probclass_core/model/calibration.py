@@ -1,23 +1,38 @@
 """Calibration: maps that correct posteriors, fitted on labeled rows that training did not see.
 
 A posterior is calibrated if four in five of the rows with posterior 0.8 are predicted correctly.
-Blocks that are not independent make posteriors too extreme; two kinds of map correct that:
+Blocks that are not independent make posteriors too extreme; three kinds of map correct that. The
+first two start from scores s_c = max(log P(c | x) − max_c' log P(c' | x), −20), so that a row that
+the model is wrong and sure about counts, but does not decide everything:
 
-- ``temperature``: P(c | x)^(1/T), normalized, with the T of the smallest log loss on the held-out
-  rows (Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", 2017). It
-  never changes which class is most probable.
+- ``temperature_and_bias``: P(c | x) ∝ exp(s_c / T + b_c), with one temperature T and a bias b_c for
+  each class (Alexandari, Kundaje and Shrikumar, "Maximum likelihood with bias-corrected calibration
+  is hard-to-beat at label shift adaptation", 2020).
+- ``temperature``: the same without biases, so that the most probable class stays the same (Guo,
+  Pleiss, Sun and Weinberger, "On calibration of modern neural networks", 2017).
 - ``isotonic``: for each class, the non-decreasing map from P(c | x) to its frequency that has the
-  smallest squared error, by pool-adjacent-violators, linear between its knots and constant beyond;
-  then normalized (Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass
-  probability estimates", 2002). It can give a class 0 or 1, and so new rows an infinite log loss.
+  smallest squared error, by pool-adjacent-violators, linear between its knots; then normalized
+  (Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass probability
+  estimates", 2002).
 
-A calibration is stored as a table: method, class, knot, value. Temperature has one row, with T as
-its value; isotonic has a row for each knot of each class, with the calibrated probability as its
-value. Maps change the posterior only: likelihoods and log p(x) remain the same.
+A calibration cannot do much harm, by three rules. T and b minimize the log loss plus
+½ (1/T − 1)² + ½ Σ b², a convex function that pulls toward no change, so that few rows change
+little. Isotonic maps are fitted to the rows and one more row of unknown class, 1/k of it of the
+class although the model gave probability 0, the rest of another although the model gave 1, so that
+no map gives exactly 0 or 1; a class without rows keeps its probability. And a map is used only if
+it lowers the log loss of the held-out rows, by more than one standard error, when each fifth of
+them is calibrated by a map of the other four fifths; otherwise the calibration is the ``identity``.
+
+A calibration is stored as a table: method, class, knot, value. A temperature is a row without a
+class, with T as its value and the bound −20 as its knot (null in tables of format 2, which have no
+bound); a bias is a row with a class and without a knot. Isotonic has a row for each knot of each
+class, with the calibrated probability as its value. The identity has one row, with temperature 1.
+Maps change the posterior only: likelihoods and log p(x) remain the same.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -27,14 +42,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
-from probclass_core.errors import DataError
+from probclass_core.arrow.bundle import READS_BOUNDED_CALIBRATION, READS_CALIBRATION
 from probclass_core.model.posterior import Posterior, normalize
 
-METHODS = ("temperature", "isotonic")
+METHODS = ("temperature_and_bias", "temperature", "isotonic")
 
-_MAX_TEMPERATURE = 1000.0
-"""Temperatures are limited to 1/1000 … 1000: held-out rows that are all predicted correctly, or no
-better than by chance, would make them 0 or infinite."""
+MAX_TEMPERATURE = 1000.0
+"""Largest temperature. Held-out rows on which the posterior is worse than chance reach it."""
+
+_LOWEST_SCORE = -20.0
+"""Least score in nats, relative to the best class of the row."""
+
+_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -60,71 +79,162 @@ class Calibrator(Protocol):
         ...
 
 
-def fit_calibration(batches: Sequence[HeldOut], classes: pa.Array, method: str) -> pa.Table:
-    """Fit a calibration.
+@dataclass(frozen=True)
+class FittedCalibration:
+    """A calibration and what it does to the held-out rows.
+
+    Attributes:
+        table: the calibration; see the module's docstring.
+        log_loss: mean log loss of the rows before calibration, in nats; may be infinite.
+        calibrated_log_loss: the same when each fifth of the rows is calibrated by a map that was
+            fitted on the others.
+        applied: whether the map lowers the log loss; otherwise the table is the identity.
+        bounded: whether the temperature reached its bound.
+    """
+
+    table: pa.Table
+    log_loss: float
+    calibrated_log_loss: float
+    applied: bool
+    bounded: bool
+
+
+def fit_calibration(
+    batches: Sequence[HeldOut], classes: pa.Array, method: str
+) -> FittedCalibration:
+    """Fit a calibration, and compare it with none.
+
+    Rows that no class explains keep the prior, calibrated or not, and are left out.
 
     Args:
-        batches: held-out rows, at least one in total.
+        batches: held-out rows.
         classes: classes of the model, in class order.
         method: one of `METHODS`.
-
-    Returns:
-        The calibration as a table; see the module's docstring.
-
-    Raises:
-        DataError: if a class has no rows (isotonic), or the true class has probability 0 in every
-            row (temperature).
     """
-    maps: list[tuple[object, FloatArray, FloatArray]]
+    parts = _divided(batches, method)
+    size = len(classes)
+    calibrator: _Softmax | _Isotonic
+    cross_fitted: list[Calibrator]
     if method == "isotonic":
-        maps = _fit_isotonic(batches, classes)
+        calibrator = _fit_isotonic(parts, size, None)
+        cross_fitted = [_fit_isotonic(parts, size, fold) for fold in range(_FOLDS)]
     else:
-        maps = [(None, np.array([np.nan]), np.array([_fit_temperature(batches)]))]
-    knots = np.concatenate([knots for _, knots, _ in maps])
-    return pa.table(
-        {
-            "method": pa.repeat(method, len(knots)),
-            "class": pa.array([label for label, knots, _ in maps for _ in knots], classes.type),
-            "knot": pa.array(knots, from_pandas=True),
-            "value": np.concatenate([values for _, _, values in maps]),
-        }
+        biases = size if method == "temperature_and_bias" else 0
+        calibrator = _fit_softmax(parts, biases, None)
+        start = np.append(1.0 / calibrator.temperature, calibrator.bias[:biases])
+        cross_fitted = [_fit_softmax(parts, biases, fold, start) for fold in range(_FOLDS)]
+    weights = np.concatenate([part.weights for part in parts])
+    before = np.concatenate([part.log_losses for part in parts])
+    after = np.concatenate([part.calibrated_log_losses(cross_fitted) for part in parts])
+    total = float(weights.sum()) or 1.0
+    log_loss, calibrated_log_loss = float(weights @ before) / total, float(weights @ after) / total
+    gains = np.clip(before - after, _LOWEST_SCORE, -_LOWEST_SCORE)
+    error = math.sqrt(float(weights @ (gains - (weights @ gains) / total) ** 2)) / total
+    applied = log_loss - calibrated_log_loss > error
+    return FittedCalibration(
+        table=calibrator.table(method, classes) if applied else _identity_table(classes),
+        log_loss=log_loss,
+        calibrated_log_loss=calibrated_log_loss,
+        applied=applied,
+        bounded=isinstance(calibrator, _Softmax) and calibrator.temperature > MAX_TEMPERATURE - 1,
     )
 
 
-def compile_calibration(table: pa.Table, classes: pa.Array) -> Calibrator:
-    """The map that a calibration table describes."""
-    if table["method"][0].as_py() == "temperature":
-        return _Temperature(table["value"][0].as_py())
-    maps = []
-    for label in classes:
-        rows = table.filter(pc.equal(table["class"], label))
-        maps.append((rows["knot"].to_numpy(), rows["value"].to_numpy()))
-    return _Isotonic(maps)
+def compile_calibration(table: pa.Table, classes: pa.Array) -> Calibrator | None:
+    """The map that a calibration table describes; None for the identity."""
+    method = table["method"][0].as_py()
+    if method == "identity":
+        return None
+    if method == "isotonic":
+        rows = (table.filter(pc.equal(table["class"], label)) for label in classes)
+        return _Isotonic([(each["knot"].to_numpy(), each["value"].to_numpy()) for each in rows])
+    first = table.slice(0, 1).to_pylist()[0]
+    lowest = -math.inf if first["knot"] is None else first["knot"]
+    bias = table["value"].to_numpy()[1:] if table.num_rows > 1 else np.zeros(len(classes))
+    return _Softmax(first["value"], bias, lowest)
+
+
+def reader_version(table: pa.Table) -> int:
+    """Oldest version of readers that apply a calibration; see `bundle.READER_VERSION`."""
+    method, knot = table["method"][0].as_py(), table["knot"][0].as_py()
+    if method == "isotonic" or (method == "temperature" and knot is None):
+        return READS_CALIBRATION
+    return READS_BOUNDED_CALIBRATION
 
 
 def apply_calibration(posterior: Posterior, calibrator: Calibrator) -> Posterior:
     """Calibrate posteriors.
 
     A row that no class explains keeps the prior. A row for which the map gives every class
-    probability 0, as isotonic maps can, keeps its uncalibrated posterior.
+    probability 0, as isotonic maps of format 2 can, keeps its uncalibrated posterior.
     """
     joint = calibrator.rescale(posterior.log_probability)
     unchanged = np.isneginf(posterior.log_density) | np.isneginf(joint.max(axis=1))
     joint[unchanged] = posterior.log_probability[unchanged]
-    fallback = np.zeros(joint.shape[1])  # never used: every row has a possible class
-    return replace(posterior, log_probability=normalize(joint, fallback).log_probability)
+    return replace(posterior, log_probability=_log_probability(joint))
 
 
 @dataclass(frozen=True)
-class _Temperature:
+class _Part:
+    """Held-out rows that a class explains.
+
+    Attributes:
+        logs: what a map of the method starts from: scores, or log posteriors, ``(n, k)``.
+        log_losses: log loss of each row before calibration, ``(n,)``.
+        truth: position of the true class, ``(n,)``.
+        weights: ``(n,)``.
+        folds: number of the fold, ``(n,)``.
+    """
+
+    logs: FloatArray
+    log_losses: FloatArray
+    truth: IntArray
+    weights: FloatArray
+    folds: IntArray
+
+    def training_weights(self, left_out: int | None) -> FloatArray:
+        """Weights that are 0 for the rows of a fold, ``(n,)``."""
+        weights: FloatArray = self.weights * (self.folds != left_out)
+        return weights
+
+    def calibrated_log_losses(self, calibrators: Sequence[Calibrator]) -> FloatArray:
+        """Log loss of each row, ``(n,)``, calibrated by the map of its fold."""
+        losses = np.empty(len(self.truth))
+        for fold, calibrator in enumerate(calibrators):
+            rows = np.flatnonzero(self.folds == fold)
+            logs = _log_probability(calibrator.rescale(self.logs[rows]))
+            losses[rows] = -logs[np.arange(len(rows)), self.truth[rows]]
+        return losses
+
+
+@dataclass(frozen=True)
+class _Softmax:
+    """exp(s / T + b), with biases ``(k,)`` and scores of at least ``lowest``."""
+
     temperature: float
+    bias: FloatArray
+    lowest: float = _LOWEST_SCORE
 
     def rescale(self, log_probability: FloatArray) -> FloatArray:
-        return log_probability / self.temperature
+        scores = _scores(log_probability, self.lowest)
+        scores /= self.temperature
+        scores += self.bias
+        return scores
+
+    def table(self, method: str, classes: pa.Array) -> pa.Table:
+        biases = classes if method == "temperature_and_bias" else classes.slice(0, 0)
+        return _table(
+            method,
+            pa.concat_arrays([pa.nulls(1, classes.type), biases]),
+            pa.array([self.lowest, *[None] * len(biases)], pa.float64()),
+            np.array([self.temperature, *self.bias[: len(biases)]]),
+        )
 
 
 @dataclass(frozen=True)
 class _Isotonic:
+    """Knots and values of each class."""
+
     maps: Sequence[tuple[FloatArray, FloatArray]]
 
     def rescale(self, log_probability: FloatArray) -> FloatArray:
@@ -134,82 +244,155 @@ class _Isotonic:
         with np.errstate(divide="ignore"):
             return np.log(probability)
 
-
-def _fit_temperature(batches: Sequence[HeldOut]) -> float:
-    """The T of the smallest mean log loss, over the rows whose loss depends on T."""
-    from scipy.optimize import brentq
-
-    informative = [_informative_rows(batch) for batch in batches]
-    if not sum(len(truth) for _, truth, _ in informative):
-        raise DataError(
-            "no temperature can correct the posterior: in every held-out row the true class has "
-            "probability 0, or no class explains the row; smooth the model's estimators."
-        )
-
-    def slope(log_sharpness: float) -> float:
-        """d log loss / d(1/T): Σ w (E[log P(c | x)] − log P(true | x)), which grows with 1/T."""
-        return float(sum(_loss_slope(*rows, np.exp(log_sharpness)) for rows in informative))
-
-    limit = np.log(_MAX_TEMPERATURE)
-    if slope(-limit) >= 0.0:
-        return _MAX_TEMPERATURE
-    if slope(limit) <= 0.0:
-        return 1.0 / _MAX_TEMPERATURE
-    return float(np.exp(-brentq(slope, -limit, limit, xtol=1e-13)))
+    def table(self, method: str, classes: pa.Array) -> pa.Table:
+        position = np.repeat(np.arange(len(classes)), [len(knots) for knots, _ in self.maps])
+        knots, values = (np.concatenate(each) for each in zip(*self.maps, strict=True))
+        return _table(method, classes.take(pa.array(position)), knots, values)
 
 
-def _informative_rows(batch: HeldOut) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Log posteriors, true classes and weights of the rows whose loss depends on T."""
-    scores = batch.posterior.log_probability
-    true_scores = scores[np.arange(len(scores)), batch.truth]
-    possible = np.isfinite(true_scores) & np.isfinite(batch.posterior.log_density)
-    rows = possible & (batch.weights > 0.0)
-    return scores[rows], batch.truth[rows], batch.weights[rows]
+def _identity_table(classes: pa.Array) -> pa.Table:
+    return _table("identity", pa.nulls(1, classes.type), pa.nulls(1, pa.float64()), np.ones(1))
 
 
-def _loss_slope(
-    scores: FloatArray, truth: IntArray, weights: FloatArray, sharpness: float
-) -> float:
-    probability = normalize(sharpness * scores, np.zeros(scores.shape[1])).probability
-    # 0 times −∞ is 0 here: an impossible class adds nothing to the mean.
-    expected = np.where(probability > 0.0, probability * np.maximum(scores, -1e300), 0.0).sum(
-        axis=1
-    )
-    return float(weights @ (expected - scores[np.arange(len(scores)), truth]))
+def _table(method: str, labels: pa.Array, knots: object, values: FloatArray) -> pa.Table:
+    methods = pa.repeat(method, len(values))
+    return pa.table({"method": methods, "class": labels, "knot": knots, "value": values})
 
 
-def _fit_isotonic(
-    batches: Sequence[HeldOut], classes: pa.Array
-) -> list[tuple[object, FloatArray, FloatArray]]:
-    """The map of each class: class, knots, values."""
-    truth = np.concatenate([batch.truth for batch in batches])
-    weights = np.concatenate([batch.weights for batch in batches])
-    explained = np.concatenate([np.isfinite(batch.posterior.log_density) for batch in batches])
-    rows = explained & (weights > 0.0)
+def _scores(log_probability: FloatArray, lowest: float) -> FloatArray:
+    """Log posteriors relative to the best class of each row, at least ``lowest``."""
+    scores: FloatArray = log_probability - log_probability.max(axis=1)[:, None]
+    np.maximum(scores, lowest, out=scores)
+    return scores
+
+
+def _log_probability(joint: FloatArray) -> FloatArray:
+    fallback = np.zeros(joint.shape[1])  # never used: every row has a possible class
+    log_probability: FloatArray = normalize(joint, fallback).log_probability
+    return log_probability
+
+
+def _divided(batches: Sequence[HeldOut], method: str) -> list[_Part]:
+    """The rows that a class explains, divided into folds.
+
+    Folds are drawn for the rows in order of their class and its posterior, so they do not depend on
+    the order in which the rows were read, except for rows that are equal in both.
+    """
+    kept = []
+    for batch in batches:
+        explained = ~np.isneginf(batch.posterior.log_density)
+        rows = np.flatnonzero(explained & (batch.weights > 0.0))
+        logs, truth = batch.posterior.log_probability[rows], batch.truth[rows]
+        losses = -logs[np.arange(len(rows)), truth]
+        logs = logs if method == "isotonic" else _scores(logs, _LOWEST_SCORE)
+        kept.append((logs, losses, truth, batch.weights[rows]))
+    ends = np.cumsum([len(truth) for _, _, truth, _ in kept])
+    order = np.lexsort([np.concatenate([part[column] for part in kept]) for column in (1, 2)])
+    folds = np.empty(len(order), dtype=np.intp)
+    # The raw stream of a bit generator is the same in all releases of NumPy.
+    folds[order] = np.random.PCG64(0).random_raw(len(order)) % _FOLDS
+    of_parts = np.split(folds, ends[:-1])
+    return [_Part(*part, each) for part, each in zip(kept, of_parts, strict=True)]
+
+
+def _fit_softmax(
+    parts: Sequence[_Part], biases: int, left_out: int | None, start: FloatArray | None = None
+) -> _Softmax:
+    """Minimize Σ w log loss + ½ (1/T − 1)² + ½ Σ b², a convex function of 1/T and b.
+
+    Args:
+        parts: held-out rows.
+        biases: number of classes, or 0 to fit no biases.
+        left_out: fold to leave out.
+        start: 1/T and biases to start from; by default those of the identity.
+    """
+    from scipy.optimize import minimize
+
+    weighted = [(part, part.training_weights(left_out)) for part in parts]
+    identity = np.concatenate([np.ones(1), np.zeros(biases)])
+    start = identity if start is None else start
+    # In units of about one standard error, the curvature is similar in all directions.
+    information = sum(_derivatives(*each, start)[2] for each in weighted)
+    unit = 1.0 / np.sqrt(1.0 + information)
+
+    def objective(steps: FloatArray) -> tuple[float, FloatArray]:
+        parameters = start + unit * steps
+        away = parameters - identity
+        value, gradient = 0.5 * float(away @ away), away
+        for each in weighted:
+            loss, slope, _ = _derivatives(*each, parameters)
+            value += loss
+            gradient = gradient + slope
+        return value, gradient * unit
+
+    found = minimize(
+        objective,
+        np.zeros(1 + biases),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[((1.0 / MAX_TEMPERATURE - start[0]) / unit[0], None)] + [(None, None)] * biases,
+        options={"maxiter": 1000, "maxfun": 10_000, "maxcor": 20, "ftol": 1e-15, "gtol": 1e-6},
+    ).x
+    parameters = start + unit * found
+    sharpness = max(float(parameters[0]), 1.0 / MAX_TEMPERATURE)
+    size = parts[0].logs.shape[1]
+    return _Softmax(1.0 / sharpness, parameters[1:] if biases else np.zeros(size))
+
+
+def _derivatives(
+    part: _Part, weights: FloatArray, parameters: FloatArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Σ w log loss of some rows, its gradient by 1/T and biases, and Σ w of each row's squared."""
+    rows, bias = np.arange(len(weights)), parameters[1:]
+    excess = parameters[0] * part.logs
+    if len(bias):
+        excess += bias
+    excess -= excess.max(axis=1)[:, None]
+    own = excess[rows, part.truth]
+    np.exp(excess, out=excess)
+    total = excess.sum(axis=1)
+    loss = float(weights @ (np.log(total) - own))
+    excess /= total[:, None]
+    excess[rows, part.truth] -= 1.0
+    by_sharpness = np.einsum("ij,ij->i", excess, part.logs)
+    by_bias = excess[:, : len(bias)]
+    gradient = np.append(weights @ by_sharpness, weights @ by_bias)
+    squares = np.append(weights @ by_sharpness**2, weights @ by_bias**2)
+    return loss, gradient, squares
+
+
+def _fit_isotonic(parts: Sequence[_Part], size: int, left_out: int | None) -> _Isotonic:
+    truth = np.concatenate([part.truth for part in parts])
+    weights = np.concatenate([part.training_weights(left_out) for part in parts])
+    rows = weights > 0.0
     maps = []
-    for position, label in enumerate(classes.to_pylist()):
+    for position in range(size):
         is_class = truth[rows] == position
-        if not is_class.any():
-            raise DataError(
-                f"isotonic calibration needs held-out rows of every class, and {label!r} has none; "
-                "take more rows, or calibrate by temperature."
-            )
-        columns = [np.exp(batch.posterior.log_probability[:, position]) for batch in batches]
-        knots, values = _isotonic_map(np.concatenate(columns)[rows], is_class, weights[rows])
-        maps.append((label, knots, values))
-    return maps
+        if is_class.any():
+            logs = np.concatenate([part.logs[:, position] for part in parts])
+            maps.append(_isotonic_map(np.exp(logs[rows]), is_class, weights[rows], size))
+        else:
+            ends = np.array([math.exp(_LOWEST_SCORE), 1.0])
+            maps.append((ends, ends))
+    return _Isotonic(maps)
 
 
 def _isotonic_map(
-    probability: FloatArray, is_class: np.ndarray, weights: FloatArray
+    probability: FloatArray, is_class: np.ndarray, weights: FloatArray, size: int
 ) -> tuple[FloatArray, FloatArray]:
     """Knots and values by pool-adjacent-violators: the first and last knot of each level."""
     from scipy.optimize import isotonic_regression
 
+    # One more row of unknown class: 1/k of it at probability 0, the rest at 1.
+    probability = np.concatenate([probability, [0.0, 1.0]])
+    weights = np.concatenate([weights, [1.0 / size, 1.0 - 1.0 / size]])
+    is_class = np.concatenate([is_class, [True, False]])
+    counted = weights > 0.0
+    probability, weights, is_class = (each[counted] for each in (probability, weights, is_class))
     knots, index = np.unique(probability, return_inverse=True)
     weight = np.bincount(index, weights=weights)
     frequency = np.bincount(index, weights=weights * is_class) / weight
-    values = np.clip(isotonic_regression(frequency, weights=weight).x, 0.0, 1.0)
+    values = isotonic_regression(frequency, weights=weight).x
     inner = np.zeros(len(knots), dtype=bool)
     inner[1:-1] = (values[1:-1] == values[:-2]) & (values[1:-1] == values[2:])
     return knots[~inner], values[~inner]

@@ -37,7 +37,6 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.bundle import (
     FORMAT_VERSION,
     READS_BLOCK_WEIGHTS,
-    READS_CALIBRATION,
     Bundle,
 )
 from probclass_core.arrow.types import schema_from_names, type_names
@@ -46,7 +45,12 @@ from probclass_core.estimation.contract import Likelihood, LinearLikelihood
 from probclass_core.estimation.statistics import Statistics, bind, refine
 from probclass_core.estimation.tidy import notes_of, tidy_table
 from probclass_core.model.block_weights import BlockWeights, fit_block_weights, given_weights
-from probclass_core.model.calibration import Calibrator, apply_calibration, compile_calibration
+from probclass_core.model.calibration import (
+    Calibrator,
+    apply_calibration,
+    compile_calibration,
+    reader_version,
+)
 from probclass_core.model.decision import (
     CompiledRule,
     DecisionOption,
@@ -153,8 +157,8 @@ class Model:
         """
         if self.weights is None:
             return self.log_likelihood(batch)
-        factors = self.weights.factors
-        blocks = [block for block in self.spec.blocks if factors[str(block.name)]]
+        weights = self.weights.by_block
+        blocks = [block for block in self.spec.blocks if weights[str(block.name)]]
         names = [str(block.name) for block in blocks]
         logs = self._block_log_likelihoods(batch, blocks)
         return self.weights.add(zip(names, logs, strict=True), batch.num_rows)
@@ -178,9 +182,12 @@ class Model:
         # One pass: a block's log-likelihood may cost more than everything that follows.
         names = [str(block.name) for block in self.spec.blocks]
         logs = list(self._block_log_likelihoods(batch, self.spec.blocks))
-        factors = self.weights.factors
-        pairs = [(name, log) for name, log in zip(names, logs, strict=True) if factors[name]]
-        return self.weights.add(pairs, batch.num_rows), _product(iter(logs))
+        weighted = (
+            (name, log)
+            for name, log in zip(names, logs, strict=True)
+            if self.weights.by_block[name]
+        )
+        return self.weights.add(weighted, batch.num_rows), _product(iter(logs))
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
@@ -200,7 +207,7 @@ class Model:
         """The block weights, ready for use; None for the product of the blocks."""
         if self.block_weights is None:
             return None
-        return BlockWeights.from_table(self.block_weights, self.spec)
+        return BlockWeights.from_table(self.block_weights, len(self.classes))
 
     @cached_property
     def _calibrator(self) -> Calibrator | None:
@@ -397,9 +404,12 @@ class Model:
     @property
     def _min_reader_version(self) -> int:
         """Oldest version of readers that apply all tables of the model."""
+        versions = [FORMAT_VERSION]
         if self.block_weights is not None:
-            return READS_BLOCK_WEIGHTS
-        return FORMAT_VERSION if self.calibration is None else READS_CALIBRATION
+            versions.append(READS_BLOCK_WEIGHTS)
+        if self.calibration is not None:
+            versions.append(reader_version(self.calibration))
+        return max(versions)
 
     @classmethod
     def from_bundle(cls, bundle: Bundle) -> Model:

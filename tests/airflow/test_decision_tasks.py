@@ -117,9 +117,12 @@ def test_calibration_saves_promotes_and_reports(
         "model": f"air@{expected.id}",
         "alias": "calibrated",
         "of": before.ref,
-        "method": "temperature",
-        "rows": expected.training["calibration"]["rows"],
+        **{
+            name: expected.training["calibration"][name]
+            for name in ("method", "applied", "rows", "log_loss", "calibrated_log_loss")
+        },
     }
+    assert task.result["method"] == "temperature_and_bias"
     assert task.events == {"air.model": task.result}
     saved = trained.resolve("air@calibrated")
     assert saved.id == expected.id

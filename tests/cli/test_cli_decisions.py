@@ -91,18 +91,35 @@ def test_decision_ml_is_maximum_likelihood(probclass: Any, flowers: Path) -> Non
     assert scored != model.predict(few)
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_calibrate_saves_a_new_version(probclass: Any, flowers: Path, method: str) -> None:
-    arguments = ("iris@raw", flowers, "--method", method, "--alias", "fair")
+@pytest.fixture
+def noisy(probclass: Any, iris: pa.Table) -> Path:
+    """The UCI Iris, a fifth of the rows with the species of another row."""
+    species = iris["species"].to_pylist()
+    species[::5] = species[::5][::-1]
+    position = iris.column_names.index("species")
+    source: Path = probclass.table(
+        "noisy.parquet", iris.set_column(position, "species", pa.array(species))
+    )
+    return source
+
+
+@pytest.mark.parametrize("method", ["temperature_and_bias", "temperature", "isotonic"])
+def test_calibrate_saves_a_new_version(
+    probclass: Any, flowers: Path, noisy: Path, method: str
+) -> None:
+    arguments = ("iris@raw", noisy, "--method", method, "--alias", "fair")
     result = probclass.ok("calibrate", *arguments)
     store = pc.ModelStore("models")
     raw = store.load("iris@raw")
-    expected = pc.calibrate(raw, flowers, method)
+    expected = pc.calibrate(raw, noisy, method)
+    record = expected.training["calibration"]
     assert store.resolve("iris@fair").id == expected.id
     shown = result.lines
     assert f"saved iris@{expected.id}" in shown
     assert f"of iris@{raw.id}" in shown
     assert "rows 150 labeled" in shown
+    losses = record["log_loss"], record["calibrated_log_loss"]
+    assert "log loss {:.4f} before, {:.4f} when calibrated by other rows".format(*losses) in shown
     document = probclass("calibrate", *arguments, "--name", "other", "--json").json
     assert expected.calibration is not None
     assert document == {
@@ -113,13 +130,30 @@ def test_calibrate_saves_a_new_version(probclass: Any, flowers: Path, method: st
         "store": document["store"],
         "method": method,
         "rows": 150,
+        "applied": True,
+        "log_loss": record["log_loss"],
+        "calibrated_log_loss": record["calibrated_log_loss"],
         "calibration": expected.calibration.to_pylist(),
     }
     card = probclass.ok("inspect", "iris@fair").lines
-    assert f"calibration {method}, 150 rows of {flowers}" in card
+    assert f"calibration {method}, 150 rows of {noisy}" in card
     assert f"density quantiles 150 rows of {flowers}" in card
     selected = ("--where", "sepal_length < 6", "--json")
-    assert probclass("calibrate", "iris@raw", flowers, *selected).json["rows"] == 83
+    assert probclass("calibrate", "iris@raw", noisy, *selected).json["rows"] == 83
+
+
+def test_calibrate_warns_if_it_does_not_help(probclass: Any, flowers: Path, iris: pa.Table) -> None:
+    result = probclass("calibrate", "iris@raw", flowers, "--method", "isotonic", "--alias", "fair")
+    assert result.code == 0
+    warning = "warning: the posteriors stay as they are: calibrated by isotonic, the log loss of"
+    assert result.err.startswith(warning)
+    assert result.err.count("\n") == 1
+    card = probclass.ok("inspect", "iris@fair").lines
+    line = "calibration isotonic, not applied: it does not lower the log loss, 150 rows of"
+    assert f"{line} {flowers}" in card
+    store = pc.ModelStore("models")
+    raw, fair = (store.load(f"iris@{alias}") for alias in ("raw", "fair"))
+    assert fair.predict_proba(iris).tolist() == raw.predict_proba(iris).tolist()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +180,7 @@ def test_an_invalid_decision_rule_is_an_error(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--method", "platt"), "method 'platt' is unknown; use 'isotonic', 'temperature'"),
+        (("--method", "platt"), "method 'platt' is unknown; use 'isotonic', 'temp"),
         (("--alias", "a/b"), "'a/b' cannot be an alias"),
     ],
 )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
 import pytest
-from model_values import fitted, rows
-from scipy.optimize import minimize_scalar
+from model_values import fitted
+from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import log_loss
@@ -23,22 +25,46 @@ from probclass_core.demo.lake import lay_out
 from probclass_core.io.open import open_table
 
 SEPALS = ["sepal_length", "sepal_width"]
-EXACT = pc.Block("gaussian_diagonal", SEPALS, variance_floor=0)
+METHODS = ["temperature_and_bias", "temperature", "isotonic"]
+every_method = pytest.mark.parametrize("method", METHODS)
+COPIES = ["x0", "x1", "x2", "x3"]
+BLOCK = pc.Block("gaussian_diagonal", COPIES, variance_floor=0)
+
+
+def copies(size: int = 300, classes: int = 3) -> list[pa.Table]:
+    """Three tables of nearly equal columns, which naive Bayes counts as independent evidence.
+
+    The first class is rarer in the last two tables than in the first.
+    """
+    rng = np.random.default_rng(0)
+    tables = []
+    for rarity in (1.0, 0.4, 0.4):
+        share = np.array([rarity, *[1.0] * (classes - 1)])
+        truth = rng.choice(classes, size, p=share / share.sum())
+        x = 0.8 * truth + rng.normal(0.0, 1.0, size)
+        columns = {name: x + rng.normal(0.0, 0.6, size) for name in COPIES}
+        tables.append(pa.table({**columns, "kind": [f"kind {code}" for code in truth]}))
+    return tables
 
 
 def thirds(iris: pa.Table) -> list[pa.Table]:
     return [iris.take(list(range(first, 150, 3))) for first in range(3)]
 
 
+def weighted(table: pa.Table, weights: Any) -> pa.Table:
+    return table.append_column("w", pa.array(np.broadcast_to(weights, len(table)).astype(float)))
+
+
 def matrix(table: pa.Table, columns: list[str]) -> np.ndarray:
     return np.column_stack([table[name].to_numpy() for name in columns])
 
 
-def temperature(model: pc.Model) -> float:
+def parameters(model: pc.Model) -> list[float]:
+    """The temperature of a calibration, then its biases."""
     assert model.calibration is not None
-    assert model.calibration["method"].to_pylist() == ["temperature"]
-    value: float = model.calibration["value"][0].as_py()
-    return value
+    assert set(model.calibration["method"].to_pylist()) <= set(METHODS)
+    values: list[float] = model.calibration["value"].to_pylist()
+    return values
 
 
 def class_positions(model: pc.Model, labels: pa.ChunkedArray) -> np.ndarray:
@@ -46,143 +72,209 @@ def class_positions(model: pc.Model, labels: pa.ChunkedArray) -> np.ndarray:
     return result
 
 
-def test_the_temperature_minimizes_the_log_loss(iris: pa.Table) -> None:
-    train, held_out, rest = thirds(iris)
-    model = fitted(train, "species", EXACT)
-    scores = model.predict_log_proba(held_out)
-    truth = class_positions(model, held_out["species"])
+def scores_of(model: pc.Model, table: pa.Table) -> np.ndarray:
+    """Log posteriors relative to the best class, at least −20."""
+    logs = model.predict_log_proba(table)
+    return np.maximum(logs - logs.max(axis=1, keepdims=True), -20.0)
 
-    def loss(value: float) -> float:
-        scaled = scores / value
+
+@pytest.mark.parametrize("biases", [3, 0])
+def test_temperature_and_biases_minimize_the_penalized_log_loss(biases: int) -> None:
+    train, held_out, rest = copies()
+    model = fitted(train, "kind", BLOCK)
+    scores, truth = scores_of(model, held_out), class_positions(model, held_out["kind"])
+
+    def loss(values: np.ndarray) -> float:
+        scaled = values[0] * scores + (values[1:] if biases else 0.0)
         own = scaled[np.arange(len(truth)), truth] - logsumexp(scaled, axis=1)
-        return -float(own.mean())
+        away = values - np.eye(len(values))[0]
+        return float(0.5 * (away**2).sum() - own.sum())
 
-    best = minimize_scalar(loss, bounds=(0.05, 20), method="bounded", options={"xatol": 1e-9})
-    calibrated = pc.calibrate(model, held_out)
-    assert temperature(calibrated) == pytest.approx(best.x, rel=1e-5)
-    assert pc.evaluate(calibrated, held_out).log_loss == pytest.approx(best.fun, rel=1e-12)
-    raw = model.predict_log_proba(rest) / temperature(calibrated)
+    best = minimize(loss, np.eye(1 + biases)[0], method="BFGS", options={"gtol": 1e-6}).x
+    calibrated = pc.calibrate(model, held_out, "temperature_and_bias" if biases else "temperature")
+    ours = parameters(calibrated)
+    assert [1.0 / ours[0], *ours[1:]] == pytest.approx(best, abs=1e-5)
+    assert ours[0] > 1.5
+    raw = scores_of(model, rest) / ours[0] + (ours[1:] if biases else 0.0)
     expected = raw - logsumexp(raw, axis=1, keepdims=True)
     np.testing.assert_allclose(calibrated.predict_log_proba(rest), expected, rtol=0, atol=1e-12)
-    assert calibrated.predict(rest) == model.predict(rest)
+    if not biases:
+        assert calibrated.predict(rest) == model.predict(rest)
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_calibration_agrees_with_scikit_learn(iris: pa.Table, method: str, classes: int) -> None:
-    chosen = iris if classes == 3 else iris.slice(50)
-    train, held_out, rest = (chosen.take(list(range(first, len(chosen), 3))) for first in range(3))
-    model = pc.calibrate(fitted(train, "species", EXACT), held_out, method)
-    theirs = GaussianNB(var_smoothing=0).fit(matrix(train, SEPALS), train["species"].to_numpy())
+def test_calibration_agrees_with_scikit_learn(method: str, classes: int) -> None:
+    """Rows of a large weight make the pull toward no change, which scikit-learn lacks, vanish."""
+    train, held_out, rest = copies(classes=classes)
+    model = fitted(weighted(train, 1.0), "kind", BLOCK, weight="w")
+    assert scores_of(model, held_out).min() > -20.0, "scikit-learn's scores have no bound"
+    calibrated = pc.calibrate(model, weighted(held_out, 1e6), method)
+    theirs = GaussianNB(var_smoothing=0).fit(matrix(train, COPIES), train["kind"].to_numpy())
     peer = CalibratedClassifierCV(FrozenEstimator(theirs), method=method)
-    peer.fit(matrix(held_out, SEPALS), held_out["species"].to_numpy())
-    expected = peer.predict_proba(matrix(rest, SEPALS))
+    peer.fit(matrix(held_out, COPIES), held_out["kind"].to_numpy())
+    expected = peer.predict_proba(matrix(rest, COPIES))
     # scikit-learn's search for the temperature stops at about five digits.
-    tolerance = 1e-4 if method == "temperature" else 1e-9
-    np.testing.assert_allclose(model.predict_proba(rest), expected, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(calibrated.predict_proba(rest), expected, rtol=0, atol=1e-4)
 
 
-def test_isotonic_knots_agree_with_pool_adjacent_violators(iris: pa.Table) -> None:
-    train, held_out, _ = thirds(iris)
-    weights = pa.array(np.random.default_rng(1).integers(0, 4, len(held_out)).astype(float))
-    train = train.append_column("w", pa.array([1.0] * len(train)))
-    held_out = held_out.append_column("w", weights)
-    model = fitted(train, "species", EXACT, weight="w")
-    calibrated = pc.calibrate(model, held_out, "isotonic")
+def test_isotonic_knots_agree_with_pool_adjacent_violators() -> None:
+    """One more row of unknown class is a third of the class at 0, and two thirds another at 1."""
+    train, held_out, _ = copies()
+    weights = np.random.default_rng(1).integers(0, 4, len(held_out)).astype(float)
+    model = fitted(weighted(train, 1.0), "kind", BLOCK, weight="w")
+    calibrated = pc.calibrate(model, weighted(held_out, weights), "isotonic")
     assert calibrated.calibration is not None
     assert calibrated.calibration.column_names == ["method", "class", "knot", "value"]
     grid = np.linspace(0, 1, 101)
     for position, name in enumerate(model.class_names):
         peer = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-        came_true = class_positions(model, held_out["species"]) == position
-        peer.fit(model.predict_proba(held_out)[:, position], came_true, weights.to_numpy())
+        came_true = class_positions(model, held_out["kind"]) == position
+        peer.fit(
+            [*model.predict_proba(held_out)[:, position], 0.0, 1.0],
+            [*came_true, True, False],
+            [*weights, 1 / 3, 2 / 3],
+        )
         knots = calibrated.calibration.filter(compute.field("class") == name)
         ours = np.interp(grid, knots["knot"].to_numpy(), knots["value"].to_numpy())
         np.testing.assert_allclose(ours, peer.predict(grid), rtol=0, atol=1e-9)
         assert compute.all(compute.is_valid(knots["knot"])).as_py()
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_a_row_of_weight_2_counts_twice(iris: pa.Table, method: str) -> None:
-    train, held_out, rest = (
-        each.append_column("w", pa.array([1 + row % 2 for row in range(len(each))]))
-        for each in thirds(iris)
+@every_method
+def test_a_row_of_weight_2_counts_twice(method: str) -> None:
+    train, held_out, rest = copies()
+    model = fitted(weighted(train, 1.0), "kind", BLOCK, weight="w")
+    counts = 1 + np.arange(len(held_out)) % 2
+    repeated = weighted(held_out.take(pa.array(np.repeat(np.arange(len(held_out)), counts))), 1.0)
+    once, twice = (
+        pc.calibrate(model, each, method) for each in (weighted(held_out, counts), repeated)
     )
-    model = fitted(train, "species", EXACT, weight="w")
-    indices = [row for row in range(len(held_out)) for _ in range(1 + row % 2)]
-    repeated = held_out.take(indices)
-    repeated = repeated.set_column(
-        repeated.column_names.index("w"), "w", pa.array([1] * len(repeated))
-    )
-    weighted, twice = (pc.calibrate(model, each, method) for each in (held_out, repeated))
-    np.testing.assert_allclose(
-        weighted.predict_proba(rest), twice.predict_proba(rest), rtol=0, atol=1e-12
-    )
-    alone = pc.calibrate(fitted(train, "species", EXACT), held_out, method)
-    assert alone.predict_proba(rest).tolist() != weighted.predict_proba(rest).tolist()
+    np.testing.assert_allclose(once.predict_proba(rest), twice.predict_proba(rest), atol=1e-6)
+    alone = pc.calibrate(model, weighted(held_out, 1.0), method)
+    assert np.abs(alone.predict_proba(rest) - once.predict_proba(rest)).max() > 1e-3
 
 
-def test_the_temperature_is_bounded_if_all_rows_are_right_or_wrong() -> None:
-    train = pa.table({"x": [0.0, 1.0, 5.0, 6.0], "y": ["a", "a", "b", "b"]})
+def test_biases_correct_the_classes_shares() -> None:
+    train, held_out, rest = copies()
+    model = fitted(train, "kind", BLOCK)
+    both, temperature = (pc.calibrate(model, held_out, method) for method in METHODS[:2])
+    rare = (class_positions(model, held_out["kind"]) == 0).mean()
+    assert both.predict_proba(held_out)[:, 0].mean() == pytest.approx(rare, abs=0.01)
+    assert pc.evaluate(both, rest).log_loss < pc.evaluate(temperature, rest).log_loss
+
+
+@every_method
+def test_no_calibration_of_digits_makes_them_worse(method: str) -> None:
+    """Constant columns and a small variance floor give log losses of 10⁸ here."""
+    pixels, digits = load_digits(return_X_y=True)
+    names = [f"pixel {number}" for number in range(64)]
+    table = pa.table({**dict(zip(names, pixels.T, strict=True)), "digit": digits})
+    order = np.random.default_rng(0).permutation(len(digits))
+    train, held_out, test = (table.take(pa.array(part)) for part in np.array_split(order, 3))
+    model = fitted(train, "digit", pc.Block("gaussian_diagonal", names, variance_floor=1e-9))
+    raw, calibrated = (
+        pc.evaluate(each, test) for each in (model, pc.calibrate(model, held_out, method))
+    )
+    assert raw.log_loss > 1e8
+    assert raw.ece > 0.15
+    assert calibrated.log_loss < 0.8
+    assert calibrated.ece < 0.06
+    assert calibrated.accuracy is not None
+    assert calibrated.accuracy > 0.8
+
+
+@every_method
+def test_a_calibration_that_does_not_help_is_the_identity(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The model is the truth, so a calibration can learn only noise."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 2, 20_000)
+    table = pa.table({"x": truth + rng.normal(0.0, 1.0, len(truth)), "kind": truth})
+    model = fitted(table.slice(400), "kind", pc.Block("gaussian_diagonal", ["x"]))
+    calibrated = pc.calibrate(model, table.slice(0, 400), method)
+    assert calibrated.calibration is not None
+    assert calibrated.calibration["method"].to_pylist() == ["identity"]
+    np.testing.assert_array_equal(calibrated.predict_proba(table), model.predict_proba(table))
+    record = calibrated.training["calibration"]
+    assert not record["applied"]
+    loss = pc.evaluate(model, table.slice(0, 400)).log_loss
+    assert record["log_loss"] == pytest.approx(loss, rel=1e-12)
+    assert f"calibrated by {method}, the log loss" in caplog.text
+
+
+def test_a_temperature_at_its_bound_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    train = pa.table({"x": [0.0, 1.0, 5.0, 6.0] * 9, "y": ["a", "a", "b", "b"] * 9})
     model = fitted(train, "y", pc.Block("gaussian_diagonal", ["x"]))
-    assert temperature(pc.calibrate(model, train)) == pytest.approx(1e-3)
-    wrong = pa.table({"x": train["x"], "y": ["b", "b", "a", "a"]})
-    calibrated = pc.calibrate(model, wrong)
-    assert temperature(calibrated) == pytest.approx(1e3)
-    assert np.isfinite(pc.evaluate(calibrated, wrong).log_loss)
+    wrong = pa.table({"x": train["x"], "y": ["b", "b", "a", "a"] * 9})
+    for method in METHODS[:2]:
+        calibrated = pc.calibrate(model, wrong, method)
+        assert parameters(calibrated)[0] == pytest.approx(1e3)
+        assert "temperature reached its bound of 1000" in caplog.text
+        caplog.clear()
+        assert pc.evaluate(calibrated, wrong).log_loss == pytest.approx(math.log(2.0), abs=0.02)
 
 
-def test_rows_whose_loss_ignores_the_temperature_are_left_out() -> None:
+def test_rows_that_are_all_right_do_not_make_the_posterior_certain() -> None:
+    train, _, _ = copies(classes=2)
+    model = fitted(train, "kind", BLOCK)
+    right = train.filter(compute.equal(model.predict(train), train["kind"])).slice(0, 30)
+    (temperature,) = parameters(pc.calibrate(model, right, "temperature"))
+    assert 0.3 < temperature < 1.0
+
+
+def test_a_true_class_of_probability_0_becomes_possible() -> None:
+    table = pa.table({"u": ["p"] * 9 + ["q"] * 9, "y": ["a"] * 9 + ["b"] * 9})
+    model = fitted(table, "y", pc.Block("categorical", ["u"], pseudo_count=0.0))
+    held_out = pa.table({"u": ["p"] * 9 + ["q"] * 9, "y": ["b", *"aaaaaaaa", "a", *"bbbbbbbb"]})
+    assert pc.evaluate(model, held_out).log_loss == math.inf
+    for method in METHODS:
+        calibrated = pc.calibrate(model, held_out, method)
+        # One row in nine is of the other class: the entropy of that is 0.349.
+        assert 0.34 < pc.evaluate(calibrated, held_out).log_loss < 0.40
+        assert calibrated.training["calibration"]["log_loss"] is None, "infinite"
+
+
+def test_rows_that_no_class_explains_are_left_out() -> None:
     table = pa.table({"u": ["p", "p", "q", "q", "p"], "y": ["a", "a", "b", "b", "b"]})
     block = pc.Block("categorical", ["u"], pseudo_count=0.0, domain={"u": ["p", "q", "r"]})
     model = fitted(table, "y", block)
-    informative = {"u": ["p", "p", "p"], "y": ["a", "a", "b"]}
-    all_rows = {"u": [*informative["u"], "q", "r"], "y": [*informative["y"], "a", "a"]}
-    assert pc.calibrate(model, all_rows).calibration == pc.calibrate(model, informative).calibration
-    isotonic = pc.calibrate(model, all_rows, "isotonic")
-    # A row that no class explains keeps the prior.
-    for each in (isotonic, pc.calibrate(model, all_rows)):
-        assert each.predict_proba({"u": ["r"]})[0] == pytest.approx([0.4, 0.6])
-        assert each.score_samples({"u": ["r"]})[0] == -math.inf
+    explained = {"u": ["p", "p", "p", "q"] * 9, "y": ["a", "b", "b", "a"] * 9}
+    all_rows = {"u": [*explained["u"], "r"], "y": [*explained["y"], "a"]}
+    for method in METHODS:
+        calibrated = pc.calibrate(model, all_rows, method)
+        assert calibrated.calibration == pc.calibrate(model, explained, method).calibration
+        assert calibrated.training["calibration"]["applied"]
+        assert calibrated.predict_proba({"u": ["r"]})[0] == pytest.approx([0.4, 0.6])
+        assert calibrated.score_samples({"u": ["r"]})[0] == -math.inf
 
 
-def test_isotonic_posteriors_sum_to_1() -> None:
-    train = pa.table({"x": [0.0, 0.1, 4.0, 4.1, 8.0, 8.1], "y": list("aabbcc")})
-    model = fitted(train, "y", pc.Block("gaussian_diagonal", ["x"], variance_floor=1.0))
-    held_out = pa.table({"x": [0.0, 4.0, 8.0, -9.0, 4.05, 17.0], "y": list("bcaabc")})
-    result = pc.calibrate(model, held_out, "isotonic").predict_proba(
-        {"x": np.linspace(-20, 20, 99)}
-    )
-    assert np.isfinite(result).all()
-    assert (result >= 0.0).all()
-    np.testing.assert_allclose(result.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+def test_isotonic_posteriors_sum_to_1_and_are_never_0() -> None:
+    train, held_out, rest = copies()
+    far = pa.table({name: [-1e6, -1e3, 1e3, 1e6] for name in COPIES})
+    for rows_held_out in (held_out, held_out.filter(compute.field("kind") != "kind 0")):
+        calibrated = pc.calibrate(fitted(train, "kind", BLOCK), rows_held_out, "isotonic")
+        assert calibrated.training["calibration"]["applied"]
+        for table in (far, rest):
+            result = calibrated.predict_proba(table)
+            assert (result > 0.0).all()
+            np.testing.assert_allclose(result.sum(axis=1), 1.0, rtol=0, atol=1e-12)
 
 
-def test_a_row_that_isotonic_maps_make_impossible_keeps_its_posterior() -> None:
-    """Each map gives 1 at 0.6 and 0 at 0.4; the prior, a third, is below that for every class."""
-    counts = [
-        ("p", "a", 4),
-        ("p", "b", 6),
-        ("q", "b", 4),
-        ("q", "c", 6),
-        ("r", "c", 4),
-        ("r", "a", 6),
-    ]
-    cells = [(u, y) for u, y, count in counts for _ in range(count)]
-    model = fitted(rows(["u", "y"], cells), "y", pc.Block("categorical", ["u"], pseudo_count=0.0))
-    held_out = rows(["u", "y"], [("p", "b"), ("q", "c"), ("r", "a")])
-    calibrated = pc.calibrate(model, held_out, "isotonic")
-    result = calibrated.predict_proba({"u": ["p", "q", None]})
-    expected = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1 / 3, 1 / 3, 1 / 3]]
-    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
-    # The map gives the true class probability 0, so the loss is infinite.
-    assert pc.evaluate(calibrated, {"u": ["p"], "y": ["a"]}).log_loss == math.inf
+def test_a_class_without_held_out_rows_keeps_its_isotonic_probability() -> None:
+    train, held_out, _ = copies()
+    model = fitted(train, "kind", BLOCK)
+    calibrated = pc.calibrate(model, held_out.filter(compute.field("kind") != "kind 0"), "isotonic")
+    assert calibrated.calibration is not None
+    absent = calibrated.calibration.filter(compute.field("class") == "kind 0")
+    assert absent["knot"].to_pylist() == absent["value"].to_pylist() == [math.exp(-20.0), 1.0]
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_calibration_changes_the_posterior_only(iris: pa.Table, method: str) -> None:
-    train, held_out, rest = thirds(iris)
-    model = fitted(train, "species", EXACT)
+@every_method
+def test_calibration_changes_the_posterior_only(method: str) -> None:
+    train, held_out, rest = copies()
+    model = fitted(train, "kind", BLOCK)
     calibrated = pc.calibrate(model, held_out, method)
     for name in ("score_samples", "joint_log_likelihood", "log_likelihood_by_block"):
         np.testing.assert_array_equal(getattr(calibrated, name)(rest), getattr(model, name)(rest))
@@ -193,7 +285,7 @@ def test_calibration_changes_the_posterior_only(iris: pa.Table, method: str) -> 
     assert again.id == calibrated.id
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+@every_method
 def test_a_partitioned_lake_calibrates_like_one_table(tmp_path: Path, method: str) -> None:
     lake = lay_out(tmp_path / "lake")
     weather = ["dew_point", "temperature", "pressure", "log_wind_speed"]
@@ -215,7 +307,7 @@ def test_a_partitioned_lake_calibrates_like_one_table(tmp_path: Path, method: st
     from_table = pc.calibrate(model, complete, method)
     july = pa.Table.from_batches(open_rows(lake, [("month", "==", "2014-07")]))
     np.testing.assert_allclose(
-        from_table.predict_proba(july), one_worker.predict_proba(july), rtol=0, atol=1e-9
+        from_table.predict_proba(july), one_worker.predict_proba(july), rtol=0, atol=1e-7
     )
 
 
@@ -232,20 +324,19 @@ def test_calibration_corrects_the_overconfidence_of_naive_bayes(
         pc.evaluate(each, test)
         for each in (
             model,
-            pc.calibrate(model, train.slice(20_000)),
-            pc.calibrate(model, train.slice(20_000), "isotonic"),
+            *(pc.calibrate(model, train.slice(20_000), method) for method in METHODS),
         )
     )
     assert raw.log_loss > raw.baseline_log_loss, "worse than the prior"
     for result in corrected:
-        assert result.log_loss < 0.75 * raw.baseline_log_loss
-        assert result.ece < raw.ece / 4
+        assert result.log_loss < 0.7 * raw.baseline_log_loss
+        assert result.ece < raw.ece / 2
         assert result.brier < raw.brier
 
 
 def test_reliability_and_calibration_error_by_hand(iris: pa.Table) -> None:
     train, held_out, rest = thirds(iris)
-    model = fitted(train, "species", EXACT)
+    model = fitted(train, "species", pc.Block("gaussian_diagonal", SEPALS))
     table = pa.concat_tables([held_out, rest])
     result = pc.evaluate(model, table)
     posterior = model.predict_proba(table)

@@ -11,8 +11,17 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
+from probclass_core.model.calibration import METHODS
 
 BILL = pc.Block("gaussian_full", ["bill_length_mm", "bill_depth_mm"])
+
+
+@pytest.fixture
+def held_out(penguins: pa.Table) -> pa.Table:
+    """The penguins, a fifth of them with the species of another row, so that calibration helps."""
+    species = penguins["species"].to_pylist()
+    species[::5] = species[::5][::-1]
+    return penguins.set_column(0, "species", pa.array(species))
 
 
 @pytest.fixture
@@ -20,11 +29,11 @@ def model(penguins: pa.Table) -> pc.Model:
     return pc.fit(penguins, pc.ModelSpec("species", [BILL]))
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+@pytest.mark.parametrize("method", METHODS)
 def test_a_calibrated_model_is_read_back_unchanged(
-    tmp_path: Path, penguins: pa.Table, model: pc.Model, method: str
+    tmp_path: Path, penguins: pa.Table, held_out: pa.Table, model: pc.Model, method: str
 ) -> None:
-    calibrated = pc.with_density_quantiles(pc.calibrate(model, penguins, method), penguins)
+    calibrated = pc.with_density_quantiles(pc.calibrate(model, held_out, method), penguins)
     store = pc.ModelStore(tmp_path)
     version = store.save(calibrated, "penguins")
     loaded = store.load(version.ref)
@@ -37,12 +46,15 @@ def test_a_calibrated_model_is_read_back_unchanged(
     )
     rule = pc.DecisionRule(min_density_quantile=0.02)
     assert loaded.predict(penguins, rule) == calibrated.predict(penguins, rule)
-    assert loaded.training["calibration"] == {"method": method, "rows": 344}
+    record = loaded.training["calibration"]
+    assert record == calibrated.training["calibration"]
+    assert (record["method"], record["applied"], record["rows"]) == (method, True, 344)
+    assert record["calibrated_log_loss"] < record["log_loss"]
     # The loaded model is saved as the same version: nothing was lost.
     assert pc.ModelStore(tmp_path / "other").save(loaded, "penguins").id == version.id
 
 
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", [pa.bool_(), pa.int32(), pa.dictionary(pa.int8(), pa.string())])
 def test_classes_of_every_type_are_calibrated(
     tmp_path: Path, method: str, kind: pa.DataType
@@ -61,20 +73,20 @@ def test_classes_of_every_type_are_calibrated(
 
 
 def test_calibration_and_quantiles_are_part_of_the_content_id(
-    penguins: pa.Table, model: pc.Model
+    penguins: pa.Table, held_out: pa.Table, model: pc.Model
 ) -> None:
-    first_rows = penguins.slice(0, 300)
+    first_rows = held_out.slice(0, 300)
     others = [
-        pc.calibrate(model, penguins),
+        pc.calibrate(model, held_out),
         pc.calibrate(model, first_rows),
-        pc.calibrate(model, penguins, "isotonic"),
+        pc.calibrate(model, held_out, "isotonic"),
         pc.with_density_quantiles(model, penguins),
         pc.with_density_quantiles(model, first_rows),
     ]
     assert len({model.id, *(other.id for other in others)}) == 6
     without = dataclasses.replace(others[0], calibration=None)
     assert without.id == model.id
-    assert pc.calibrate(model, penguins).id == others[0].id
+    assert pc.calibrate(model, held_out).id == others[0].id
 
 
 def test_a_model_without_them_has_no_such_tables(model: pc.Model) -> None:
@@ -86,20 +98,28 @@ def test_a_model_without_them_has_no_such_tables(model: pc.Model) -> None:
 
 
 def test_a_calibrated_model_needs_a_reader_that_calibrates(
-    penguins: pa.Table, model: pc.Model
+    penguins: pa.Table, held_out: pa.Table, model: pc.Model
 ) -> None:
-    with_quantiles = pc.with_density_quantiles(model, penguins)
-    models = (model, with_quantiles, pc.calibrate(with_quantiles, penguins))
-    versions = [stored.to_bundle().manifest()["min_reader_version"] for stored in models]
-    assert versions == [1, 1, 2]
+    """Readers of version 2 know temperatures without a bound and isotonic maps only."""
+    calibrated = [pc.calibrate(model, held_out, method) for method in METHODS]
+    identity = pc.calibrate(model, penguins)
+    assert calibrated[1].calibration is not None
+    table = calibrated[1].calibration.set_column(2, "knot", pa.nulls(1, pa.float64()))
+    of_version_2 = dataclasses.replace(model, calibration=table)
+    models = (model, pc.with_density_quantiles(model, penguins), of_version_2, *calibrated)
+    versions = [stored.to_bundle().min_reader_version for stored in (*models, identity)]
+    assert versions == [1, 1, 2, 3, 3, 2, 3]
 
 
 def test_the_tables_are_plain_arrow_files(
-    tmp_path: Path, penguins: pa.Table, model: pc.Model
+    tmp_path: Path, held_out: pa.Table, model: pc.Model
 ) -> None:
     store = pc.ModelStore(tmp_path)
-    version = store.save(pc.calibrate(model, penguins), "penguins")
+    version = store.save(pc.calibrate(model, held_out), "penguins")
     file = tmp_path / "penguins" / version.id / "calibration.arrow"
-    (row,) = pa.ipc.open_file(file.read_bytes()).read_all().to_pylist()
-    assert (row["method"], row["class"], row["knot"]) == ("temperature", None, None)
-    assert row["value"] > 0
+    first, *others = pa.ipc.open_file(file.read_bytes()).read_all().to_pylist()
+    assert first["method"] == "temperature_and_bias"
+    assert (first["class"], first["knot"]) == (None, -20.0)
+    assert first["value"] > 0
+    assert [row["class"] for row in others] == model.classes.to_pylist()
+    assert {row["knot"] for row in others} == {None}

@@ -129,7 +129,11 @@ def test_a_rule_that_does_not_fit_writes_nothing(lake: Path, tmp_path: Path) -> 
 
 
 def test_a_calibrated_model_scores_its_calibrated_posterior(lake: Path, tmp_path: Path) -> None:
-    calibrated = pc.calibrate(measured(), rows_of(60, rows=300), "isotonic")
+    held_out = rows_of(60, rows=300)
+    labels = held_out["air"].to_pylist()
+    labels[::5] = labels[::5][::-1]  # a model that is too sure
+    held_out = held_out.set_column(held_out.column_names.index("air"), "air", pa.array(labels))
+    calibrated = pc.calibrate(measured(), held_out, "isotonic")
     pc.score(calibrated, lake, tmp_path / "scored", decision=RULE)
     table = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
     source = ds.dataset(lake, partitioning="hive").to_table()

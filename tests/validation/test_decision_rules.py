@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
+from probclass_core.model.calibration import METHODS
 
 ROWS = pa.table({"x": [1.0, 2.0, 3.0, 4.0, 5.0, 7.0], "y": list("aaabbb")})
 MODEL = pc.fit(ROWS, pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])]))
@@ -115,19 +116,12 @@ HELD_OUT: dict[str, tuple[Mapping[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", HELD_OUT)
-@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+@pytest.mark.parametrize("method", METHODS)
 def test_invalid_rows_to_calibrate_on_are_refused(case: str, method: str) -> None:
     rows, message = HELD_OUT[case]
     with pytest.raises(pc.DataError, match=message) as caught:
         pc.calibrate(MODEL, rows, method)
     assert "\n" not in str(caught.value)
-
-
-def test_isotonic_calibration_needs_every_class() -> None:
-    rows = {"x": [1.0, 4.9], "y": ["a", "a"]}
-    with pytest.raises(pc.DataError, match=r"rows of every class, and 'b' has none; .*temperature"):
-        pc.calibrate(MODEL, rows, "isotonic")
-    assert pc.calibrate(MODEL, rows).calibration is not None
 
 
 def test_rows_of_weight_0_do_not_count() -> None:
@@ -146,16 +140,11 @@ def test_rows_of_weight_0_do_not_count() -> None:
         pc.calibrate(model, ROWS)
 
 
-def test_true_classes_of_probability_0_in_all_rows_are_refused() -> None:
-    table = {"u": ["p", "p", "q", "q"], "y": ["a", "a", "b", "b"]}
-    block = pc.Block("categorical", ["u"], pseudo_count=0.0)
-    model = pc.fit(table, pc.ModelSpec("y", [block]))
-    with pytest.raises(pc.DataError, match=r"no temperature can correct .* smooth"):
-        pc.calibrate(model, {"u": ["p", "q"], "y": ["b", "a"]})
-
-
 def test_an_unknown_method_is_refused() -> None:
-    with pytest.raises(pc.SpecError, match="'platt' is unknown; use 'isotonic', 'temperature'"):
+    with pytest.raises(
+        pc.SpecError,
+        match="'platt' is unknown; use 'isotonic', 'temperature', 'temperature_and_bias'",
+    ):
         pc.calibrate(MODEL, ROWS, "platt")
 
 

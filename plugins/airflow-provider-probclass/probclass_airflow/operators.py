@@ -88,12 +88,14 @@ class ProbClassCalibrateOperator(ProbClassOperator):
     Args:
         model: ``name@alias`` or ``name@id``; the new version is saved under the same name.
         alias: alias to promote the new version to.
-        method: ``"temperature"`` or ``"isotonic"``.
+        method: ``"temperature_and_bias"``, ``"temperature"`` or ``"isotonic"``; if it does not
+            lower the log loss of held-out rows, the posteriors stay as they are.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom and the `extra` of outlet assets):
-        model (``name@id``), alias, of (``name@id`` before calibration), method, rows.
+        model (``name@id``), alias, of (``name@id`` before calibration), method, applied, rows,
+        log_loss and calibrated_log_loss (nats on held-out rows; null if infinite).
     """
 
     template_fields: Sequence[str] = (
@@ -110,7 +112,7 @@ class ProbClassCalibrateOperator(ProbClassOperator):
         *,
         model: str,
         alias: str | None = None,
-        method: Literal["temperature", "isotonic"] = "temperature",
+        method: Literal["temperature_and_bias", "temperature", "isotonic"] = "temperature_and_bias",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -130,8 +132,10 @@ class ProbClassCalibrateOperator(ProbClassOperator):
             "model": saved.ref,
             "alias": self.alias,
             "of": version.ref,
-            "method": self.method,
-            "rows": model.training["calibration"]["rows"],
+            **{
+                name: model.training["calibration"][name]
+                for name in ("method", "applied", "rows", "log_loss", "calibrated_log_loss")
+            },
         }
 
 

@@ -275,7 +275,9 @@ def _is_postfit(value: Any) -> bool:
 
 def _postfit(values: Mapping[str, Any]) -> str:
     """What was measured on rows: the method, the number of rows, their source, the log loss."""
-    method = f"{values['method']}, " if "method" in values else ""
+    applied = values.get("applied", True)
+    remark = "" if applied else ", not applied: it does not lower the log loss"
+    method = f"{values['method']}{remark}, " if "method" in values else ""
     rows = described_rows(values)
     losses = ""
     if "prior_log_loss" in values:

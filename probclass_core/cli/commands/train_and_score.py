@@ -161,10 +161,11 @@ def calibrate(
         str,
         typer.Option(
             "--method",
-            metavar="temperature|isotonic",
-            help="Fit one temperature, or an isotonic function for each class.",
+            metavar="temperature_and_bias|temperature|isotonic",
+            help="Fit one temperature and a bias for each class; only a temperature, which keeps "
+            "the most probable class; or an isotonic function for each class.",
         ),
-    ] = "temperature",
+    ] = "temperature_and_bias",
     name: Annotated[
         str | None,
         typer.Option(
@@ -179,7 +180,8 @@ def calibrate(
 ) -> None:
     """Calibrate a model's posteriors on labeled rows that it was not trained on.
 
-    The calibrated model is saved as a new version; the original does not change.
+    The calibrated model is saved as a new version; the original does not change. If the method does
+    not lower the log loss of held-out rows, the posteriors stay as they are, with a warning.
 
     Example: probclass calibrate air@champion lake --partition month=2014-01 --alias calibrated
     """
@@ -193,8 +195,9 @@ def calibrate(
     with progress("calibrating") as report:
         calibrated = pc.calibrate(original, source, method, progress=report, **reading)
     saved = _save(store, calibrated, name, aliases)
-    calibration, count = calibrated.calibration, calibrated.training["calibration"]["rows"]
+    calibration, record = calibrated.calibration, calibrated.training["calibration"]
     assert calibration is not None
+    figures = {name: record[name] for name in ("applied", "log_loss", "calibrated_log_loss")}
     if as_json:
         show_json(
             {
@@ -204,7 +207,8 @@ def calibrate(
                 "of": version.ref,
                 "store": model.store,
                 "method": method,
-                "rows": count,
+                "rows": record["rows"],
+                **figures,
                 "calibration": calibration.to_pylist(),
             }
         )
@@ -214,7 +218,9 @@ def calibrate(
             {
                 **_saved(saved, aliases, model.store),
                 "of": version.ref,
-                "rows": f"{count:,} labeled",
+                "rows": f"{record['rows']:,} labeled",
+                "log loss": f"{_nats(figures['log_loss'])} before, "
+                f"{_nats(figures['calibrated_log_loss'])} when calibrated by other rows",
             }
         ),
         table(calibration, "Calibration", limit=MAX_ROWS),
@@ -386,6 +392,10 @@ def _saved(version: ModelVersion, aliases: Sequence[str], store: str) -> dict[st
         "as": ", ".join(f"{version.model}@{alias}" for alias in aliases) or None,
         "in": store,
     }
+
+
+def _nats(value: float | None) -> str:
+    return "∞" if value is None else f"{value:.4f}"
 
 
 def _abbreviated(partitions: Sequence[Mapping[str, Any]]) -> str | None:
