@@ -258,6 +258,8 @@ class _Sample:
             likelihood = estimator.likelihood(fitted, classes)
             scored = below_best(likelihood.log_likelihood(rows.take(pa.array(member))))
             result[np.ix_(member, present)] = scored
+            # Nothing can be said of rows whose class the other folds lack.
+            result[member[~np.isin(self.truth[member], present)]] = 0.0
         return result
 
     def _summarize(

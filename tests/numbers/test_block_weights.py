@@ -329,3 +329,13 @@ def test_a_sample_is_uniform() -> None:
     chosen = pd.Series(sample["number"].to_numpy() // 10_000).value_counts()
     assert chosen.sum() == 10_000
     assert (abs(chosen - 1000) < 4 * np.sqrt(1000 * 0.9)).all()
+
+
+def test_a_class_of_one_row_takes_no_trust_from_a_block_that_is_fitted_in_folds() -> None:
+    spec = weighted(pc.Block("gaussian_shared", ["a"], "a"))
+    table = flowers()
+    rare = pa.table({"kind": ["tulip"], "a": [1.0]})
+    both = pa.concat_tables([table.select(["kind", "a"]), rare])
+    assert weights_of(pc.fit(both, spec))["a"] == pytest.approx(
+        weights_of(pc.fit(table, spec))["a"], rel=0.1
+    )
