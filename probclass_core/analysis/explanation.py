@@ -34,7 +34,7 @@ from probclass_core.estimation.contract import (
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
-from probclass_core.model.block_weights import below_best
+from probclass_core.model.block_weights import base_blocks, below_best
 from probclass_core.model.model import LOAD_HINT, Model
 from probclass_core.plugins.manager import traits_of
 from probclass_core.spec import Block, category_text
@@ -281,6 +281,9 @@ def _block_entries(
         yield from ([] for _ in classes)
         return
     relative = below_best(likelihood.log_likelihood(batch))
+    base = base_blocks(model.spec.blocks).get(name)
+    if base is not None:
+        relative -= below_best(model.likelihoods[base].log_likelihood(select(batch, block.columns)))
     of_block = np.take_along_axis(relative, classes, axis=1).tolist()
     rows = _unweighted_entries(likelihood, block, batch, texts, classes)
     for entries, limited, cells in zip(rows, of_block, texts, strict=True):
@@ -288,7 +291,10 @@ def _block_entries(
             entry.log_against for entry in entries
         )
         if not math.isclose(difference, limited[0] - limited[1], abs_tol=1e-9):
-            entries = [_Entry("block", name, None, _known_values(cells), *limited)]
+            # Limited, or relative to a base block: the parts of the block no longer add up.
+            whole = _Entry("block", name, None, _known_values(cells), *limited)
+            part = replace(entries[0], log_for=limited[0], log_against=limited[1])
+            entries = [part if len(entries) == 1 else whole]
         yield [
             replace(
                 entry,

@@ -3,7 +3,7 @@
 Every row gets a hash of its values, and the sample is the rows with the smallest hashes (a bottom-k
 sample: Cohen and Kaplan, "Summarizing data using bottom-k sketches", 2007). A hash depends on the
 values alone, so any split of the rows, in any order, gives the same sample. Rows with the same
-values are one row of the sample and its number of occurrences, which is exact.
+values are one row of the sample, with the sum of their weights.
 """
 
 from __future__ import annotations
@@ -16,14 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from probclass_core.arrow.arrays import MISSING, is_numeric_type, numeric_values, short_codes
+from probclass_core.arrow.arrays import (
+    MISSING,
+    FloatArray,
+    is_numeric_type,
+    numeric_values,
+    short_codes,
+)
 from probclass_core.arrow.types import common_type, is_category_type
 
 SAMPLE_ROWS = 32_768
 """Largest number of different rows in a sample."""
 
-HASH, ROWS = "__hash__", "__rows__"
-"""Columns of a sample besides those of the rows: hash and number of occurrences."""
+HASH, COUNT = "__hash__", "__count__"
+"""Columns of a sample besides those of the rows: hash, and Σ w of the rows with these values."""
 
 HashArray = NDArray[np.uint64]
 
@@ -32,29 +38,33 @@ _MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
-def sample_rows(rows: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+def sample_rows(
+    rows: pa.RecordBatch, schema: pa.Schema, weights: FloatArray | None = None
+) -> pa.Table:
     """The sample of a batch.
 
     Args:
         rows: ``n`` rows.
         schema: columns of the sample, all of them in ``rows``, and the types to record them as.
+        weights: weight of each row, ``(n,)``; None means 1 for every row.
 
     Returns:
-        The columns of ``schema``, `HASH` (uint64, ascending, unique) and `ROWS` (int64).
+        The columns of ``schema``, `HASH` (uint64, ascending, unique) and `COUNT` (float64).
 
     Raises:
         DataError: if a column of numbers contains an infinite value.
     """
     hashes = row_hashes(rows.select(schema.names))
+    counts = np.ones(len(hashes)) if weights is None else weights
     if len(hashes) > SAMPLE_ROWS:
         # Repeated rows may leave fewer different ones than that; then all rows are candidates.
         limit = np.partition(hashes, SAMPLE_ROWS)[SAMPLE_ROWS]
         candidates = np.flatnonzero(hashes <= limit)
         if len(np.unique(hashes[candidates])) >= SAMPLE_ROWS:
-            rows, hashes = rows.take(pa.array(candidates)), hashes[candidates]
+            rows = rows.take(pa.array(candidates))
+            hashes, counts = hashes[candidates], counts[candidates]
     columns = {field.name: _recorded(rows.column(field.name), field.type) for field in schema}
-    ones = pa.array(np.ones(len(hashes), dtype=np.int64))
-    return _smallest(pa.table({**columns, HASH: pa.array(hashes), ROWS: ones}))
+    return _smallest(pa.table({**columns, HASH: hashes, COUNT: counts}))
 
 
 def merge_samples(samples: Sequence[pa.Table]) -> pa.Table:
@@ -85,10 +95,9 @@ def merge_samples(samples: Sequence[pa.Table]) -> pa.Table:
 def _smallest(rows: pa.Table) -> pa.Table:
     """Rows by ascending hash, equal ones added up, as many as a sample has."""
     hashes, first, group = np.unique(rows[HASH].to_numpy(), return_index=True, return_inverse=True)
-    counts = np.bincount(group, rows[ROWS].to_numpy(), minlength=len(hashes))[:SAMPLE_ROWS]
+    counts = np.bincount(group, rows[COUNT].to_numpy(), minlength=len(hashes))[:SAMPLE_ROWS]
     sample = rows.take(pa.array(first[:SAMPLE_ROWS])).combine_chunks()
-    place = sample.schema.get_field_index(ROWS)
-    return sample.set_column(place, ROWS, pa.array(counts.astype(np.int64)))
+    return sample.set_column(sample.schema.get_field_index(COUNT), COUNT, pa.array(counts))
 
 
 def row_hashes(rows: pa.RecordBatch) -> HashArray:

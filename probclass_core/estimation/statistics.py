@@ -224,7 +224,7 @@ def summarize_batches(
         for block in spec.blocks
     }
     sample = Accumulator(merge_samples, _is_many_or_large)
-    sample_schema = canonical_schema(schema, spec.training_columns)
+    sample_schema = canonical_schema(schema, (spec.label, *spec.features))
     rows = null_labels = 0
     for batch in batches:
         batch_rows = batch.num_rows
@@ -243,7 +243,7 @@ def summarize_batches(
                 name, columns = str(block.name), select(batch, block.inputs)
                 blocks[name].add(estimators[name].summarize(columns, labels, weights))
             if spec.fits_weights:
-                sample.add(sample_rows(batch, sample_schema))
+                sample.add(sample_rows(batch, sample_schema, weights))
         on_rows(batch_rows)
     tables = {name: tables.result() for name, tables in blocks.items() if tables.parts}
     sampled = sample.result() if sample.parts else None

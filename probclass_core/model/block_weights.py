@@ -4,7 +4,9 @@ A product of blocks counts twice what two blocks both know. A weighted model is 
 
     log P(c | x) = log P(c) + b_c + Σ_B w_B · s_B,c(x) − (the same for every class)
 
-where s_B,c(x) is log p(x_B | c), at most `CAP` nats below that of the block's best class. Weights
+where s_B,c(x) is log p(x_B | c), at most `CAP` nats below that of the block's best class; from that
+of a block of columns given others, s of the block of the same columns alone is subtracted if there
+is one, so that its weight is about what the given columns add. Weights
 w ≥ 0 and a bias b per class maximize the log-likelihood of the labels, minus `_WEIGHT_PENALTY` nats
 per unit of weight and ½ Σ b². The problem is convex, so its solution does not depend on the start.
 With w = 1 and b = 0 it is the naive Bayes classifier (Zaidi, Cerquides, Carman and Webb,
@@ -30,11 +32,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes, select
-from probclass_core.arrow.row_sample import HASH, ROWS
+from probclass_core.arrow.row_sample import COUNT, HASH
 from probclass_core.errors import DataError
 from probclass_core.estimation.contract import LeaveOneOut, LikelihoodEstimator
 from probclass_core.estimation.statistics import Statistics, bind
-from probclass_core.spec import category_text
+from probclass_core.spec import Block, ModelSpec, category_text
 
 CAP = 20.0
 """Nats by which a block may put a class below its best one: a row may contradict a model so much
@@ -60,37 +62,54 @@ class BlockWeights:
 
     Attributes:
         by_block: w of each block, by name.
+        factors: what s of each block is multiplied by in total, by name: its weight, minus those of
+            the blocks that it is subtracted from.
         bias: b of each class, ``(k,)``.
     """
 
     by_block: Mapping[str, float]
+    factors: Mapping[str, float]
     bias: FloatArray
 
     @classmethod
-    def from_table(cls, table: pa.Table, classes: int) -> BlockWeights:
-        """Read weights from their table, whose class terms are in class order."""
+    def from_table(cls, table: pa.Table, spec: ModelSpec) -> BlockWeights:
+        """Read weights from their table: one row per block of the spec, then one per class."""
         values = table["value"].to_pylist()
-        names = table["name"].to_pylist()
-        blocks = len(values) - classes
-        return cls(
-            dict(zip(names[:blocks], values[:blocks], strict=True)), np.array(values[blocks:])
-        )
+        names = [str(block.name) for block in spec.blocks]
+        by_block = dict(zip(names, values, strict=False))
+        factors = dict(by_block)
+        for name, base in base_blocks(spec.blocks).items():
+            factors[base] -= by_block[name]
+        return cls(by_block, factors, np.array(values[len(names) :]))
 
     def add(self, blocks: Iterable[tuple[str, FloatArray]], rows: int) -> FloatArray:
         """b_c + Σ_B w_B s_B,c, ``(n, k)``.
 
         Args:
-            blocks: name and log-likelihoods ``(n, k)`` of each block with a weight above 0.
+            blocks: name and log-likelihoods ``(n, k)`` of each block whose factor is not 0.
             rows: ``n``.
         """
         total: FloatArray | None = None
         for name, log_likelihood in blocks:
             term = below_best(log_likelihood)
-            term *= self.by_block[name]
+            term *= self.factors[name]
             total = term if total is None else np.add(total, term, out=total)
         if total is None:
             return np.tile(self.bias, (rows, 1))
         return np.add(total, self.bias, out=total)
+
+
+def base_blocks(blocks: Sequence[Block]) -> dict[str, str]:
+    """For blocks with given columns, the block of the same columns and estimator without them."""
+    alone = {
+        (block.estimator, block.columns): str(block.name) for block in blocks if not block.given
+    }
+    bases = {
+        str(block.name): alone.get((block.estimator, block.columns))
+        for block in blocks
+        if block.given
+    }
+    return {name: base for name, base in bases.items() if base is not None}
 
 
 def below_best(log_likelihood: FloatArray) -> FloatArray:
@@ -143,9 +162,9 @@ def fit_block_weights(
         log_prior: log P(c), ``(k,)``.
 
     Returns:
-        The table of weights, and plain values about the fit: number of rows, mean log loss of their
-        labels under the prior, the product of the blocks and the weighted blocks, and the blocks
-        that could not be fitted without a fold, with the reason.
+        The table of weights, and plain values about the fit: number of different rows; mean log
+        loss of their labels under the prior, the product of the blocks and the weighted blocks; the
+        blocks that four of five folds are too few rows for, with the reason.
     """
     spec = statistics.spec
     estimators = bind(spec, statistics.features, statistics.row_weight)
@@ -159,13 +178,17 @@ def fit_block_weights(
             factor[:] = sample.log_likelihood(estimators[name], parameters[name], rows)
         except DataError as error:
             left_out[name] = str(error)
+    names = [str(block.name) for block in spec.blocks]
+    product = np.ones(len(names))
+    for name, base in base_blocks(spec.blocks).items():
+        factors[names.index(name)] -= factors[names.index(base)]
+        product[names.index(base)] += 1.0
     problem = _Problem(factors, log_prior, sample.truth, sample.counts)
     weights, bias = problem.solve()
-    names = [str(block.name) for block in spec.blocks]
     return _table(names, weights, problem.importance(weights, bias), classes, bias), {
-        "rows": int(sample.rows[ROWS].to_numpy().sum()),
+        "rows": len(sample.truth),
         "prior_log_loss": problem.log_loss(np.zeros(len(names)), np.zeros(len(classes))),
-        "product_log_loss": problem.log_loss(np.ones(len(names)), np.zeros(len(classes))),
+        "product_log_loss": problem.log_loss(product, np.zeros(len(classes))),
         "log_loss": problem.log_loss(weights, bias),
         **({"left_out": left_out} if left_out else {}),
     }
@@ -196,14 +219,12 @@ class _Sample:
     Attributes:
         rows: ``n`` different rows, in the order of their hashes.
         truth: position of the class of each row, ``(n,)``.
-        weights: weight of one occurrence of each row, ``(n,)``, or None.
-        counts: weight of all its occurrences, ``(n,)``.
+        counts: Σ w of the training rows with these values, ``(n,)``.
         classes: ``k`` labels.
     """
 
     rows: pa.RecordBatch
     truth: IntArray
-    weights: FloatArray | None
     counts: FloatArray
     classes: pa.Array
 
@@ -218,11 +239,7 @@ class _Sample:
         sample = sample.filter(pa.array(possible[label_codes(sample[spec.label], classes)]))
         most = max(_MIN_ROWS, _MAX_CELLS // (len(classes) * len(spec.blocks)))
         rows = sample.slice(0, most).combine_chunks().to_batches()[0]
-        weights = None if spec.weight is None else rows[spec.weight].to_numpy()
-        counts = rows[ROWS].to_numpy().astype(np.float64)
-        if weights is not None:
-            counts *= weights
-        return cls(rows, label_codes(rows[spec.label], classes), weights, counts, classes)
+        return cls(rows, label_codes(rows[spec.label], classes), rows[COUNT].to_numpy(), classes)
 
     def log_likelihood(
         self, estimator: LikelihoodEstimator, parameters: pa.Table, rows: pa.RecordBatch
@@ -238,10 +255,11 @@ class _Sample:
             DataError: if four of five folds are too few rows for the estimator.
         """
         if isinstance(estimator, LeaveOneOut):
-            left_out = estimator.leave_one_out(
-                parameters, self.classes, rows, self.truth, self.weights
+            # A row of weight 2 is two rows, of which one is left out.
+            weights = np.minimum(self.counts, 1.0)
+            return below_best(
+                estimator.leave_one_out(parameters, self.classes, rows, self.truth, weights)
             )
-            return below_best(left_out)
         result = np.full((len(self.truth), len(self.classes)), -CAP)
         fold = (self.rows[HASH].to_numpy() % np.uint64(_FOLDS)).astype(np.intp)
         members = [np.flatnonzero(fold == number) for number in range(_FOLDS)]
@@ -274,7 +292,7 @@ class _Problem:
     """The penalized log-likelihood of labels, as a function of weights and biases.
 
     Attributes:
-        factors: s, ``(blocks, n, k)``.
+        factors: s, minus that of a base block, ``(blocks, n, k)``.
         log_prior: ``(k,)``.
         truth: positions of the true classes, ``(n,)``.
         counts: weights of the rows, ``(n,)``.

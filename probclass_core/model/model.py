@@ -157,8 +157,8 @@ class Model:
         """
         if self.weights is None:
             return self.log_likelihood(batch)
-        weights = self.weights.by_block
-        blocks = [block for block in self.spec.blocks if weights[str(block.name)]]
+        factors = self.weights.factors
+        blocks = [block for block in self.spec.blocks if factors[str(block.name)]]
         names = [str(block.name) for block in blocks]
         logs = self._block_log_likelihoods(batch, blocks)
         return self.weights.add(zip(names, logs, strict=True), batch.num_rows)
@@ -182,12 +182,9 @@ class Model:
         # One pass: a block's log-likelihood may cost more than everything that follows.
         names = [str(block.name) for block in self.spec.blocks]
         logs = list(self._block_log_likelihoods(batch, self.spec.blocks))
-        weighted = (
-            (name, log)
-            for name, log in zip(names, logs, strict=True)
-            if self.weights.by_block[name]
-        )
-        return self.weights.add(weighted, batch.num_rows), _product(iter(logs))
+        factors = self.weights.factors
+        pairs = [(name, log) for name, log in zip(names, logs, strict=True) if factors[name]]
+        return self.weights.add(pairs, batch.num_rows), _product(iter(logs))
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
@@ -207,7 +204,7 @@ class Model:
         """The block weights, ready for use; None for the product of the blocks."""
         if self.block_weights is None:
             return None
-        return BlockWeights.from_table(self.block_weights, len(self.classes))
+        return BlockWeights.from_table(self.block_weights, self.spec)
 
     @cached_property
     def _calibrator(self) -> Calibrator | None:
