@@ -43,10 +43,11 @@ from probclass_core.sklearn.parameters import (
     models_floats,
     only_categories,
 )
+from probclass_core.sklearn.projection import DiscriminantAxes, Projection
 from probclass_core.spec import BlockWeightsOption, ModelSpec, Prior
 
 
-class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # it has no types
+class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignore[misc]  # it has no types
     """A class prior times blocks of columns, as a scikit-learn classifier.
 
     ``X`` is an array, or a pandas, polars or pyarrow table, whose columns keep their names and
@@ -69,6 +70,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
             prior of the `ModelSpec`, or ``"empirical"`` without one.
         block_weights: ``"fit"``, a number by block, or None; see `ModelSpec`. None means the block
             weights of the `ModelSpec`, or the product of the blocks without one.
+        n_components: number of axes of `transform`, from 1 to min(k − 1, d); None means all.
 
     Attributes:
         classes_: the ``k`` labels, ascending, with the type of ``y``.
@@ -92,11 +94,13 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         options: Mapping[str, Any] | None = None,
         prior: Prior | None = None,
         block_weights: BlockWeightsOption = None,
+        n_components: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.options = options
         self.prior = prior
         self.block_weights = block_weights
+        self.n_components = n_components
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; if ``deep``, also the options, as ``<block>__<option>``."""
@@ -139,7 +143,10 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         classes = np.unique(labels)
         spec = self._spec(table.schema, y)
         statistics = _summarize(spec, table, labels, classes, sample_weight)
-        return self._trained(statistics, finalize(statistics), classes, declared=False)
+        model = finalize(statistics)
+        if self.n_components is not None and self._projects():
+            self._components(DiscriminantAxes.of(model))
+        return self._trained(statistics, model, classes, declared=False)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train on these rows and all earlier ones, with the same result as one `fit`.
@@ -216,6 +223,8 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = only_categories(self.estimator)
+        if not self._projects():
+            tags.transformer_tags = None
         return tags
 
     def _trained(

@@ -134,6 +134,7 @@ def test_set_params_does_not_change_the_original() -> None:
         "options": {"categorical": {"pseudo_count": 0.5}},
         "prior": None,
         "block_weights": None,
+        "n_components": None,
     }
     assert original.options is given
     again = ProbClassifier().set_params(**changed.get_params())
