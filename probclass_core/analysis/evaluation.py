@@ -33,6 +33,15 @@ from probclass_core.io.table import Fragment, Plan
 from probclass_core.model.decision import REJECTION_REASONS, DecisionOption, Decisions
 from probclass_core.model.model import Model
 
+_WORSE = {"log_loss": 1.0, "brier": 1.0, "accuracy": -1.0, "cost": 1.0}
+"""Metrics, and 1 if more is worse, −1 if less is worse."""
+
+_ROUNDING = 1e-9
+"""Relative difference below which two metrics are equal."""
+
+_ADDED = ("baseline_brier", "baseline_ece")
+"""Fields that older records lack."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -58,6 +67,8 @@ class Evaluation:
         baseline_accuracy: accuracy of always predicting the class with the largest prior.
         baseline_cost: mean cost of always predicting the class that costs least under the prior.
         baseline_log_loss: log loss of predicting the prior for every row.
+        baseline_brier: Brier score of predicting the prior; None in older records.
+        baseline_ece: calibration error of predicting the prior; None in older records.
         model_id: content id of the evaluated model.
         confusion: counts by true and predicted class: class, then one ``predicted_<class>`` each.
         per_class: class, support (its decided rows), predicted, precision, recall, f1 (null if
@@ -81,14 +92,50 @@ class Evaluation:
     baseline_accuracy: float | None
     baseline_cost: float | None
     baseline_log_loss: float
+    baseline_brier: float | None
+    baseline_ece: float | None
     model_id: str
     confusion: pa.Table = field(repr=False)
     per_class: pa.Table = field(repr=False)
     reliability: pa.Table = field(repr=False)
 
+    @property
+    def worse_than_prior(self) -> tuple[str, ...]:
+        """Those of log_loss, brier, accuracy and cost by which the prior alone predicts better."""
+        return tuple(
+            name
+            for name, sign in _WORSE.items()
+            if (value := getattr(self, name)) is not None
+            and (baseline := getattr(self, f"baseline_{name}")) is not None
+            and sign * value > sign * baseline + _ROUNDING * abs(baseline)
+        )
+
+    @property
+    def warning(self) -> str | None:
+        """A line if the prior alone predicts better by a metric; None otherwise."""
+        if not self.worse_than_prior:
+            return None
+        figures = ", ".join(
+            f"{name.replace('_', ' ')} {getattr(self, name):.4f} against "
+            f"{getattr(self, f'baseline_{name}'):.4f}"
+            for name in self.worse_than_prior
+        )
+        return f"the model predicts these rows worse than its class prior alone: {figures}"
+
+    def __str__(self) -> str:
+        """The warning, and the metrics with those of the prior alone, as a few lines of text."""
+        metrics = ["accuracy", "log_loss", "brier", "ece", *([] if self.cost is None else ["cost"])]
+        lines = [f"{self.rows:,} labeled rows", *filter(None, [self.warning])]
+        lines.append(f"{'':9} {'model':>8}  prior alone")
+        for name in metrics:
+            values = getattr(self, name), getattr(self, f"baseline_{name}")
+            value, baseline = ("–" if each is None else f"{each:.4f}" for each in values)
+            lines.append(f"{name.replace('_', ' '):9} {value:>8} {baseline:>12}")
+        return "\n".join(lines)
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; an infinite or undefined number is null."""
-        return dict(json_values(vars(self)))
+        """Plain JSON values, with `worse_than_prior`; an infinite or undefined number is null."""
+        return dict(json_values({**vars(self), "worse_than_prior": self.worse_than_prior}))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:
@@ -97,6 +144,7 @@ class Evaluation:
         Raises:
             DataError: if a field is missing.
         """
+        values = {**dict.fromkeys(_ADDED), **values}
         missing = [name for name in cls.__dataclass_fields__ if name not in values]
         if missing:
             raise DataError(f"the values are not a complete evaluation: {missing[0]!r} is missing.")
@@ -140,7 +188,7 @@ class EvaluationSums:
     Attributes:
         outcomes: rows by true class (the last row: unseen labels) and by predicted class, then
             rejection reason, ``(k + 1, k + reasons)``.
-        losses: sums of log loss, Brier score and baseline log loss, ``(3,)``.
+        losses: sums of log loss and Brier score, ``(2,)``.
         bins: see `reliability.bin_sums`, ``(1 + k, BINS, 3)``.
         null_labels: number of rows without a label.
     """
@@ -181,7 +229,7 @@ class Evaluator:
         self.compiled_rule = model.compile_rule(decision)
         size = len(model.classes)
         outcomes = np.zeros((size + 1, size + len(REJECTION_REASONS)), dtype=np.int64)
-        self.sums = EvaluationSums(outcomes, np.zeros(3), np.zeros((1 + size, BINS, 3)), 0)
+        self.sums = EvaluationSums(outcomes, np.zeros(2), np.zeros((1 + size, BINS, 3)), 0)
 
     def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[EvaluationSums]:
         """Measure the batches of a plan on an engine, in order."""
@@ -199,12 +247,9 @@ class Evaluator:
         log_loss = -posterior.log_probability[known, truth[known]]
         error = probability.copy()
         error[np.arange(len(known)), truth[known]] -= 1.0
-        losses = np.array(
-            [log_loss.sum(), (error**2).sum(), -self.model.log_prior[truth[known]].sum()]
-        )
         return EvaluationSums(
             outcomes=self._outcomes(truth[labeled], decisions, labeled),
-            losses=losses,
+            losses=np.array([log_loss.sum(), (error**2).sum()]),
             bins=bin_sums(probability, truth[known]),
             null_labels=int(np.count_nonzero(~labeled)),
         )
@@ -239,7 +284,8 @@ class Evaluator:
         rejected = outcomes[:, size:].sum(axis=0).tolist()
         most_frequent = int(np.argmax(self.model.log_prior))
         cost, baseline_cost = self._costs(confusion)
-        log_loss, brier, baseline = (float(loss) / (rows - unseen) for loss in self.sums.losses)
+        log_loss, brier = (float(loss) / (rows - unseen) for loss in self.sums.losses)
+        baselines = _prior_metrics(self.model.log_prior, outcomes[:size].sum(axis=1))
         ece, *class_errors = calibration_errors(self.sums.bins)
         return Evaluation(
             rows=rows,
@@ -255,7 +301,7 @@ class Evaluator:
             ece=float(ece),
             baseline_accuracy=_mean(confusion[most_frequent].sum(), decided),
             baseline_cost=baseline_cost,
-            baseline_log_loss=baseline,
+            **baselines,
             model_id=self.model.id,
             confusion=self._confusion_table(confusion),
             per_class=self._per_class_table(confusion, class_errors),
@@ -296,6 +342,22 @@ class Evaluator:
                 "ece": errors,
             }
         )
+
+
+def _prior_metrics(log_prior: FloatArray, support: IntArray) -> dict[str, float]:
+    """Metrics of predicting the prior for every row.
+
+    Args:
+        log_prior: log P(c), ``(k,)``.
+        support: number of rows by true class, ``(k,)``.
+    """
+    share, prior = support / support.sum(), np.exp(log_prior)
+    present, best = support > 0, int(np.argmax(log_prior))
+    return {
+        "baseline_log_loss": -float(share[present] @ log_prior[present]),
+        "baseline_brier": float(1.0 + (prior**2).sum() - 2.0 * share @ prior),
+        "baseline_ece": float(abs(share[best] - prior[best])),
+    }
 
 
 def _mean(total: float, rows: int) -> float | None:

@@ -75,7 +75,7 @@ def record_evaluation(
             f"not of '{version.model}@{version.id[:12]}'."
         )
     if len(json.dumps(result)) > _MAX_BYTES:
-        result = {key: value for key, value in result.items() if not isinstance(value, list)}
+        result = {key: value for key, value in result.items() if not _is_table(value)}
     rows = plain_json(on, "on")
     digest = hashlib.sha256(json.dumps([rows, result], sort_keys=True).encode()).hexdigest()
     path = _path(version, digest)
@@ -107,6 +107,10 @@ def evaluations(files: Location, version: ModelVersion) -> list[EvaluationRecord
         if name.endswith(".json")
     ]
     return sorted(records, key=lambda record: (record.created, record.id))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(row, dict) for row in value)
 
 
 def _read(files: Location, version: ModelVersion, digest: str) -> EvaluationRecord:

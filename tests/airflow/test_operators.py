@@ -152,8 +152,11 @@ def test_evaluation_reports_the_baselines(run: Any, lake: str, trained: pc.Model
     )
     evaluation = pc.evaluate(trained.load("air@champion"), lake, partition=FEBRUARY)
     assert task.state == "success"
-    for name in ("rows", "accuracy", "log_loss", "baseline_accuracy", "baseline_log_loss"):
+    for name in ("rows", "accuracy", "log_loss", "brier", "ece"):
         assert task.result[name] == getattr(evaluation, name)
+    for name in ("accuracy", "log_loss", "brier", "ece"):
+        assert task.result[f"baseline_{name}"] == getattr(evaluation, f"baseline_{name}")
+    assert task.result["worse_than_prior"] == list(evaluation.worse_than_prior)
     assert task.events == {"air.quality": task.result}
 
 

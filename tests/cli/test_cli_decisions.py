@@ -72,12 +72,53 @@ def test_an_evaluation_reports_rejected_rows_and_cost(probclass: Any, flowers: P
         f"rejected {rejected} ({evaluation.rejected_share:.1%}): {rejected} by probability, "
         "0 by density" in shown
     )
-    assert f"cost {evaluation.cost:.4f} {evaluation.baseline_cost:.4f}" in " / ".join(shown)
-    assert f"accuracy {evaluation.accuracy:.4f}" in " / ".join(shown)
-    assert any(line.startswith(f"calibration error {evaluation.ece:.4f} –") for line in shown)
+    for name, metric in (
+        ("accuracy", "accuracy"),
+        ("cost", "cost"),
+        ("log loss", "log_loss"),
+        ("Brier score", "brier"),
+        ("calibration error", "ece"),
+    ):
+        values = getattr(evaluation, metric), getattr(evaluation, f"baseline_{metric}")
+        start = "{} {:.4f} {:.4f}".format(name, *values)
+        assert any(line.startswith(start) for line in shown)
     plain = probclass.ok("evaluate", "iris@raw", flowers).out
     assert "rejected" not in plain
     assert "cost" not in plain
+    assert "warning" not in plain
+
+
+def test_a_model_worse_than_its_prior_is_reported_first(
+    probclass: Any, flowers: Path, iris: pa.Table
+) -> None:
+    shown = probclass.ok("fit", flowers, "--spec", "spec.json", "--name", "m", "--alias", "new")
+    assert any(line.startswith("next probclass evaluate m@new SOURCE") for line in shown.lines)
+    position = iris.column_names.index("species")
+    reverse = iris.set_column(position, "species", pa.array(iris["species"].to_pylist()[::-1]))
+    source = probclass.table("reverse.parquet", reverse)
+    evaluation = pc.evaluate(pc.ModelStore("models").load("m"), source)
+    assert evaluation.warning is not None
+    lines = probclass.ok("evaluate", "m", source).lines
+    assert f"warning {evaluation.warning}" in lines[:5]
+    assert probclass("evaluate", "m", source, "--json").json["worse_than_prior"] == [
+        *("log_loss", "brier", "accuracy")
+    ]
+
+
+def test_fit_shows_the_log_loss_of_rows_that_the_blocks_did_not_see(
+    probclass: Any, flowers: Path
+) -> None:
+    spec = {"label": "species", "block_weights": "fit", "blocks": [BLOCK]}
+    (probclass.folder / "weighted.json").write_text(json.dumps(spec))
+    arguments = ("fit", flowers, "--spec", "weighted.json", "--name", "weighted")
+    shown = probclass.ok(*arguments).lines
+    fitted = pc.ModelStore("models").load("weighted").training["block_weights"]
+    line = (
+        f"log loss {fitted['log_loss']:.4f} on {fitted['rows']} different rows that the "
+        "blocks did not see; "
+        f"blocks without weights {fitted['product_log_loss']:.4f}, class prior 1.0986"
+    )
+    assert line in shown
 
 
 def test_decision_ml_is_maximum_likelihood(probclass: Any, flowers: Path) -> None:

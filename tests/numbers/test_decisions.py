@@ -266,3 +266,41 @@ def test_accuracy_is_none_if_all_rows_are_rejected(iris_model: pc.Model, iris: p
     )
     assert result.to_dict()["accuracy"] is None
     assert result.log_loss == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("prior", ["empirical", {"a": 0.2, "b": 0.5, "c": 0.3}])
+def test_the_baselines_are_the_metrics_of_a_model_that_knows_only_the_prior(prior: Any) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.choice(["a", "b", "c"], 90, p=[0.5, 0.3, 0.2])
+    x = rng.normal(labels == "b")
+    table = pa.table({"x": x, "same": ["s"] * 90, "y": labels})
+    rows = table.slice(60)
+    blind = fitted(table, "y", pc.Block("categorical", ["same"], pseudo_count=0), prior=prior)
+    expected = pc.evaluate(blind, rows)
+    result = pc.evaluate(
+        fitted(table, "y", pc.Block("gaussian_diagonal", ["x"]), prior=prior), rows
+    )
+    for name in ("accuracy", "log_loss", "brier", "ece"):
+        baseline = getattr(result, f"baseline_{name}")
+        assert baseline == pytest.approx(getattr(expected, name), rel=1e-12)
+        assert baseline == getattr(expected, f"baseline_{name}")
+        assert baseline != pytest.approx(getattr(result, name), rel=1e-9)
+    assert expected.worse_than_prior == ()
+    assert expected.warning is None
+    assert "prior alone" in str(expected)
+
+
+def test_a_model_worse_than_its_prior_says_so() -> None:
+    train = pa.table({"x": [0.0, 1.0, 5.0, 6.0], "y": ["a", "a", "b", "b"]})
+    model = fitted(train, "y", pc.Block("gaussian_diagonal", ["x"]))
+    wrong = pa.table({"x": [0.0, 1.0, 5.0, 6.0, 0.5], "y": ["b", "b", "a", "a", "b"]})
+    result = pc.evaluate(model, wrong, decision={"costs": {"a": {"b": 2.0}}})
+    assert result.worse_than_prior == ("log_loss", "brier", "accuracy", "cost")
+    assert result.warning is not None
+    assert f"log loss {result.log_loss:.4f} against {math.log(2):.4f}" in result.warning
+    assert str(result).splitlines()[1] == result.warning
+    words = pa.table({"u": ["p", "q"], "y": ["a", "b"]})
+    certain = fitted(words, "y", pc.Block("categorical", ["u"], pseudo_count=0))
+    impossible = pc.evaluate(certain, {"u": ["p", "q"], "y": ["b", "b"]})
+    assert impossible.worse_than_prior == ("log_loss", "brier")
+    assert "log loss inf against 0.6931" in str(impossible)

@@ -42,6 +42,19 @@ def test_a_recorded_evaluation_is_read_back_unchanged(
     assert store.load("iris").id == version.id
 
 
+def test_a_record_without_the_newer_metrics_of_the_prior_is_read(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table
+) -> None:
+    store.save(model, "iris")
+    result = store.record_evaluation("iris", pc.evaluate(model, iris)).result
+    newer = {"baseline_brier", "baseline_ece", "worse_than_prior"}
+    assert newer < result.keys()
+    older = pc.Evaluation.from_dict({key: result[key] for key in result.keys() - newer})
+    assert (older.baseline_brier, older.baseline_ece) == (None, None)
+    assert older.worse_than_prior == ()
+    assert "log loss" in str(older)
+
+
 def test_the_same_evaluation_is_recorded_once(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table
 ) -> None:
@@ -73,6 +86,7 @@ def test_an_evaluation_of_many_classes_is_stored_without_its_tables(store: pc.Mo
     record = store.record_evaluation("m", pc.evaluate(model, table))
     assert record.result["rows"] == 800
     assert "confusion" not in record.result
+    assert "worse_than_prior" in record.result
     with pytest.raises(pc.DataError, match="not a complete evaluation: 'confusion' is missing"):
         pc.Evaluation.from_dict(record.result)
 

@@ -152,8 +152,9 @@ class ProbClassEvaluateOperator(ProbClassOperator):
 
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id``), partition, rows, null_labels, unseen_labels, decided, rejected (by
-        reason), rejected_share, accuracy, cost, log_loss (nats; null if infinite), brier, ece,
-        baseline_accuracy, baseline_cost, baseline_log_loss, model_id.
+        reason), rejected_share, accuracy, cost, log_loss (nats; null if infinite), brier, ece, the
+        same of the prior alone (baseline_accuracy …), worse_than_prior (metrics by which the prior
+        is better), model_id.
     """
 
     template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "model", "decision")
@@ -187,6 +188,8 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         rows = {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
         plain = json.loads(json.dumps(rows, default=str))  # a condition may contain a date
         store.record_evaluation(version, evaluation, on=plain, provenance={"airflow": run})
+        if evaluation.warning:
+            self.log.warning("%s: %s", version.ref, evaluation.warning)
         return evaluation
 
 

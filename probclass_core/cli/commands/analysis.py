@@ -55,7 +55,7 @@ def evaluate(
 ) -> None:
     """Measure accuracy, log loss and calibration of a model on labeled rows.
 
-    The same metrics are shown for the prior alone, as a baseline.
+    The same metrics are shown for the class prior alone, with a warning if the model is worse.
 
     Example: probclass evaluate air@champion lake --partition month=2014-01
     """
@@ -78,6 +78,7 @@ def evaluate(
                 "left out": left_out if evaluation.null_labels else None,
                 "unseen": unseen if evaluation.unseen_labels else None,
                 "rejected": _rejected(evaluation),
+                "warning": evaluation.warning,
             }
         ),
         _quality(evaluation),
@@ -281,8 +282,13 @@ def _quality(evaluation: Evaluation) -> RenderableType:
             evaluation.baseline_log_loss,
             "nats per row, less is better",
         ),
-        ("Brier score", evaluation.brier, None, "0 to 2, less is better"),
-        ("calibration error", evaluation.ece, None, "0 to 1, less is better"),
+        ("Brier score", evaluation.brier, evaluation.baseline_brier, "0 to 2, less is better"),
+        (
+            "calibration error",
+            evaluation.ece,
+            evaluation.baseline_ece,
+            "0 to 1, less is better",
+        ),
     ]
     if evaluation.cost is not None:
         explained = "mean per decided row, less is better"

@@ -380,10 +380,29 @@ def _show_fit(
                 **_saved(version, aliases, store),
                 "rows": f"{model.training['rows']:,}{left_out if unlabeled else ''}",
                 "cached": cache and f"{cache['reused']:,} of {cache['fragments']:,} fragments",
+                "log loss": _log_loss(model),
+                "next": f"probclass evaluate {_short_ref(version, aliases)} SOURCE, on rows that "
+                "training did not see, compares the model with its class prior",
             }
         ),
         table(model.priors, "Classes", limit=MAX_ROWS),
     )
+
+
+def _log_loss(model: Model) -> str | None:
+    """Log loss of rows that the blocks did not see, if the fit measured it."""
+    fitted = model.training.get("block_weights")
+    if fitted is None:
+        return None
+    return (
+        f"{_nats(fitted['log_loss'])} on {fitted['rows']:,} different rows that the blocks did not "
+        f"see; blocks without weights {_nats(fitted['product_log_loss'])}, "
+        f"class prior {_nats(fitted['prior_log_loss'])}"
+    )
+
+
+def _short_ref(version: ModelVersion, aliases: Sequence[str]) -> str:
+    return f"{version.model}@{aliases[0]}" if aliases else version.model
 
 
 def _saved(version: ModelVersion, aliases: Sequence[str], store: str) -> dict[str, str | None]:

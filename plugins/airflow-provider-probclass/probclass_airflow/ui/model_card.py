@@ -180,8 +180,8 @@ def _block(block: dict[str, Any], bundle: Any, classes: Sequence[Any]) -> BlockS
 _METRICS = {
     "log_loss": ("Log loss", "baseline_log_loss", number),
     "accuracy": ("Accuracy", "baseline_accuracy", percent),
-    "brier": ("Brier score", None, number),
-    "ece": ("Calibration error", None, number),
+    "brier": ("Brier score", "baseline_brier", number),
+    "ece": ("Calibration error", "baseline_ece", number),
     "cost": ("Mean cost", "baseline_cost", number),
 }
 """Title, baseline and format of each metric."""
