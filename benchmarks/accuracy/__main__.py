@@ -41,12 +41,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             result.outcomes = {**earlier, **result.outcomes}
         results[table.name] = result
         print(report.section(result, list(models.values())), flush=True)
-    order = [*TABLES, *(name for name in results if name not in TABLES)]
-    everything = [results[name] for name in order if name in results]
-    run = {name for result in everything for name in result.outcomes}
-    shown = [model for model in models.values() if model.name in run]
-    print(report.write(everything, shown, [*TABLES.values()], options.out))
+        order = [*TABLES, *(name for name in results if name not in TABLES)]
+        everything = [results[name] for name in order if name in results]
+        run = {name for each in everything for name in each.outcomes}
+        shown = [model for model in models.values() if model.name in run]
+        # After every table, so that a run that is stopped leaves what it has measured.
+        overall = report.write(everything, shown, [*TABLES.values()], options.out)
+    print(overall)
     plot.draw(everything, shown, options.out / "accuracy.png")
+    if options.page is not None:
+        report.update_page(options.page, f"{overall}\n{report.matrices(everything, shown)}")
     print(f"Written to {options.out}: accuracy.json, accuracy.md, accuracy.png")
     return 0
 
@@ -106,6 +110,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--update", action="store_true", help="keep the other figures of an earlier run in --out"
     )
+    parser.add_argument("--page", type=Path, help="page whose figures are replaced")
     parser.add_argument(
         "--khiops",
         type=Path,

@@ -98,8 +98,8 @@ def _fit(train: pa.Table, spec: pc.ModelSpec) -> Fitted:
 
 @_model(PRIOR, "reference")
 def class_prior(train: pa.Table) -> Fitted:
-    """Frequencies of the classes, one added to each count."""
-    counts = np.unique(train[LABEL].to_numpy(), return_counts=True)[1] + 1.0
+    """Frequencies of the classes in the training rows."""
+    counts = np.unique(train[LABEL].to_numpy(), return_counts=True)[1]
     return lambda test: np.tile(counts / counts.sum(), (len(test), 1))
 
 
@@ -266,9 +266,11 @@ def khiops(python: Path) -> Model:
         pyarrow.csv.write_csv(rows.cast(schema), Path(folder, "rows.csv"))
         script = Path(__file__).with_name("khiops_process.py")
         path = os.pathsep.join([str(python.parent), os.environ.get("PATH", "")])
+        # One process, as the other models have one thread; more wait for one another in loops.
+        settings = {"KHIOPS_PROC_NUMBER": "1", "PYTHONPATH": "", "PYTHONWARNINGS": "ignore"}
         done = subprocess.run(
             [str(python), str(script), work, folder],
-            env={**os.environ, "PATH": path, "PYTHONPATH": "", "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, **settings, "PATH": path},
             capture_output=True,
             text=True,
             check=False,

@@ -20,6 +20,8 @@ TOLERANCE = 1.02
 """A log loss above this times that of the class prior is worse than no model."""
 MAX_ECE = 0.05
 """Calibration error that probclass should not exceed on tables of at least `SMALL` rows."""
+BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->"
+"""Lines of a page between which figures are written."""
 
 
 def section(result: Result, models: Sequence[Model]) -> str:
@@ -76,12 +78,42 @@ def summary(results: Sequence[Result], models: Sequence[Model]) -> str:
     for kind in ("real", "generated"):
         of_kind = [result for result in results if result.kind == kind]
         if of_kind:
-            lines += [f"## Summary of {len(of_kind)} {kind} tables", ""]
+            lines += [f"### Summary of {len(of_kind)} {kind} tables", ""]
             lines += _comparison(of_kind, models, ours) if ours else []
             lines += _averages(of_kind, models)
     if ours:
-        lines += ["## Checks", "", *checks(results, ours), ""]
+        lines += ["### Checks", "", *checks(results, ours), ""]
     return "\n".join(lines)
+
+
+def matrices(results: Sequence[Result], models: Sequence[Model]) -> str:
+    """Log losses, errors and calibration errors of all tables and models, as Markdown tables."""
+    lines = []
+    formats = {"log_loss": ("Log loss", ".3f"), "error": ("Error", ".1%"), "ece": ("ECE", ".3f")}
+    for metric, (title, form) in formats.items():
+        for kind in ("real", "generated"):
+            of_kind = [result for result in results if result.kind == kind]
+            if not of_kind:
+                continue
+            names = [m.name for m in models if any(m.name in r.outcomes for r in of_kind)]
+            names += [OPTIMUM] if any(OPTIMUM in r.outcomes for r in of_kind) else []
+            lines += [f"### {title}, {kind} tables", "", f"| | {' | '.join(names)} |"]
+            lines.append("|---|" + "--:|" * len(names))
+            for result in of_kind:
+                cells = [_cell(result, name, metric, form) for name in names]
+                lines.append(f"| {result.name} | {' | '.join(cells)} |")
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(result: Result, name: str, metric: str, form: str) -> str:
+    outcome = result.outcomes.get(name)
+    if outcome is None:
+        return ""
+    if not outcome.folds:
+        return "refused"
+    value: float = getattr(outcome.mean, metric)
+    return format(value, form)
 
 
 def _comparison(
@@ -172,13 +204,13 @@ def targets(results: Sequence[Result], tables: Sequence[Table]) -> str:
     if not lines:
         return ""
     head = ["| table | model | metric | at most | reached | |", "|---|---|---|--:|--:|---|"]
-    return "\n".join(["## Targets", "", *head, *lines, ""])
+    return "\n".join(["### Targets", "", *head, *lines, ""])
 
 
 def write(
     results: Sequence[Result], models: Sequence[Model], tables: Sequence[Table], out: Path
 ) -> str:
-    """Write ``accuracy.json`` and ``accuracy.md``; return the part that is about all tables."""
+    """Write ``accuracy.json`` and ``accuracy.md``; return what is about all tables."""
     out.mkdir(parents=True, exist_ok=True)
     about = environment()
     described = {model.name: model.description for model in models}
@@ -187,10 +219,24 @@ def write(
     text = json.dumps(document, indent=1) + "\n"
     (out / "accuracy.json").write_text(text, encoding="utf-8")
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    head = [f"{about['date'][:10]}; {about['machine']['processor']}; {versions}.", ""]
+    head = f"{about['date'][:10]}; {about['machine']['processor']}; {versions}.\n"
+    overall = "\n".join([head, summary(results, models), targets(results, tables)])
     legend = [f"- {name}: {description}." for name, description in described.items()]
-    overall = f"{summary(results, models)}\n{targets(results, tables)}"
     sections = [section(result, models) for result in results]
-    page = "\n".join([*head, *legend, "", overall, "## Tables", "", *sections])
+    page = "\n".join([overall, matrices(results, models), *legend, "", *sections])
     (out / "accuracy.md").write_text(page, encoding="utf-8")
     return overall
+
+
+def update_page(page: Path, figures: str) -> None:
+    """Replace the text between the lines `BEGIN` and `END` of a page.
+
+    Raises:
+        ValueError: if the page lacks one of the lines.
+    """
+    text = page.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{page} lacks the lines {BEGIN!r} and {END!r}.")
+    page.write_text(f"{before}{begin}\n{figures.strip()}\n\n{end}{after}", encoding="utf-8")

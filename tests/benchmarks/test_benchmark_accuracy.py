@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 
 from benchmarks.accuracy.__main__ import main
 from benchmarks.accuracy.generators import GENERATORS
-from benchmarks.accuracy.report import geometric_mean, ratios
+from benchmarks.accuracy.report import geometric_mean, ratios, update_page
 from benchmarks.accuracy.scores import from_dict, score, to_dict
 from benchmarks.accuracy.tables import TABLES, stratified
 
@@ -83,7 +83,7 @@ def test_a_run_of_one_fold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert ratios([german], "product", "class prior")["german"] < 1.0
     printed = capsys.readouterr().out
     assert "| class prior | 30.0% |" in printed
-    assert "## Summary of 1 real tables" in (tmp_path / "accuracy.md").read_text()
+    assert "### Summary of 1 real tables" in (tmp_path / "accuracy.md").read_text()
     assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -124,6 +124,21 @@ def test_unknown_names_are_rejected(
     assert run(*arguments, out=tmp_path) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_figures_of_a_page_are_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n\n<!-- figures -->\nold\n<!-- end of figures -->\n\nAfter.\n")
+    arguments = ("iris", "--models", "class prior", "--folds", "1", "--page", page)
+    assert run(*arguments, out=tmp_path) == 0
+    text = page.read_text()
+    assert "old" not in text
+    assert "| iris | 1.099 |" in text
+    assert text.startswith("Before.\n\n<!-- figures -->\n")
+    assert text.endswith("<!-- end of figures -->\n\nAfter.\n")
+    page.write_text("No place for figures.")
+    with pytest.raises(ValueError, match="lacks the lines"):
+        update_page(page, "")
 
 
 def test_geometric_mean_of_ratios() -> None:
