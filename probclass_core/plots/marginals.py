@@ -118,7 +118,9 @@ def category_probabilities(model: Model, column: str) -> tuple[list[str], FloatA
         return masses_by_class(parameters, _texts(parameters["feature"]), model.classes)
     rows = parameters.filter(pc.equal(parameters["feature"], column))
     if "value" in fields:
-        if pa.types.is_integer(model.features.field(column).type):
+        if "depth" in fields:  # given other columns: the probabilities without them
+            rows = rows.filter(pc.equal(rows["depth"], 0))
+        elif pa.types.is_integer(model.features.field(column).type):
             rows = rows.take(pc.sort_indices(rows["value"].cast(pa.int64())))
         names = ["missing" if name is None else name for name in rows["value"].to_pylist()]
         return masses_by_class(rows, names, model.classes)

@@ -22,6 +22,13 @@ CUTS = [
     {"cuts": {"x": [-1.5, 0, 1e6], "y": []}},
     {"cuts": {"x": [0.125]}, "missing": "level", "pseudo_count": 0.5, "cells": 4},
 ]
+GIVEN, GIVEN_NUMBERS = {"z": categories(), "x": numbers()}, {"z": numbers(), "w": categories()}
+GIVEN_OPTIONS = [
+    {"cells": 4},
+    {"missing": "level", "strength": "loo", "unseen": "ignore"},
+    {"strength": 0.5, "pseudo_count": 0.1, "back_off": "uniform", "cells": 4},
+]
+DIRICHLET = {"back_off": "uniform", "strength": 2}
 NORMAL_PRIOR = {"conjugate_prior": {"mean": 0.0, "variance": 1.0}}
 
 
@@ -133,3 +140,19 @@ class TestCategoricalJointGiven(Laws):
     plugin = find_estimator("categorical_joint")
     columns = U
     given = V
+
+
+class TestCategoricalGiven(Laws):
+    plugin = find_estimator("categorical")
+    columns = CATEGORIES
+    given = GIVEN
+    options = GIVEN_OPTIONS
+    declared_prior = DIRICHLET | DOMAINS | {"cuts": {"x": [0.0]}}
+
+
+class TestDiscretizedGiven(Laws):
+    plugin = find_estimator("discretized")
+    columns = NUMBERS
+    given = GIVEN_NUMBERS
+    options = GIVEN_OPTIONS
+    declared_prior = DIRICHLET | {"cuts": {"x": [0.0], "y": [], "z": [-1, 1.5]}}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.stats import norm
 
 import probclass_core as pc
+from probclass_core.arrow.arrays import label_codes
+from probclass_core.estimation.contract import LeaveOneOut
+from probclass_core.estimation.statistics import bind
+from probclass_core.estimation.tidy import notes_of
 
 
 def weather(rows: int = 400) -> pa.Table:
@@ -92,3 +98,168 @@ def test_an_explanation_names_the_given_values_and_sums_to_the_log_odds() -> Non
     assert values["v"] == f"{v} given u={u}"
     joint = np.sort(model.joint_log_likelihood(table.slice(3, 1))[0])
     assert ledger["total"].to_pylist()[-1] == pytest.approx(joint[1] - joint[0], abs=1e-9)
+
+
+def by_hand(
+    table: pa.Table, row: dict[str, Any], label: str, child: str, given: list[str], strength: float
+) -> float:
+    """p(child | given, label) by back-off, counted row by row."""
+    rows = [other for other in table.to_pylist() if other["label"] == label]
+    rows = [other for other in rows if other[child] is not None]
+    values = {other[child] for other in table.to_pylist()} - {None}
+    same = [other for other in rows if other[child] == row[child]]
+    p = (len(same) + 1) / (len(rows) + len(values))
+    for depth in range(1, len(given) + 1):
+        names = given[:depth]
+        if row[names[-1]] is None:
+            break
+        key = [row[name] for name in names]
+        of_key = [other for other in rows if [other[name] for name in names] == key]
+        same = [other for other in of_key if other[child] == row[child]]
+        p = (len(same) + strength * p) / (len(of_key) + strength)
+    return p
+
+
+def answers(rows: int = 60) -> pa.Table:
+    """Three dependent categories and a class, with nulls and rare values."""
+    rng = np.random.default_rng(11)
+    draw = {
+        name: rng.choice(np.array(values, dtype=object), rows, p=shares)
+        for name, values, shares in (
+            ("label", ["no", "yes"], [0.6, 0.4]),
+            ("u", ["a", "b", None], [0.5, 0.4, 0.1]),
+            ("v", ["p", "q", "r", None], [0.5, 0.3, 0.1, 0.1]),
+            ("w", ["s", "t"], [0.7, 0.3]),
+        )
+    }
+    draw["w"] = np.where(draw["u"] == "b", draw["w"], np.where(draw["v"] == "p", "s", "t"))
+    return pa.table({name: pa.array(values.tolist()) for name, values in draw.items()})
+
+
+def test_a_tree_augmented_network_agrees_with_counting_by_hand() -> None:
+    table = answers()
+    parents: dict[str, list[str]] = {"u": [], "v": ["u"], "w": ["v", "u"]}
+    blocks = [pc.Block("categorical", [child], given=given) for child, given in parents.items()]
+    model = pc.fit(table, pc.ModelSpec("label", blocks))
+    actual = model.log_likelihood_by_block(table)
+    for number, row in enumerate(table.to_pylist()):
+        for position, label in enumerate(("no", "yes")):
+            for factor, (child, given) in enumerate(parents.items()):
+                expected = 1.0
+                if row[child] is not None:
+                    expected = by_hand(table, row, label, child, given, 10.0)
+                assert np.exp(actual[number, position, factor]) == pytest.approx(expected)
+
+
+def test_given_numbers_are_cut_by_the_classes_unless_cuts_are_given() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=300)
+    table = pa.table(
+        {
+            "label": np.where(x > 0.3, "a", "b"),
+            "x": x,
+            "u": np.where(rng.random(300) < 0.8, x > 1.0, x > -1.0),
+        }
+    )
+    bins = pc.fit(table, pc.ModelSpec("label", [pc.Block("discretized", ["x"])]))
+    cut = bins.parameters["discretized"]["lower"].to_pylist()[1]
+    computed, declared = (
+        pc.fit(table, pc.ModelSpec("label", [pc.Block("categorical", ["u"], given=["x"], **cuts)]))
+        for cuts in ({}, {"cuts": {"x": [cut]}})
+    )
+    assert computed.parameters["categorical"].equals(declared.parameters["categorical"])
+    given = declared.parameters["categorical"]["given x"].to_pylist()
+    assert set(given) == {None, f"[-inf, {cut})", f"[{cut}, inf)"}
+
+
+def test_unseen_values_back_off() -> None:
+    table = pa.table({"label": list("aabb"), "u": list("pqpp"), "v": list("xyxy")})
+    block = pc.Block("categorical", ["u"], given=["v"], strength=2)
+    model = pc.fit(table, pc.ModelSpec("label", [block]))
+    alone = pc.fit(table, pc.ModelSpec("label", [pc.Block("categorical", ["u"])]))
+    rows = pa.table({"u": ["p", "never seen"], "v": ["new", "x"]})
+    actual, marginal = (m.log_likelihood_by_block(rows)[:, :, 0] for m in (model, alone))
+    np.testing.assert_allclose(actual[0], marginal[0])  # nothing is known of the given value
+    np.testing.assert_allclose(
+        np.exp(actual[1]),
+        2 * np.exp(marginal[1]) / (1 + 2),  # one row of x in each class
+    )
+
+
+def test_evidence_is_the_product_of_the_predictions_of_each_next_row() -> None:
+    table = answers().drop_null()
+    block = pc.Block(
+        "categorical",
+        ["v", "w"],
+        given=["u"],
+        back_off="uniform",
+        strength=3,
+        domain={"v": ["p", "q", "r"], "w": ["s", "t"]},
+    )
+    spec = pc.ModelSpec("label", [block])
+    first = [table["label"].to_pylist().index(label) for label in ("no", "yes")]
+    order = [*first, *(row for row in range(len(table)) if row not in first)]
+    table = table.take(pa.array(order))
+
+    def evidence(rows: int) -> float:
+        statistics = pc.summarize(table.slice(0, rows), spec)
+        (estimator,) = bind(spec, statistics.features).values()
+        return estimator.log_evidence(statistics.blocks["categorical"])
+
+    total = evidence(2)
+    for rows in range(2, len(table)):
+        model = pc.fit(table.slice(0, rows), spec)
+        position = model.class_names.index(table["label"][rows].as_py())
+        total += model.log_likelihood_by_block(table.slice(rows, 1))[0, position, 0]
+    assert evidence(len(table)) == pytest.approx(total)
+
+
+def test_dependent_columns_favor_the_network() -> None:
+    table = weather()
+    naive, tree = (
+        pc.ModelSpec(
+            "label",
+            [
+                pc.Block("categorical", ["u"], given=first, back_off="uniform", strength=3),
+                pc.Block("categorical", ["v"], given=second, back_off="uniform", strength=3),
+            ],
+        )
+        for first, second in ((["e"], ["e"]), (["e"], ["u"]))
+    )
+    table = table.append_column("e", pa.array(["one value"] * len(table)))
+    comparison = pc.compare([pc.summarize(table, spec) for spec in (naive, tree)])
+    assert comparison.table["model"].to_pylist()[0] == "M2"
+
+
+def test_a_strength_is_chosen_by_the_likelihood_of_rows_that_are_left_out() -> None:
+    table = answers(400)
+
+    def fitted(strength: Any) -> tuple[pc.Model, float]:
+        block = pc.Block("categorical", ["w"], given=["v"], strength=strength)
+        model = pc.fit(table, pc.ModelSpec("label", [block]))
+        (estimator,) = bind(model.spec, model.features).values()
+        assert isinstance(estimator, LeaveOneOut)
+        batch = table.select(["w", "v"]).combine_chunks().to_batches()[0]
+        truth = label_codes(table["label"], model.classes)
+        logs = estimator.leave_one_out(
+            model.parameters["categorical"], model.classes, batch, truth, None
+        )
+        return model, float(logs[np.arange(len(truth)), truth].sum())
+
+    model, best = fitted("loo")
+    (strength,) = notes_of(model.parameters["categorical"])["strengths"]["w"]
+    others = {value: fitted(value)[1] for value in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)}
+    assert best == pytest.approx(max(others.values()))
+    assert others[strength] == pytest.approx(best)
+
+
+def test_too_many_combinations_for_a_table_give_the_same_probabilities() -> None:
+    rng = np.random.default_rng(2)
+    columns = {name: rng.integers(0, 90, 3000).astype(str) for name in ("u", "v", "w")}
+    table = pa.table({"label": rng.choice(["a", "b"], 3000), **columns})
+    spec = pc.ModelSpec("label", [pc.Block("categorical", ["u"], given=["v", "w"])])
+    model = pc.fit(table, spec)
+    actual = model.log_likelihood_by_block(table.slice(0, 5))[:, :, 0]
+    for row, logs in zip(table.slice(0, 5).to_pylist(), actual, strict=True):
+        expected = [by_hand(table, row, label, "u", ["v", "w"], 10.0) for label in "ab"]
+        np.testing.assert_allclose(np.exp(logs), expected)

@@ -12,6 +12,8 @@ from probclass_core.estimation.contract import LeaveOneOut
 from probclass_core.estimation.statistics import bind
 
 CUTS = {"x": [-0.5, 0.75], "z": [0.25]}
+CUTS_OF_X = {"x": CUTS["x"]}
+DOMAIN = {"u": ["a", "b"], "v": ["p", "q"]}
 BLOCKS = {
     "categories": pc.Block("categorical", ["u", "v"], domain={"u": ["a", "b"], "v": ["p", "q"]}),
     "zeros": pc.Block(
@@ -22,6 +24,12 @@ BLOCKS = {
     ),
     "nulls as a level": pc.Block("categorical", ["u", "v"], missing="level"),
     "bins": pc.Block("discretized", ["x", "z"], cuts=CUTS),
+    "categories given a bin": pc.Block(
+        "categorical", ["u", "v"], given=["x"], cuts=CUTS_OF_X, domain=DOMAIN
+    ),
+    "bins given a category and a bin": pc.Block(
+        "discretized", ["x"], given=["u", "z"], cuts=CUTS, missing="level", back_off="uniform"
+    ),
     "bins with nulls": pc.Block("discretized", ["x", "z"], cuts=CUTS, missing="level"),
 }
 

@@ -7,6 +7,10 @@ from functools import partial
 
 from probclass_core.estimation.families.categorical.independent import Categorical
 from probclass_core.estimation.families.categorical.joint import CategoricalJoint
+from probclass_core.estimation.families.conditional.counts import (
+    ConditionalCategorical,
+    ConditionalDiscretized,
+)
 from probclass_core.estimation.families.conditional.joint import JointConditional
 from probclass_core.estimation.families.counts.bernoulli import Bernoulli
 from probclass_core.estimation.families.counts.multinomial import Multinomial
@@ -45,9 +49,16 @@ _ESTIMATORS = (
     (KnnDensity, "density from the k nearest training points", Traits(state_grows=True)),
 )
 
+_COUNTS = Traits(factorizes=True, has_evidence=True, passes=2)
 _CONDITIONALS = {
-    joint.name: Conditional(partial(JointConditional, joint))
-    for joint in (GaussianFull, GaussianShared, CategoricalJoint)
+    **{
+        joint.name: Conditional(partial(JointConditional, joint))
+        for joint in (GaussianFull, GaussianShared, CategoricalJoint)
+    },
+    **{
+        counts.name: Conditional(counts, _COUNTS)
+        for counts in (ConditionalCategorical, ConditionalDiscretized)
+    },
 }
 
 

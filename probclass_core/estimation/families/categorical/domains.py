@@ -31,7 +31,7 @@ PseudoCount = float | dict[str, float]
 _PSEUDO_COUNT = 1.0
 
 
-def _parse_domain(path: OptionPath, given: Any) -> dict[str, list[str]]:
+def parse_domain(path: OptionPath, given: Any) -> dict[str, list[str]]:
     """Declared values by column."""
     domain = {}
     for column, values in parse_table(path, given).items():
@@ -78,7 +78,7 @@ class CategoricalOptions(EstimatorOptions):
     )
     domain: dict[str, list[str]] = option(
         {},
-        _parse_domain,
+        parse_domain,
         expected="a table of lists of values, by column",
         doc="The values that a column can take; by default those that pseudo_count names, or else "
         "those that training saw in any class.",

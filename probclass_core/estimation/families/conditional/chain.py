@@ -1,0 +1,241 @@
+"""Back-off from counts: p(x | z₁ … z_d, class) from that given one column fewer.
+
+    p(x | class)         = (n(x) + α) / (N + α m)
+    p(x | z₁ … z_d, class) = (n(x, z₁ … z_d) + s_d p(x | z₁ … z_{d−1}, class)) / (N(z₁ … z_d) + s_d)
+
+n counts rows of the class, N is the sum of n over x, m the number of values of x, α a pseudo-count
+and s_d the strength of a prior: a Dirichlet distribution whose mean is the estimate given one
+column fewer (as in Petitjean, Buntine, Webb and Zaidi, "Accurate parameter estimation for Bayesian
+network classifiers using hierarchical Dirichlet processes", 2018, who sample the strengths). A
+value of z that the class never showed has n = N = 0 and leaves the estimate before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import (
+    MISSING,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    label_codes,
+    numbers_rounded_down,
+)
+from probclass_core.errors import DataError
+from probclass_core.estimation.families.categorical.cells import CellIndex
+from probclass_core.estimation.families.categorical.domains import domain_codes
+from probclass_core.estimation.families.left_out import without_row
+
+_MAX_DENSE = 2**18
+"""Numbers in a table of all combinations of values; with more, they are computed for each row."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The values that a column can take: categories, or bins of numbers.
+
+    Codes are positions among the values; then follow that of an unseen value and that of a null
+    which is no value.
+
+    Attributes:
+        name: the column.
+        values: ``m`` categories, or names of bins; last None for null, if it is a value.
+        cuts: cuts between the bins, ascending; None for categories.
+        models_nulls: whether null is a value, even if training saw none.
+    """
+
+    name: str
+    values: Sequence[str | None]
+    cuts: FloatArray | None
+    models_nulls: bool
+
+    @property
+    def unseen(self) -> int:
+        """Code of an unseen value."""
+        return len(self.values)
+
+    @property
+    def null(self) -> int:
+        """Code of a null that is no value."""
+        return len(self.values) + 1
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return len(self.values) + 2
+
+    def of_labels(self, labels: pa.ChunkedArray) -> IntArray:
+        """Codes of values as tables name them, ``(n,)``."""
+        codes = label_codes(labels, pa.array(self.values, pa.string()))
+        return np.where(codes == MISSING, self.null, codes)
+
+    def of_batch(self, batch: pa.RecordBatch, unseen: str) -> IntArray:
+        """Codes of the column of a batch, ``(n,)``.
+
+        Args:
+            batch: ``n`` rows.
+            unseen: ``"ignore"`` treats unseen values as null, ``"error"`` refuses them.
+
+        Raises:
+            DataError: if there are unseen values and ``unseen`` is ``"error"``.
+        """
+        code_of_unseen = self.null if unseen == "ignore" else self.unseen
+        if self.cuts is None:
+            known = pa.array([value for value in self.values if value is not None], pa.string())
+            policy = "error" if unseen == "error" else "pseudo_count"
+            codes = domain_codes(batch.column(self.name), self.name, known, policy)
+            missing = codes == MISSING
+            codes = np.where(codes == len(known), code_of_unseen, codes)
+        else:
+            values, _ = numbers_rounded_down(batch, self.name)
+            codes = np.searchsorted(self.cuts, values, side="right")
+            missing = np.isnan(values)
+        null = self.null
+        if self.models_nulls:
+            null = self.values.index(None) if None in self.values else code_of_unseen
+            if unseen == "error" and null == self.unseen and missing.any():
+                raise DataError(
+                    f"column {self.name!r}: {int(missing.sum())} rows are null, which training "
+                    "never saw. Set unseen to 'pseudo_count' or 'ignore' to score them."
+                )
+        return np.where(missing, null, codes)
+
+
+class Chain:
+    """Counts of one column and the columns before it, and probabilities from them.
+
+    Args:
+        levels: the column, then the ``d`` columns that it is given, nearest first.
+        codes: cells of the rows of each depth 0 … d, ``(1 + depth, g)``: codes of the column and of
+            the given ones.
+        classes: class of each cell, ``(g,)``, by depth.
+        counts: Σ w of each cell in its class, ``(g,)``, by depth.
+        k_classes: number of classes.
+        strengths: s of depths 1 … d.
+        alpha: α.
+        uniform: whether every depth backs off to 1 / m.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[Levels],
+        codes: Sequence[IntArray],
+        classes: Sequence[IntArray],
+        counts: Sequence[FloatArray],
+        k_classes: int,
+        strengths: Sequence[float],
+        alpha: float,
+        *,
+        uniform: bool,
+    ) -> None:
+        self.levels = levels
+        self.strengths = strengths
+        self.alpha = alpha
+        self.uniform = uniform
+        self._steps = []
+        for code, label, count in zip(codes, classes, counts, strict=True):
+            sizes = [level.size for level in levels[: len(code)]]
+            self._steps.append(_Step(code, sizes, label, count, k_classes))
+        self._dense: FloatArray | None = None
+        sizes = [level.size for level in levels]
+        if k_classes * math.prod(sizes) <= _MAX_DENSE:
+            every = np.indices(sizes).reshape(len(sizes), -1)
+            self._dense = self._log_probability(every)
+
+    def log_probability(self, codes: IntArray) -> FloatArray:
+        """log p(x | z, c), ``(k, n)``, of codes ``(1 + d, n)``; 0 for a null that is no value."""
+        if self._dense is None:
+            cells = CellIndex(codes, [level.size for level in self.levels])
+            return self._log_probability(codes[:, cells.first]).take(cells.group, axis=1)
+        cell = codes[0]
+        for level, code in zip(self.levels[1:], codes[1:], strict=True):
+            cell = cell * level.size + code
+        result: FloatArray = self._dense.take(cell, axis=1)
+        return result
+
+    def left_out(self, codes: IntArray, truth: IntArray, weights: FloatArray | None) -> FloatArray:
+        """log p(x | z, own class) of rows as if each had been left out, ``(n,)``."""
+        p = np.ones(codes.shape[1])
+        for depth, (step, cell, total, known) in enumerate(self._places(codes)):
+            count = without_row(step.counts[truth, cell], weights)
+            rows = without_row(step.totals[truth, total], weights)
+            p = np.where(known, self._probability(depth, count, rows, p), p)
+        return self._log(p, codes)
+
+    def _log_probability(self, codes: IntArray) -> FloatArray:
+        p = np.ones((1, codes.shape[1]))
+        for depth, (step, cell, total, known) in enumerate(self._places(codes)):
+            counts, rows = step.counts[:, cell], step.totals[:, total]
+            p = np.where(known, self._probability(depth, counts, rows, p), p)
+        return self._log(p, codes)
+
+    def _log(self, p: FloatArray, codes: IntArray) -> FloatArray:
+        if not self.levels[0].values:  # training saw no value, so the column says nothing
+            return np.zeros_like(p)
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.where(codes[0] == self.levels[0].null, 0.0, np.log(p))
+        return logs
+
+    def _places(self, codes: IntArray) -> Iterator[tuple[_Step, IntArray, IntArray, BoolArray]]:
+        """Each step with the positions of cells and totals, and which rows get that far."""
+        known = np.ones(codes.shape[1], dtype=bool)
+        for depth, step in enumerate(self._steps):
+            if depth:
+                known &= codes[depth] != self.levels[depth].null
+            yield (
+                step,
+                step.cells.find(codes[: depth + 1]),
+                step.rows.find(codes[1 : depth + 1]),
+                known,
+            )
+
+    def _probability(
+        self, depth: int, counts: FloatArray, totals: FloatArray, before: FloatArray
+    ) -> FloatArray:
+        values = max(len(self.levels[0].values), 1)
+        if depth == 0:
+            return smoothed(counts, totals, self.alpha, self.alpha * values)
+        mean = 1.0 / values if self.uniform else before
+        strength = self.strengths[depth - 1]
+        return smoothed(counts, totals, strength * mean, strength)
+
+
+class _Step:
+    """Counts at one depth of a chain.
+
+    Attributes:
+        cells: the combinations of the column and the given ones that occur.
+        rows: the combinations of the given columns that occur.
+        counts: Σ w of each cell, ``(k, g + 1)``; the last, code `MISSING`, is 0.
+        totals: Σ w of each combination of given columns, ``(k, h + 1)``.
+    """
+
+    def __init__(
+        self,
+        codes: IntArray,
+        sizes: Sequence[int],
+        classes: IntArray,
+        counts: FloatArray,
+        k_classes: int,
+    ) -> None:
+        self.cells = CellIndex(codes, sizes)
+        self.rows = CellIndex(codes[1:], sizes[1:])
+        self.counts = np.zeros((k_classes, len(self.cells.first) + 1))
+        self.totals = np.zeros((k_classes, len(self.rows.first) + 1))
+        np.add.at(self.counts, (classes, self.cells.group), counts)
+        np.add.at(self.totals, (classes, self.rows.group), counts)
+
+
+def smoothed(
+    counts: FloatArray, totals: FloatArray, mass: FloatArray | float, total_mass: float
+) -> FloatArray:
+    """(n + mass) / (N + total mass); 0 if the numerator is 0."""
+    numerator, denominator = counts + mass, totals + total_mass
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(numerator > 0.0, numerator / denominator, 0.0)
