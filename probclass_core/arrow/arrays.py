@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import in_safe_types, is_category_type, value_type
 from probclass_core.errors import DataError, nearest, one_of
 
@@ -250,6 +251,10 @@ def category_codes(column: pa.Array) -> tuple[IntArray, list[str]]:
 
 def short_codes(column: pa.Array) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
     """`category_codes` as narrow integers: enough for counting, but products may overflow."""
+    return converted(column, "codes", lambda: _encode(column))
+
+
+def _encode(column: pa.Array) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     if isinstance(column, pa.ChunkedArray):

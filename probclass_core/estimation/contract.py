@@ -107,6 +107,24 @@ class LinearLikelihood(Likelihood, Protocol):
 
 
 @runtime_checkable
+class CellLikelihood(Likelihood, Protocol):
+    """A likelihood that has few different values, so that a row's is looked up in a table.
+
+    It is optional: what is computed from log-likelihoods, such as their weighted sum, is then
+    computed once for each cell, not for each row.
+    """
+
+    @property
+    def cell_log_likelihood(self) -> FloatArray | None:
+        """log p(cell | class), ``(k, m)``; None if the block has no single table."""
+        ...
+
+    def cells(self, batch: pa.RecordBatch) -> IntArray:
+        """The cell of each row, ``(n,)``: ``log_likelihood`` is its column of the table."""
+        ...
+
+
+@runtime_checkable
 class LeaveOneOut(Protocol):
     """An estimator that can leave single rows out of its parameters, exactly and cheaply.
 

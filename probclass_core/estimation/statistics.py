@@ -28,6 +28,7 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
 from probclass_core.arrow.row_sample import merge_samples, sample_rows
+from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.arrow.types import (
     canonical_schema,
     common_type,
@@ -239,9 +240,10 @@ def summarize_batches(
             weights = None if weights is None else weights[mask]
         if batch.num_rows:
             classes.add(_class_counts(labels, weights))
-            for block in spec.blocks:
-                name, columns = str(block.name), select(batch, block.inputs)
-                blocks[name].add(estimators[name].summarize(columns, labels, weights))
+            with shared_conversions():
+                for block in spec.blocks:
+                    name, columns = str(block.name), select(batch, block.inputs)
+                    blocks[name].add(estimators[name].summarize(columns, labels, weights))
             if spec.fits_weights:
                 sample.add(sample_rows(batch, sample_schema, weights))
         on_rows(batch_rows)

@@ -23,8 +23,9 @@ a block: the increase of the mean log loss of the sample's rows, in nats, withou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,12 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes, select
 from probclass_core.arrow.row_sample import COUNT, HASH
 from probclass_core.errors import DataError
-from probclass_core.estimation.contract import LeaveOneOut, LikelihoodEstimator
+from probclass_core.estimation.contract import (
+    CellLikelihood,
+    LeaveOneOut,
+    Likelihood,
+    LikelihoodEstimator,
+)
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.spec import Block, ModelSpec, category_text
 
@@ -82,21 +88,58 @@ class BlockWeights:
             factors[base] -= by_block[name]
         return cls(by_block, factors, np.array(values[len(names) :]))
 
-    def add(self, blocks: Iterable[tuple[str, FloatArray]], rows: int) -> FloatArray:
+
+class WeightedBlocks:
+    """The blocks of a model that count in its posterior, compiled for use on many batches.
+
+    Args:
+        weights: weights and biases.
+        blocks: all blocks of the model.
+        likelihoods: their likelihoods, by name.
+    """
+
+    def __init__(
+        self,
+        weights: BlockWeights,
+        blocks: Sequence[Block],
+        likelihoods: Mapping[str, Likelihood],
+    ) -> None:
+        self._bias = weights.bias[:, None]
+        self._lookups: list[tuple[Sequence[str], CellLikelihood, FloatArray]] = []
+        self._others: list[tuple[str, Sequence[str], Likelihood, float]] = []
+        for block in blocks:
+            name = str(block.name)
+            likelihood, factor = likelihoods[name], weights.factors[name]
+            if not factor:
+                continue
+            lookup = likelihood if isinstance(likelihood, CellLikelihood) else None
+            table = None if lookup is None else lookup.cell_log_likelihood
+            if lookup is None or table is None:
+                self._others.append((name, block.inputs, likelihood, factor))
+            else:
+                weighted = np.ascontiguousarray(factor * below_best(table.T).T)
+                self._lookups.append((block.inputs, lookup, weighted))
+
+    def log_likelihood(
+        self, batch: pa.RecordBatch, known: Mapping[str, FloatArray] = MappingProxyType({})
+    ) -> FloatArray:
         """b_c + Σ_B w_B s_B,c, ``(n, k)``.
 
         Args:
-            blocks: name and log-likelihoods ``(n, k)`` of each block whose factor is not 0.
-            rows: ``n``.
+            batch: ``n`` rows.
+            known: log-likelihoods ``(n, k)`` that were computed before, by block name.
         """
-        total: FloatArray | None = None
-        for name, log_likelihood in blocks:
-            term = below_best(log_likelihood)
-            term *= self.factors[name]
-            total = term if total is None else np.add(total, term, out=total)
-        if total is None:
-            return np.tile(self.bias, (rows, 1))
-        return np.add(total, self.bias, out=total)
+        total = np.tile(self._bias, (1, batch.num_rows))
+        for inputs, lookup, table in self._lookups:
+            total += table.take(lookup.cells(select(batch, inputs)), axis=1)
+        for name, inputs, likelihood, factor in self._others:
+            log = known.get(name)
+            if log is None:
+                log = likelihood.log_likelihood(select(batch, inputs))
+            term = below_best(log)
+            term *= factor
+            total += term.T
+        return total.T
 
 
 def base_blocks(blocks: Sequence[Block]) -> dict[str, str]:

@@ -39,12 +39,18 @@ from probclass_core.arrow.bundle import (
     READS_BLOCK_WEIGHTS,
     Bundle,
 )
+from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.arrow.types import schema_from_names, type_names
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Likelihood, LinearLikelihood
 from probclass_core.estimation.statistics import Statistics, bind, refine
 from probclass_core.estimation.tidy import notes_of, tidy_table
-from probclass_core.model.block_weights import BlockWeights, fit_block_weights, given_weights
+from probclass_core.model.block_weights import (
+    BlockWeights,
+    WeightedBlocks,
+    fit_block_weights,
+    given_weights,
+)
 from probclass_core.model.calibration import (
     Calibrator,
     apply_calibration,
@@ -144,7 +150,8 @@ class Model:
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x | c) of one batch, ``(n, k)``; the caller must not change the array."""
-        return _product(self._block_log_likelihoods(batch, self.spec.blocks))
+        with shared_conversions():
+            return _product(self._block_log_likelihoods(batch, self.spec.blocks))
 
     def joint(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x, c) of one batch, ``(n, k)``."""
@@ -155,13 +162,10 @@ class Model:
 
         Without block weights it is `log_likelihood`; the caller must not change the array.
         """
-        if self.weights is None:
+        if self._weighted_blocks is None:
             return self.log_likelihood(batch)
-        factors = self.weights.factors
-        blocks = [block for block in self.spec.blocks if factors[str(block.name)]]
-        names = [str(block.name) for block in blocks]
-        logs = self._block_log_likelihoods(batch, blocks)
-        return self.weights.add(zip(names, logs, strict=True), batch.num_rows)
+        with shared_conversions():
+            return self._weighted_blocks.log_likelihood(batch)
 
     def posterior(self, batch: pa.RecordBatch) -> Posterior:
         """Posteriors of one batch, weighted and calibrated if the model is."""
@@ -175,16 +179,14 @@ class Model:
 
     def _log_likelihoods(self, batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray | None]:
         """Weighted log-likelihoods, and those of the product if it is another and a density."""
-        if self.weights is None:
-            return self.log_likelihood(batch), None
-        if not self.normalized:
+        if self._weighted_blocks is None or not self.normalized:
             return self.weighted_log_likelihood(batch), None
-        # One pass: a block's log-likelihood may cost more than everything that follows.
-        names = [str(block.name) for block in self.spec.blocks]
-        logs = list(self._block_log_likelihoods(batch, self.spec.blocks))
-        factors = self.weights.factors
-        pairs = [(name, log) for name, log in zip(names, logs, strict=True) if factors[name]]
-        return self.weights.add(pairs, batch.num_rows), _product(iter(logs))
+        with shared_conversions():
+            names = [str(block.name) for block in self.spec.blocks]
+            logs = list(self._block_log_likelihoods(batch, self.spec.blocks))
+            known = dict(zip(names, logs, strict=True))
+            weighted = self._weighted_blocks.log_likelihood(batch, known)
+        return weighted, _product(iter(logs))
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
@@ -205,6 +207,12 @@ class Model:
         if self.block_weights is None:
             return None
         return BlockWeights.from_table(self.block_weights, self.spec)
+
+    @cached_property
+    def _weighted_blocks(self) -> WeightedBlocks | None:
+        if self.weights is None:
+            return None
+        return WeightedBlocks(self.weights, self.spec.blocks, self.likelihoods)
 
     @cached_property
     def _calibrator(self) -> Calibrator | None:
@@ -435,7 +443,8 @@ class Model:
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything except the compiled likelihoods, which are derived; some do not pickle."""
-        return {name: value for name, value in vars(self).items() if name != "likelihoods"}
+        derived = ("likelihoods", "_weighted_blocks")
+        return {name: value for name, value in vars(self).items() if name not in derived}
 
 
 def finalize(statistics: Statistics, *, early: bool = False) -> Model:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, category_codes, label_codes
+from probclass_core.arrow.shared_conversions import converted
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
 from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.options import (
@@ -178,6 +179,11 @@ def domain_codes(column: pa.Array, name: str, domain: pa.Array, unseen: str) -> 
         DataError: if ``unseen`` is ``"error"`` and there are such values, naming the column, the
             number of rows and one value.
     """
+    conversion = unseen, *(None if buffer is None else bytes(buffer) for buffer in domain.buffers())
+    return converted(column, conversion, lambda: _find_codes(column, name, domain, unseen))
+
+
+def _find_codes(column: pa.Array, name: str, domain: pa.Array, unseen: str) -> IntArray:
     codes, values = category_codes(column)
     known = label_codes(pa.array(values, pa.string()), domain)
     if unseen == "pseudo_count":

@@ -280,6 +280,15 @@ class CategoricalLikelihood:
         for feature, (_, table) in self.lookup.items():
             yield table[:, self.codes(batch, feature)]
 
+    @property
+    def cell_log_likelihood(self) -> FloatArray | None:
+        tables = [table for _, table in self.lookup.values()]
+        return tables[0] if len(tables) == 1 else None
+
+    def cells(self, batch: pa.RecordBatch) -> IntArray:
+        (feature,) = self.lookup
+        return self.codes(batch, feature)
+
     def codes(self, batch: pa.RecordBatch, feature: str) -> IntArray:
         """Positions in the feature's domain, as `domain_codes` gives them: ``(n,)``.
 

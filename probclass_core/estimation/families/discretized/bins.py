@@ -23,6 +23,7 @@ from probclass_core.arrow.arrays import (
     numbers_rounded_down,
     sorted_classes,
 )
+from probclass_core.arrow.shared_conversions import converted
 from probclass_core.errors import DataError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.discretized.cuts import (
@@ -321,13 +322,26 @@ class DiscretizedLikelihood:
         for feature, (_, table) in self.lookup.items():
             yield table[:, self.bins(batch, feature)]
 
+    @property
+    def cell_log_likelihood(self) -> FloatArray | None:
+        tables = [table for _, table in self.lookup.values()]
+        return tables[0] if len(tables) == 1 else None
+
+    def cells(self, batch: pa.RecordBatch) -> IntArray:
+        (feature,) = self.lookup
+        return self.bins(batch, feature)
+
     def bins(self, batch: pa.RecordBatch, feature: str) -> IntArray:
         """Number of the bin of each value; for null, that after the last: ``(n,)``."""
         cuts, _ = self.lookup[feature]
-        values, _ = numbers_rounded_down(batch, feature)
-        number: IntArray = np.searchsorted(cuts, values, side="right")
-        number[np.isnan(values)] = len(cuts) + 1
-        return number
+
+        def find() -> IntArray:
+            values, _ = numbers_rounded_down(batch, feature)
+            number: IntArray = np.searchsorted(cuts, values, side="right")
+            number[np.isnan(values)] = len(cuts) + 1
+            return number
+
+        return converted(batch.column(feature), cuts.tobytes(), find)
 
 
 def _counts(
