@@ -5,6 +5,10 @@ E(M) = p(D | M) = ∫ p(D | M, θ) p(θ | M) dθ. The ratio of two is the Bayes 
 prior odds it gives the odds ratio, Q₂₁ = E(M₂) P(M₂) / E(M₁) P(M₁): above 10 it is strong evidence
 in favor of M₂, above 100 decisive (Ivezić, Connolly, VanderPlas and Gray, *Statistics, Data
 Mining, and Machine Learning in Astronomy*, section 5.4).
+
+A model is also compared with its class prior alone: the same blocks, but with columns that do not
+depend on the class, so that the posterior of every row is the prior. Its evidence is that of the
+statistics with all classes merged into one.
 """
 
 from __future__ import annotations
@@ -16,9 +20,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
+from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.model.posterior import normalize
@@ -26,6 +32,9 @@ from probclass_core.spec import category_text
 
 STRONG, DECISIVE = 10.0, 100.0
 """Odds above which evidence is strong or decisive."""
+
+_ROUNDING = 1e-6
+"""Difference in nats below which two log evidences are equal."""
 
 _MAX_LOG_PRIOR_ODDS = 600.0
 """Larger log prior odds would give a prior of 0 in float64."""
@@ -59,7 +68,8 @@ class Comparison:
     Attributes:
         table: one row per model, the most probable first: model, log_evidence (nats),
             log_bayes_factor and bayes_factor against the best, prior, posterior, odds against the
-            best, reading (``best``; for others as `ModelOdds`, of this model against the best).
+            best, reading (``best``; for others as `ModelOdds`, of this model against the best),
+            baseline_log_evidence (nats, of the class prior alone).
     """
 
     table: pa.Table
@@ -68,6 +78,15 @@ class Comparison:
     def best(self) -> str:
         """The most probable model; ties go to the first."""
         return str(self.table["model"][0].as_py())
+
+    @property
+    def worse_than_prior(self) -> list[str]:
+        """Models whose evidence is less than that of their class prior alone."""
+        return [
+            row["model"]
+            for row in self.table.to_pylist()
+            if row["log_evidence"] < row["baseline_log_evidence"] - _ROUNDING
+        ]
 
     def odds(self, model: object, against: object) -> ModelOdds:
         """The odds of one model against another.
@@ -114,7 +133,7 @@ def compare(
     named = _named(statistics, names)
     log_prior = _log_prior(list(named), prior)
     _check_same_data(named)
-    evidence = np.array([_log_evidence(*model) for model in named.items()])
+    evidence, baseline = np.array([_log_evidences(*model) for model in named.items()]).T
     log_joint = evidence + log_prior
     if np.isneginf(log_joint).all():
         raise DataError(
@@ -137,19 +156,36 @@ def compare(
                 "posterior": posterior.probability[0][order],
                 "odds": [model.odds for model in odds],
                 "reading": ["best", *(model.reading for model in odds[1:])],
+                "baseline_log_evidence": baseline[order],
             }
         )
     )
 
 
-def _log_evidence(name: str, statistics: Statistics) -> float:
-    total = _label_evidence(statistics)
+def _log_evidences(name: str, statistics: Statistics) -> tuple[float, float]:
+    """Log evidence of a model, and of its class prior alone."""
+    of_model = of_prior = _label_evidence(statistics)
     for block, estimator in bind(statistics.spec, statistics.features).items():
+        table = statistics.blocks[block]
         try:
-            total += float(estimator.log_evidence(statistics.blocks[block]))
+            of_model += float(estimator.log_evidence(table))
+            of_prior += float(estimator.log_evidence(_without_classes(estimator, table)))
         except (DataError, NotSupportedError) as error:
             raise type(error)(f"model {name!r}, block {block!r}: {error}") from error
-    return total
+    return of_model, of_prior
+
+
+def _without_classes(estimator: LikelihoodEstimator, table: pa.Table) -> pa.Table:
+    """The statistics of a block if all its rows were of the first class."""
+    labels = table["class"].unique()
+    if len(labels) < 2:
+        return table
+    position, parts = table.column_names.index("class"), []
+    for label in labels:
+        part = table.filter(pc.equal(table["class"], label))
+        of_first = pa.repeat(labels[0], part.num_rows)
+        parts.append(part.set_column(position, table.schema.field("class"), of_first))
+    return estimator.merge(parts)
 
 
 def _label_evidence(statistics: Statistics) -> float:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pac
 import pytest
@@ -97,6 +98,20 @@ def test_compare_orders_models_by_evidence(probclass: Any, iris: pa.Table) -> No
     assert result.out.splitlines()[-1] == (
         f"full against diagonal: odds of 10^{exponent} to 1, decisive."
     )
+
+
+def test_compare_names_models_worse_than_their_prior(probclass: Any) -> None:
+    rng = np.random.default_rng(1)
+    noise = {"x": rng.normal(size=200), "y": rng.normal(size=200)}
+    source = probclass.table("noise.parquet", pa.table({**noise, "c": ["a", "b"] * 100}))
+    block = {"estimator": "gaussian_diagonal", "columns": ["x", "y"]}
+    specs = []
+    for name in ("one", "two"):
+        specs.append(probclass.folder / f"{name}.json")
+        specs[-1].write_text(json.dumps({"label": "c", "blocks": [block]}))
+    lines = probclass.ok("compare", source, *specs).lines
+    for name in ("one", "two"):
+        assert any(line.startswith(f"{name} is worse than its class prior") for line in lines)
 
 
 def test_compare_json_with_prior_odds(probclass: Any, iris: pa.Table) -> None:

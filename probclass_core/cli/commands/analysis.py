@@ -33,6 +33,7 @@ _MAX_CLASSES = 12
 _COMPARISON_HEADERS = {
     "model": "model",
     "log_evidence": "log evidence",
+    "baseline_log_evidence": "class prior alone",
     "log_bayes_factor": "log Bayes factor",
     "prior": "prior",
     "odds": "odds",
@@ -197,9 +198,15 @@ def compare(
     best, second = columns["model"][:2]
     columns["odds"] = [_odds(comparison.odds(name, best)) for name in columns["model"]]
     lead = comparison.odds(best, second)
+    line = f"{best} against {second}: odds of {_odds(lead)} to 1, {lead.reading}."
+    worse = (
+        f"{name} is worse than its class prior alone: the rows are more probable if the columns do "
+        "not depend on the class."
+        for name in comparison.worse_than_prior
+    )
     show(
         table(columns, "Models, the most probable first; odds against the best"),
-        f"{best} against {second}: odds of {_odds(lead)} to 1, {lead.reading}.",
+        "\n".join([line, *worse]),
     )
 
 
