@@ -27,7 +27,6 @@ from probclass_core.io.selection import Selection
 from probclass_core.model.calibration import MAX_TEMPERATURE, METHODS, HeldOut, fit_calibration
 from probclass_core.model.density_quantiles import LogDensities
 from probclass_core.model.model import LOAD_HINT, Model
-from probclass_core.model.posterior import Posterior
 
 log = logging.getLogger(__name__)
 
@@ -132,8 +131,10 @@ def calibrate(
         truth, _ = true_classes(raw, batch)
         known = truth != MISSING
         posterior = raw.posterior(batch)
-        known_posterior = Posterior(posterior.log_probability[known], posterior.log_density[known])
-        return HeldOut(known_posterior, truth[known], _weights(raw, batch)[known])
+        # Blocks with weights explain every row: their log-likelihoods have a lower bound.
+        explained = np.isfinite(posterior.log_density) | (raw.block_weights is not None)
+        parts = posterior.log_probability, explained, truth, _weights(raw, batch)
+        return HeldOut(*(part[known] for part in parts))
 
     columns = (raw.spec.label, *raw.spec.features, *_weight_columns(raw))
     mapped, read = _map_batches(raw, measure, source, columns, partition, where, workers, progress)

@@ -41,7 +41,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.arrow.bundle import READS_BOUNDED_CALIBRATION, READS_CALIBRATION
 from probclass_core.model.posterior import Posterior, normalize
 
@@ -61,12 +61,14 @@ class HeldOut:
     """Labeled rows to fit a calibration on.
 
     Attributes:
-        posterior: uncalibrated posteriors of ``n`` rows.
+        log_probability: uncalibrated log P(c | x) of ``n`` rows, ``(n, k)``.
+        explained: whether a class explains the row, ``(n,)``; other rows keep the prior.
         truth: position of the true class of each row, ``(n,)``.
         weights: weight of each row, ``(n,)``.
     """
 
-    posterior: Posterior
+    log_probability: FloatArray
+    explained: BoolArray
     truth: IntArray
     weights: FloatArray
 
@@ -280,9 +282,8 @@ def _divided(batches: Sequence[HeldOut], method: str) -> list[_Part]:
     """
     kept = []
     for batch in batches:
-        explained = ~np.isneginf(batch.posterior.log_density)
-        rows = np.flatnonzero(explained & (batch.weights > 0.0))
-        logs, truth = batch.posterior.log_probability[rows], batch.truth[rows]
+        rows = np.flatnonzero(batch.explained & (batch.weights > 0.0))
+        logs, truth = batch.log_probability[rows], batch.truth[rows]
         losses = -logs[np.arange(len(rows)), truth]
         logs = logs if method == "isotonic" else _scores(logs, _LOWEST_SCORE)
         kept.append((logs, losses, truth, batch.weights[rows]))

@@ -191,15 +191,15 @@ class Model:
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
         posterior = normalize(weighted + self.log_prior, self.log_prior)
+        if self._calibrator is not None:
+            posterior = apply_calibration(posterior, self._calibrator)
         if product is not None:
             density = normalize(product + self.log_prior, self.log_prior).log_density
             posterior = Posterior(posterior.log_probability, density)
         elif self.weights is not None:
             unknown = np.full(len(weighted), np.nan)
             posterior = Posterior(posterior.log_probability, unknown)
-        if self._calibrator is None:
-            return posterior
-        return apply_calibration(posterior, self._calibrator)
+        return posterior
 
     @cached_property
     def weights(self) -> BlockWeights | None:

@@ -250,6 +250,22 @@ def test_rows_that_no_class_explains_are_left_out() -> None:
         assert calibrated.score_samples({"u": ["r"]})[0] == -math.inf
 
 
+@every_method
+def test_models_with_block_weights_are_calibrated_in_all_rows(method: str) -> None:
+    """Their product gives the last row density 0, but the weighted blocks have a lower bound."""
+    table = pa.table({"u": ["p", "q"] * 50, "y": (["a", "b"] * 3 + ["a"] * 4) * 10})
+    block = pc.Block("categorical", ["u"], pseudo_count=0.0, domain={"u": ["p", "q", "r"]})
+    spec = pc.ModelSpec("y", [block], block_weights={"categorical": 5.0})
+    model = pc.fit(table, spec)
+    calibrated = pc.calibrate(model, table, method)
+    assert calibrated.training["calibration"]["applied"]
+    losses = [pc.evaluate(each, table).log_loss for each in (model, calibrated)]
+    assert losses[1] < losses[0]
+    rows = pa.table({"u": ["p", "q", "r"]})
+    np.testing.assert_array_equal(calibrated.score_samples(rows), model.score_samples(rows))
+    assert np.abs(calibrated.predict_proba(rows) - model.predict_proba(rows)).min() > 1e-3
+
+
 def test_isotonic_posteriors_sum_to_1_and_are_never_0() -> None:
     train, held_out, rest = copies()
     far = pa.table({name: [-1e6, -1e3, 1e3, 1e6] for name in COPIES})
