@@ -13,8 +13,9 @@ value of z that the class never showed has n = N = 0 and leaves the estimate bef
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from probclass_core.arrow.arrays import (
     label_codes,
     numbers_rounded_down,
 )
+from probclass_core.arrow.shared_conversions import converted
 from probclass_core.errors import DataError
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import domain_codes
@@ -85,6 +87,15 @@ class Levels:
         Raises:
             DataError: if there are unseen values and ``unseen`` is ``"error"``.
         """
+        conversion = (*self._conversion, unseen)
+        return converted(batch.column(self.name), conversion, lambda: self._find(batch, unseen))
+
+    @cached_property
+    def _conversion(self) -> tuple[Hashable, ...]:
+        cuts = None if self.cuts is None else self.cuts.tobytes()
+        return tuple(self.values), cuts, self.models_nulls
+
+    def _find(self, batch: pa.RecordBatch, unseen: str) -> IntArray:
         code_of_unseen = self.null if unseen == "ignore" else self.unseen
         if self.cuts is None:
             known = pa.array([value for value in self.values if value is not None], pa.string())
@@ -120,6 +131,10 @@ class Chain:
         strengths: s of depths 1 … d.
         alpha: α.
         uniform: whether every depth backs off to 1 / m.
+
+    Attributes:
+        table: log p(x | z, c) of every combination of codes, ``(k, ∏ sizes)``; None if there are
+            too many, which are then computed for each row.
     """
 
     def __init__(
@@ -142,22 +157,27 @@ class Chain:
         for code, label, count in zip(codes, classes, counts, strict=True):
             sizes = [level.size for level in levels[: len(code)]]
             self._steps.append(_Step(code, sizes, label, count, k_classes))
-        self._dense: FloatArray | None = None
+        self.table: FloatArray | None = None
         sizes = [level.size for level in levels]
         if k_classes * math.prod(sizes) <= _MAX_DENSE:
             every = np.indices(sizes).reshape(len(sizes), -1)
-            self._dense = self._log_probability(every)
+            self.table = self._log_probability(every)
 
-    def log_probability(self, codes: IntArray) -> FloatArray:
+    def log_probability(self, codes: Sequence[IntArray]) -> FloatArray:
         """log p(x | z, c), ``(k, n)``, of codes ``(1 + d, n)``; 0 for a null that is no value."""
-        if self._dense is None:
-            cells = CellIndex(codes, [level.size for level in self.levels])
-            return self._log_probability(codes[:, cells.first]).take(cells.group, axis=1)
+        if self.table is None:
+            stacked = np.stack(codes)
+            cells = CellIndex(stacked, [level.size for level in self.levels])
+            return self._log_probability(stacked[:, cells.first]).take(cells.group, axis=1)
+        result: FloatArray = self.table.take(self.cells(codes), axis=1)
+        return result
+
+    def cells(self, codes: Sequence[IntArray]) -> IntArray:
+        """Positions of codes ``(1 + d, n)`` in `table`, ``(n,)``."""
         cell = codes[0]
         for level, code in zip(self.levels[1:], codes[1:], strict=True):
             cell = cell * level.size + code
-        result: FloatArray = self._dense.take(cell, axis=1)
-        return result
+        return cell
 
     def left_out(self, codes: IntArray, truth: IntArray, weights: FloatArray | None) -> FloatArray:
         """log p(x | z, own class) of rows as if each had been left out, ``(n,)``."""

@@ -25,6 +25,7 @@ from probclass_core.arrow.arrays import (
     numbers_rounded_down,
     sorted_classes,
 )
+from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
 from probclass_core.estimation.contract import LikelihoodEstimator
@@ -266,10 +267,18 @@ class ConditionalCounts(LikelihoodEstimator):
 
     def _encode(self, batch: pa.RecordBatch, name: str) -> tuple[IntArray, list[str | None]]:
         """Codes of a column, 0 for null, and the values that they mean, None first."""
-        if not self._is_cut(name):
+        cuts = self.options.cuts[name] if self._is_cut(name) else None
+        conversion = "encode", None if cuts is None else tuple(cuts)
+        return converted(
+            batch.column(name), conversion, lambda: self._find_codes(batch, name, cuts)
+        )
+
+    def _find_codes(
+        self, batch: pa.RecordBatch, name: str, cuts: Sequence[float] | None
+    ) -> tuple[IntArray, list[str | None]]:
+        if cuts is None:
             codes, values = category_codes(batch.column(name))
             return codes + 1, [None, *values]
-        cuts = self.options.cuts[name]
         numbers, _ = numbers_rounded_down(batch, name)
         codes = np.searchsorted(np.array(cuts), numbers, side="right") + 1
         codes[np.isnan(numbers)] = 0
@@ -640,22 +649,31 @@ class ConditionalCountsLikelihood:
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         return (factor.T for factor in self._factors(batch))
 
+    @property
+    def cell_log_likelihood(self) -> FloatArray | None:
+        chains = list(self.chains.values())
+        return chains[0].table if len(chains) == 1 else None
+
+    def cells(self, batch: pa.RecordBatch) -> IntArray:
+        ((chain, codes),) = self._coded(batch)
+        return chain.cells(codes)
+
     def left_out(
         self, batch: pa.RecordBatch, truth: IntArray, weights: FloatArray | None
     ) -> FloatArray:
         """log p(x | z, own class) of rows as if each had been left out, ``(n,)``."""
         result = np.zeros(batch.num_rows)
         for chain, codes in self._coded(batch):
-            result += chain.left_out(codes, truth, weights)
+            result += chain.left_out(np.stack(codes), truth, weights)
         return result
 
     def _factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         return (chain.log_probability(codes) for chain, codes in self._coded(batch))
 
-    def _coded(self, batch: pa.RecordBatch) -> Iterator[tuple[Chain, IntArray]]:
+    def _coded(self, batch: pa.RecordBatch) -> Iterator[tuple[Chain, Sequence[IntArray]]]:
         given = [level.of_batch(batch, "pseudo_count") for level in self.given]
         for chain in self.chains.values():
-            yield chain, np.stack([chain.levels[0].of_batch(batch, self.options.unseen), *given])
+            yield chain, [chain.levels[0].of_batch(batch, self.options.unseen), *given]
 
 
 def _with_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
