@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import workloads
-from workloads import SPEC, FaultyTable, file_digests
+from workloads import SPEC, WEIGHTED, FaultyTable, file_digests
 
 import probclass_core as pc
 from probclass_core.scoring import partition as scored_table
@@ -28,6 +28,7 @@ pytestmark = [
 def test_a_classic_session_gives_the_same_results(
     spark: SparkSession, lake: Path, tmp_path: Path
 ) -> None:
+    assert pc.fit(lake, WEIGHTED, engine=spark).id == pc.fit(lake, WEIGHTED).id
     model, reports = pc.fit(lake, SPEC), []
     fitted = pc.fit(lake, SPEC, engine=spark, progress=lambda *rows: reports.append(rows))
     assert fitted.id == model.id

@@ -29,6 +29,18 @@ SPEC = pc.ModelSpec(
     weight="w",
 )
 
+WEIGHTED = pc.ModelSpec(
+    "air",
+    [
+        *SPEC.blocks,
+        pc.Block("discretized", ["x"], "bins"),
+        pc.Block("categorical", ["wind"], "pair", given=["z"]),
+    ],
+    weight="w",
+    block_weights="fit",
+)
+"""Blocks with fitted weights, some of which share columns; one needs two passes."""
+
 
 def rows_of(seed: int, rows: int = 60) -> pa.Table:
     """Rows whose sums round differently in every order."""
