@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes, select
 from probclass_core.arrow.row_sample import COUNT, HASH
+from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.errors import DataError
 from probclass_core.estimation.contract import (
     CellLikelihood,
@@ -214,13 +215,14 @@ def fit_block_weights(
     sample = _Sample.of(statistics, classes, np.isfinite(log_prior))
     factors = np.zeros((len(estimators), len(sample.truth), len(classes)))
     left_out: dict[str, str] = {}
-    for factor, block in zip(factors, spec.blocks, strict=True):
-        name = str(block.name)
-        rows = select(sample.rows, block.inputs)
-        try:
-            factor[:] = sample.log_likelihood(estimators[name], parameters[name], rows)
-        except DataError as error:
-            left_out[name] = str(error)
+    with shared_conversions():
+        for factor, block in zip(factors, spec.blocks, strict=True):
+            name = str(block.name)
+            rows = select(sample.rows, block.inputs)
+            try:
+                factor[:] = sample.log_likelihood(estimators[name], parameters[name], rows)
+            except DataError as error:
+                left_out[name] = str(error)
     names = [str(block.name) for block in spec.blocks]
     product = np.ones(len(names))
     for name, base in base_blocks(spec.blocks).items():

@@ -16,6 +16,7 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,12 +27,12 @@ from probclass_core.arrow.arrays import (
     FloatArray,
     IntArray,
     label_codes,
-    numbers_rounded_down,
 )
 from probclass_core.arrow.shared_conversions import converted
 from probclass_core.errors import DataError
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import domain_codes
+from probclass_core.estimation.families.discretized.cuts import bin_codes
 from probclass_core.estimation.families.left_out import without_row
 
 _MAX_DENSE = 2**18
@@ -87,26 +88,28 @@ class Levels:
         Raises:
             DataError: if there are unseen values and ``unseen`` is ``"error"``.
         """
-        conversion = (*self._conversion, unseen)
-        return converted(batch.column(self.name), conversion, lambda: self._find(batch, unseen))
+        column = batch.column(self.name)
+        return converted(column, (self._key, unseen), lambda: self._of_batch(batch, unseen))
 
     @cached_property
-    def _conversion(self) -> tuple[Hashable, ...]:
+    def _key(self) -> Hashable:
         cuts = None if self.cuts is None else self.cuts.tobytes()
         return tuple(self.values), cuts, self.models_nulls
 
-    def _find(self, batch: pa.RecordBatch, unseen: str) -> IntArray:
+    @cached_property
+    def _known(self) -> pa.Array:
+        return pa.array([value for value in self.values if value is not None], pa.string())
+
+    def _of_batch(self, batch: pa.RecordBatch, unseen: str) -> IntArray:
         code_of_unseen = self.null if unseen == "ignore" else self.unseen
         if self.cuts is None:
-            known = pa.array([value for value in self.values if value is not None], pa.string())
             policy = "error" if unseen == "error" else "pseudo_count"
-            codes = domain_codes(batch.column(self.name), self.name, known, policy)
+            codes = domain_codes(batch.column(self.name), self.name, self._known, policy)
             missing = codes == MISSING
-            codes = np.where(codes == len(known), code_of_unseen, codes)
+            codes = np.where(codes == len(self._known), code_of_unseen, codes)
         else:
-            values, _ = numbers_rounded_down(batch, self.name)
-            codes = np.searchsorted(self.cuts, values, side="right")
-            missing = np.isnan(values)
+            codes = bin_codes(batch, self.name, self.cuts)
+            missing = codes > len(self.cuts)
         null = self.null
         if self.models_nulls:
             null = self.values.index(None) if None in self.values else code_of_unseen
@@ -133,8 +136,8 @@ class Chain:
         uniform: whether every depth backs off to 1 / m.
 
     Attributes:
-        table: log p(x | z, c) of every combination of codes, ``(k, ∏ sizes)``; None if there are
-            too many, which are then computed for each row.
+        table: log probabilities of all combinations of codes, ``(k, cells)``; None if they are too
+            many.
     """
 
     def __init__(
@@ -158,35 +161,54 @@ class Chain:
             sizes = [level.size for level in levels[: len(code)]]
             self._steps.append(_Step(code, sizes, label, count, k_classes))
         self.table: FloatArray | None = None
-        sizes = [level.size for level in levels]
-        if k_classes * math.prod(sizes) <= _MAX_DENSE:
-            every = np.indices(sizes).reshape(len(sizes), -1)
-            self.table = self._log_probability(every)
+        self._sizes = [level.size for level in levels]
+        if k_classes * math.prod(self._sizes) <= _MAX_DENSE:
+            self.table = self._log_probability(self._all_codes())
 
     def log_probability(self, codes: Sequence[IntArray]) -> FloatArray:
-        """log p(x | z, c), ``(k, n)``, of codes ``(1 + d, n)``; 0 for a null that is no value."""
-        if self.table is None:
-            stacked = np.stack(codes)
-            cells = CellIndex(stacked, [level.size for level in self.levels])
-            return self._log_probability(stacked[:, cells.first]).take(cells.group, axis=1)
-        result: FloatArray = self.table.take(self.cells(codes), axis=1)
-        return result
+        """log p(x | z, c), ``(k, n)``; 0 for a null that is no value.
+
+        Args:
+            codes: those of the column and of each given one, ``(n,)``.
+        """
+        if self.table is not None:
+            result: FloatArray = self.table.take(self.cells(codes), axis=1)
+            return result
+        stacked = np.stack(codes)
+        cells = CellIndex(stacked, self._sizes)
+        return self._log_probability(stacked[:, cells.first]).take(cells.group, axis=1)
 
     def cells(self, codes: Sequence[IntArray]) -> IntArray:
-        """Positions of codes ``(1 + d, n)`` in `table`, ``(n,)``."""
+        """Columns of the table of codes, ``(n,)``."""
         cell = codes[0]
         for level, code in zip(self.levels[1:], codes[1:], strict=True):
-            cell = cell * level.size + code
+            cell = cell * level.size
+            cell += code
         return cell
 
-    def left_out(self, codes: IntArray, truth: IntArray, weights: FloatArray | None) -> FloatArray:
+    def left_out(
+        self, codes: Sequence[IntArray], truth: IntArray, weights: FloatArray | None
+    ) -> FloatArray:
         """log p(x | z, own class) of rows as if each had been left out, ``(n,)``."""
-        p = np.ones(codes.shape[1])
-        for depth, (step, cell, total, known) in enumerate(self._places(codes)):
+        places: Iterator[_Place]
+        if math.prod(self._sizes) <= len(truth):  # fewer combinations than rows
+            cells = self.cells(codes)
+            places = (
+                (step, cell[cells], row[cells], known[cells])
+                for step, cell, row, known in self._places(self._all_codes())
+            )
+        else:
+            places = self._places(np.stack(codes))
+        p = np.ones(len(truth))
+        for depth, (step, cell, total, known) in enumerate(places):
             count = without_row(step.counts[truth, cell], weights)
             rows = without_row(step.totals[truth, total], weights)
             p = np.where(known, self._probability(depth, count, rows, p), p)
         return self._log(p, codes)
+
+    def _all_codes(self) -> IntArray:
+        """All combinations of codes, ``(1 + d, cells)``."""
+        return np.indices(self._sizes).reshape(len(self._sizes), -1)
 
     def _log_probability(self, codes: IntArray) -> FloatArray:
         p = np.ones((1, codes.shape[1]))
@@ -195,14 +217,14 @@ class Chain:
             p = np.where(known, self._probability(depth, counts, rows, p), p)
         return self._log(p, codes)
 
-    def _log(self, p: FloatArray, codes: IntArray) -> FloatArray:
+    def _log(self, p: FloatArray, codes: Sequence[IntArray] | IntArray) -> FloatArray:
         if not self.levels[0].values:  # training saw no value, so the column says nothing
             return np.zeros_like(p)
         with np.errstate(divide="ignore"):
             logs: FloatArray = np.where(codes[0] == self.levels[0].null, 0.0, np.log(p))
         return logs
 
-    def _places(self, codes: IntArray) -> Iterator[tuple[_Step, IntArray, IntArray, BoolArray]]:
+    def _places(self, codes: IntArray) -> Iterator[_Place]:
         """Each step with the positions of cells and totals, and which rows get that far."""
         known = np.ones(codes.shape[1], dtype=bool)
         for depth, step in enumerate(self._steps):
@@ -250,6 +272,10 @@ class _Step:
         self.totals = np.zeros((k_classes, len(self.rows.first) + 1))
         np.add.at(self.counts, (classes, self.cells.group), counts)
         np.add.at(self.totals, (classes, self.rows.group), counts)
+
+
+_Place: TypeAlias = tuple[_Step, IntArray, IntArray, BoolArray]
+"""A step, positions of cells and of rows in it, and which rows get that far."""
 
 
 def smoothed(

@@ -23,10 +23,10 @@ from probclass_core.arrow.arrays import (
     numbers_rounded_down,
     sorted_classes,
 )
-from probclass_core.arrow.shared_conversions import converted
 from probclass_core.errors import DataError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.discretized.cuts import (
+    bin_codes,
     frequency_cuts,
     mdl_cuts,
     parse_cuts,
@@ -333,15 +333,7 @@ class DiscretizedLikelihood:
 
     def bins(self, batch: pa.RecordBatch, feature: str) -> IntArray:
         """Number of the bin of each value; for null, that after the last: ``(n,)``."""
-        cuts, _ = self.lookup[feature]
-
-        def find() -> IntArray:
-            values, _ = numbers_rounded_down(batch, feature)
-            number: IntArray = np.searchsorted(cuts, values, side="right")
-            number[np.isnan(values)] = len(cuts) + 1
-            return number
-
-        return converted(batch.column(feature), cuts.tobytes(), find)
+        return bin_codes(batch, feature, self.lookup[feature][0])
 
 
 def _counts(

@@ -12,8 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.arrays import FloatArray, IntArray, numbers_rounded_down
+from probclass_core.arrow.shared_conversions import converted
 from probclass_core.estimation.histogram import Histogram, lower_edges
 from probclass_core.estimation.options import OptionPath, parse_table
 
@@ -57,6 +59,18 @@ def between_cells(histogram: Histogram) -> FloatArray:
         return above
     middle = 0.5 * below + 0.5 * above  # their sum could exceed float64
     return np.where(middle > below, middle, above)
+
+
+def bin_codes(batch: pa.RecordBatch, name: str, cuts: FloatArray) -> IntArray:
+    """The bin of each number of a column, ``(n,)``, from 0; for null, that after the last one."""
+
+    def find() -> IntArray:
+        values, _ = numbers_rounded_down(batch, name)
+        number: IntArray = np.searchsorted(cuts, values, side="right")
+        number[np.isnan(values)] = len(cuts) + 1
+        return number
+
+    return converted(batch.column(name), cuts.tobytes(), find)
 
 
 def width_cuts(histogram: Histogram, bins: int) -> FloatArray:
