@@ -57,7 +57,7 @@ _FOLDS = 5
 _MAX_CELLS = 1 << 25
 """Log-likelihoods in memory, rows × classes × blocks: 256 MiB."""
 
-_MIN_ROWS = 1024
+_MIN_ROWS = 256
 """Rows that weights are fitted on, however many classes and blocks there are."""
 
 _ITERATIONS = 500

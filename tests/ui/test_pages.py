@@ -63,7 +63,7 @@ def test_the_menu_leads_to_a_card_and_to_the_run_that_trained_it(page: Page, sit
     rows.first.get_by_role("link").first.click()
     expect(frame.locator("h1")).to_contain_text(newest(site, "air").id[:12])
     expect(frame.locator("h1")).to_contain_text("champion")  # promoted by the run
-    expect(frame.get_by_text("Log loss")).to_be_visible()
+    expect(frame.get_by_text("Log loss", exact=True)).to_be_visible()
     expect(frame.locator("#drift tbody tr")).to_have_count(5)
     frame.get_by_role("link", name="train of air").click()
     expect(frame.locator("h1")).to_contain_text("train")
@@ -125,6 +125,23 @@ def test_a_card_has_light_and_dark_plots(page: Page, site: Site) -> None:
     assert len(shown) == 6  # reliability, contours, three densities, categories
     assert all(address.endswith("theme=dark") for address in shown)
     page.evaluate("localStorage.removeItem('theme')")
+
+
+def test_a_card_lists_block_weights_and_shows_the_most_important_blocks(
+    page: Page, site: Site
+) -> None:
+    version = newest(site, "weighted")
+    model = pc.ModelStore(site.store).load(version.ref)
+    assert model.block_weights is not None
+    terms = [term for term in model.block_weights.to_pylist() if term["term"] == "block"]
+    first = max(terms, key=lambda term: (term["importance"], term["value"]))
+    page.goto(f"{site.url}/probclass/stores/{site.key}/weighted/{version.id}")
+    rows = page.locator("#weights tbody tr")
+    expect(rows).to_have_count(14)
+    expect(rows.first).to_contain_text(first["name"])
+    expect(page.locator("section.block")).to_have_count(12)
+    expect(page.locator("section.block h2").first).to_contain_text(first["name"])
+    expect(page.locator("main")).to_contain_text("2 less important blocks are not shown")
 
 
 def test_the_card_compares_two_versions(page: Page, site: Site) -> None:

@@ -14,6 +14,8 @@ from probclass_airflow.ui.stores import NotFound, ShownStore, load_model
 _MAX_CLASSES = 50
 _MAX_FEATURES = 20
 _MAX_CONFUSION_CLASSES = 12
+_MAX_BLOCKS = 12
+"""Largest number of blocks of a model with block weights whose parameters are shown."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,16 @@ class DriftSection:
 
 
 @dataclass(frozen=True)
+class WeightRow:
+    """The weight of a block, its importance in nats, and its share of the largest importance."""
+
+    block: str
+    weight: str
+    importance: str
+    share: float
+
+
+@dataclass(frozen=True)
 class ModelCard:
     """All sections of the card."""
 
@@ -95,6 +107,8 @@ class ModelCard:
     run: Mapping[str, str] | None
     priors: list[dict[str, Any]]
     more_classes: int
+    weights: list[WeightRow]
+    more_blocks: int
     blocks: list[BlockSection]
     evaluations: list[EvaluationSection]
     drift: DriftSection
@@ -122,7 +136,7 @@ def model_card(shown: ShownStore, name: str, content_id: str, against: str | Non
     facts = [
         ("Label", spec["label"]),
         ("Classes", number(len(priors))),
-        ("Columns", number(sum(len(block["columns"]) for block in spec["blocks"]))),
+        ("Columns", number(len(bundle.content["features"]))),
         ("Prior", prior if isinstance(prior, str) else "given"),
         ("Rows", as_text(provenance.get("rows"))),
     ]
@@ -135,6 +149,9 @@ def model_card(shown: ShownStore, name: str, content_id: str, against: str | Non
         for key, value in provenance.items()
         if key not in ("source", "partition", "where", "airflow")
     ]
+    weights = _weights(bundle)
+    order = {row.block: place for place, row in enumerate(weights)}
+    blocks = sorted(spec["blocks"], key=lambda block: order.get(block["name"], 0))
     return ModelCard(
         version=version,
         aliases=[alias for alias in shown.aliases(name).values() if alias.id == version.id],
@@ -143,7 +160,12 @@ def model_card(shown: ShownStore, name: str, content_id: str, against: str | Non
         run=_run(provenance),
         priors=[{**row, "class": as_text(row["class"])} for row in priors[:_MAX_CLASSES]],
         more_classes=max(0, len(priors) - _MAX_CLASSES),
-        blocks=[_block(block, bundle, classes) for block in spec["blocks"]],
+        weights=weights,
+        more_blocks=max(0, len(blocks) - _MAX_BLOCKS) if weights else 0,
+        blocks=[
+            _block(block, bundle, classes)
+            for block in (blocks[:_MAX_BLOCKS] if weights else blocks)
+        ],
         evaluations=[_evaluation(record) for record in reversed(shown.store.evaluations(version))],
         drift=_drift(shown, version, against),
     )
@@ -156,6 +178,24 @@ def _run(provenance: Mapping[str, Any]) -> dict[str, str] | None:
     if not isinstance(run, Mapping) or not all(isinstance(run.get(name), str) for name in names):
         return None
     return {**{name: run[name] for name in names}, "map_index": str(run.get("map_index", -1))}
+
+
+def _weights(bundle: Any) -> list[WeightRow]:
+    """The weights of blocks, the most important first; empty for a product of blocks."""
+    table = bundle.tables.get("block_weights")
+    terms = [] if table is None else table.to_pylist()
+    blocks = [term for term in terms if term["term"] == "block"]
+    sizes = {term["name"]: term["importance"] or 0.0 for term in blocks}
+    largest = max(sizes.values(), default=0.0) or 1.0
+    return [
+        WeightRow(
+            term["name"],
+            number(term["value"]),
+            "" if term["importance"] is None else number(term["importance"]),
+            sizes[term["name"]] / largest,
+        )
+        for term in sorted(blocks, key=lambda term: (-sizes[term["name"]], -term["value"]))
+    ]
 
 
 def _block(block: dict[str, Any], bundle: Any, classes: Sequence[Any]) -> BlockSection:
