@@ -26,6 +26,7 @@ BLOCKS = {
     "multinomial": pc.Block("multinomial", COUNTS),
     "multinomial_of_terms": pc.Block("multinomial", TERMS),
     "poisson": pc.Block("poisson", COUNTS),
+    "poisson_of_terms": pc.Block("poisson", TERMS),
     "knn_density": pc.Block("knn_density", NUMBERS, k=2),
 }
 _OF_TERMS: list[dict[str, Any]] = [
@@ -91,6 +92,10 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"pseudo_count": 0, "pseudo_rows": 0},
         {"predictive": True},
         {"predictive": True, "pseudo_count": 0, "pseudo_rows": 0},
+    ],
+    "poisson_of_terms": [
+        *({**options, "predictive": flag} for options in _OF_TERMS for flag in (False, True)),
+        {"pseudo_count": 0, "pseudo_rows": 0},
     ],
     "knn_density": [
         {"k": 1},

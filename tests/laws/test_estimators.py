@@ -123,6 +123,13 @@ class TestPoisson(Laws):
     options = OPTIONS["poisson"]
 
 
+class TestPoissonOfTerms(Laws):
+    plugin = find_estimator("poisson")
+    columns = TERMS
+    options = OPTIONS["poisson_of_terms"]
+    declared_prior = VOCABULARY
+
+
 class TestKnnDensity(Laws):
     plugin = find_estimator("knn_density")
     columns = NUMBERS

@@ -243,6 +243,10 @@ class CountEstimator(LikelihoodEstimator):
             )
         return sorted_classes(statistics["feature"])
 
+    def possible_rows(self, sums: ClassCounts) -> FloatArray:
+        """Rows that could show a feature: ``(k, 1)`` for terms, ``(k, m)`` for columns."""
+        return sums.totals["rows"][:, None] if self.of_terms else sums.cells["rows"]
+
     def parameters(
         self, classes: pa.Array, sums: ClassCounts, field: str, values: FloatArray, **notes: Any
     ) -> pa.Table:

@@ -17,7 +17,6 @@ from probclass_core.arrow.arrays import FloatArray, sorted_classes
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.estimation.evidence import beta_bernoulli
 from probclass_core.estimation.families.counts.base import (
-    ClassCounts,
     CountEstimator,
     CountLikelihood,
     TermOptions,
@@ -56,17 +55,13 @@ class Bernoulli(CountEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         sums = self.by_class(statistics, classes)
-        rows, alpha = self._rows(sums), self.options.pseudo_count
+        rows, alpha = self.possible_rows(sums), self.options.pseudo_count
         require_counts(self.features.names, classes, rows + alpha)
         with np.errstate(divide="ignore"):
             log_probability = np.log(sums.cells["count"] + alpha) - np.log(rows + 2.0 * alpha)
         return self.parameters(
             classes, sums, "log_probability", log_probability, rows=rows.tolist()
         )
-
-    def _rows(self, sums: ClassCounts) -> FloatArray:
-        """Rows that could show a feature: ``(k, 1)`` for terms, ``(k, m)`` for columns."""
-        return sums.totals["rows"][:, None] if self.of_terms else sums.cells["rows"]
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> BernoulliLikelihood:
         reader, features, count, log_present = self.read_parameters(
@@ -84,7 +79,7 @@ class Bernoulli(CountEstimator):
         self.refuse_improper_prior("pseudo_count")
         sums = self.by_class(statistics, sorted_classes(statistics["class"]))
         present = sums.cells["count"]
-        absent = np.maximum(self._rows(sums) - present, 0.0)
+        absent = np.maximum(self.possible_rows(sums) - present, 0.0)
         alpha = self.options.pseudo_count
         return float(beta_bernoulli(present, absent, alpha, alpha).sum())
 

@@ -1,4 +1,4 @@
-"""Independent counts without a total to share: events in an interval, visits, defects.
+"""Independent counts without a total to share: events in an interval, visits, words of a text.
 
 Poisson with a gamma prior of each rate: Gelman et al., *Bayesian Data Analysis*, section 2.6. The
 rate is the posterior mean (Σ x + α) / (n + β): the prior counts as β more rows with α events in
@@ -7,7 +7,8 @@ total.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,27 +21,39 @@ from probclass_core.estimation.evidence import gamma_poisson, log_rising
 from probclass_core.estimation.families.counts.base import (
     CountEstimator,
     CountLikelihood,
-    CountOptions,
+    TermOptions,
     log_factorials,
     refuse_infinite_weights,
 )
 from probclass_core.estimation.options import flag, number
 
+_ABSENT = "(absent terms)"
+
+
+def _later(name: str) -> Any:
+    """An option of `TermOptions`, recorded only if it differs from the default."""
+    return replace(TermOptions.declared()[name], omit_default=True)
+
 
 class Poisson(CountEstimator):
-    """Independent Poisson counts given the class: a rate per class and column.
+    """Independent Poisson counts given the class: a rate per class and column or term.
 
     Statistics: class, feature, count, rows, log_factorials; see `CountEstimator`.
     Parameters: class, feature, count, rate (events per row); rows are in the notes.
 
     Raises:
-        SpecError: if a column is not numeric, or an option is unknown or out of bounds.
+        SpecError: if the columns are neither numbers nor one column of terms, or an option is
+            unknown or out of bounds.
     """
 
     name: ClassVar[str] = "poisson"
 
-    class Options(CountOptions):
+    class Options(TermOptions):
         """Options of `Poisson`."""
+
+        # Models of columns do not record the options of terms, which came later.
+        vocabulary: list[str] = _later("vocabulary")
+        unseen: str = _later("unseen")
 
         pseudo_count: float = number(1.0, doc="α, events of the prior: the shape of its gamma.")
         pseudo_rows: float = number(
@@ -62,7 +75,7 @@ class Poisson(CountEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         sums = self.by_class(statistics, classes)
-        rows = sums.cells["rows"]
+        rows = self.possible_rows(sums)
         alpha, beta = self.options.pseudo_count, self.options.pseudo_rows
         for group, column in np.argwhere(rows + beta == 0.0)[:1]:
             raise DataError(
@@ -80,16 +93,18 @@ class Poisson(CountEstimator):
         if self.options.predictive:
             shape = count + self.options.pseudo_count
             rows = self.rows_of(parameters, classes) + self.options.pseudo_rows
-            return NegativeBinomialLikelihood(reader, features, shape, rows)
-        return PoissonLikelihood(reader, features, rate)
+            mixture = ItemizedNegativeBinomial if self.of_terms else NegativeBinomialLikelihood
+            return mixture(reader, features, shape, np.broadcast_to(rows, shape.shape))
+        kind = ItemizedPoisson if self.of_terms else PoissonLikelihood
+        return kind(reader, features, rate)
 
     def log_evidence(self, statistics: pa.Table) -> float:
         self.refuse_improper_prior("pseudo_count", "pseudo_rows")
-        sums = self.by_class(statistics, sorted_classes(statistics["class"])).cells
+        sums = self.by_class(statistics, sorted_classes(statistics["class"]))
         evidence = gamma_poisson(
-            total=sums["count"],
-            rows=sums["rows"],
-            log_factorials=sums["log_factorials"],
+            total=sums.cells["count"],
+            rows=self.possible_rows(sums),
+            log_factorials=sums.cells["log_factorials"],
             shape=self.options.pseudo_count,
             rate=self.options.pseudo_rows,
         )
@@ -124,6 +139,20 @@ class PoissonLikelihood(CountLikelihood):
         return self.features.to_pylist(), self.log_rate.T, -self.rate.sum(axis=0)
 
 
+class ItemizedPoisson(PoissonLikelihood):
+    """A Poisson likelihood of terms, which reports the contribution of each term."""
+
+    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+        from scipy.special import gammaln
+
+        counts = self.reader.read(row)
+        shares = {
+            name: count * self.log_rate[code] - self.rate[code] - gammaln(count + 1.0)
+            for name, code, count in self.stored(counts)
+        }
+        return {**shares, _ABSENT: _of_absent(counts, -self.rate)}
+
+
 class NegativeBinomialLikelihood(CountLikelihood):
     """log p(x | c) with λ_cj ~ Gamma(a_cj, b_cj) integrated out, over the known columns.
 
@@ -155,6 +184,29 @@ class NegativeBinomialLikelihood(CountLikelihood):
         result += counts.over_known(self.at_zero)
         result -= log_factorials(counts)[:, None]
         return result
+
+
+class ItemizedNegativeBinomial(NegativeBinomialLikelihood):
+    """A negative binomial likelihood of terms, which reports the contribution of each term."""
+
+    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+        from scipy.special import gammaln
+
+        counts = self.reader.read(row)
+        shares = {
+            name: log_rising(self.shape[:, code], np.array(count))
+            - count * self.log_spread[:, code]
+            + self.at_zero[code]
+            - gammaln(count + 1.0)
+            for name, code, count in self.stored(counts)
+        }
+        return {**shares, _ABSENT: _of_absent(counts, self.at_zero)}
+
+
+def _of_absent(counts: Counts, at_zero: FloatArray) -> FloatArray:
+    """Sum of the terms that a row lacks, ``(k,)``, from log p(0 | class) of each, ``(m, k)``."""
+    rest: FloatArray = np.delete(at_zero, counts.matrix.indices, axis=0).sum(axis=0)
+    return np.where(counts.known_rows[0] > 0.0, rest, 0.0)
 
 
 def refuse_fractions(counts: Counts) -> None:
