@@ -6,6 +6,7 @@ from .analysis.comparison import (
     ModelOdds as ModelOdds,
     compare as compare,
 )
+from .arrow.sparse_counts import counts_column as counts_column
 from .model.decision import DecisionRule as DecisionRule
 from .analysis.drift.report import Drift as Drift, drift as drift
 from .execution.engine import Engine as Engine

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,9 @@ from probclass_core.errors import DataError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+_TEXT_OF_A_CHUNK = 2**30
+"""Bytes of terms in a chunk of `counts_column`; Arrow's text has room for twice as many."""
 
 LARGEST_COUNT = 2.0**53
 """Above it, float64 cannot represent every integer."""
@@ -110,6 +113,52 @@ class Counts:
             sums: FloatArray = self.known.astype(np.float64) @ weights
             return sums
         return np.where(self.known, total, 0.0)
+
+
+def counts_column(matrix: Any, terms: Sequence[str]) -> pa.ChunkedArray:
+    """A column of maps from text to numbers, for a block of counts, from a sparse matrix.
+
+    Memory grows with the stored counts; the matrix is never made dense.
+
+    Args:
+        matrix: ``(n, m)``, any sparse matrix or array of SciPy, such as the words of texts.
+        terms: ``m`` names, such as ``get_feature_names_out()`` of scikit-learn's vectorizers.
+
+    Returns:
+        Column of type ``map<string, double>`` with a map per row; counts of 0 are left out.
+
+    Raises:
+        DataError: if the matrix is not sparse, or has another number of columns than terms.
+    """
+    from scipy.sparse import csr_array, issparse
+
+    if not issparse(matrix):
+        raise DataError(
+            f"counts_column takes a sparse matrix of SciPy, got {type(matrix).__name__}; use the "
+            "columns of a dense one."
+        )
+    if matrix.shape[1] != len(terms):
+        raise DataError(
+            f"the matrix has {matrix.shape[1]} columns, but there are {len(terms)} terms; give a "
+            "term for each column."
+        )
+    rows = csr_array(matrix, dtype=np.float64, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    names = pa.array(terms, pa.string())
+    longest = pc.max(pc.binary_length(names)).as_py() or 1
+    chunks: list[pa.Array] = []
+    start, ends = 0, rows.indptr[1:]
+    while start < rows.shape[0] or not chunks:
+        first = rows.indptr[start]
+        fits = np.searchsorted(ends, first + _TEXT_OF_A_CHUNK // longest, side="right")
+        stop = min(max(int(fits), start + 1), rows.shape[0])
+        part = slice(first, rows.indptr[stop])
+        offsets = pa.array(rows.indptr[start : stop + 1] - first, pa.int32())
+        keys = names.take(pa.array(rows.indices[part]))
+        chunks.append(pa.MapArray.from_arrays(offsets, keys, pa.array(rows.data[part])))
+        start = stop
+    return pa.chunked_array(chunks)
 
 
 @dataclass(frozen=True)

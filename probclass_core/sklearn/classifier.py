@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import (
@@ -23,7 +24,8 @@ from sklearn.utils.validation import (
 )
 
 from probclass_core.arrow.arrays import FloatArray, as_table, check_columns, label_codes
-from probclass_core.errors import DataError, one_of
+from probclass_core.arrow.sparse_counts import counts_column
+from probclass_core.errors import DataError, SpecError, one_of
 from probclass_core.estimation.statistics import Statistics, merge
 from probclass_core.model.model import Model, finalize
 from probclass_core.pipeline import summarize
@@ -40,11 +42,15 @@ from probclass_core.sklearn.parameters import (
     AUTO,
     Blocks,
     model_spec,
+    models_counts,
     models_floats,
     only_categories,
 )
 from probclass_core.sklearn.projection import DiscriminantAxes, Projection
-from probclass_core.spec import BlockWeightsOption, ModelSpec, Prior
+from probclass_core.spec import Block, BlockWeightsOption, ModelSpec, Prior
+
+COUNTS = "counts"
+"""Column of the model of a sparse X: maps from names of columns to counts."""
 
 
 class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignore[misc]  # it has no types
@@ -53,6 +59,8 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
     ``X`` is an array, or a pandas, polars or pyarrow table, whose columns keep their names and
     types; the columns of an array are named ``x0``, ``x1``, … Null and NaN are marginalized,
     infinities are refused. For estimators of categories, columns of whole floats count as integers.
+    ``X`` may be a sparse matrix of SciPy for ``bernoulli``, ``multinomial`` and ``poisson``; it is
+    never made dense.
     ``y`` is text, bool or whole numbers; if it is a series, its name becomes the model's label.
 
     Options are parameters prefixed with the name of their block, like those of a pipeline step:
@@ -128,7 +136,7 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         """Train on these rows only.
 
         Args:
-            X: ``(n, d)``.
+            X: ``(n, d)``; may be sparse for an estimator of counts.
             y: ``(n,)`` labels.
             sample_weight: ``(n,)``, at least 0; a weight of 2 counts as two rows.
 
@@ -141,12 +149,12 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         labels = checked_labels(y)
         table = self._rows(X, reset=True)
         classes = np.unique(labels)
-        spec = self._spec(table.schema, y)
+        spec = self._spec(table.schema, y, sparse=issparse(X))
         statistics = _summarize(spec, table, labels, classes, sample_weight)
         model = finalize(statistics)
         if self.n_components is not None and self._projects():
             self._components(DiscriminantAxes.of(model))
-        return self._trained(statistics, model, classes, declared=False)
+        return self._trained(statistics, model, classes, declared=False, sparse=issparse(X))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train on these rows and all earlier ones, with the same result as one `fit`.
@@ -170,11 +178,12 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         labels = checked_labels(y)
         known, declared = self._known_classes(classes, labels, first)
         table = self._rows(X, reset=first)
-        spec = self._spec(table.schema, y) if first else self.statistics_.spec
+        sparse = issparse(X) if first else self._sparse
+        spec = self._spec(table.schema, y, sparse=sparse) if first else self.statistics_.spec
         statistics = _summarize(spec, table, labels, known, sample_weight)
         if not first:
             statistics = merge([self.statistics_, statistics])
-        return self._trained(statistics, None, known, declared=declared)
+        return self._trained(statistics, None, known, declared=declared, sparse=sparse)
 
     @property
     def model_(self) -> Model:
@@ -222,6 +231,9 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        counts = models_counts(self.estimator)
+        tags.input_tags.sparse = tags.input_tags.positive_only = counts
+        tags.classifier_tags.poor_score = counts  # on points that are no counts
         tags.input_tags.categorical = only_categories(self.estimator)
         if not self._projects():
             tags.transformer_tags = None
@@ -234,31 +246,61 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         classes: NDArray[Any],
         *,
         declared: bool,
+        sparse: bool,
     ) -> Self:
         """Set all fitted attributes at once, so that a failed call changes none of them."""
         self.statistics_ = statistics
         self.classes_ = classes
         self._model = model
         self._classes_declared = declared
+        self._sparse = sparse
         return self
 
     def _rows(self, X: Any, *, reset: bool) -> pa.Table:
         """X with the column names of `fit`: scikit-learn identifies columns by position."""
+        if issparse(X) if reset else self._sparse:
+            return self._sparse_rows(X, reset=reset)
         if is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             # Arrow appends the index of a pandas frame to its columns.
             columns = as_table(X).columns[: self.n_features_in_]
+        elif issparse(X):
+            raise DataError(
+                "X is sparse, but the classifier was fitted on columns; fit it on a sparse X as "
+                "well, or pass X.toarray()."
+            )
         else:
             matrix = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
             columns = array_columns(matrix)
-        numbered = [f"x{number}" for number in range(self.n_features_in_)]
-        return pa.table(columns, names=list(getattr(self, "feature_names_in_", numbered)))
+        return pa.table(columns, names=self._column_names)
 
-    def _spec(self, schema: pa.Schema, y: Any) -> ModelSpec:
+    def _sparse_rows(self, X: Any, *, reset: bool) -> pa.Table:
+        """X as one column of maps from names of columns to counts; X may be dense in later calls.
+
+        Raises:
+            SpecError: if the classifier does not model counts.
+        """
+        if not models_counts(self.estimator):
+            raise SpecError(
+                "a sparse X has counts for bernoulli, multinomial or poisson, but estimator is "
+                f"{self.estimator!r}; choose one of these, or pass X.toarray()."
+            )
+        matrix = validate_data(self, X, reset=reset, dtype="numeric", accept_sparse="csr")
+        counts = counts_column(csr_array(matrix), self._column_names)
+        return pa.table([counts], names=[COUNTS])
+
+    @property
+    def _column_names(self) -> list[str]:
+        numbered = [f"x{number}" for number in range(self.n_features_in_)]
+        return list(getattr(self, "feature_names_in_", numbered))
+
+    def _spec(self, schema: pa.Schema, y: Any, *, sparse: bool) -> ModelSpec:
         label = label_name(y, schema.names)
-        return model_spec(
-            self.estimator, self.options, self.prior, self.block_weights, schema, label
-        )
+        estimator = self.estimator
+        if sparse:
+            # Columns without a count are terms as well, as they are features of a dense X.
+            estimator = [Block(str(estimator), [COUNTS], vocabulary=self._column_names)]
+        return model_spec(estimator, self.options, self.prior, self.block_weights, schema, label)
 
     def _features(self, X: Any) -> pa.Table:
         check_is_fitted(self)

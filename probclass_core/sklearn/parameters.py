@@ -121,6 +121,18 @@ def models_floats(block: Block) -> bool:
     return True
 
 
+def models_counts(estimator: Blocks) -> bool:
+    """Whether the parameter names an estimator of terms, which can model a sparse matrix."""
+    if not isinstance(estimator, str) or estimator == AUTO:
+        return False
+    try:
+        block = Block(estimator, ["x"], vocabulary=["a"])
+        bind_block(block, pa.schema([("x", pa.map_(pa.string(), pa.float64()))]))
+    except (PluginError, SpecError):
+        return False
+    return True
+
+
 def only_categories(estimator: Blocks) -> bool:
     """Whether all columns must be categories; scikit-learn asks this before it has columns."""
     if not isinstance(estimator, str) or estimator == AUTO:

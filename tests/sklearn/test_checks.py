@@ -11,6 +11,7 @@ NUMBERS = [
     *("auto", "discretized", "gaussian_diagonal", "gaussian_full", "gaussian_shared"),
     "knn_density",
 ]
+COUNTS = ["bernoulli", "multinomial"]  # poisson refuses fractions, which most checks use
 CATEGORIES = ["categorical", "categorical_joint"]
 
 # It tests the array API, and only runs in a process that sets SCIPY_ARRAY_API.
@@ -46,3 +47,13 @@ def test_classifiers_of_categories_pass_applicable_checks(estimator: str) -> Non
     assert names["failed"] == CHECKS_WITH_FRACTIONS
     assert names["skipped"] <= NOT_RUN
     assert len(names["passed"]) > 50
+
+
+@pytest.mark.parametrize("estimator", COUNTS)
+def test_classifiers_of_counts_pass_checks_with_dense_and_sparse_rows(estimator: str) -> None:
+    names = results(ProbClassifier(estimator))
+    # Its message names the column and the count instead of "Negative values in data".
+    assert names["failed"] == {"check_positive_only_tag_during_fit"}
+    assert names["skipped"] <= NOT_RUN
+    assert "check_sample_weight_equivalence_on_sparse_data" in names["passed"]
+    assert "check_estimator_sparse_tag" in names["passed"]
