@@ -45,10 +45,10 @@ INVALID: dict[str, tuple[Callable[[], object], type[pc.ProbClassError], str]] = 
         pc.SpecError,
         "bernoulli: column 'w' .* give it its own block",
     ),
-    "lists for a Poisson": (
-        fit_later({"w": WORDS}, block("poisson", "w")),
+    "a vocabulary of columns": (
+        fit_later({"x": X}, block("poisson", "x", vocabulary=["p"])),
         pc.SpecError,
-        "poisson: column 'w' is list<.*>, but it models counts: numbers; choose another",
+        "poisson: vocabulary is for a column of lists or maps, not for columns of numbers",
     ),
     "text that is not split": (
         fit_later({"x": ["a b", "b", "c", "d"]}, block("multinomial")),

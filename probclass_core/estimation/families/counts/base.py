@@ -34,12 +34,6 @@ _TOTAL = pa.nulls(1, pa.string())
 """The feature of the statistics of whole rows."""
 
 
-class CountOptions(EstimatorOptions):
-    """Options of every estimator of counts."""
-
-    pseudo_count: float = number(1.0, doc="α, added to the count of every feature.")
-
-
 def _parse_vocabulary(path: OptionPath, value: Any) -> list[str]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise path.error("a list of text", value)
@@ -56,9 +50,10 @@ def _parse_vocabulary(path: OptionPath, value: Any) -> list[str]:
     return list(value)
 
 
-class TermOptions(CountOptions):
-    """Options of an estimator that also counts terms."""
+class CountOptions(EstimatorOptions):
+    """Options of every estimator of counts."""
 
+    pseudo_count: float = number(1.0, doc="α, added to the count of every feature.")
     vocabulary: list[str] = option(
         [],
         _parse_vocabulary,
@@ -104,26 +99,25 @@ class CountEstimator(LikelihoodEstimator):
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         super().__init__(features, options)
-        terms = self.options if isinstance(self.options, TermOptions) else None
-        vocabulary = terms.vocabulary if terms else []
-        self.of_terms = self._check_types(takes_terms=bool(terms), has_vocabulary=bool(vocabulary))
-        if terms and not self.of_terms:
-            self._refuse_term_options(terms)
+        vocabulary = self.options.vocabulary
+        self.of_terms = self._check_types()
+        if not self.of_terms:
+            self._refuse_term_options()
         self.reader = CountReader(
             columns=self.features.names,
             of_terms=self.of_terms,
             vocabulary=pa.array(vocabulary, pa.string()) if vocabulary else None,
-            refuse_others=terms is not None and terms.unseen == "error",
+            refuse_others=self.options.unseen == "error",
         )
 
-    def _check_types(self, *, takes_terms: bool, has_vocabulary: bool) -> bool:
+    def _check_types(self) -> bool:
         """Whether the block is one column of terms.
 
         Raises:
             SpecError: if it is neither that nor columns of numbers.
         """
         terms = [column for column in self.features if is_terms_type(column.type)]
-        if terms and takes_terms:
+        if terms:
             if len(self.features) > 1:
                 raise SpecError(
                     f"{self.name}: column {terms[0].name!r} is {terms[0].type}, whose features are "
@@ -132,20 +126,18 @@ class CountEstimator(LikelihoodEstimator):
             return True
         other = [column for column in self.features if not is_numeric_type(column.type)]
         if other:
-            models = "numbers" + takes_terms * (
-                ", or one column of lists of text or of maps from text to numbers"
-            )
             fix = "choose another estimator for it, or cast it"
             if pa.types.is_struct(other[0].type):
                 fix = "give its dicts the type pa.map_(pa.string(), pa.float64())"
             raise SpecError(
                 f"{self.name}: column {other[0].name!r} is {other[0].type}, but it models counts: "
-                f"{models}; {fix}."
+                f"numbers, or one column of lists of text or of maps from text to numbers; {fix}."
             )
         # A column of nulls could have any type; only a column of terms has a vocabulary.
-        return has_vocabulary and self.features.types == [pa.null()]
+        return bool(self.options.vocabulary) and self.features.types == [pa.null()]
 
-    def _refuse_term_options(self, options: TermOptions) -> None:
+    def _refuse_term_options(self) -> None:
+        options = self.options
         for name in ("vocabulary", "unseen"):
             if options.plain()[name] != options.declared()[name].default:
                 raise SpecError(

@@ -19,7 +19,7 @@ from probclass_core.estimation.evidence import beta_bernoulli
 from probclass_core.estimation.families.counts.base import (
     CountEstimator,
     CountLikelihood,
-    TermOptions,
+    CountOptions,
     refuse_infinite_weights,
 )
 from probclass_core.estimation.families.empty import require_counts
@@ -41,7 +41,7 @@ class Bernoulli(CountEstimator):
     name: ClassVar[str] = "bernoulli"
     sums: ClassVar[Sequence[str]] = ("count", "rows")
 
-    class Options(TermOptions):
+    class Options(CountOptions):
         """Options of `Bernoulli`."""
 
         pseudo_count: float = number(

@@ -19,7 +19,7 @@ from probclass_core.estimation.evidence import dirichlet_categorical, log_rising
 from probclass_core.estimation.families.counts.base import (
     CountEstimator,
     CountLikelihood,
-    TermOptions,
+    CountOptions,
     log_factorials,
     refuse_infinite_weights,
 )
@@ -44,7 +44,7 @@ class Multinomial(CountEstimator):
 
     name: ClassVar[str] = "multinomial"
 
-    class Options(TermOptions):
+    class Options(CountOptions):
         """Options of `Multinomial`."""
 
         predictive: bool = flag(

@@ -21,7 +21,7 @@ from probclass_core.estimation.evidence import gamma_poisson, log_rising
 from probclass_core.estimation.families.counts.base import (
     CountEstimator,
     CountLikelihood,
-    TermOptions,
+    CountOptions,
     log_factorials,
     refuse_infinite_weights,
 )
@@ -31,8 +31,8 @@ _ABSENT = "(absent terms)"
 
 
 def _later(name: str) -> Any:
-    """An option of `TermOptions`, recorded only if it differs from the default."""
-    return replace(TermOptions.declared()[name], omit_default=True)
+    """An option of `CountOptions`, recorded only if it differs from the default."""
+    return replace(CountOptions.declared()[name], omit_default=True)
 
 
 class Poisson(CountEstimator):
@@ -48,7 +48,7 @@ class Poisson(CountEstimator):
 
     name: ClassVar[str] = "poisson"
 
-    class Options(TermOptions):
+    class Options(CountOptions):
         """Options of `Poisson`."""
 
         # Models of columns do not record the options of terms, which came later.
