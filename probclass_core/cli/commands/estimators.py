@@ -8,6 +8,7 @@ import itertools
 import json
 import textwrap
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ from probclass_core.cli.output import show, show_json, table
 from probclass_core.errors import PluginError, SpecError
 
 if TYPE_CHECKING:
-    from probclass_core import Traits
+    from probclass_core import EstimatorPlugin
     from probclass_core.plugins.manager import FoundPlugin
 
 _LOADERS = tuple(str(Path(str(module.__file__)).parent) for module in (probclass_core, pluggy))
@@ -61,6 +62,12 @@ def estimators(
                 "traits": dataclasses.asdict(plugin.traits),
                 "description": inspect.getdoc(plugin.factory),
                 "options": _options(plugin.factory),
+                "conditional": None
+                if plugin.conditional is None
+                else {
+                    "traits": dataclasses.asdict(plugin.conditional.traits),
+                    "options": _conditional_options(plugin),
+                },
             }
             for plugin in plugins.values()
         ]
@@ -68,12 +75,14 @@ def estimators(
     elif name is not None:
         plugin = plugins[name]
         description = inspect.getdoc(plugin.factory) or plugin.summary
-        show("\n\n".join([name, description, *_options_text(plugin.factory)]))
+        own = _options_text("Options:", _options(plugin.factory))
+        given = _options_text("Options of blocks with given:", _conditional_options(plugin))
+        show("\n\n".join([name, description, *own, *given]))
     else:
         columns = {
             "estimator": list(plugins),
             "models": [plugin.summary for plugin in plugins.values()],
-            "traits": [_traits(plugin.traits) for plugin in plugins.values()],
+            "traits": [_traits(plugin) for plugin in plugins.values()],
         }
         show(table(columns, "Estimators"))
 
@@ -92,10 +101,15 @@ def _options(factory: object) -> list[dict[str, object]]:
     ]
 
 
-def _options_text(factory: object) -> list[str]:
-    """The section on options; empty if the estimator declares none."""
-    lines = ["Options:"]
-    for option in _options(factory):
+def _conditional_options(plugin: EstimatorPlugin) -> list[dict[str, object]]:
+    """Options of blocks that are given other columns; empty if they declare none."""
+    return [] if plugin.conditional is None else _options(plugin.conditional.factory)
+
+
+def _options_text(title: str, options: Sequence[Mapping[str, object]]) -> list[str]:
+    """The section on options; empty if there are none."""
+    lines = [title]
+    for option in options:
         default = json.dumps(option["default"])
         lines.append(f"    {option['name']}: {option['expected']}; default {default}.")
         indent = 8 * " "
@@ -105,12 +119,14 @@ def _options_text(factory: object) -> list[str]:
     return ["\n".join(lines)] if len(lines) > 1 else []
 
 
-def _traits(traits: Traits) -> str:
+def _traits(plugin: EstimatorPlugin) -> str:
+    traits = plugin.traits
     descriptions = {
         "factorizes": traits.factorizes,
         "keeps the rows": traits.state_grows,
         "has evidence": traits.has_evidence,
         f"up to {traits.passes} passes": traits.passes > 1,
+        "takes given": plugin.conditional is not None,
     }
     return ", ".join(description for description, applies in descriptions.items() if applies)
 

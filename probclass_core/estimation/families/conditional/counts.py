@@ -90,7 +90,7 @@ class ConditionalOptions(EstimatorOptions):
         "which log evidence has a closed form.",
     )
     pseudo_count: float = number(
-        1.0, doc="α of every value of a column where no column is given, as after back-off."
+        1.0, doc="α of every value, in the estimate that uses no given column."
     )
     cuts: dict[str, list[float]] = option(
         {},
@@ -664,7 +664,7 @@ class ConditionalCountsLikelihood:
         """log p(x | z, own class) of rows as if each had been left out, ``(n,)``."""
         result = np.zeros(batch.num_rows)
         for chain, codes in self._coded(batch):
-            result += chain.left_out(np.stack(codes), truth, weights)
+            result += chain.left_out(codes, truth, weights)
         return result
 
     def _factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
