@@ -101,7 +101,7 @@ def calibrate(
     The calibration is compared with none: each fifth of the rows is calibrated by a map fitted on
     the others. If that does not lower their log loss, the calibration is the identity, and a
     warning is logged. ``training["calibration"]`` of the result has ``applied``, and the log loss
-    (nats per row, null if infinite) as ``log_loss`` before and ``calibrated_log_loss`` after.
+    (nats per row, null if infinite) as ``uncalibrated_log_loss`` and ``calibrated_log_loss``.
 
     Args:
         model: fitted model.
@@ -146,14 +146,15 @@ def calibrate(
             + (f" and a weight above 0 ({rows} have the label)." if rows else ".")
         )
     fitted = fit_calibration(batches, raw.classes, method)
-    losses = {"log_loss": fitted.log_loss, "calibrated_log_loss": fitted.calibrated_log_loss}
+    names = ("uncalibrated_log_loss", "calibrated_log_loss")
+    losses = {name: getattr(fitted, name) for name in names}
     if not fitted.applied:
         log.warning(
             "the posteriors stay as they are: calibrated by %s, the log loss of held-out rows "
             "would be %.4f instead of %.4f.",
             method,
             fitted.calibrated_log_loss,
-            fitted.log_loss,
+            fitted.uncalibrated_log_loss,
         )
     elif fitted.bounded:
         log.warning(

@@ -87,7 +87,8 @@ class FittedCalibration:
 
     Attributes:
         table: the calibration; see the module's docstring.
-        log_loss: mean log loss of the rows before calibration, in nats; may be infinite.
+        uncalibrated_log_loss: mean log loss of the rows without calibration, in nats; it can be
+            infinite.
         calibrated_log_loss: the same when each fifth of the rows is calibrated by a map that was
             fitted on the others.
         applied: whether the map lowers the log loss; otherwise the table is the identity.
@@ -95,7 +96,7 @@ class FittedCalibration:
     """
 
     table: pa.Table
-    log_loss: float
+    uncalibrated_log_loss: float
     calibrated_log_loss: float
     applied: bool
     bounded: bool
@@ -129,14 +130,15 @@ def fit_calibration(
     before = np.concatenate([part.log_losses for part in parts])
     after = np.concatenate([part.calibrated_log_losses(cross_fitted) for part in parts])
     total = float(weights.sum()) or 1.0
-    log_loss, calibrated_log_loss = float(weights @ before) / total, float(weights @ after) / total
+    log_loss_before = float(weights @ before) / total
+    log_loss_after = float(weights @ after) / total
     gains = np.clip(before - after, _LOWEST_SCORE, -_LOWEST_SCORE)
     error = math.sqrt(float(weights @ (gains - (weights @ gains) / total) ** 2)) / total
-    applied = log_loss - calibrated_log_loss > error
+    applied = log_loss_before - log_loss_after > error
     return FittedCalibration(
         table=calibrator.table(method, classes) if applied else _identity_table(classes),
-        log_loss=log_loss,
-        calibrated_log_loss=calibrated_log_loss,
+        uncalibrated_log_loss=log_loss_before,
+        calibrated_log_loss=log_loss_after,
         applied=applied,
         bounded=isinstance(calibrator, _Softmax) and calibrator.temperature > MAX_TEMPERATURE - 1,
     )

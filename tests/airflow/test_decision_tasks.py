@@ -119,7 +119,13 @@ def test_calibration_saves_promotes_and_reports(
         "of": before.ref,
         **{
             name: expected.training["calibration"][name]
-            for name in ("method", "applied", "rows", "log_loss", "calibrated_log_loss")
+            for name in (
+                "method",
+                "applied",
+                "rows",
+                "uncalibrated_log_loss",
+                "calibrated_log_loss",
+            )
         },
     }
     assert task.result["method"] == "temperature_and_bias"

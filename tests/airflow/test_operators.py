@@ -78,6 +78,17 @@ def test_training_saves_promotes_and_reports(run: Any, lake: str, store: str) ->
     assert saved.provenance["airflow"]["task_id"] == "task"
 
 
+def test_training_reports_the_log_loss_next_to_that_of_the_prior(
+    run: Any, lake: str, store: str
+) -> None:
+    fields = {"source": lake, "store": store, "model": "air", "partition": JANUARY}
+    task = run(ProbClassTrainOperator, spec={**SPEC, "block_weights": "fit"}, **fields)
+    fitted = pc.ModelStore(store).load("air").training["block_weights"]
+    assert task.result["log_loss"] == fitted["log_loss"]
+    assert task.result["baseline_log_loss"] == fitted["prior_log_loss"]
+    assert fitted["log_loss"] < fitted["prior_log_loss"]
+
+
 def test_training_with_a_cache_reads_only_new_fragments(run: Any, lake: str, store: str) -> None:
     fields = {"source": lake, "spec": SPEC, "store": store, "model": "air"}
     windows = [[("month", ">=", first), ("month", "<", last)] for first, last in MONTHS]

@@ -159,7 +159,7 @@ def test_calibrate_saves_a_new_version(
     assert f"saved iris@{expected.id}" in shown
     assert f"of iris@{raw.id}" in shown
     assert "rows 150 labeled" in shown
-    losses = record["log_loss"], record["calibrated_log_loss"]
+    losses = record["uncalibrated_log_loss"], record["calibrated_log_loss"]
     assert "log loss {:.4f} before, {:.4f} when calibrated by other rows".format(*losses) in shown
     document = probclass("calibrate", *arguments, "--name", "other", "--json").json
     assert expected.calibration is not None
@@ -172,7 +172,7 @@ def test_calibrate_saves_a_new_version(
         "method": method,
         "rows": 150,
         "applied": True,
-        "log_loss": record["log_loss"],
+        "uncalibrated_log_loss": record["uncalibrated_log_loss"],
         "calibrated_log_loss": record["calibrated_log_loss"],
         "calibration": expected.calibration.to_pylist(),
     }

@@ -200,7 +200,7 @@ def test_a_calibration_that_does_not_help_is_the_identity(
     record = calibrated.training["calibration"]
     assert not record["applied"]
     loss = pc.evaluate(model, table.slice(0, 400)).log_loss
-    assert record["log_loss"] == pytest.approx(loss, rel=1e-12)
+    assert record["uncalibrated_log_loss"] == pytest.approx(loss, rel=1e-12)
     assert f"calibrated by {method}, the log loss" in caplog.text
 
 
@@ -233,7 +233,7 @@ def test_a_true_class_of_probability_0_becomes_possible() -> None:
         calibrated = pc.calibrate(model, held_out, method)
         # One row in nine is of the other class: the entropy of that is 0.349.
         assert 0.34 < pc.evaluate(calibrated, held_out).log_loss < 0.40
-        assert calibrated.training["calibration"]["log_loss"] is None, "infinite"
+        assert calibrated.training["calibration"]["uncalibrated_log_loss"] is None, "infinite"
 
 
 def test_rows_that_no_class_explains_are_left_out() -> None:

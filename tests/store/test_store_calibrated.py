@@ -49,7 +49,7 @@ def test_a_calibrated_model_is_read_back_unchanged(
     record = loaded.training["calibration"]
     assert record == calibrated.training["calibration"]
     assert (record["method"], record["applied"], record["rows"]) == (method, True, 344)
-    assert record["calibrated_log_loss"] < record["log_loss"]
+    assert record["calibrated_log_loss"] < record["uncalibrated_log_loss"]
     # The loaded model is saved as the same version: nothing was lost.
     assert pc.ModelStore(tmp_path / "other").save(loaded, "penguins").id == version.id
 

@@ -36,8 +36,9 @@ class ProbClassTrainOperator(ProbClassOperator):
             `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom and the `extra` of outlet assets):
-        model (``name@id``), alias, rows, null_labels, spec_digest; with ``cache`` also cache, the
-        number of fragments and the number of reused ones.
+        model (``name@id``), alias, rows, null_labels, spec_digest; if the spec fits block weights
+        also log_loss and baseline_log_loss, of the class prior, on rows that the blocks did not
+        see; with ``cache`` also cache, the number of fragments and the number of reused ones.
     """
 
     template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "spec", "model", "alias")
@@ -78,8 +79,17 @@ class ProbClassTrainOperator(ProbClassOperator):
             "rows": model.training["rows"],
             "null_labels": model.training["null_labels"],
             "spec_digest": model.spec.digest,
+            **_log_losses(model),
             **({"cache": model.training["cache"]} if self.cache else {}),
         }
+
+
+def _log_losses(model: Model) -> dict[str, float]:
+    """Log loss of rows that the blocks did not see, and of the class prior, if the fit has them."""
+    fitted = model.training.get("block_weights")
+    if fitted is None:
+        return {}
+    return {"log_loss": fitted["log_loss"], "baseline_log_loss": fitted["prior_log_loss"]}
 
 
 class ProbClassCalibrateOperator(ProbClassOperator):
@@ -95,7 +105,7 @@ class ProbClassCalibrateOperator(ProbClassOperator):
 
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id``), alias, of (``name@id`` before calibration), method, applied, rows,
-        log_loss and calibrated_log_loss (nats on held-out rows; null if infinite).
+        uncalibrated_log_loss and calibrated_log_loss (nats on held-out rows; null if infinite).
     """
 
     template_fields: Sequence[str] = (
@@ -134,7 +144,13 @@ class ProbClassCalibrateOperator(ProbClassOperator):
             "of": version.ref,
             **{
                 name: model.training["calibration"][name]
-                for name in ("method", "applied", "rows", "log_loss", "calibrated_log_loss")
+                for name in (
+                    "method",
+                    "applied",
+                    "rows",
+                    "uncalibrated_log_loss",
+                    "calibrated_log_loss",
+                )
             },
         }
 

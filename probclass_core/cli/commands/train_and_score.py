@@ -197,7 +197,9 @@ def calibrate(
     saved = _save(store, calibrated, name, aliases)
     calibration, record = calibrated.calibration, calibrated.training["calibration"]
     assert calibration is not None
-    figures = {name: record[name] for name in ("applied", "log_loss", "calibrated_log_loss")}
+    figures = {
+        name: record[name] for name in ("applied", "uncalibrated_log_loss", "calibrated_log_loss")
+    }
     if as_json:
         show_json(
             {
@@ -219,7 +221,7 @@ def calibrate(
                 **_saved(saved, aliases, model.store),
                 "of": version.ref,
                 "rows": f"{record['rows']:,} labeled",
-                "log loss": f"{_nats(figures['log_loss'])} before, "
+                "log loss": f"{_nats(figures['uncalibrated_log_loss'])} before, "
                 f"{_nats(figures['calibrated_log_loss'])} when calibrated by other rows",
             }
         ),
