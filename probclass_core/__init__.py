@@ -18,6 +18,7 @@ The public API, loaded lazily. The packages follow the pipeline::
     scoring/     partitions -> scored partitions
     pipeline     fit, summarize, score, evaluate: start reading here
     postfit      calibration and density quantiles, fitted on held-out rows
+    structure/   from a table to a spec: roles of columns, blocks that help
     authoring    helpers for authors of estimators
     cli/  plots/  sklearn/  testing/  demo/
 """

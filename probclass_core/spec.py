@@ -14,22 +14,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pyarrow as pa
 
-from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
 from probclass_core.errors import SpecError, nearest, one_of
 
+if TYPE_CHECKING:
+    from probclass_core.execution.engine import EngineOption
+    from probclass_core.execution.progress import Progress
+    from probclass_core.io.filters import Where
+    from probclass_core.store.statistics_cache import CacheOption
+
 Prior = str | Mapping[str, float]
+Effort = Literal["fast", "default", "best"]
+"""How much `ModelSpec.auto` tries."""
+
 _NAMED_PRIORS = ("empirical", "uniform")
 BlockWeightsOption = Literal["fit"] | Mapping[str, float] | None
 """Weights of blocks: fitted, given by block name, or None for the product of the blocks."""
 
 _SPEC_KEYS = ("label", "blocks", "prior", "weight", "block_weights", "on_scarce")
 _SCARCE_CHOICES = ("pool", "error")
-_TABLE_NAMES = (
+TABLE_NAMES = (
     "priors",
     "classes",
     "sample",
@@ -158,6 +165,8 @@ class ModelSpec:
         on_scarce: what to do if the rows do not suffice for an estimate, because a class has no
             value of a column, say: ``"pool"`` takes the estimate of all classes together, and
             records it in ``model.training["notes"]``; ``"error"`` refuses to fit.
+        notes: decisions of `auto`, as sentences; they are not part of the spec's identity, and
+            `to_dict` leaves them out.
 
     Raises:
         SpecError: if two blocks model one column without block weights, two blocks have one name,
@@ -172,6 +181,7 @@ class ModelSpec:
     weight: str | None = None
     block_weights: BlockWeightsOption = None
     on_scarce: str = "pool"
+    notes: Sequence[str] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, str) or not self.label:
@@ -311,67 +321,74 @@ class ModelSpec:
     @classmethod
     def auto(
         cls,
-        schema: pa.Schema,
+        source: Any,
         label: str,
         *,
+        effort: Effort = "default",
         weight: str | None = None,
         exclude: Iterable[str] = (),
         prior: Prior = "empirical",
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+        cache: CacheOption = None,
+        engine: EngineOption = None,
+        workers: int | None = None,
+        progress: Progress | None = None,
     ) -> ModelSpec:
-        """A first spec: one block of numbers, one of categories, and one per column of words.
+        """A spec for a table: what each column is, and which blocks tell the classes apart.
 
-        Numbers are modeled by ``gaussian_diagonal``, categories by ``categorical``, and each column
-        of lists of text, or of maps from text to numbers, by a separate ``multinomial``.
+        It reads the rows once and chooses blocks on a sample of at most 32,768 of them. Blocks have
+        fitted weights, see `block_weights`, and those whose weight is 0 are left out:
+
+        - ``"fast"``: a block for each column. Numbers are ``discretized``, text, bools and integers
+          with few values ``categorical``, lists and maps of terms ``multinomial``.
+        - ``"default"``: also a block for each of up to 60 pairs of columns that depend on each
+          other within the classes, and normal densities of all numbers. All are closed forms.
+        - ``"best"``: also densities of nearest neighbors of all numbers, which score more slowly.
+
+        Columns without values, constants, keys, copies of the label, dates, times, and types that
+        no estimator models are left out. `notes` of the spec has each decision as a sentence.
+
+        Given a schema, or a reader, whose rows can be read only once, the columns are what their
+        types say, and the effort is ``"fast"``.
 
         Args:
-            schema: schema of the table, or a table, dataset or data frame (pandas, polars).
+            source: table, path, frame or dataset, see `open_table`; or a schema.
             label: the class column.
+            effort: ``"fast"``, ``"default"`` or ``"best"``.
             weight: the column of sample weights, or None.
-            exclude: columns to leave out, such as keys and times.
+            exclude: columns to leave out.
             prior: as for `ModelSpec`.
+            partition: partition to read, as for `fit`, like the arguments that follow.
+            where: rows to read.
+            cache: model store in which the statistics of fragments are cached.
+            engine: engine that reads and summarizes. The spec does not depend on it.
+            workers: number of workers of the engine.
+            progress: function that progress is reported to.
 
         Raises:
-            SpecError: if a named column is missing, no column is left to model, or a column has a
-                type without a default estimator (a time, a list of numbers); ``exclude`` it.
+            SpecError: if a named column is missing, no column is left to model, `effort` is
+                unknown, or a schema has a column of a type that no estimator models by default.
+            DataError: if a column contains an invalid value.
+            TableError: if the table or partition does not exist or cannot be read.
         """
-        source, schema = schema, getattr(schema, "schema", schema)
-        if not isinstance(schema, pa.Schema) and hasattr(source, "__arrow_c_stream__"):
-            schema = pa.RecordBatchReader.from_stream(source).schema
-        if not isinstance(schema, pa.Schema):
-            raise SpecError(f"schema must be a pyarrow Schema, got {type(schema).__name__}.")
-        excluded = {label, weight, *exclude}
-        for name in (label, *(() if weight is None else (weight,)), *exclude):
-            if name not in schema.names:
-                message = f"no column {name!r}; the table has {one_of(schema.names)}."
-                raise SpecError(message + nearest(name, schema.names))
-        numeric: list[str] = []
-        categorical: list[str] = []
-        terms: list[str] = []
-        for column in schema:
-            if column.name in excluded or column.name.startswith("__index_level_"):
-                continue
-            kind = value_type(column.type)
-            if is_category_type(kind) and not is_number_type(column.type):
-                categorical.append(column.name)
-            elif is_number_type(kind):
-                numeric.append(column.name)
-            elif is_terms_type(column.type):
-                terms.append(column.name)
-            else:
-                raise SpecError(
-                    f"column {column.name!r} is {column.type}, which no default estimator models; "
-                    f"leave it out with exclude=[{column.name!r}] (--exclude), or build the spec "
-                    "by hand."
-                )
-        blocks = []
-        if numeric:
-            blocks.append(Block("gaussian_diagonal", numeric))
-        if categorical:
-            blocks.append(Block("categorical", categorical))
-        blocks.extend(Block("multinomial", column) for column in terms)
-        if not blocks:
-            raise SpecError(f"no column is left to model besides the label {label!r}.")
-        return cls(label=label, blocks=tuple(blocks), prior=prior, weight=weight)
+        # Specs are the lowest layer, and a spec for data needs the highest: it is imported here.
+        from probclass_core.structure.auto import auto_spec
+
+        return auto_spec(
+            source,
+            label,
+            effort=effort,
+            weight=weight,
+            exclude=exclude,
+            prior=prior,
+            partition=partition,
+            where=where,
+            cache=cache,
+            engine=engine,
+            workers=workers,
+            progress=progress,
+        )
 
 
 def _name_blocks(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -379,10 +396,10 @@ def _name_blocks(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     taken = {block.name for block in blocks if block.name is not None}
     explicit = [block.name for block in blocks if block.name is not None]
     for name in explicit:
-        if not name or "/" in name or name.startswith((".", "_")) or name in _TABLE_NAMES:
+        if not name or "/" in name or name.startswith((".", "_")) or name in TABLE_NAMES:
             raise SpecError(
                 f"block name {name!r} cannot name a stored table: it must not be empty, contain "
-                f"'/', begin with '.' or '_', or be {one_of(_TABLE_NAMES)}."
+                f"'/', begin with '.' or '_', or be {one_of(TABLE_NAMES)}."
             )
         if explicit.count(name) > 1:
             raise SpecError(f"two blocks are named {name!r}; give each its own name.")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from probclass_core.errors import PluginError, SpecError, nearest, one_of
 from probclass_core.estimation.statistics import bind_block
 from probclass_core.spec import Block, BlockWeightsOption, ModelSpec, Prior
+from probclass_core.structure.columns import columns_of
 
 Blocks = str | ModelSpec | Mapping[str, str | Sequence[str]] | Sequence[Block | Mapping[str, Any]]
 """Forms of the parameter ``estimator``; see `ProbClassifier`."""
@@ -53,7 +54,7 @@ def _spec(estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
     if isinstance(estimator, ModelSpec):
         return estimator
     if estimator == AUTO:
-        return ModelSpec.auto(schema.append(pa.field(label, pa.string())), label)
+        return ModelSpec(label=label, blocks=_blocks_by_types(schema))
     if isinstance(estimator, str):
         return ModelSpec(label=label, blocks=[Block(estimator, schema.names)])
     if isinstance(estimator, Mapping):
@@ -65,6 +66,28 @@ def _spec(estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
         "estimator must be 'auto', an estimator's name, columns by estimator, a list of blocks or "
         f"a ModelSpec, got {estimator!r}."
     )
+
+
+def _blocks_by_types(schema: pa.Schema) -> list[Block]:
+    """A block of all numbers, one of all categories, and one for each column of terms.
+
+    Raises:
+        SpecError: if a column is of another type.
+    """
+    columns = columns_of(schema, ())
+    for reason, names in columns.left_out.items():
+        raise SpecError(
+            f"column {names[0]!r} has no default estimator: {reason}; drop it, or list the blocks."
+        )
+    by_kind = {
+        kind: [column.name for column in columns.used if column.kind == kind]
+        for kind in ("number", "category", "terms")
+    }
+    return [
+        *([Block("gaussian_diagonal", by_kind["number"])] if by_kind["number"] else []),
+        *([Block("categorical", by_kind["category"])] if by_kind["category"] else []),
+        *(Block("multinomial", name) for name in by_kind["terms"]),
+    ]
 
 
 def _with_options(blocks: Sequence[Block], options: Mapping[str, Any] | None) -> list[Block]:

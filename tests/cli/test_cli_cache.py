@@ -9,7 +9,7 @@ import pytest
 
 import probclass_core as pc
 
-AUTO = ("fit", "lake", "--auto", "--label", "air", "--name", "air")
+FIT = ("fit", "lake", "--spec", "spec.json", "--name", "air")
 
 
 @pytest.fixture
@@ -17,19 +17,20 @@ def lake(probclass: Any) -> Path:
     for day in range(1, 5):
         rows = {"x": [1.0 * day, 2.0, 3.0], "air": ["bad", "good", "good"]}
         probclass.table(f"lake/day={day}/rows.parquet", rows)
+    probclass.spec({"estimator": "gaussian_diagonal", "columns": ["x"]})
     return Path("lake")
 
 
 def test_fit_caches_statistics_and_reports_how_many_it_reused(probclass: Any, lake: Path) -> None:
-    plain = probclass(*AUTO, "--json").json
+    plain = probclass(*FIT, "--json").json
     assert "cache" not in plain
-    first = probclass(*AUTO, "--cache", "--where", "day <= 3", "--json").json
+    first = probclass(*FIT, "--cache", "--where", "day <= 3", "--json").json
     assert first["cache"] == {"fragments": 3, "reused": 0}
-    again = probclass(*AUTO, "--cache", "--json").json
+    again = probclass(*FIT, "--cache", "--json").json
     assert again["cache"] == {"fragments": 4, "reused": 3}
     assert again["model_id"] == plain["model_id"]
-    assert "cached 4 of 4 fragments" in probclass.ok(*AUTO, "--cache").lines
-    elsewhere = probclass(*AUTO, "--cache-store", "elsewhere", "--json").json
+    assert "cached 4 of 4 fragments" in probclass.ok(*FIT, "--cache").lines
+    elsewhere = probclass(*FIT, "--cache-store", "elsewhere", "--json").json
     assert elsewhere["cache"] == {"fragments": 4, "reused": 0}
     assert len(pc.StatisticsCache("elsewhere").entries()) == 4
 
@@ -37,7 +38,7 @@ def test_fit_caches_statistics_and_reports_how_many_it_reused(probclass: Any, la
 def test_ls_groups_cached_statistics_by_model(probclass: Any, lake: Path) -> None:
     assert probclass.ok("cache", "ls").out.endswith("contains no cached statistics.\n")
     assert probclass("cache", "ls", "--store", "none", "--json").json["summaries"] == []
-    probclass.ok(*AUTO, "--cache")
+    probclass.ok(*FIT, "--cache")
     (summary,) = probclass("cache", "ls", "--json").json["summaries"]
     assert (summary["label"], summary["estimators"]) == ("air", ["gaussian_diagonal"])
     assert (summary["entries"], summary["rows"], summary["stale"]) == (4, 12, 0)
@@ -51,7 +52,7 @@ def test_ls_groups_cached_statistics_by_model(probclass: Any, lake: Path) -> Non
 
 
 def test_gc_removes_damaged_and_old_statistics(probclass: Any, lake: Path) -> None:
-    probclass.ok(*AUTO, "--cache")
+    probclass.ok(*FIT, "--cache")
     (damaged,) = Path("models/_statistics").rglob("*.arrow")
     data = bytearray(damaged.read_bytes())
     data[data.rindex(b"scatter")] ^= 1  # a column of the last entry
@@ -71,10 +72,10 @@ def test_gc_removes_damaged_and_old_statistics(probclass: Any, lake: Path) -> No
 
 
 def test_a_damaged_cache_is_a_warning_not_an_error(probclass: Any, lake: Path) -> None:
-    probclass.ok(*AUTO, "--cache")
+    probclass.ok(*FIT, "--cache")
     (damaged,) = Path("models/_statistics").rglob("*.arrow")
     damaged.write_bytes(b"")
-    result = probclass(*AUTO, "--cache")
+    result = probclass(*FIT, "--cache")
     assert result.code == 0
     assert result.err.startswith(f"warning: Statistics are computed again: {damaged.resolve()}")
     assert result.err.count("\n") == 1

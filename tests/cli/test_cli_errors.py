@@ -122,6 +122,14 @@ INVALID_COMMANDS: dict[str, tuple[tuple[str, ...], list[str]]] = {
         ("fit", "lake", "--spec", "spec.json", "--label", "air", *NAMED),
         ["--label needs --auto"],
     ),
+    "effort with a spec": (
+        ("fit", "lake", "--spec", "spec.json", "--effort", "best", *NAMED),
+        ["--effort needs --auto"],
+    ),
+    "unknown effort": (
+        ("fit", "lake", *AUTO, "--effort", "most", *NAMED),
+        ["effort must be one of 'best', 'default', 'fast', got 'most'"],
+    ),
     "bad name": (("fit", "lake", *AUTO, "--name", "../air"), ["'../air' cannot name a model"]),
     "bad alias": (("fit", "lake", *AUTO, *NAMED, "--alias", "a b"), ["'a b' cannot be an alias"]),
     "missing path": (("fit", "nowhere", *AUTO, *NAMED), ["nowhere does not exist"]),

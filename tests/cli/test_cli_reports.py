@@ -42,7 +42,8 @@ def test_fit_reports_the_saved_model_and_the_rows_left_out(
     labels[:4] = [None] * 4
     labeled = penguins.set_column(0, "species", pa.array(labels))
     source = probclass.table("penguins.parquet", labeled)
-    auto = ("--auto", "--label", "species", "--exclude", "island,sex", "--exclude", "body_mass_g")
+    fast = ("--auto", "--effort", "fast", "--label", "species")
+    auto = (*fast, "--exclude", "island,sex", "--exclude", "body_mass_g")
     result = probclass.ok(
         "fit", source, *auto, "--name", "penguins", "--alias", "a", "--alias", "b"
     )
@@ -74,6 +75,41 @@ def test_fit_takes_a_partition_conditions_and_a_weight(probclass: Any) -> None:
     assert [block["columns"] for block in spec["blocks"]] == [["x"]], (
         "the partition column is left out"
     )
+
+
+def test_auto_says_once_what_it_decided(probclass: Any, penguins: pa.Table) -> None:
+    keyed = penguins.append_column("key", pa.array([f"{n:08x}" for n in range(344)]))
+    source = probclass.table("penguins.parquet", keyed)
+    auto = ("fit", source, "--auto", "--label", "species", "--effort", "fast")
+    decision = "they differ in nearly every row, as a key or prose does: 'key'."
+    written = probclass.ok(*auto, "--dry-run").out
+    assert written.count(decision) == 1
+    assert written.startswith("# ")
+    Path("spec.toml").write_text(written)
+    proposed = probclass(*auto, "--dry-run", "--json").json
+    assert pc.ModelSpec.from_file("spec.toml").to_dict() == proposed["spec"]
+    assert any(decision in note for note in proposed["spec_notes"])
+    assert probclass.ok(*auto, "--name", "penguins").out.count(decision) == 1
+    spec = pc.ModelSpec.auto("penguins.parquet", "species", effort="fast")
+    assert list(spec.notes) == proposed["spec_notes"]
+    assert pc.ModelStore("models").load("penguins").spec == spec
+
+
+def test_auto_reads_only_new_files_with_a_cache(probclass: Any) -> None:
+    def day(number: int) -> None:
+        random = np.random.default_rng(number)
+        x = random.normal(size=200)
+        air = np.where(x + random.normal(size=200) > 0, "bad", "good")
+        probclass.table(f"lake/day={number}/rows.parquet", {"x": x, "air": air})
+
+    for number in range(3):
+        day(number)
+    auto = ("fit", "lake", "--auto", "--label", "air", "--effort", "fast", "--name", "air")
+    probclass.ok(*auto, "--cache")
+    day(3)
+    assert probclass(*auto, "--cache", "--json").json["cache"] == {"fragments": 4, "reused": 3}
+    # The pass that derives the spec and the training have statistics of their own.
+    assert len(pc.StatisticsCache("models").entries()) == 8
 
 
 def test_models_lists_models_and_versions(probclass: Any, iris_model: pc.Model) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pytest
 from model_values import covariance, fitted
+from naive import naive_spec
 from scipy.stats import multivariate_normal, norm
 from sklearn import datasets
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
@@ -326,6 +327,6 @@ def test_mixed_blocks_agree_with_gaussian_nb_times_categorical_nb_on_adult(
     adult: tuple[pa.Table, pa.Table],
 ) -> None:
     train, test = map(complete_rows, adult)
-    spec = pc.ModelSpec.auto(train.schema, "income")
+    spec = naive_spec(train.schema, "income")
     numeric, categorical = (list(block.columns) for block in spec.blocks)
     same_mixture(train, "income", numeric, categorical, test)

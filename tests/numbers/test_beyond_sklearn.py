@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from model_values import fitted, normal, posterior, probability
+from naive import naive_spec
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
@@ -182,7 +183,7 @@ def test_error_on_adult_with_normals_and_categories(adult: tuple[pa.Table, pa.Ta
     naive Bayes with bins an error of 16.12 %; normal densities for all numbers have 17.6 %."""
     train, test = (part.drop_null() for part in adult)
     assert (train.num_rows, test.num_rows) == (30_162, 15_060)
-    model = pc.fit(train, pc.ModelSpec.auto(train.schema, "income"))
+    model = pc.fit(train, naive_spec(train.schema, "income"))
     evaluation = pc.evaluate(model, test)
     assert 100 * (1 - evaluation.accuracy) == pytest.approx(17.6, abs=0.05)
     assert 100 * (1 - evaluation.baseline_accuracy) == pytest.approx(24.57, abs=0.005)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pytest
 from model_values import fitted
+from naive import naive_spec
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.calibration import CalibratedClassifierCV
@@ -335,7 +336,7 @@ def test_calibration_corrects_the_overconfidence_of_naive_bayes(
     adult: tuple[pa.Table, pa.Table],
 ) -> None:
     train, test = adult
-    model = pc.fit(train.slice(0, 20_000), pc.ModelSpec.auto(train.schema, "income"))
+    model = pc.fit(train.slice(0, 20_000), naive_spec(train.schema, "income"))
     raw, *corrected = (
         pc.evaluate(each, test)
         for each in (

@@ -10,6 +10,7 @@ import pytest
 from artists import fits, labeled, legend, lines
 from matplotlib.axes import Axes
 from matplotlib.patches import StepPatch
+from naive import naive_spec
 from scipy.stats import norm, poisson
 from sklearn.metrics import mutual_info_score
 
@@ -21,7 +22,7 @@ SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
 
 @pytest.fixture(scope="module")
 def penguin_model(penguins: pa.Table) -> pc.Model:
-    return pc.fit(penguins, pc.ModelSpec.auto(penguins, label="species"))
+    return pc.fit(penguins, naive_spec(penguins.schema, "species"))
 
 
 def fit(rows: dict[str, Any], estimator: str, column: str, **options: Any) -> pc.Model:

@@ -14,6 +14,7 @@ from artists import fits, labeled, legend, lines
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import StepPatch
+from naive import naive_spec
 from scipy.stats import binomtest
 
 import probclass_core as pc
@@ -23,7 +24,7 @@ from probclass_core.plots import confusion, reliability
 @pytest.fixture(scope="module")
 def adult_quality(adult: tuple[pa.Table, pa.Table]) -> pc.Evaluation:
     train, test = adult
-    return pc.evaluate(pc.fit(train, pc.ModelSpec.auto(train, label="income")), test)
+    return pc.evaluate(pc.fit(train, naive_spec(train.schema, "income")), test)
 
 
 def many_classes(size: int, name: str) -> pc.Evaluation:
@@ -78,7 +79,7 @@ def test_points_agree_with_the_reliability_table(
 
 
 def test_bins_of_few_rows_are_hollow(penguins: pa.Table) -> None:
-    model = pc.fit(penguins, pc.ModelSpec.auto(penguins, label="species"))
+    model = pc.fit(penguins, naive_spec(penguins.schema, "species"))
     evaluation = pc.evaluate(model, penguins)
     figure = reliability(evaluation)
     table = bins_of(evaluation, None)
@@ -115,7 +116,7 @@ def test_cells_show_counts_and_shares(adult_quality: pc.Evaluation) -> None:
 
 
 def test_a_class_without_rows_has_no_shares_and_a_small_share_is_not_zero(iris: pa.Table) -> None:
-    model = pc.fit(iris, pc.ModelSpec.auto(iris, label="species"))
+    model = pc.fit(iris, naive_spec(iris.schema, "species"))
     two = iris.slice(0, 100)
     (axes,) = confusion(pc.evaluate(model, two)).axes
     assert cells(axes, 3)[2] == ["0", "0", "0"]

@@ -198,7 +198,7 @@ INVALID: dict[str, tuple[Callable[[], object], type[pc.ProbClassError], str]] = 
         "column 'x' has a value 0.5, but poisson counts are whole numbers",
     ),
     "lists of numbers without an estimator": (
-        lambda: pc.ModelSpec.auto(pa.table({"y": Y, "x": [[1.0]] * 4}), "y"),
+        lambda: pc.ModelSpec.auto(pa.table({"y": Y, "x": [[1.0]] * 4}).schema, "y"),
         pc.SpecError,
         r"column 'x' is list<.*double>, which no default estimator models; leave it out",
     ),
@@ -216,12 +216,12 @@ def test_invalid_counts_are_refused(case: str) -> None:
 def test_auto_chooses_multinomial_for_words() -> None:
     tallies = pa.array([{"p": 1.0}] * 4, TALLY)
     table = pa.table({"y": Y, "x": X, "w": WORDS, "t": tallies, "c": Y})
-    spec = pc.ModelSpec.auto(table, "y")
-    assert [(block.name, block.columns) for block in spec.blocks] == [
-        ("gaussian_diagonal", ("x",)),
-        ("categorical", ("c",)),
+    spec = pc.ModelSpec.auto(table.schema, "y")
+    assert [(block.estimator, block.columns) for block in spec.blocks] == [
+        ("discretized", ("x",)),
         ("multinomial", ("w",)),
-        ("multinomial_2", ("t",)),
+        ("multinomial", ("t",)),
+        ("categorical", ("c",)),
     ]
     assert len(pc.fit(table, spec).predict(table)) == 4
 

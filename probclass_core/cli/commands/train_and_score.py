@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from probclass_core import Model, ModelSpec, ModelStore, ModelVersion
     from probclass_core.scoring.batch import PosteriorFormat
     from probclass_core.scoring.plan import Overwrite
+    from probclass_core.spec import Effort
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,17 @@ class SpecOptions:
         Path | None, typer.Option("--spec", metavar="FILE", help="Model spec: TOML, YAML or JSON.")
     ] = None
     auto: Annotated[
-        bool, typer.Option("--auto", help="Derive the spec from the columns of the table.")
+        bool, typer.Option("--auto", help="Derive the spec from the rows of the table.")
     ] = False
+    effort: Annotated[
+        str | None,
+        typer.Option(
+            "--effort",
+            metavar="fast|default|best",
+            help="With --auto: a block for each column; also pairs of columns and normal "
+            "densities (the default); also densities of nearest neighbors.",
+        ),
+    ] = None
     label: Annotated[
         str | None,
         typer.Option("--label", metavar="COLUMN", help="With --auto: column of the class."),
@@ -60,25 +70,30 @@ class SpecOptions:
         typer.Option("--weight", metavar="COLUMN", help="With --auto: column of row weights."),
     ] = None
 
-    def read(self, source: str) -> ModelSpec:
-        """The spec for a table."""
+    def read(self, source: str, **reading: Any) -> ModelSpec:
+        """The spec for a table, whose rows ``--auto`` reads; see `ModelSpec.auto`."""
         from probclass_core import ModelSpec
-        from probclass_core.io.open import open_table
 
         if self.auto == (self.spec is not None):
             raise SpecError("fit needs either --spec FILE or --auto --label COLUMN.")
         if self.spec is not None:
-            for option in ("label", "exclude", "weight"):
+            for option in ("label", "effort", "exclude", "weight"):
                 if getattr(self, option):
                     raise SpecError(f"--{option} needs --auto; with --spec, set it in the file.")
             return ModelSpec.from_file(self.spec)
-        excluded = parse_names("exclude", self.exclude or ()) or []
+        excluded = parse_names("exclude", self.exclude or ()) or ()
         if self.label is None:
             raise SpecError("--auto needs --label, the column of the class.")
-        table = open_table(source)
-        used = (self.label, self.weight)
-        excluded += [column for column in table.partition_columns if column not in used]
-        return ModelSpec.auto(table.schema, self.label, weight=self.weight, exclude=excluded)
+        with progress("choosing blocks") as report:
+            return ModelSpec.auto(
+                source,
+                self.label,
+                effort=cast("Effort", self.effort or "default"),
+                weight=self.weight,
+                exclude=excluded,
+                progress=report,
+                **reading,
+            )
 
 
 def fit(
@@ -117,23 +132,26 @@ def fit(
 ) -> None:
     """Train a model on a table and save it.
 
-    With --auto, columns of numbers use gaussian_diagonal and columns of text use categorical;
-    partition columns are left out.
+    With --auto, the spec is derived from the rows, and notes say how: what each column is, which
+    columns are left out, and which blocks help. Partition columns are left out.
 
     Example: probclass fit lake --spec air.toml --store models --name air --alias champion
     """
     import probclass_core as pc
 
-    reading = rows.arguments()
-    spec = model.read(source)
-    if dry_run:
-        _show_spec(source, spec, as_json)
-        return
-    if store is None or name is None:
+    if not dry_run and (store is None or name is None):
         raise SpecError(
             "fit needs --store (or PROBCLASS_STORE) and --name to save the model; "
             "with --dry-run it needs neither."
         )
+    reading = rows.arguments()
+    cached_in = cache_store or (store if cache else None)
+    spec = model.read(source, cache=cached_in, **reading)
+    if dry_run:
+        _show_spec(source, spec, as_json)
+        return
+    assert store is not None
+    assert name is not None
     aliases = alias or []
     _check_names(name, aliases)
     model_store = pc.ModelStore(store)
@@ -142,7 +160,7 @@ def fit(
             source,
             spec,
             progress=report,
-            cache=cache_store or (model_store if cache else None),
+            cache=cached_in,
             **reading,
         )
     if density_quantiles:
@@ -337,9 +355,9 @@ def _show_spec(source: str, spec: ModelSpec, as_json: bool) -> None:
 
     summarize(open_table(source).schema.empty_table(), spec)  # raises if the spec does not fit
     if as_json:
-        show_json({"spec": spec.to_dict(), "spec_digest": spec.digest})
+        show_json({"spec": spec.to_dict(), "spec_digest": spec.digest, "spec_notes": spec.notes})
     else:
-        typer.echo(to_toml(spec), nl=False)
+        typer.echo("".join(f"# {note}\n" for note in spec.notes) + to_toml(spec), nl=False)
 
 
 def to_toml(spec: ModelSpec) -> str:
@@ -369,6 +387,7 @@ def _show_fit(
                 "aliases": aliases,
                 "store": store,
                 "spec_digest": model.spec.digest,
+                "spec_notes": model.spec.notes,
                 "priors": model.priors.to_pylist(),
                 **model.training,
             }
@@ -388,6 +407,7 @@ def _show_fit(
             }
         ),
         table(model.priors, "Classes", limit=MAX_ROWS),
+        *(["\n".join(["Notes", *model.spec.notes])] if model.spec.notes else []),
     )
 
 

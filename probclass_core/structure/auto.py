@@ -1,0 +1,365 @@
+"""The model spec of a table: roles of columns, then blocks, then those that help.
+
+`auto_spec` summarizes one block per column, over all rows and with the engine and cache of a
+training. These statistics and their sample of the rows say what each column is (`columns`), and
+which pairs of columns depend on each other (`pairs`). The candidates are then weighed against each
+other on the sample (`model.block_weights`); blocks whose weight is 0 are left out of the spec, and
+training fits the weights of the others on all that it needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import label_codes
+from probclass_core.arrow.row_sample import COUNT, HASH, SAMPLE_ROWS
+from probclass_core.errors import DataError, SpecError, nearest, one_of
+from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
+from probclass_core.execution.engine import EngineOption
+from probclass_core.execution.progress import Progress
+from probclass_core.io.filters import Where
+from probclass_core.io.memory import ReaderTable
+from probclass_core.io.open import open_table
+from probclass_core.io.selection import Selection
+from probclass_core.io.table import Table
+from probclass_core.model.block_weights import base_blocks
+from probclass_core.model.model import finalize
+from probclass_core.pipeline import summarize
+from probclass_core.spec import TABLE_NAMES, Block, Effort, ModelSpec, Prior
+from probclass_core.store.statistics_cache import CacheOption
+from probclass_core.structure.columns import (
+    Columns,
+    columns_by_values,
+    columns_of,
+    keys_at_a_glance,
+    level_codes,
+    listed,
+)
+from probclass_core.structure.pairs import dependent_pairs
+
+_GLANCE_ROWS = 8192
+"""Rows that are read ahead to recognize keys."""
+
+_MOST_PAIRS = 60
+
+_MOST_PAIR_CLASSES = 3000
+"""Pairs times classes: with many classes each pair has few rows of each."""
+
+_MOST_NUMBERS = 256
+"""Largest number of columns of one normal density, whose size is quadratic in it."""
+
+_RIDGE = 1e-3
+"""Ridge of normal densities, as a fraction of the variances."""
+
+_NEIGHBORS = (5, 20, 60)
+"""Numbers of neighbors of the KNN densities."""
+
+_MOST_POINTS = 16_384
+"""Points of a KNN density: a search takes time for each of them."""
+
+_LEAST_WEIGHT = 1e-6
+"""Smaller weights are 0 but for the precision of their optimization."""
+
+_SIMPLE_NAME = re.compile(r"[^\W_][\w \-+.,()%=]{0,63}")
+"""Names of columns that can name blocks, and thereby files, on every system."""
+
+
+def auto_spec(
+    source: Any,
+    label: str,
+    *,
+    effort: Effort,
+    weight: str | None,
+    exclude: Iterable[str],
+    prior: Prior,
+    partition: Mapping[str, Any] | None,
+    where: Where,
+    cache: CacheOption,
+    engine: EngineOption,
+    workers: int | None,
+    progress: Progress | None,
+) -> ModelSpec:
+    """See `ModelSpec.auto`."""
+    if effort not in get_args(Effort):
+        raise SpecError(f"effort must be one of {one_of(get_args(Effort))}, got {effort!r}.")
+    exclude = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+    if isinstance(source, pa.Schema):
+        columns = _named_columns(source, label, weight, exclude)
+        _refuse_types(columns, source)
+        return _spec_by_types(columns, label, weight, prior)
+    table = open_table(source)
+    columns = _named_columns(table.schema, label, weight, exclude)
+    if isinstance(table, ReaderTable):  # its rows can be read once, by the training
+        return _spec_by_types(columns, label, weight, prior)
+    used = [column.name for column in columns.used]
+    keys = [name for name in table.partition_columns if name in used]
+    columns = columns.without(dict.fromkeys(keys, "the table is partitioned by them"))
+    columns = _without_keys(columns, table, partition, where)
+    statistics = summarize(
+        table,
+        _one_block_each(columns, label, weight, prior),
+        partition=partition,
+        where=where,
+        engine=engine,
+        workers=workers,
+        progress=progress,
+        cache=cache,
+    )
+    if statistics.sample is None or statistics.classes.num_rows < 2:
+        return _spec_by_types(columns, label, weight, prior)
+    return _Structure.of(columns, statistics, effort).spec()
+
+
+def _named_columns(
+    schema: pa.Schema, label: str, weight: str | None, exclude: Sequence[str]
+) -> Columns:
+    """The columns by their types; raises an error for names that the table lacks."""
+    named = (label, *(() if weight is None else (weight,)), *exclude)
+    for name in named:
+        if name not in schema.names:
+            message = f"no column {name!r}; the table has {one_of(schema.names)}."
+            raise SpecError(message + nearest(str(name), schema.names))
+    return columns_of(schema, named)
+
+
+def _refuse_types(columns: Columns, schema: pa.Schema) -> None:
+    """Refuse columns that are left out for their types."""
+    for names in columns.left_out.values():
+        raise SpecError(
+            f"column {names[0]!r} is {schema.field(names[0]).type}, which no default estimator "
+            f"models; leave it out with exclude=[{names[0]!r}] (--exclude), or build the spec by "
+            "hand."
+        )
+
+
+def _without_keys(
+    columns: Columns, table: Table, partition: Mapping[str, Any] | None, where: Where
+) -> Columns:
+    text = [column.name for column in columns.used if column.kind == "category"]
+    if not text:
+        return columns
+    batches = Selection(table, partition, where).plan(text).batches(_GLANCE_ROWS)
+    rows = next((batch for batch in batches if batch.num_rows), None)
+    return columns if rows is None else keys_at_a_glance(columns, rows)
+
+
+def _one_block_each(columns: Columns, label: str, weight: str | None, prior: Prior) -> ModelSpec:
+    """One block for each column, named by its place, with weights."""
+    _require_columns(columns, label)
+    blocks = [column.block(f"column {place}") for place, column in enumerate(columns.used)]
+    return ModelSpec(label, blocks, prior, weight, block_weights="fit")
+
+
+def _require_columns(columns: Columns, label: str) -> None:
+    if not columns.used:
+        reasons = "".join(f" {note}" for note in _notes_on_columns(columns))
+        raise SpecError(f"no column is left to model besides the label {label!r}.{reasons}")
+
+
+def _spec_by_types(columns: Columns, label: str, weight: str | None, prior: Prior) -> ModelSpec:
+    """One block for each column, without a look at the values."""
+    _require_columns(columns, label)
+    names = _Names()
+    blocks = [column.block(names.of(column.name)) for column in columns.used]
+    notes = (*_notes_on_columns(columns), "The values of the columns were not looked at.")
+    return ModelSpec(label, blocks, prior, weight, block_weights="fit", notes=notes)
+
+
+@dataclass(frozen=True)
+class _Structure:
+    """What a model can be built of.
+
+    Attributes:
+        columns: the columns by their values.
+        statistics: of one block for each column, over all rows.
+        sample: sample of the rows with label and all columns; see `arrow.row_sample`.
+        effort: as for `auto_spec`.
+    """
+
+    columns: Columns
+    statistics: Statistics
+    sample: pa.Table
+    effort: Effort
+
+    @classmethod
+    def of(cls, columns: Columns, statistics: Statistics, effort: Effort) -> _Structure:
+        """The structure for statistics of one block for each column."""
+        spec, sample = statistics.spec, statistics.sample
+        assert sample is not None
+        for field in statistics.features:
+            place = sample.schema.get_field_index(field.name)
+            sample = sample.set_column(place, field, sample[field.name].cast(field.type))
+        columns = columns_by_values(columns, statistics, sample)
+        _require_columns(columns, spec.label)
+        return cls(columns, statistics, sample, effort)
+
+    def spec(self) -> ModelSpec:
+        """The blocks of the candidates that have a weight above 0."""
+        names = _Names()
+        singles = [column.block(names.of(column.name)) for column in self.columns.used]
+        pairs: list[Block] = []
+        joint: list[Block] = []
+        if self.effort != "fast":
+            pairs = list(self._pairs(names))
+            joint = list(self._normals(names))
+        if self.effort == "best":
+            joint += self._neighbors(names)
+        joint, failures = self._without_failures(joint)
+        weights = self._weights([*singles, *pairs, *joint])
+        helpful = {name for name, weight in weights.items() if weight > 0.0}
+        # The weight of a pair is about what it adds to the block of its column alone.
+        bases = base_blocks([*singles, *pairs])
+        helpful |= {base for name, base in bases.items() if name in helpful}
+        chosen = [block for block in (*singles, *pairs, *joint) if block.name in helpful]
+        notes = _notes_on_columns(self.columns)
+        notes += self._notes_on_blocks(singles, pairs, joint, chosen)
+        notes += failures
+        if not chosen:
+            chosen = singles[:1]
+            notes.append("No column tells the classes apart on rows that a model did not see.")
+        spec = self.statistics.spec
+        return ModelSpec(
+            spec.label, chosen, spec.prior, spec.weight, block_weights="fit", notes=tuple(notes)
+        )
+
+    def _pairs(self, names: _Names) -> Iterator[Block]:
+        """A block for each of the pairs of columns that depend on each other most."""
+        columns = [column for column in self.columns.used if column.kind != "terms"]
+        encoded = [level_codes(column, self.sample) for column in columns]
+        classes = self.statistics.classes["class"].combine_chunks()
+        pairs = dependent_pairs(
+            [codes for codes, _ in encoded],
+            [levels for _, levels in encoded],
+            label_codes(self.sample[self.statistics.spec.label], classes),
+            self.sample[COUNT].to_numpy(),
+            len(classes),
+            min(_MOST_PAIRS, _MOST_PAIR_CLASSES // len(classes)),
+        )
+        for pair in pairs:
+            child, parent = columns[pair.child], columns[pair.parent]
+            both = (child, parent)
+            cuts = {one.name: list(one.cuts) for one in both if one.kind == "number"}
+            options: dict[str, Any] = {"cuts": cuts} if cuts else {}
+            if child.null_level or parent.null_level:
+                options["missing"] = "level"
+            block = child.block()
+            name = names.of(f"{child.name} given {parent.name}")
+            yield Block(block.estimator, child.name, name, given=parent.name, **options)
+
+    def _normals(self, names: _Names) -> Iterator[Block]:
+        """Normal densities of all numbers: a covariance for each class, and one for all."""
+        numbers = self._numbers()[:_MOST_NUMBERS]
+        if len(numbers) < 2:
+            return
+        for estimator in ("gaussian_full", "gaussian_shared"):
+            yield Block(estimator, numbers, names.of(estimator), ridge=_RIDGE)
+
+    def _neighbors(self, names: _Names) -> Iterator[Block]:
+        """KNN densities of all numbers, with few neighbors and with more."""
+        numbers = self._numbers()
+        for k in _NEIGHBORS:
+            if numbers and 2 * k <= self.sample.num_rows:
+                yield Block(
+                    "knn_density",
+                    numbers,
+                    names.of(f"knn_density of {k}"),
+                    k=k,
+                    pseudo_count=1.0,
+                    standardize=True,
+                    missing="mean",
+                    points=_MOST_POINTS,
+                )
+
+    def _numbers(self) -> list[str]:
+        return [column.name for column in self.columns.used if column.is_number]
+
+    def _without_failures(self, blocks: Sequence[Block]) -> tuple[list[Block], list[str]]:
+        """The blocks that the rows suffice for, and a note on each of the others."""
+        fitting, notes = [], []
+        for block in blocks:
+            try:
+                statistics = self._summarize([block])
+                classes = statistics.classes["class"].combine_chunks()
+                for name, estimator in bind(statistics.spec, statistics.features).items():
+                    estimator.finalize(statistics.blocks[name], classes)
+            except DataError as error:
+                notes.append(f"The block {block.name!r} is left out: {error}")
+            else:
+                fitting.append(block)
+        return fitting, notes
+
+    def _weights(self, blocks: Sequence[Block]) -> dict[str, float]:
+        """The weights of blocks by name, fitted together on the sample."""
+        table = finalize(self._summarize(blocks), early=True).block_weights
+        assert table is not None
+        return {
+            row["name"]: row["value"] if row["value"] > _LEAST_WEIGHT else 0.0
+            for row in table.to_pylist()
+            if row["term"] == "block"
+        }
+
+    def _summarize(self, blocks: Sequence[Block]) -> Statistics:
+        """Statistics of the sample under other blocks; a row counts as often as it occurs."""
+        spec, rows = self.statistics.spec, self.sample.drop_columns(HASH)
+        candidate = ModelSpec(spec.label, blocks, spec.prior, COUNT, block_weights="fit")
+        return summarize_batches(candidate, rows.schema, rows.to_batches())
+
+    def _notes_on_blocks(
+        self,
+        singles: Sequence[Block],
+        pairs: Sequence[Block],
+        joint: Sequence[Block],
+        chosen: Sequence[Block],
+    ) -> Iterator[str]:
+        if self.sample.num_rows == SAMPLE_ROWS:
+            rows = f"{self.statistics.rows:,}"
+            yield f"The blocks were chosen on a sample of {SAMPLE_ROWS:,} of the {rows} rows."
+        if pairs:
+            kept = sum(block in chosen for block in pairs)
+            yield (
+                f"Of the {len(pairs)} pairs of columns that depend on each other most within the "
+                f"classes, {kept} are blocks of their own."
+            )
+        for block in joint:
+            if block in chosen:
+                yield f"The block {block.name!r} models {len(block.columns)} numbers jointly."
+            else:
+                yield f"The block {block.name!r} is left out: it does not help the others."
+        read = {column for block in chosen for column in block.inputs}
+        used = [column for column in self.columns.used if column.name in read]
+        if integers := [column.name for column in used if column.is_category_of_numbers]:
+            yield f"Integers taken as categories: {listed(integers)}."
+        if nulls := [column.name for column in used if column.null_level]:
+            yield f"A null is a level of its own in {listed(nulls)}."
+        unused = [block.columns[0] for block in singles if block.columns[0] not in read]
+        if unused:
+            yield f"Columns left out because they do not help the others: {listed(unused)}."
+
+
+def _notes_on_columns(columns: Columns) -> list[str]:
+    return [
+        f"Columns left out because {reason}: {listed(names)}."
+        for reason, names in columns.left_out.items()
+    ]
+
+
+class _Names:
+    """Names of blocks that are unique, and can name files."""
+
+    def __init__(self) -> None:
+        self._taken = {name.casefold() for name in TABLE_NAMES}
+
+    def of(self, wanted: str) -> str:
+        """The name, or a similar one if it is taken or cannot name a file."""
+        base = wanted if _SIMPLE_NAME.fullmatch(wanted) else "block"
+        name, number = base.rstrip("."), 1
+        while name.casefold() in self._taken:
+            number += 1
+            name = f"{base} {number}"
+        self._taken.add(name.casefold())
+        return name

@@ -1,0 +1,306 @@
+"""Roles of columns: what a model can do with each of them, from its type and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
+from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
+from probclass_core.estimation.statistics import Statistics, bind
+from probclass_core.spec import Block, category_text
+
+Kind = Literal["number", "category", "terms"]
+
+ESTIMATORS: Mapping[Kind, str] = {
+    "number": "discretized",
+    "category": "categorical",
+    "terms": "multinomial",
+}
+"""Estimator of a column alone, by its kind."""
+
+_ENOUGH_ROWS = 50
+"""Rows from which on a key or a copy of the label can be told from chance."""
+
+_MOST_DIFFERENT = 0.5
+"""Share of different values above which text is a key or prose, not a category."""
+
+_DIFFERENT_AT_A_GLANCE = 0.9
+"""The same for the first rows of a table, which may not be typical."""
+
+_FEWEST_NULLS = 5
+"""Nulls from which on their frequencies by class are worth a level of their own."""
+
+_MOST_INTEGERS = 50
+"""Largest number of different integers that may be categories."""
+
+_INDEX = "__index_level_"
+"""How pandas names an index that it stores as a column."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that a model can use.
+
+    Attributes:
+        name: name of the column.
+        kind: ``"number"``, ``"category"`` or ``"terms"``.
+        is_number: whether the values are numbers, which may be categories all the same.
+        null_level: whether a null counts as a value of its own.
+        cuts: cut points between the bins of a number, ascending.
+    """
+
+    name: str
+    kind: Kind
+    is_number: bool = False
+    null_level: bool = False
+    cuts: tuple[float, ...] = ()
+
+    @property
+    def is_category_of_numbers(self) -> bool:
+        """Whether the values are numbers, and categories to the model."""
+        return self.is_number and self.kind == "category"
+
+    def block(self, name: str | None = None) -> Block:
+        """The block of this column alone."""
+        options = {"missing": "level"} if self.null_level else {}
+        return Block(ESTIMATORS[self.kind], self.name, name, **options)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table by what becomes of them.
+
+    Attributes:
+        used: columns to model.
+        left_out: reason to the names of the columns that are left out for it.
+    """
+
+    used: Sequence[Column]
+    left_out: Mapping[str, Sequence[str]]
+
+    def without(self, reasons: Mapping[str, str]) -> Columns:
+        """The same without some columns: name to the reason."""
+        left_out = {reason: list(names) for reason, names in self.left_out.items()}
+        for name, reason in reasons.items():
+            left_out.setdefault(reason, []).append(name)
+        return Columns([column for column in self.used if column.name not in reasons], left_out)
+
+    def replaced(self, columns: Iterable[Column]) -> Columns:
+        """The same with other roles of some columns."""
+        by_name = {column.name: column for column in columns}
+        return replace(self, used=[by_name.get(column.name, column) for column in self.used])
+
+
+def columns_of(schema: pa.Schema, excluded: Iterable[str]) -> Columns:
+    """The columns of a table by their types.
+
+    Args:
+        schema: schema of the table.
+        excluded: columns to skip: the label, the weight, and those that the caller excludes.
+    """
+    skipped = set(excluded)
+    used: list[Column] = []
+    left_out: dict[str, list[str]] = {}
+    for field in schema:
+        if field.name in skipped or field.name.startswith(_INDEX):
+            continue
+        kind = value_type(field.type)
+        if is_category_type(kind) and not is_number_type(field.type):
+            used.append(Column(field.name, "category"))
+        elif is_number_type(kind):
+            used.append(Column(field.name, "number", is_number=True))
+        elif is_terms_type(field.type):
+            used.append(Column(field.name, "terms"))
+        elif pa.types.is_temporal(kind):
+            reason = (
+                "they are dates or times (add columns of their parts, such as the hour, the "
+                "weekday or the month, to use them)"
+            )
+            left_out.setdefault(reason, []).append(field.name)
+        else:
+            left_out.setdefault("no estimator models their type by default", []).append(field.name)
+    return Columns(used, left_out)
+
+
+def keys_at_a_glance(columns: Columns, rows: pa.RecordBatch) -> Columns:
+    """Leave out text that differs in nearly every one of the first rows.
+
+    It spares the statistics of a value for each row of the table.
+    """
+    reasons = {}
+    for column in columns.used:
+        if column.kind == "category":
+            values = rows.column(column.name)
+            known = len(values) - values.null_count
+            if known >= _ENOUGH_ROWS and _different(values) > _DIFFERENT_AT_A_GLANCE * known:
+                reasons[column.name] = _KEY
+    return columns.without(reasons)
+
+
+_KEY = "they differ in nearly every row, as a key or prose does"
+
+
+def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table) -> Columns:
+    """The roles of columns by their values.
+
+    Args:
+        columns: columns by their types.
+        statistics: of one block for each column, named like the column's place in ``columns``.
+        sample: sample of the rows.
+    """
+    classes = statistics.classes["class"].combine_chunks()
+    estimators = bind(statistics.spec, statistics.features)
+    reasons: dict[str, str] = {}
+    roles = []
+    for block, column in zip(statistics.spec.blocks, columns.used, strict=True):
+        table = statistics.blocks.get(str(block.name))
+        values = sample[column.name]
+        nulls = int(_is_missing(values).sum())
+        if table is None or not table.num_rows:
+            reasons[column.name] = "they have no values"
+            continue
+        if column.kind == "terms":
+            roles.append(column)
+            continue
+        cells = _Cells.of(table, classes)
+        reason = _reason_to_leave_out(column, cells, statistics, sample, nulls)
+        if reason is not None:
+            reasons[column.name] = reason
+            continue
+        column = replace(column, null_level=nulls >= _FEWEST_NULLS)
+        if column.kind == "number":
+            parameters = estimators[str(block.name)].finalize(table, classes)
+            lower = np.unique(parameters["lower"].to_numpy())
+            column = replace(column, cuts=tuple(lower[np.isfinite(lower)].tolist()))
+            if pa.types.is_integer(statistics.features.field(column.name).type) and (
+                _are_categories(cells, np.array(column.cuts))
+            ):
+                column = replace(column, kind="category")
+        roles.append(column)
+    return columns.without(reasons).replaced(roles)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Counts of the values of a column by class.
+
+    Attributes:
+        values: different values, ``m`` of them, ascending if they are numbers.
+        counts: Σ w, ``(m, k)``.
+        exact: whether each of them is one value, not a cell of a grid.
+    """
+
+    values: pa.Array
+    counts: FloatArray
+    exact: bool
+
+    @classmethod
+    def of(cls, table: pa.Table, classes: pa.Array) -> _Cells:
+        values = pc.unique(table["value"])
+        values = values.take(pc.sort_indices(values))
+        place = label_codes(table["value"], values) * len(classes)
+        counts = np.bincount(
+            place + label_codes(table["class"], classes),
+            table["count"].to_numpy(),
+            len(values) * len(classes),
+        ).astype(np.float64, copy=False)
+        counts = counts.reshape(len(values), len(classes))
+        widths = "width" in table.column_names
+        return cls(values, counts, not widths or not table["width"].to_numpy().any())
+
+
+def _reason_to_leave_out(
+    column: Column, cells: _Cells, statistics: Statistics, sample: pa.Table, nulls: int
+) -> str | None:
+    if len(cells.values) == 1 and cells.exact and not nulls:
+        return "they have the same value in every row"
+    if statistics.rows < _ENOUGH_ROWS:
+        return None
+    known = sample.num_rows - nulls
+    if known >= _ENOUGH_ROWS:
+        values = sample[column.name].drop_null()
+        different = _different(values)
+        if column.kind == "category" and different > _MOST_DIFFERENT * known:
+            return _KEY
+        if pa.types.is_integer(values.type) and different == known:
+            bounds = pc.min_max(values).as_py()
+            if bounds["max"] - bounds["min"] <= 2 * statistics.rows:
+                return "they number the rows"
+    present = cells.counts > 0.0
+    one_to_one = (present.sum(axis=0) == 1).all() and (present.sum(axis=1) == 1).all()
+    if cells.exact and one_to_one:
+        return f"they are copies of the label {statistics.spec.label!r}"
+    return None
+
+
+def _are_categories(cells: _Cells, cuts: FloatArray) -> bool:
+    """Whether integers tell more of the class as categories than in bins."""
+    if not cells.exact or len(cells.values) > _MOST_INTEGERS:
+        return False
+    bins = np.zeros((len(cuts) + 1, cells.counts.shape[1]))
+    np.add.at(bins, np.searchsorted(cuts, cells.values.to_numpy(), side="right"), cells.counts)
+    return _log_loss_left_out(cells.counts) < _log_loss_left_out(bins)
+
+
+def _log_loss_left_out(counts: FloatArray) -> float:
+    """Log loss of the class given one column, Σ over the rows in nats, each row left out.
+
+    Args:
+        counts: rows by level and class, ``(m, k)``.
+    """
+    levels, total = len(counts), counts.sum(axis=0)
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(total / total.sum())
+    log_likelihood = np.log(counts + 1.0) - np.log(total + levels)
+    without = np.log(np.maximum(counts - 1.0, 0.0) + 1.0)
+    without -= np.log(np.maximum(total - 1.0, 0.0) + levels)
+    loss = 0.0
+    for place in np.flatnonzero(total):
+        scores = log_likelihood + log_prior
+        scores[:, place] = without[:, place] + log_prior[place]
+        peak = scores.max(axis=1)
+        log_sum = peak + np.log(np.exp(scores - peak[:, None]).sum(axis=1))
+        loss += float(counts[:, place] @ (log_sum - scores[:, place]))
+    return loss
+
+
+def _is_missing(values: pa.Array | pa.ChunkedArray) -> BoolArray:
+    missing: BoolArray = np.asarray(pc.is_null(values, nan_is_null=True), dtype=bool)
+    return missing
+
+
+def _different(values: pa.Array | pa.ChunkedArray) -> int:
+    return len(pc.unique(values.drop_null()))
+
+
+def level_codes(column: Column, sample: pa.Table) -> tuple[IntArray, int]:
+    """The level of each row: its bin or category, and one more for a null; and how many.
+
+    Args:
+        column: a number or category.
+        sample: rows.
+    """
+    values = sample[column.name].combine_chunks()
+    missing = _is_missing(values)
+    if column.kind == "number":
+        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        codes = np.searchsorted(np.array(column.cuts), np.nan_to_num(numbers), side="right")
+        levels = len(column.cuts) + 1
+    else:
+        encoded = values.dictionary_encode()
+        codes = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
+        levels = len(encoded.dictionary)
+    codes = np.where(missing, levels, codes).astype(np.intp)
+    return codes, levels + 1
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names in a sentence: the first few, and how many there are besides."""
+    shown = ", ".join(repr(category_text(name)) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

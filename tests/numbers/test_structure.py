@@ -1,0 +1,286 @@
+"""`ModelSpec.auto` with data: columns, pairs and blocks, and how well the models predict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import log_loss, mutual_info_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
+
+import probclass_core as pc
+from probclass_core.spec import Effort
+from probclass_core.structure.pairs import dependent_pairs
+
+TABLES = Path(__file__).parents[2] / "benchmarks" / "data"
+EFFORTS: tuple[Effort, ...] = ("fast", "default", "best")
+
+
+def development_table(name: str) -> pa.Table:
+    return pq.read_table(TABLES / f"{name}.parquet")
+
+
+def folds(table: pa.Table, number: int) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Some of five stratified folds."""
+    labels = np.array([str(value) for value in table["label"].to_pylist()])
+    split = StratifiedKFold(5, shuffle=True, random_state=0).split(labels, labels)
+    for (train, test), _ in zip(split, range(number), strict=False):
+        yield table.take(pa.array(train)), table.take(pa.array(test))
+
+
+def loss(model: pc.Model, test: pa.Table) -> float:
+    return float(
+        log_loss(test["label"].to_pylist(), model.predict_proba(test), labels=classes(model))
+    )
+
+
+def classes(model: pc.Model) -> list[object]:
+    return list(model.classes.to_pylist())
+
+
+def prior_loss(train: pa.Table, test: pa.Table) -> float:
+    shares = pd.Series(train["label"].to_pylist()).value_counts(normalize=True)
+    return float(-np.log(shares[test["label"].to_pylist()]).mean())
+
+
+def mixed_table(rows: int = 400) -> pa.Table:
+    """Columns of every role, with a class that depends on some of them."""
+    random = np.random.default_rng(5)
+    size, color = random.normal(size=rows), random.choice(["red", "green", "blue"], rows)
+    label = np.where(size + (color == "red") + random.normal(size=rows) > 0.5, "yes", "no")
+    start = datetime(2014, 1, 1)
+    month = random.integers(1, 13, rows)
+    return pa.table(
+        {
+            "label": label,
+            "size": size,
+            "color": color,
+            "same": ["x"] * rows,
+            "nothing": pa.nulls(rows, pa.float64()),
+            "untyped": pa.nulls(rows),
+            "key": [f"{value:032x}" for value in random.integers(0, 2**62, rows)],
+            "row": np.arange(rows) + 1000,
+            "answer": np.where(label == "yes", 1, 0),
+            "at": [start + timedelta(hours=hour) for hour in range(rows)],
+            "vector": pa.array(random.normal(size=(rows, 2)).tolist()),
+            "month": month,
+            "words": [["a", "b"], ["b"]] * (rows // 2),
+            "gaps": pa.array(np.ones(rows), mask=(label == "yes") & (random.random(rows) < 0.3)),
+            "rarely": pa.array(random.normal(size=rows), mask=np.arange(rows) < 2),
+        }
+    )
+
+
+def test_columns_that_cannot_help_are_left_out_and_the_notes_say_why() -> None:
+    spec = pc.ModelSpec.auto(mixed_table(), "label", effort="fast")
+    notes = " ".join(spec.notes)
+    left_out = {"same", "nothing", "untyped", "key", "row", "answer", "at", "vector"}
+    assert not left_out & set(spec.features)
+    assert {"size", "color"} <= set(spec.features)
+    for sentence in (
+        "they have the same value in every row: 'same'.",
+        "they have no values: 'nothing', 'untyped'.",
+        "they differ in nearly every row, as a key or prose does: 'key'.",
+        "they number the rows: 'row'.",
+        "they are copies of the label 'label': 'answer'.",
+        "they are dates or times (add columns of their parts",
+        "no estimator models their type by default: 'vector'.",
+        "A null is a level of its own in 'gaps'.",
+    ):
+        assert sentence in notes
+    assert all(note.endswith(".") for note in spec.notes)
+
+
+def test_notes_are_no_part_of_the_spec() -> None:
+    spec = pc.ModelSpec.auto(mixed_table(), "label")
+    again = pc.ModelSpec.from_dict(spec.to_dict())
+    assert spec.notes
+    assert not again.notes
+    assert again == spec
+    assert again.digest == spec.digest
+    assert pc.fit(mixed_table(), spec).id == pc.fit(mixed_table(), again).id
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_the_spec_depends_on_the_rows_alone(effort: Effort, tmp_path: Path) -> None:
+    table = mixed_table()
+    order = np.random.default_rng(1).permutation(table.num_rows)
+    shuffled = table.take(pa.array(order))
+    for part, start in enumerate(range(0, table.num_rows, 90)):
+        pq.write_table(shuffled.slice(start, 90), tmp_path / f"{part}.parquet")
+    expected = pc.ModelSpec.auto(table, "label", effort=effort)
+    with ThreadPoolExecutor(2) as executor:
+        found = pc.ModelSpec.auto(tmp_path, "label", effort=effort, engine=executor)
+    assert found.to_dict() == expected.to_dict()
+    assert found.notes == expected.notes
+
+
+def test_more_effort_gives_more_kinds_of_blocks() -> None:
+    table = development_table("titanic")
+    kinds = {
+        effort: {
+            (block.estimator, bool(block.given))
+            for block in pc.ModelSpec.auto(table, "label", effort=effort).blocks
+        }
+        for effort in EFFORTS
+    }
+    assert kinds["fast"] <= {("discretized", False), ("categorical", False)}
+    assert ("gaussian_full", False) in kinds["default"]
+    assert any(given for _, given in kinds["default"])
+    assert ("knn_density", False) in kinds["best"]
+    assert ("knn_density", False) not in kinds["default"]
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+@pytest.mark.parametrize("name", ["german", "titanic", "soybean"])
+def test_no_model_is_worse_than_the_class_prior(name: str, effort: Effort) -> None:
+    ((train, test),) = folds(development_table(name), 1)
+    model = pc.fit(train, pc.ModelSpec.auto(train, "label", effort=effort))
+    assert loss(model, test) <= 1.02 * prior_loss(train, test)
+
+
+@settings(deadline=None, max_examples=5)
+@given(st.integers(0, 2**32), st.integers(30, 300), st.integers(2, 5))
+def test_noise_is_recognized_as_noise(seed: int, rows: int, number: int) -> None:
+    random = np.random.default_rng(seed)
+    table = pa.table(
+        {
+            "label": random.integers(0, number, 2 * rows).astype(str),
+            "x": random.normal(size=2 * rows),
+            "y": random.standard_cauchy(size=2 * rows),
+            "u": random.choice(["a", "b", "c"], 2 * rows),
+            "v": random.integers(0, 20, 2 * rows),
+        }
+    )
+    train, test = table.slice(0, rows), table.slice(rows)
+    known = set(train["label"].to_pylist())
+    test = test.filter(pa.array([value in known for value in test["label"].to_pylist()]))
+    model = pc.fit(train, pc.ModelSpec.auto(train, "label", effort="best"))
+    smoothed = pc.fit(train, pc.ModelSpec("label", [pc.Block("categorical", "u")]))
+    assert loss(model, test) <= 1.1 * max(prior_loss(train, test), loss(smoothed, test) / 1.1)
+
+
+def test_models_predict_better_than_those_of_scikit_learn() -> None:
+    """Geometric means of log loss over three tables, one fold each."""
+    ours: dict[Effort, float] = dict.fromkeys(EFFORTS, 0.0)
+    boosted = normal = 0.0
+    for name in ("german", "titanic", "soybean"):
+        ((train, test),) = folds(development_table(name), 1)
+        for effort in EFFORTS:
+            model = pc.fit(train, pc.ModelSpec.auto(train, "label", effort=effort))
+            ours[effort] += math.log(loss(model, test))
+        frames = [part.drop_columns("label").to_pandas() for part in (train, test)]
+        text = [name for name in frames[0] if not pd.api.types.is_numeric_dtype(frames[0][name])]
+        frames = [frame.astype(dict.fromkeys(text, str)) for frame in frames]
+        labels = [part["label"].to_pylist() for part in (train, test)]
+        codes = {"unknown_value": -1, "encoded_missing_value": -2}
+        encode = OrdinalEncoder(handle_unknown="use_encoded_value", **codes)
+        columns = make_column_transformer((encode, text), remainder="passthrough")
+        peer = make_pipeline(columns, HistGradientBoostingClassifier(random_state=0))
+        peer.fit(frames[0], labels[0])
+        boosted += math.log(
+            log_loss(labels[1], peer.predict_proba(frames[1]), labels=peer.classes_)
+        )
+        frames = [frame.fillna(dict.fromkeys(set(frame) - set(text), 0.0)) for frame in frames]
+        bayes = make_pipeline(columns, GaussianNB()).fit(frames[0], labels[0])
+        normal += math.log(
+            log_loss(labels[1], bayes.predict_proba(frames[1]), labels=bayes.classes_)
+        )
+    assert ours["default"] / 3 <= boosted / 3 + math.log(0.85)
+    assert ours["best"] / 3 <= boosted / 3 + math.log(0.85)
+    assert ours["fast"] < normal
+
+
+def test_a_random_column_of_many_levels_does_no_harm() -> None:
+    table = development_table("german")
+    levels = np.random.default_rng(7).integers(0, 300, table.num_rows)
+    noisy = table.append_column("noise", pa.array([str(level) for level in levels]))
+    errors = []
+    for variant in (table, noisy):
+        wrong = 0
+        for train, test in folds(variant, 5):
+            model = pc.fit(train, pc.ModelSpec.auto(train, "label"))
+            wrong += sum(
+                a != b
+                for a, b in zip(
+                    model.predict(test).to_pylist(), test["label"].to_pylist(), strict=True
+                )
+            )
+        errors.append(wrong / table.num_rows)
+    assert errors[1] < errors[0] + 0.01
+
+
+def test_pairs_are_ranked_by_their_dependence_within_the_classes() -> None:
+    random = np.random.default_rng(3)
+    truth = random.integers(0, 2, 3000)
+    first = random.integers(0, 4, 3000)
+    near = np.where(random.random(3000) < 0.8, first, random.integers(0, 4, 3000))
+    far = np.where(random.random(3000) < 0.3, first, random.integers(0, 4, 3000))
+    of_class = np.where(random.random(3000) < 0.9, truth, 1 - truth)
+    many = random.integers(0, 60, 3000)
+    codes = [first, near, far, of_class, many]
+    levels = [4, 4, 4, 2, 60]
+    pairs = dependent_pairs(codes, levels, truth, np.ones(3000), 2, 3)
+    assert [{pair.child, pair.parent} for pair in pairs] == [{0, 1}, {0, 2}, {1, 2}]
+    strongest = sum(
+        (truth == c).mean() * mutual_info_score(first[truth == c], near[truth == c]) for c in (0, 1)
+    )
+    bias = 2 * 3 * 3 / (2 * 3000)
+    assert pairs[0].information == pytest.approx(strongest - bias)
+    # Weights count rows.
+    doubled = dependent_pairs(codes, levels, truth, np.full(3000, 2.0), 2, 3)
+    assert [(pair.child, pair.parent) for pair in doubled] == [
+        (pair.child, pair.parent) for pair in pairs
+    ]
+
+
+def test_two_columns_that_tell_the_class_only_together_are_a_pair() -> None:
+    random = np.random.default_rng(11)
+    u, v = random.integers(0, 2, (2, 600))
+    label = np.where(random.random(600) < 0.9, u ^ v, random.integers(0, 2, 600))
+    table = pa.table({"label": label, "u": u.astype(str), "v": v.astype(str)})
+    spec = pc.ModelSpec.auto(table.slice(0, 400), "label")
+    model = pc.fit(table.slice(0, 400), spec)
+    assert any(block.given for block in spec.blocks)
+    assert pc.evaluate(model, table.slice(400)).accuracy > 0.9
+
+
+def test_weights_count_rows() -> None:
+    table = development_table("titanic").slice(0, 300)
+    counts = np.random.default_rng(2).integers(0, 3, 300)
+    weighted = table.append_column("n", pa.array(counts.astype(np.float64)))
+    repeated = table.take(pa.array(np.repeat(np.arange(300), counts)))
+    spec = pc.ModelSpec.auto(weighted, "label", weight="n", effort="fast")
+    other = pc.ModelSpec.auto(repeated, "label", effort="fast")
+    assert [block.columns for block in spec.blocks] == [block.columns for block in other.blocks]
+
+
+def test_one_class_or_no_rows_give_the_spec_of_the_types() -> None:
+    table = mixed_table().select(["label", "size", "color"])
+    for rows in (table.slice(0, 0), table.filter(pa.compute.field("label") == "yes")):
+        spec = pc.ModelSpec.auto(rows, "label")
+        assert [block.columns for block in spec.blocks] == [("size",), ("color",)]
+        assert spec.notes == ("The values of the columns were not looked at.",)
+
+
+def test_names_of_columns_name_blocks_where_they_can() -> None:
+    table = mixed_table().select(["label", "size", "color"])
+    odd = table.rename_columns(["label", "a/b", "Priors"])
+    spec = pc.ModelSpec.auto(odd.schema, "label")
+    assert [block.name for block in spec.blocks] == ["block", "Priors 2"]
+    assert [b.name for b in pc.ModelSpec.auto(table.schema, "label").blocks] == ["size", "color"]
