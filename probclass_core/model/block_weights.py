@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -213,22 +214,26 @@ def fit_block_weights(
     spec = statistics.spec
     estimators = bind(spec, statistics.features, statistics.row_weight)
     sample = _Sample.of(statistics, classes, np.isfinite(log_prior))
-    factors = np.zeros((len(estimators), len(sample.truth), len(classes)))
+    reference = int(np.argmax(log_prior))
+    others = np.delete(np.arange(len(classes)), reference)
+    factors = np.zeros((len(estimators), len(others), len(sample.truth)))
     left_out: dict[str, str] = {}
     with shared_conversions():
         for factor, block in zip(factors, spec.blocks, strict=True):
             name = str(block.name)
             rows = select(sample.rows, block.inputs)
             try:
-                factor[:] = sample.log_likelihood(estimators[name], parameters[name], rows)
+                said = sample.log_likelihood(estimators[name], parameters[name], rows).T
             except DataError as error:
                 left_out[name] = str(error)
+            else:
+                np.subtract(said[others], said[reference], out=factor)
     names = [str(block.name) for block in spec.blocks]
     product = np.ones(len(names))
     for name, base in base_blocks(spec.blocks).items():
         factors[names.index(name)] -= factors[names.index(base)]
         product[names.index(base)] += 1.0
-    problem = _Problem(factors, log_prior, sample.truth, sample.counts)
+    problem = _Problem(factors, log_prior, reference, sample.truth, sample.counts)
     weights, bias = problem.solve()
     return _table(names, weights, problem.importance(weights, bias), classes, bias), {
         "rows": len(sample.truth),
@@ -336,15 +341,21 @@ class _Sample:
 class _Problem:
     """The penalized log-likelihood of labels, as a function of weights and biases.
 
+    Scores are relative to those of a reference class, which are 0: one class fewer to compute, half
+    of the work if there are two.
+
     Attributes:
-        factors: s, minus that of a base block, ``(blocks, n, k)``.
+        factors: s of the other classes minus s of the reference, minus those of a base block,
+            ``(blocks, k − 1, n)``.
         log_prior: ``(k,)``.
+        reference: position of the reference, a class with a prior above 0.
         truth: positions of the true classes, ``(n,)``.
         counts: weights of the rows, ``(n,)``.
     """
 
     factors: FloatArray
     log_prior: FloatArray
+    reference: int
     truth: IntArray
     counts: FloatArray
 
@@ -367,41 +378,62 @@ class _Problem:
 
     def log_loss(self, weights: FloatArray, bias: FloatArray) -> float:
         """Mean log loss of the labels, in nats."""
-        scores = np.tensordot(weights, self.factors, 1) + self.log_prior + bias
-        return float(self._log_losses(scores) @ self.counts / self.counts.sum())
+        losses, _ = self._losses(self._scores(weights, bias))
+        return float(losses @ self.counts / self.counts.sum())
 
     def importance(self, weights: FloatArray, bias: FloatArray) -> list[float]:
         """The increase of the mean log loss without each block, in nats."""
-        scores = np.tensordot(weights, self.factors, 1) + self.log_prior + bias
-        total, losses = self.counts.sum(), self._log_losses(scores)
+        scores = self._scores(weights, bias)
+        total, (losses, _) = self.counts.sum(), self._losses(scores)
         increases = []
         for weight, factor in zip(weights, self.factors, strict=True):
-            without = self._log_losses(scores - weight * factor) if weight else losses
+            without = self._losses(scores - weight * factor)[0] if weight else losses
             increases.append(float((without - losses) @ self.counts / total))
         return increases
 
-    def _log_losses(self, scores: FloatArray) -> FloatArray:
-        peak = scores.max(axis=1)
-        log_sum = peak + np.log(np.exp(scores - peak[:, None]).sum(axis=1))
-        losses: FloatArray = log_sum - scores[np.arange(len(scores)), self.truth]
-        return losses
+    @cached_property
+    def _others(self) -> IntArray:
+        """Positions of the classes besides the reference."""
+        return np.delete(np.arange(len(self.log_prior)), self.reference)
+
+    @cached_property
+    def _true(self) -> tuple[IntArray, IntArray]:
+        """Where a score is that of the true class: rows of the scores, and their columns."""
+        place = np.full(len(self.log_prior), -1)
+        place[self._others] = np.arange(len(self._others))
+        (columns,) = np.nonzero(self.truth != self.reference)
+        return place[self.truth[columns]], columns
+
+    def _scores(self, weights: FloatArray, bias: FloatArray) -> FloatArray:
+        """log P(c | x) − log P(reference | x), ``(k − 1, n)``."""
+        prior = self.log_prior + bias
+        scores = (weights @ self.factors.reshape(len(weights), -1)).reshape(self.factors.shape[1:])
+        scores += (prior[self._others] - prior[self.reference])[:, None]
+        return scores
+
+    def _losses(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """−log P(true class) of each row, and P(c) ``(k − 1, n)``."""
+        peak = scores.max(axis=0, initial=0.0)
+        probability = np.exp(scores - peak)
+        sums = probability.sum(axis=0) + np.exp(-peak)
+        probability /= sums
+        losses: FloatArray = peak + np.log(sums)
+        place, columns = self._true
+        losses[columns] -= scores[place, columns]
+        return losses, probability
 
     def _value_and_gradient(self, terms: FloatArray) -> tuple[float, FloatArray]:
         """The penalized loss in nats, and its gradient, in weights and biases."""
         size = len(self.factors)
         weights, bias = terms[:size], terms[size:]
-        flat = self.factors.reshape(size, -1)
-        scores = (weights @ flat).reshape(self.factors.shape[1:]) + (self.log_prior + bias)
-        peak = scores.max(axis=1, keepdims=True)
-        probability = np.exp(scores - peak)
-        sums = probability.sum(axis=1, keepdims=True)
-        rows = np.arange(len(scores))
-        losses = (peak + np.log(sums))[:, 0] - scores[rows, self.truth]
-        probability /= sums
-        probability[rows, self.truth] -= 1.0
-        probability *= self.counts[:, None]
+        losses, excess = self._losses(self._scores(weights, bias))
         value = losses @ self.counts + _WEIGHT_PENALTY * weights.sum() + 0.5 * (bias @ bias)
-        gradient = np.concatenate(
-            [flat @ probability.ravel() + _WEIGHT_PENALTY, probability.sum(axis=0) + bias]
-        )
+        excess[self._true] -= 1.0
+        excess *= self.counts
+        of_class = excess.sum(axis=1)
+        gradient = np.empty(len(terms))
+        gradient[:size] = self.factors.reshape(size, -1) @ excess.ravel() + _WEIGHT_PENALTY
+        gradient[size + self._others] = of_class
+        gradient[size + self.reference] = -of_class.sum()
+        gradient[size:] += bias
         return float(value), gradient
