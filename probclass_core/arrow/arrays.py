@@ -251,6 +251,8 @@ def category_codes(column: pa.Array) -> tuple[IntArray, list[str]]:
 
 def short_codes(column: pa.Array) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
     """`category_codes` as narrow integers: enough for counting, but products may overflow."""
+    if isinstance(column, pa.ChunkedArray):  # a column of a table, which batches do not share
+        return _encode(column)
     return converted(column, "codes", lambda: _encode(column))
 
 

@@ -47,6 +47,7 @@ INVALID_TABLES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
         with_columns(x=[np.inf, -np.inf] + [0.5] * (ROWS - 2)),
         ["'x'", "2 infinite values"],
     ),
+    "one class": (with_columns(air=["bad"] * ROWS), ["'air'", "one class only", "'bad'"]),
     "empty table": ({name: values[:0] for name, values in COLUMNS.items()}, ["no rows"]),
     "no label at all": (
         with_columns(air=pa.nulls(ROWS, pa.string())),
@@ -79,7 +80,8 @@ INVALID_TABLES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
 def test_fit_rejects_invalid_tables(probclass: Any, case: str) -> None:
     columns, parts = INVALID_TABLES[case]
     source = probclass.table("table.parquet", columns)
-    line = probclass.error("fit", source, "--spec", probclass.spec(FULL, WIND), "--name", "air")
+    spec = probclass.spec(FULL, WIND, on_scarce="error")
+    line = probclass.error("fit", source, "--spec", spec, "--name", "air")
     assert [part for part in parts if part not in line] == []
 
 

@@ -59,7 +59,7 @@ def test_an_invalid_option_is_refused(block: pc.Block, message: str) -> None:
 @pytest.mark.parametrize("missing", [None, math.nan])
 def test_a_column_without_any_value_is_refused(missing: float | None) -> None:
     table = {"c": ["a", "b"], "x": pa.array([missing, None], pa.float64())}
-    spec = pc.ModelSpec("c", [pc.Block("discretized", ["x"])])
+    spec = pc.ModelSpec("c", [pc.Block("discretized", ["x"])], on_scarce="error")
     with pytest.raises(pc.DataError, match="column 'x' has no value in any training row; leave it"):
         pc.fit(table, spec)
 
@@ -68,7 +68,7 @@ def test_a_class_without_any_value_needs_a_pseudo_count() -> None:
     table = {"c": ["a", "a", "b"], "x": [1.0, 2.0, None]}
     unsmoothed = pc.Block("discretized", ["x"], method="width", bins=2, pseudo_count=0)
     with pytest.raises(pc.DataError, match="class 'b' has no value of column 'x' and its pseudo-c"):
-        pc.fit(table, pc.ModelSpec("c", [unsmoothed]))
+        pc.fit(table, pc.ModelSpec("c", [unsmoothed], on_scarce="error"))
     smoothed = pc.fit(
         table, pc.ModelSpec("c", [pc.Block("discretized", ["x"], method="width", bins=2)])
     )

@@ -73,7 +73,7 @@ def test_scoring_an_unseen_value_is_refused() -> None:
 
 def test_data_without_a_complete_row_are_refused() -> None:
     table = {"c": ["a", "b"], "u": ["p", None], "v": [None, "s"]}
-    spec = pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])])
+    spec = pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])], on_scarce="error")
     with pytest.raises(pc.DataError, match="no training row has all of u, v; leave out the col"):
         pc.fit(table, spec)
 
@@ -82,7 +82,7 @@ def test_a_class_without_a_complete_row_needs_a_pseudo_count() -> None:
     table = {"c": ["a", "b"], "u": ["p", "q"], "v": ["s", None]}
     unsmoothed = pc.Block("categorical_joint", ["u", "v"], pseudo_count=0)
     with pytest.raises(pc.DataError, match="class 'b' has no row with all of u, v and its pseudo"):
-        pc.fit(table, pc.ModelSpec("c", [unsmoothed]))
+        pc.fit(table, pc.ModelSpec("c", [unsmoothed], on_scarce="error"))
     smoothed = pc.fit(table, pc.ModelSpec("c", [pc.Block("categorical_joint", ["u", "v"])]))
     row = {"u": ["p"], "v": ["s"]}
     # The domain of u has two values, that of v one.

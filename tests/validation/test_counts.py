@@ -17,12 +17,12 @@ WORDS = [["p"], ["q", "p"], ["q"], []]
 TALLY = pa.map_(pa.string(), pa.float64())
 
 
-def fitted(rows: dict[str, Any], *blocks: pc.Block) -> pc.Model:
-    return pc.fit(pa.table({"y": Y, **rows}), pc.ModelSpec("y", blocks))
+def fitted(rows: dict[str, Any], *blocks: pc.Block, **spec: Any) -> pc.Model:
+    return pc.fit(pa.table({"y": Y, **rows}), pc.ModelSpec("y", blocks, **spec))
 
 
 def fit_later(rows: dict[str, Any], *blocks: pc.Block) -> Callable[[], object]:
-    return lambda: fitted(rows, *blocks)
+    return lambda: fitted(rows, *blocks, on_scarce="error")
 
 
 def block(estimator: str, columns: str | list[str] = "x", **options: Any) -> pc.Block:

@@ -25,7 +25,7 @@ def fit(rows: dict[str, Any], *blocks: pc.Block, **spec: Any) -> pc.Model:
 
 
 def refused(rows: dict[str, Any], *blocks: pc.Block, **spec: Any) -> Callable[[], object]:
-    return lambda: fit(rows, *blocks, **spec)
+    return lambda: fit(rows, *blocks, **{"on_scarce": "error", **spec})
 
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
@@ -45,16 +45,16 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "label 'y' is null .* in all 6 rows",
     ),
     "a single class": (
-        refused({"x": X, "y": ["a"] * 6}, on_scarce="error"),
+        refused({"x": X, "y": ["a"] * 6}),
         "one class only, 'a'; a classifier needs rows of at least two",
     ),
     "a single class of positive weight": (
-        refused({"x": X, "y": Y, "w": [1, 1, 1, 0, 0, 0]}, weight="w", on_scarce="error"),
+        refused({"x": X, "y": Y, "w": [1, 1, 1, 0, 0, 0]}, weight="w"),
         r"one class only, 'a', in rows with a weight 'w' above 0 \(it is 0 in 3\)",
     ),
     "integers that float64 rounds": (
         refused(
-            {"x": [2**53, 2**53 + 1] * 3, "y": Y}, pc.Block("discretized", "x"), on_scarce="error"
+            {"x": [2**53, 2**53 + 1] * 3, "y": Y}, pc.Block("discretized", "x")
         ),
         "column 'x' has integers beyond 2⁵³, which float64 rounds to multiples of 2; subtract",
     ),

@@ -7,6 +7,6 @@ discretized/  numbers cut into bins
 knn/          k-nearest-neighbor density
 conditional/  columns given other columns
 left_out      probabilities from counts without one row
-empty         errors for empty columns and classes
+scarce        columns and classes with too few values: errors and notes
 built_in      registration of the estimators as a plugin
 """

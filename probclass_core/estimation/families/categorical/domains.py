@@ -15,7 +15,6 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, category_codes, label_codes
 from probclass_core.arrow.shared_conversions import converted
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
-from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
@@ -118,8 +117,7 @@ class CategoricalOptions(EstimatorOptions):
             seen: value to its weighted count in training, all classes together.
 
         Raises:
-            DataError: if a value was seen outside the named ones and is not to be ignored, or
-                there is no value at all.
+            DataError: if a value was seen outside the named ones and is not to be ignored.
         """
         alpha = self.pseudo_count[column]
         named = self.domain.get(column) or (list(alpha) if isinstance(alpha, dict) else [])
@@ -130,9 +128,7 @@ class CategoricalOptions(EstimatorOptions):
                 f"rows, outside its declared domain {one_of(named)}; add it, or set "
                 "unseen='ignore'."
             )
-        domain = named or sorted(seen)
-        require_values([column], [len(domain)], hint=", or declare its domain")
-        return domain
+        return named or sorted(seen)
 
     def alpha_of(self, column: str, domain: Sequence[str]) -> FloatArray:
         """The pseudo-count of each value of a domain: ``(m,)``."""

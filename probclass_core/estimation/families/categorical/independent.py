@@ -32,8 +32,13 @@ from probclass_core.estimation.families.categorical.domains import (
     CategoricalOptions,
     domain_codes,
 )
-from probclass_core.estimation.families.empty import require_counts
 from probclass_core.estimation.families.left_out import log_share, without_row
+from probclass_core.estimation.families.scarce import (
+    of_other_rows,
+    pooled_counts,
+    require_values,
+    without_values,
+)
 from probclass_core.estimation.options import CATEGORIES, choice
 from probclass_core.estimation.tidy import (
     by_feature,
@@ -108,8 +113,15 @@ class Categorical(LikelihoodEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, unseen, totals = [], {}, {}
+        empty, none = [], []
         for feature, domain, counts, alpha in self._counted(statistics, classes):
-            log_probability = self._log_probability(feature, classes, counts, alpha)
+            if not domain:
+                empty.append(feature)
+                continue
+            prior = float(alpha.sum())
+            counts, absent = pooled_counts(self.on_scarce, feature, classes, counts, prior)
+            none.append(absent)
+            log_probability = self._log_probability(counts, alpha)
             parts.append(
                 tidy_table(
                     classes,
@@ -118,9 +130,15 @@ class Categorical(LikelihoodEstimator):
                 )
             )
             unseen[feature] = float(alpha.min())
-            totals[feature] = float(alpha.sum())
+            totals[feature] = prior
+        if self.on_scarce == "error":
+            require_values(empty, [0] * len(empty), hint=", or declare its domain")
+        notes = without_values(empty, [0] * len(empty))
+        notes += of_other_rows(list(totals), classes, none, sum(totals.values()))
+        parts = parts or [_no_parameters(classes)]
         return self.annotate(
             pa.concat_tables(parts).combine_chunks(),
+            scarce=notes,
             unseen_pseudo_count=unseen,
             total_pseudo_count=totals,
         )
@@ -170,13 +188,10 @@ class Categorical(LikelihoodEstimator):
         alpha = self.options.pseudo_count[feature]
         return min(alpha.values()) if isinstance(alpha, dict) else alpha
 
-    def _log_probability(
-        self, feature: str, classes: pa.Array, counts: FloatArray, alpha: FloatArray
-    ) -> FloatArray:
+    def _log_probability(self, counts: FloatArray, alpha: FloatArray) -> FloatArray:
         """``(k, m)``; −inf if a count and its pseudo-count are both 0."""
         rows = counts.sum(axis=1, keepdims=True)
         total = rows + alpha.sum()
-        require_counts([feature], classes, total)
         with np.errstate(divide="ignore", invalid="ignore"):
             smoothed: FloatArray = np.log(counts + alpha) - np.log(total)
             if self.options.smooth == "zeros":
@@ -201,6 +216,8 @@ class Categorical(LikelihoodEstimator):
         total_alpha = notes_of(parameters)["total_pseudo_count"]
         own = np.zeros(batch.num_rows)
         for feature, cells in by_feature(parameters, self.features.names):
+            if not cells.num_rows:
+                continue  # training saw no value
             domain, _ = likelihood.lookup[feature]
             values, alpha = domain.to_pylist(), self.options.alpha_of(feature, domain.to_pylist())
             if self.models_nulls:
@@ -247,6 +264,8 @@ class CategoricalLikelihood:
         self.without_nulls: set[str] = set()
         notes = notes_of(parameters)
         for feature, cells in by_feature(parameters, notes["features"]):
+            if not cells.num_rows:
+                continue  # training saw no value
             domain = pc.unique(cells["value"]).drop_null()
             (log_probability,) = dense_arrays(cells, classes, "value", domain, ["log_probability"])
             # Two columns after the domain: an unseen value, then a missing one (code −1).
@@ -306,6 +325,13 @@ class CategoricalLikelihood:
                 "training never saw. Set unseen to 'pseudo_count' or 'ignore' to score them."
             )
         return codes
+
+
+def _no_parameters(classes: pa.Array) -> pa.Table:
+    """The parameters of a block of which no column has a value."""
+    texts = [("class", classes.type), ("feature", pa.string()), ("value", pa.string())]
+    numbers = [("count", pa.float64()), ("log_probability", pa.float64())]
+    return pa.schema([*texts, *numbers]).empty_table()
 
 
 def _counts(

@@ -9,7 +9,7 @@ all others is known without them, in logs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +30,13 @@ from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import (
     CategoricalOptions,
     domain_codes,
+)
+from probclass_core.estimation.families.scarce import (
+    OF_ALL,
+    OF_PRIOR,
+    NoLikelihood,
+    require_values,
+    without_values,
 )
 from probclass_core.estimation.options import CATEGORIES
 from probclass_core.estimation.tidy import notes_of, sum_counts, tidy_table
@@ -99,13 +106,14 @@ class CategoricalJoint(LikelihoodEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         cells = self._cells(statistics, classes)
+        without_prior = bool(np.isneginf(cells.prior.log_total))
+        notes = self._notes(cells, classes, without_prior)
+        if not cells.domain or (without_prior and not cells.counts.any()):
+            return self.annotate(pa.table({"class": classes}), scarce=notes)
+        if without_prior:
+            none = ~cells.counts.any(axis=1, keepdims=True)
+            cells = replace(cells, counts=np.where(none, cells.counts.sum(axis=0), cells.counts))
         rows = cells.counts.sum(axis=1)
-        if np.isneginf(cells.prior.log_total) and not rows.all():
-            label = classes[int(np.argmin(rows))].as_py()
-            raise DataError(
-                f"class {label!r} has no row with all of {', '.join(self.features.names)} and its "
-                "pseudo-counts are 0; give it a pseudo_count, or leave columns out."
-            )
         rule = _Rule(rows, cells.prior.log_total, self.options.smooth)
         log_alpha = cells.prior.log_alpha(cells.codes)
         log_probability = rule.log_probability(_log(cells.counts), log_alpha)
@@ -119,13 +127,56 @@ class CategoricalJoint(LikelihoodEstimator):
         )
         return self.annotate(
             tidy_table(classes, values, fields),
+            scarce=notes,
             domain=cells.domain,
             pseudo_count=[alpha.tolist() for alpha in cells.prior.alpha],
             cell_pseudo_count=cells.prior.scale,
             unseen_log_probability=[None if np.isneginf(p) else p for p in unseen[:, 0].tolist()],
         )
 
-    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CategoricalJointLikelihood:
+    def _notes(self, cells: _Cells, classes: pa.Array, without_prior: bool) -> list[str]:
+        """Sentences about columns without values, and classes without complete rows.
+
+        Raises:
+            DataError: instead, if ``on_scarce`` is ``"error"``. A class without complete rows is an
+                error only if its pseudo-counts are 0.
+        """
+        names, modeled = self.features.names, list(cells.domain)
+        rows = cells.counts.sum(axis=1)
+        if self.on_scarce == "error":
+            require_values(
+                names, [name in modeled for name in names], hint=", or declare its domain"
+            )
+            if not rows.any():
+                raise DataError(
+                    f"no training row has all of {', '.join(names)}; leave out the columns that "
+                    "are often null."
+                )
+            if without_prior and not rows.all():
+                label = classes[int(np.argmin(rows))].as_py()
+                raise DataError(
+                    f"class {label!r} has no row with all of {', '.join(names)} and its "
+                    "pseudo-counts are 0; give it a pseudo_count, or leave columns out."
+                )
+        notes = without_values(names, [name in modeled for name in names])
+        listed = ", ".join(modeled)
+        if modeled and not rows.any():
+            instead = "the block says nothing" if without_prior else OF_PRIOR
+            notes.append(f"no training row has all of {listed}: {instead}.")
+        elif modeled and not rows.all():
+            labels = classes.filter(pa.array(rows == 0.0))
+            who = f"class {labels[0].as_py()!r} has"
+            if len(labels) > 1:
+                who = f"{len(labels):,} classes, such as {labels[0].as_py()!r}, have"
+            instead = OF_ALL if without_prior else OF_PRIOR
+            notes.append(f"{who} no row with all of {listed}: {instead}.")
+        return notes
+
+    def likelihood(
+        self, parameters: pa.Table, classes: pa.Array
+    ) -> CategoricalJointLikelihood | NoLikelihood:
+        if "domain" not in notes_of(parameters):
+            return NoLikelihood(len(classes))
         return CategoricalJointLikelihood(
             parameters, classes, self.options.unseen, self.options.smooth
         )
@@ -157,19 +208,18 @@ class CategoricalJoint(LikelihoodEstimator):
 
     def _cells(self, statistics: pa.Table, classes: pa.Array) -> _Cells:
         counts = statistics["count"].to_numpy()
-        domain, codes = {}, np.empty((len(self.features), len(counts)), dtype=np.intp)
-        for name, code in zip(self.features.names, codes, strict=True):
+        domain, parts = {}, []
+        for name in self.features.names:
             own, values = category_codes(statistics[name])
             seen = np.bincount(own - MISSING, counts, minlength=len(values) + 1)[1:].tolist()
-            domain[name] = self.options.domain_of(name, dict(zip(values, seen, strict=True)))
+            found = self.options.domain_of(name, dict(zip(values, seen, strict=True)))
+            if not found:
+                continue  # training saw no value
+            domain[name] = found
             known = label_codes(pa.array(values, pa.string()), pa.array(domain[name], pa.string()))
-            code[:] = np.append(known, MISSING)[own]
+            parts.append(np.append(known, MISSING)[own])
+        codes = np.array(parts, dtype=np.intp).reshape(len(parts), len(counts))
         complete = (codes != MISSING).all(axis=0)
-        if not complete.any():
-            raise DataError(
-                f"no training row has all of {', '.join(self.features.names)}; leave out the "
-                "columns that are often null."
-            )
         cells = CellIndex(codes[:, complete], [len(values) for values in domain.values()])
         table = np.zeros((len(classes), len(cells.first)))
         table[label_codes(statistics["class"], classes)[complete], cells.group] = counts[complete]
@@ -267,7 +317,8 @@ class CategoricalJointLikelihood:
     def __init__(self, parameters: pa.Table, classes: pa.Array, unseen: str, smooth: str) -> None:
         notes = notes_of(parameters)
         self.unseen = unseen
-        self.domains = {name: pa.array(notes["domain"][name]) for name in notes["features"]}
+        modeled = [name for name in notes["features"] if name in notes["domain"]]
+        self.domains = {name: pa.array(notes["domain"][name]) for name in modeled}
         self.prior = _Prior(
             notes["cell_pseudo_count"], [np.array(alpha) for alpha in notes["pseudo_count"]]
         )

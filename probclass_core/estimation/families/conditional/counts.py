@@ -34,8 +34,8 @@ from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import parse_domain
 from probclass_core.estimation.families.conditional.chain import Chain, Levels, smoothed
 from probclass_core.estimation.families.discretized.cuts import mdl_cuts, parse_cuts
-from probclass_core.estimation.families.empty import require_counts, require_values
 from probclass_core.estimation.families.left_out import without_row
+from probclass_core.estimation.families.scarce import require_counts, require_values
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
 from probclass_core.estimation.options import (
     CATEGORIES,

@@ -17,7 +17,13 @@ from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimation.contract import LikelihoodEstimator
-from probclass_core.estimation.families.empty import require_values
+from probclass_core.estimation.families.scarce import (
+    OF_ALL,
+    OF_PRIOR,
+    pooled,
+    require_values,
+    without_values,
+)
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
@@ -224,11 +230,13 @@ class CountEstimator(LikelihoodEstimator):
         names = self.features.names
         if not self.of_terms:
             seen = set(statistics["feature"].to_pylist())
-            require_values(names, [name in seen for name in names])
-            return pa.array(names, pa.string())
+            has = [name in seen for name in names]
+            if self.on_scarce == "error":
+                require_values(names, has)
+            return pa.array(names, pa.string()).filter(pa.array(has))
         if self.reader.vocabulary is not None:
             return self.reader.vocabulary
-        if not statistics.num_rows:
+        if not statistics.num_rows and self.on_scarce == "error":
             raise DataError(
                 f"column {names[0]!r} has no term in any training row; leave it out, or declare "
                 "its vocabulary."
@@ -239,12 +247,40 @@ class CountEstimator(LikelihoodEstimator):
         """Rows that could show a feature: ``(k, 1)`` for terms, ``(k, m)`` for columns."""
         return sums.totals["rows"][:, None] if self.of_terms else sums.cells["rows"]
 
+    def notes(
+        self, classes: pa.Array, sums: ClassCounts, rows: FloatArray, prior: float
+    ) -> list[str]:
+        """Sentences about columns and classes without values.
+
+        Args:
+            classes: ``k`` labels.
+            sums: the counts.
+            rows: rows that could show a feature, ``(k, m)``, or ``(k, 1)`` for terms.
+            prior: 0 if the prior gives no estimate.
+        """
+        names, seen = self.features.names, set(sums.features.to_pylist())
+        has = [bool(seen)] if self.of_terms else [name in seen for name in names]
+        modeled = names if self.of_terms else sums.features.to_pylist()
+        shape = (len(classes) * any(has), len(modeled))
+        mask = np.broadcast_to(rows[: shape[0]] == 0.0, shape)
+        return [
+            *without_values(names, has),
+            *pooled("no value", modeled, classes, mask, OF_PRIOR if prior else OF_ALL),
+        ]
+
     def parameters(
-        self, classes: pa.Array, sums: ClassCounts, field: str, values: FloatArray, **notes: Any
+        self,
+        classes: pa.Array,
+        sums: ClassCounts,
+        field: str,
+        values: FloatArray,
+        scarce: Sequence[str],
+        **notes: Any,
     ) -> pa.Table:
         """The parameters table: one row per class and feature, from ``(k, m)`` values."""
         fields = {"count": sums.cells["count"], field: values}
-        return self.annotate(tidy_table(classes, {"feature": sums.features}, fields), **notes)
+        cells = {"feature": sums.features}
+        return self.annotate(tidy_table(classes, cells, fields), scarce=scarce, **notes)
 
     def read_parameters(
         self, parameters: pa.Table, classes: pa.Array, field: str
@@ -252,7 +288,10 @@ class CountEstimator(LikelihoodEstimator):
         """Reader of rows for these parameters, their features, counts and values ``(k, m)``."""
         features = pc.unique(parameters["feature"])
         count, values = dense_arrays(parameters, classes, "feature", features, ["count", field])
-        reader = replace(self.reader, vocabulary=features) if self.of_terms else self.reader
+        if self.of_terms:
+            reader = replace(self.reader, vocabulary=features)
+        else:
+            reader = replace(self.reader, columns=features.to_pylist())
         return reader, features, count, values
 
     def rows_of(self, parameters: pa.Table, classes: pa.Array) -> FloatArray:

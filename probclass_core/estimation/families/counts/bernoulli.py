@@ -8,6 +8,7 @@ absence of a word is evidence as well as its presence.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from probclass_core.estimation.families.counts.base import (
     CountOptions,
     refuse_infinite_weights,
 )
-from probclass_core.estimation.families.empty import require_counts
+from probclass_core.estimation.families.scarce import NoLikelihood, require_counts
 from probclass_core.estimation.options import number
 
 
@@ -56,14 +57,25 @@ class Bernoulli(CountEstimator):
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         sums = self.by_class(statistics, classes)
         rows, alpha = self.possible_rows(sums), self.options.pseudo_count
-        require_counts(self.features.names, classes, rows + alpha)
+        if self.on_scarce == "error":
+            require_counts(self.features.names, classes, rows + alpha)
+        notes = self.notes(classes, sums, rows, alpha)
+        if not alpha:
+            none = rows == 0.0
+            count = np.where(none, sums.cells["count"].sum(axis=0), sums.cells["count"])
+            rows = np.where(none, rows.sum(axis=0), rows)
+            sums = replace(sums, cells={**sums.cells, "count": count})
         with np.errstate(divide="ignore"):
             log_probability = np.log(sums.cells["count"] + alpha) - np.log(rows + 2.0 * alpha)
         return self.parameters(
-            classes, sums, "log_probability", log_probability, rows=rows.tolist()
+            classes, sums, "log_probability", log_probability, notes, rows=rows.tolist()
         )
 
-    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> BernoulliLikelihood:
+    def likelihood(
+        self, parameters: pa.Table, classes: pa.Array
+    ) -> BernoulliLikelihood | NoLikelihood:
+        if not parameters.num_rows:
+            return NoLikelihood(len(classes))
         reader, features, count, log_present = self.read_parameters(
             parameters, classes, "log_probability"
         )

@@ -7,6 +7,7 @@ vocabulary of V terms, of which α = 1 is Laplace's rule and α < 1 Lidstone's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from probclass_core.estimation.families.counts.base import (
     log_factorials,
     refuse_infinite_weights,
 )
+from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.options import flag
 
 _COEFFICIENT = "(coefficient)"
@@ -57,21 +59,33 @@ class Multinomial(CountEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         sums = self.by_class(statistics, classes)
-        smoothed = sums.cells["count"] + self.options.pseudo_count
+        count, alpha = sums.cells["count"], self.options.pseudo_count
+        none = count.sum(axis=1, keepdims=True) == 0.0
+        notes = self.notes(classes, sums, np.where(none, 0.0, 1.0), alpha)
+        if not alpha and self.on_scarce == "pool":
+            count = np.where(none, count.sum(axis=0), count)
+            sums = replace(sums, cells={**sums.cells, "count": count})
+        smoothed = count + alpha
         total = smoothed.sum(axis=1, keepdims=True)
-        for group in np.flatnonzero(total == 0.0)[:1]:
+        if self.on_scarce == "pool":
+            smoothed = np.where(total == 0.0, 1.0, smoothed)  # no class has a count above 0
+            total = smoothed.sum(axis=1, keepdims=True)
+        elif not total.all():
+            group = int(np.argmin(total))
             raise DataError(
-                f"class {classes[int(group)].as_py()!r} has no count above 0 in "
+                f"class {classes[group].as_py()!r} has no count above 0 in "
                 f"{', '.join(map(repr, self.features.names))} and its pseudo-counts are 0; give it "
                 "a pseudo_count, or drop the class."
             )
         with np.errstate(divide="ignore"):
             log_probability = np.log(smoothed) - np.log(total)
-        return self.parameters(classes, sums, "log_probability", log_probability)
+        return self.parameters(classes, sums, "log_probability", log_probability, notes)
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array
-    ) -> MultinomialLikelihood | DirichletMultinomialLikelihood:
+    ) -> MultinomialLikelihood | DirichletMultinomialLikelihood | NoLikelihood:
+        if not parameters.num_rows:
+            return NoLikelihood(len(classes))
         reader, features, count, logs = self.read_parameters(parameters, classes, "log_probability")
         if self.options.predictive:
             alpha = count + self.options.pseudo_count

@@ -25,6 +25,7 @@ from probclass_core.estimation.families.counts.base import (
     log_factorials,
     refuse_infinite_weights,
 )
+from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.options import flag, number
 
 _ABSENT = "(absent terms)"
@@ -77,6 +78,12 @@ class Poisson(CountEstimator):
         sums = self.by_class(statistics, classes)
         rows = self.possible_rows(sums)
         alpha, beta = self.options.pseudo_count, self.options.pseudo_rows
+        notes = self.notes(classes, sums, rows, beta)
+        if not beta and self.on_scarce == "pool":
+            none = rows == 0.0
+            count = np.where(none, sums.cells["count"].sum(axis=0), sums.cells["count"])
+            rows = np.where(none, rows.sum(axis=0), rows)
+            sums = replace(sums, cells={**sums.cells, "count": count})
         for group, column in np.argwhere(rows + beta == 0.0)[:1]:
             raise DataError(
                 f"class {classes[int(group)].as_py()!r} has no value of column "
@@ -84,11 +91,13 @@ class Poisson(CountEstimator):
                 "the column out."
             )
         rate = (sums.cells["count"] + alpha) / (rows + beta)
-        return self.parameters(classes, sums, "rate", rate, rows=rows.tolist())
+        return self.parameters(classes, sums, "rate", rate, notes, rows=rows.tolist())
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array
-    ) -> PoissonLikelihood | NegativeBinomialLikelihood:
+    ) -> PoissonLikelihood | NegativeBinomialLikelihood | NoLikelihood:
+        if not parameters.num_rows:
+            return NoLikelihood(len(classes))
         reader, features, count, rate = self.read_parameters(parameters, classes, "rate")
         if self.options.predictive:
             shape = count + self.options.pseudo_count

@@ -32,8 +32,13 @@ from probclass_core.estimation.families.discretized.cuts import (
     parse_cuts,
     width_cuts,
 )
-from probclass_core.estimation.families.empty import require_counts, require_values
 from probclass_core.estimation.families.left_out import log_share, without_row
+from probclass_core.estimation.families.scarce import (
+    of_other_rows,
+    pooled_counts,
+    require_values,
+    without_values,
+)
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
 from probclass_core.estimation.options import (
     NUMBERS,
@@ -154,11 +159,12 @@ class Discretized(LikelihoodEstimator):
         return pa.concat_tables(merged).combine_chunks()
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        parts, notes = [], []
+        parts, notes, empty, modeled, none = [], [], [], [], []
         for feature, cells, nulls in self._cells(statistics, classes):
             notes += self._rounded(feature, cells)
-            if not nulls.any():
-                require_values([feature], [len(cells.values)])
+            if not nulls.any() and not len(cells.values):
+                empty.append(feature)
+                continue
             cuts = self._cuts(feature, cells)
             bins = len(cuts) + 1
             bin_of = np.searchsorted(cuts, cells.values, side="right")
@@ -174,11 +180,19 @@ class Discretized(LikelihoodEstimator):
                 "lower": pa.array(lower, from_pandas=True),  # NaN is null
                 "upper": pa.array(upper, from_pandas=True),
             }
-            fields = {
-                "count": counts,
-                "log_probability": self._log_probability(feature, classes, counts),
-            }
+            alpha = self.options.pseudo_count
+            prior = alpha * counts.shape[1]
+            counts, absent = pooled_counts(self.on_scarce, feature, classes, counts, prior)
+            modeled.append(feature)
+            none.append(absent)
+            log_probability = log_share(counts, counts.sum(axis=1, keepdims=True), alpha, prior)
+            fields = {"count": counts, "log_probability": log_probability}
             parts.append(tidy_table(classes, bin_columns, fields))
+        if self.on_scarce == "error":
+            require_values(empty, [0] * len(empty))
+        notes += without_values(empty, [0] * len(empty))
+        notes += of_other_rows(modeled, classes, none, self.options.pseudo_count)
+        parts = parts or [_no_parameters(classes)]
         return self.annotate(pa.concat_tables(parts).combine_chunks(), scarce=notes)
 
     def _rounded(self, feature: str, cells: Histogram) -> list[str]:
@@ -218,6 +232,8 @@ class Discretized(LikelihoodEstimator):
         alpha = self.options.pseudo_count
         own = np.zeros(batch.num_rows)
         for feature, cells in by_feature(parameters, self.features.names):
+            if not cells.num_rows:
+                continue  # training saw no value
             bins = pa.array(np.arange(pc.max(cells["bin"]).as_py() + 1))
             (counts,) = dense_arrays(cells, classes, "bin", bins, ["count"])
             number = likelihood.bins(batch, feature)
@@ -262,15 +278,6 @@ class Discretized(LikelihoodEstimator):
             return frequency_cuts(cells, self.options.bins)
         return mdl_cuts(cells, self.row_weight)
 
-    def _log_probability(self, feature: str, classes: pa.Array, counts: FloatArray) -> FloatArray:
-        """``(k, bins)``; −inf if a count and the pseudo-count are both 0, 0 for a single bin."""
-        pseudo_count = self.options.pseudo_count
-        total = counts.sum(axis=1, keepdims=True) + pseudo_count * counts.shape[1]
-        require_counts([feature], classes, total)
-        with np.errstate(divide="ignore"):
-            result: FloatArray = np.log(counts + pseudo_count) - np.log(total)
-        return result
-
 
 class DiscretizedLikelihood:
     """log p(x | c): the sum over features of the log mass of their bins.
@@ -289,6 +296,8 @@ class DiscretizedLikelihood:
         self.classes = len(classes)
         self.lookup: dict[str, tuple[FloatArray, FloatArray]] = {}
         for feature, cells in by_feature(parameters, notes_of(parameters)["features"]):
+            if not cells.num_rows:
+                continue  # training saw no value
             number = cells["bin"].to_numpy()
             edges = np.empty(int(number.max()) + 1)
             edges[number] = cells["lower"].to_numpy(zero_copy_only=False)
@@ -349,6 +358,13 @@ def _null_table(feature: str, classes: pa.Array, counts: FloatArray) -> pa.Table
     columns = {"feature": feature, "value": pa.nulls(1, pa.float64()), "width": np.zeros(1)}
     counts = counts[:, None]
     return tidy_table(classes, columns, {"count": counts}, counts > 0.0)
+
+
+def _no_parameters(classes: pa.Array) -> pa.Table:
+    """The parameters of a block of which no column has a value."""
+    numbers = ("lower", "upper", "count", "log_probability")
+    schema = [("class", classes.type), ("feature", pa.string()), ("bin", pa.int64())]
+    return pa.schema([*schema, *((name, pa.float64()) for name in numbers)]).empty_table()
 
 
 def _table(feature: str, classes: pa.Array, cells: Histogram) -> pa.Table:

@@ -7,13 +7,50 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.errors import DataError
-from probclass_core.estimation.families.empty import require_values
+from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.families.scarce import pooled, require_values, without_values
 from probclass_core.estimation.moments import Moments, own_scale
 
 _ROUNDING = 1e-9
 """More than the relative difference of sums of the same weights in different orders."""
+
+
+def modeled_columns(
+    estimator: LikelihoodEstimator, moments: Moments
+) -> tuple[list[str], Moments, list[str]]:
+    """The columns that have values, their moments ``(k, d)``, and notes about the others.
+
+    Raises:
+        DataError: if a column has no value, and ``on_scarce`` is ``"error"``.
+    """
+    names, counts = estimator.features.names, moments.count.max(axis=0)
+    if estimator.on_scarce == "error":
+        require_values(names, counts)
+    positions = np.flatnonzero(counts)
+    modeled = [names[position] for position in positions]
+    columns = Moments(*(values[:, positions] for values in vars(moments).values()))
+    return modeled, columns, without_values(names, counts)
+
+
+def notes_on_classes(
+    features: Sequence[str], classes: pa.Array, none: BoolArray, alone: BoolArray
+) -> list[str]:
+    """Sentences about classes without values, and with too few for a variance.
+
+    Args:
+        features: ``d`` names.
+        classes: ``k`` labels.
+        none: cells without a value, ``(k, d)``.
+        alone: cells with too few values for a variance, ``(k, d)``.
+    """
+    of_all = "the mean and variance there are those of all classes together"
+    of_others = "the variance there is pooled over the classes"
+    return [
+        *pooled("no value", features, classes, none, of_all),
+        *pooled("too few values for a variance", features, classes, alone, of_others),
+    ]
 
 
 def check_counts(

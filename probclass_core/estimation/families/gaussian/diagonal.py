@@ -21,10 +21,11 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
-from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.families.gaussian.checks import (
     check_counts,
     feature_scale,
+    modeled_columns,
+    notes_on_classes,
 )
 from probclass_core.estimation.families.gaussian.densities import (
     GaussianDiagonalLikelihood,
@@ -40,9 +41,11 @@ from probclass_core.estimation.moments import (
     Moments,
     column_moments,
     merge_moments,
+    pooled_variance,
     variance_within,
     without_rounding,
 )
+from probclass_core.estimation.moments import pooled as moments_of_all
 from probclass_core.estimation.options import NUMBERS, number
 from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
 
@@ -105,54 +108,73 @@ class GaussianDiagonal(LikelihoodEstimator):
         return self._statistics(classes, self._moments(parts, classes))
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        moments = self._moments(statistics, classes)
+        moments, ddof = self._moments(statistics, classes), self.options.ddof
+        names, moments, notes = modeled_columns(self, moments)
         if self.options.predictive:
-            return self._finalize_predictive(classes, moments)
-        names, ddof = self.features.names, self.options.ddof
-        check_counts(names, classes, moments.count, ddof)
-        variance = without_rounding(moments.scatter / (moments.count - ddof), moments.mean)
-        floor = self._floor(moments, variance)
+            return self._finalize_predictive(names, classes, moments, notes)
+        if self.on_scarce == "error":
+            check_counts(names, classes, moments.count, ddof)
+        few = moments.count <= ddof
+        divisor = np.where(few, 1.0, moments.count - ddof)
+        scatter = np.where(few, 0.0, moments.scatter)
+        variance = without_rounding(scatter / divisor, moments.mean)
+        within = variance_within(moments.count, variance)
+        floor = self._floor(names, moments, within)
+        mean = moments.mean
+        if self.on_scarce == "pool":
+            none, of_all = moments.count == 0.0, pooled_variance(moments)
+            largest = np.abs(moments.mean).max(axis=0)
+            instead = np.where(within > 0.0, within, without_rounding(of_all, largest))
+            alone = few & ~none
+            if self.options.variance_floor is None:
+                alone |= ~none & (moments.count <= 1.0) & (variance == 0.0) & (instead > 0.0)
+            variance = np.where(alone, instead, variance)
+            variance = np.where(none, of_all, variance)
+            mean = np.where(none, moments_of_all(moments).mean, mean)
+            notes += notes_on_classes(names, classes, none, alone)
         parameters = self._tidy(
+            names,
             classes,
             count=moments.count,
-            mean=moments.mean,
+            mean=mean,
             variance=np.maximum(variance, floor),
         )
         floors = dict(zip(names, floor.tolist(), strict=True))
-        return self.annotate(parameters, variance_floor=floors)
+        return self.annotate(parameters, scarce=notes, variance_floor=floors)
 
-    def _floor(self, moments: Moments, variance: FloatArray) -> FloatArray:
-        """Smallest variance of each feature, ``(d,)``, given those of the classes, ``(k, d)``.
+    def _floor(self, names: Sequence[str], moments: Moments, within: FloatArray) -> FloatArray:
+        """Smallest variance of each feature, ``(d,)``, given that within the classes, ``(d,)``.
 
         A class that is constant by chance (all its rows are 0, say) would have a spike that
         decides about every row. The variance within the classes shows how much a class varies; that
         over all classes would widen narrow classes that are far apart.
         """
-        scale = feature_scale(self.features.names, moments)
+        scale = feature_scale(names, moments)
         fraction = self.options.variance_floor
         if fraction is not None:
             return fraction * scale
-        within = variance_within(moments.count, variance)
         return np.maximum(_LEAST_FRACTION * scale, _FRACTION_WITHIN * within)
 
-    def _finalize_predictive(self, classes: pa.Array, moments: Moments) -> pa.Table:
+    def _finalize_predictive(
+        self, names: Sequence[str], classes: pa.Array, moments: Moments, notes: Sequence[str]
+    ) -> pa.Table:
         """Student's t of the next row: Murphy 2007, section 5."""
-        names = self.features.names
-        require_values(names, moments.count.max(axis=0))
-        prior = self.options.conjugate_prior.complete(moments)
+        prior = self.options.conjugate_prior.complete(moments, names)
         posterior = normal_posterior(prior, moments.count, moments.mean, moments.scatter)
         widening = (posterior.count + 1.0) / posterior.count
         parameters = self._tidy(
+            names,
             classes,
             count=moments.count,
             mean=posterior.mean,
             variance=posterior.scatter / posterior.degrees_of_freedom * widening,
             degrees_of_freedom=posterior.degrees_of_freedom,
         )
-        return self.annotate(parameters, prior=prior_notes(names, prior))
+        return self.annotate(parameters, scarce=notes, prior=prior_notes(names, prior))
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> GaussianDiagonalLikelihood:
-        features = notes_of(parameters)["features"]
+        modeled = set(parameters["feature"].to_pylist())
+        features = [name for name in notes_of(parameters)["features"] if name in modeled]
         fields = ["mean", "variance", "degrees_of_freedom"][: 3 if self.options.predictive else 2]
         arrays = dense_arrays(
             parameters, classes, "feature", pa.array(features, pa.string()), fields
@@ -165,7 +187,7 @@ class GaussianDiagonal(LikelihoodEstimator):
         if not statistics.num_rows:
             return 0.0
         moments = self._moments(statistics, sorted_classes(statistics["class"]))
-        prior = self.options.conjugate_prior.complete(moments)
+        prior = self.options.conjugate_prior.complete(moments, self.features.names)
         return float(normal_evidence(prior, moments.count, moments.mean, moments.scatter).sum())
 
     def _moments(self, table: pa.Table, classes: pa.Array) -> Moments:
@@ -180,11 +202,12 @@ class GaussianDiagonal(LikelihoodEstimator):
 
     def _statistics(self, classes: pa.Array, moments: Moments) -> pa.Table:
         observed = moments.count > 0.0
-        return self._tidy(classes, observed, **vars(moments))
+        return self._tidy(self.features.names, classes, observed, **vars(moments))
 
-    def _tidy(self, classes: pa.Array, mask: Any = None, **fields: FloatArray) -> pa.Table:
-        features = pa.array(self.features.names, pa.string())
-        return tidy_table(classes, {"feature": features}, fields, mask)
+    def _tidy(
+        self, names: Sequence[str], classes: pa.Array, mask: Any = None, **fields: FloatArray
+    ) -> pa.Table:
+        return tidy_table(classes, {"feature": pa.array(names, pa.string())}, fields, mask)
 
 
 def _stack(columns: Sequence[Moments]) -> Moments:

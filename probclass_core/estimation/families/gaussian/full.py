@@ -11,14 +11,15 @@ linear function of the features, because the quadratic term is common to all cla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import (
+    BoolArray,
     ByClass,
     FloatArray,
     label_codes,
@@ -33,11 +34,12 @@ from probclass_core.estimation.evidence import (
     multivariate_normal_evidence,
     multivariate_normal_posterior,
 )
-from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.families.gaussian.checks import (
     check_complete,
     check_counts,
     feature_scale,
+    modeled_columns,
+    notes_on_classes,
 )
 from probclass_core.estimation.families.gaussian.densities import (
     GaussianFullLikelihood,
@@ -56,6 +58,8 @@ from probclass_core.estimation.families.gaussian.shrinkage import (
     shrinkage,
     shrunk,
 )
+from probclass_core.estimation.families.scarce import NoLikelihood
+from probclass_core.estimation.families.scarce import pooled as pooled_estimates
 from probclass_core.estimation.higher_moments import (
     HigherMoments,
     higher_moments,
@@ -65,6 +69,7 @@ from probclass_core.estimation.moments import (
     Moments,
     cross_moments,
     merge_moments,
+    pooled,
     without_rounding,
 )
 from probclass_core.estimation.options import NUMBERS, choice, number
@@ -146,48 +151,77 @@ class GaussianFull(LikelihoodEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments = _moments(statistics, classes)
-        single = _single_moments(moments)
+        names, single, notes = modeled_columns(self, _single_moments(moments))
+        fourth = self._fourth(statistics, classes, moments)
+        if len(names) < len(self.features):
+            positions = [self.features.names.index(name) for name in names]
+            moments = Moments(*(_of(values, positions) for values in vars(moments).values()))
+            fourth = None if fourth is None else _of(fourth, positions)
+        about = {"modeled": names} if len(names) < len(self.features) else {}
+        if not names:
+            empty = pa.table({"class": classes, "count": np.zeros(len(classes))})
+            return self.annotate(empty, scarce=notes, **about)
         if self.options.predictive:
-            return self._finalize_predictive(classes, moments, single)
-        names = self.features.names
-        check_counts(names, classes, single.count, ddof=0)
+            return self._finalize_predictive(names, classes, moments, single, notes, about)
+        if self.on_scarce == "error":
+            check_counts(names, classes, single.count, ddof=0)
         scale = feature_scale(names, single)
         count = self._by_covariance(moments.count).sum(axis=1)
         scatter = self._by_covariance(moments.scatter).sum(axis=1)
-        largest = np.abs(self._by_covariance(single.mean)).max(axis=1)
+        mean = np.where(single.count > 0.0, single.mean, pooled(single).mean)
+        largest = np.abs(self._by_covariance(mean)).max(axis=1)
         means = len(classes) // len(count)
-        fourth = self._fourth(statistics, classes, moments)
         intensity = self.options.shrinkage if isinstance(self.options.shrinkage, float) else 0.0
+        of_all = _covariance_of_all(moments)
+        instead = _covariance_within(moments, of_all)
+        none = np.asarray(self._by_covariance(single.count == 0.0).all(axis=1))
+        alone, apart = np.zeros((2, len(count), len(names)), dtype=bool)
         covariances, ridges, intensities = [], [], []
         for index, owner in enumerate(self._owners(classes)):
-            self._check(owner, count[index], scatter[index], means)
-            covariance = scatter[index] / (count[index] - self.options.ddof * means)
-            if fourth is not None:
+            least = self.options.ddof * means
+            enough = count[index] > least
+            if self.on_scarce == "error":
+                self._check(owner, count[index], scatter[index], means)
+            elif count[index].max(initial=0.0) <= means and not np.diagonal(scatter[index]).any():
+                enough[:] = False
+            divisor = np.where(enough, count[index] - least, 1.0)
+            covariance = np.where(enough, scatter[index] / divisor, instead)
+            absent = none[index][:, None] | none[index]
+            covariance = np.where(absent, of_all, covariance)
+            alone[index] = ~np.diagonal(enough) & ~none[index]
+            apart[index] = ~(enough | absent).all(axis=1) & ~alone[index]
+            if fourth is not None and (enough & ~absent).all():
                 intensity = ledoit_wolf(
                     names, count[index], largest[index], scatter[index], fourth[index]
                 )
+            elif fourth is not None:
+                intensity = 1.0  # too few rows to tell a correlation
             covariance = shrunk(covariance, intensity)
             intensities.append(intensity)
             ridge = self.options.ridge + self._repair(covariance, largest[index], scale, owner)
             covariances.append(covariance + np.diag(ridge * scale))
             ridges.append(ridge)
-        parameters = _parameters(
-            classes, single.count, single.mean, np.repeat(covariances, means, axis=0)
-        )
-        notes = {"ridge": ridges}
+        notes += self._notes(names, classes, single.count == 0.0, alone, apart)
+        parameters = _parameters(classes, single.count, mean, np.repeat(covariances, means, axis=0))
+        chosen = {"ridge": ridges}
         if self.options.shrinkage is not None:
-            notes["shrinkage"] = intensities
-        by_class = {name: np.repeat(values, means).tolist() for name, values in notes.items()}
-        return self.annotate(parameters, **by_class)
+            chosen["shrinkage"] = intensities
+        by_class = {name: np.repeat(values, means).tolist() for name, values in chosen.items()}
+        return self.annotate(parameters, scarce=notes, **by_class, **about)
 
     def _finalize_predictive(
-        self, classes: pa.Array, moments: Moments, single: Moments
+        self,
+        names: Sequence[str],
+        classes: pa.Array,
+        moments: Moments,
+        single: Moments,
+        notes: Sequence[str],
+        about: Mapping[str, Any],
     ) -> pa.Table:
         """Student's t of the next row: Murphy 2007, section 9."""
-        names, size = self.features.names, len(self.features)
-        require_values(names, single.count.max(axis=0))
+        size = len(names)
         check_complete(self.name, names, classes, moments.count)
-        prior = self.options.conjugate_prior.complete(single)
+        prior = self.options.conjugate_prior.complete(single, names)
         groups = self._groups(moments, single)
         posterior = multivariate_normal_posterior(_inverse_wishart(prior), *groups)
         log_determinant(posterior.scatter)  # raises an error if it is singular
@@ -201,12 +235,17 @@ class GaussianFull(LikelihoodEstimator):
             posterior.mean.reshape(-1, size),
             covariance.reshape(-1, size, size),
         ).append_column("degrees_of_freedom", pa.array(freedom.ravel()))
-        return self.annotate(parameters, prior=prior_notes(names, prior))
+        return self.annotate(parameters, scarce=notes, prior=prior_notes(names, prior), **about)
 
-    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> GaussianFullLikelihood:
+    def likelihood(
+        self, parameters: pa.Table, classes: pa.Array
+    ) -> GaussianFullLikelihood | NoLikelihood:
         rows = pa.array(label_codes(classes, parameters["class"].combine_chunks()))
         ordered = parameters.take(rows)
-        features = notes_of(parameters)["features"]
+        notes = notes_of(parameters)
+        features = notes.get("modeled", notes["features"])
+        if not features:
+            return NoLikelihood(len(classes))
         mean = np.array(ordered["mean"].to_pylist(), dtype=np.float64)
         covariance = _tensor(ordered, "covariance")
         if self.options.predictive:
@@ -221,7 +260,8 @@ class GaussianFull(LikelihoodEstimator):
         moments = _moments(statistics, classes)
         single = _single_moments(moments)
         check_complete(self.name, self.features.names, classes, moments.count)
-        prior = _inverse_wishart(self.options.conjugate_prior.complete(single))
+        names = self.features.names
+        prior = _inverse_wishart(self.options.conjugate_prior.complete(single, names))
         return float(multivariate_normal_evidence(prior, *self._groups(moments, single)).sum())
 
     def _fourth(
@@ -241,6 +281,29 @@ class GaussianFull(LikelihoodEstimator):
     def _owners(self, classes: pa.Array) -> list[str]:
         """What each of the s covariance matrices belongs to, for messages."""
         return [f"class {label!r}" for label in classes.to_pylist()]
+
+    def _notes(
+        self,
+        names: Sequence[str],
+        classes: pa.Array,
+        none: BoolArray,
+        alone: BoolArray,
+        apart: BoolArray,
+    ) -> list[str]:
+        """Sentences about classes without values, and with too few for a covariance.
+
+        Args:
+            names: names of the ``d`` columns.
+            classes: ``k`` labels.
+            none: class and column without a value, ``(k, d)``.
+            alone: covariance and column with too few rows for a variance, ``(s, d)``.
+            apart: covariance and column with too few rows that have another column too, ``(s, d)``.
+        """
+        instead = "the covariances there are pooled over the classes"
+        return [
+            *notes_on_classes(names, classes, none, alone),
+            *pooled_estimates("too few rows for covariances", names, classes, apart, instead),
+        ]
 
     def _groups(
         self, moments: Moments, single: Moments
@@ -325,6 +388,23 @@ class GaussianShared(GaussianFull):
     def _owners(self, classes: pa.Array) -> list[str]:
         return ["the pooled sample"]
 
+    def _notes(
+        self,
+        names: Sequence[str],
+        classes: pa.Array,
+        none: BoolArray,
+        alone: BoolArray,
+        apart: BoolArray,
+    ) -> list[str]:
+        of_all = "the mean there is that of all classes together"
+        notes = pooled_estimates("no value", names, classes, none, of_all)
+        if alone.any() or apart.any():
+            notes.append(
+                f"the rows are too few for the shared covariance of {', '.join(names)}: it is that "
+                "of all rows about their mean."
+            )
+        return notes
+
 
 def _inverse_wishart(prior: NormalPrior) -> NormalPrior:
     """The prior with its scatter as a matrix."""
@@ -343,6 +423,33 @@ def _parameters(
             "covariance": pa.FixedShapeTensorArray.from_numpy_ndarray(covariance),
         }
     )
+
+
+def _covariance_within(moments: Moments, otherwise: FloatArray) -> FloatArray:
+    """Covariance within the classes that vary, ``(d, d)``, from cross moments ``(k, d, d)``.
+
+    Where no class varies, it is ``otherwise``, ``(d, d)``.
+    """
+    varies = np.diagonal(moments.scatter, axis1=1, axis2=2) > 0.0
+    both = varies[:, :, None] & varies[:, None, :]
+    count = np.where(both, moments.count, 0.0).sum(axis=0)
+    scatter = np.where(both, moments.scatter, 0.0).sum(axis=0)
+    divisor = np.where(count > 0.0, count, 1.0)
+    within: FloatArray = np.where(count > 0.0, scatter / divisor, otherwise)
+    return within
+
+
+def _covariance_of_all(moments: Moments) -> FloatArray:
+    """Covariance of all rows about their mean, ``(d, d)``, from cross moments ``(k, d, d)``."""
+    total = merge_moments(np.zeros(len(moments.count), dtype=np.intp), 1, moments, crossed=True)
+    covariance: FloatArray = total.scatter[0] / np.where(total.count[0] > 0.0, total.count[0], 1.0)
+    return covariance
+
+
+def _of(values: FloatArray, positions: Sequence[int]) -> FloatArray:
+    """The cross moments of some columns, out of ``(…, d, d)``."""
+    columns: FloatArray = values[..., positions, :][..., positions]
+    return columns
 
 
 def _scaled_eigenvalues(covariance: FloatArray, scale: FloatArray) -> FloatArray:

@@ -74,7 +74,6 @@ class ConjugatePrior:
     """A normal–inverse-Wishart prior as an option specifies it.
 
     Attributes:
-        features: names of the columns.
         count: κ₀, the number of rows that the prior mean is worth.
         degrees_of_freedom: ν₀, above ``size + 1``, so that the prior has a mean variance.
         mean: prior mean by column, for the columns that specify one.
@@ -82,7 +81,6 @@ class ConjugatePrior:
         size: number of features that share a covariance matrix: 1, or all.
     """
 
-    features: Sequence[str]
     count: float
     degrees_of_freedom: float
     mean: Mapping[str, float]
@@ -124,7 +122,6 @@ class ConjugatePrior:
             }
 
         return cls(
-            features=path.columns,
             count=bounded("count", value.get("count", 1.0), above=0.0),
             degrees_of_freedom=bounded(
                 "degrees_of_freedom", value.get("degrees_of_freedom", size + 2.0), above=size + 1.0
@@ -134,13 +131,14 @@ class ConjugatePrior:
             size=size,
         )
 
-    def complete(self, moments: Moments) -> NormalPrior:
+    def complete(self, moments: Moments, features: Sequence[str]) -> NormalPrior:
         """The prior for these rows: what is not specified is taken from them, classes pooled.
 
         Ψ₀ = (ν₀ − size − 1) · variance, so that the prior mean of each variance is as specified.
 
         Args:
             moments: of single features, ``(k, d)``.
+            features: their ``d`` names.
 
         Returns:
             Count and degrees of freedom as numbers, mean and scatter (a diagonal) as ``(d,)``.
@@ -148,19 +146,21 @@ class ConjugatePrior:
         Raises:
             DataError: if a feature's squares are beyond float64.
         """
-        scale = feature_scale(self.features, moments)
-        variance = self._fill(self.variance, scale)
+        scale = feature_scale(features, moments)
+        variance = self._fill(self.variance, features, scale)
         return NormalPrior(
             count=np.array(self.count),
             degrees_of_freedom=np.array(self.degrees_of_freedom),
-            mean=self._fill(self.mean, pooled(moments).mean),
+            mean=self._fill(self.mean, features, pooled(moments).mean),
             scatter=(self.degrees_of_freedom - self.size - 1.0) * variance,
         )
 
-    def _fill(self, specified: Mapping[str, float], pooled: FloatArray) -> FloatArray:
+    def _fill(
+        self, specified: Mapping[str, float], features: Sequence[str], pooled: FloatArray
+    ) -> FloatArray:
         """``(d,)``: the specified values, and those of the rows for the other columns."""
-        features = zip(self.features, pooled.tolist(), strict=True)
-        return np.array([specified.get(name, default) for name, default in features])
+        defaults = zip(features, pooled.tolist(), strict=True)
+        return np.array([specified.get(name, default) for name, default in defaults])
 
 
 def prior_notes(features: Sequence[str], prior: NormalPrior) -> dict[str, Any]:

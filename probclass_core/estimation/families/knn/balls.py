@@ -147,6 +147,17 @@ class Balls:
             density -= log_ball_volume(rows.shape[1], radius, self.norm)[:, None]
         return density
 
+    def of_all_classes(self, densities: FloatArray) -> FloatArray:
+        """Log density of the points of all classes together, ``(n,)``.
+
+        Args:
+            densities: log densities by class, ``(n, k)``; a class without points does not count.
+        """
+        share = self.per_class / max(self.total, np.finfo(np.float64).tiny)
+        with np.errstate(divide="ignore"):
+            density: FloatArray = np.logaddexp.reduce(densities + np.log(share), axis=1)
+        return density if len(self.points) else np.zeros(len(densities))
+
     def _log_total(self, counts: FloatArray) -> FloatArray:
         """log (n_c + α k) of counts by class ``(…, k)``; 0 for a class without points or α."""
         total: FloatArray = counts + self.pseudo_count * self.k_classes

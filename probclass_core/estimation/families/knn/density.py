@@ -29,9 +29,16 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.row_sample import row_hashes
 from probclass_core.errors import DataError, SpecError, nearest
 from probclass_core.estimation.contract import LikelihoodEstimator
-from probclass_core.estimation.families.empty import require_values
 from probclass_core.estimation.families.knn.approximate import require_faiss
 from probclass_core.estimation.families.knn.balls import Balls, Search
+from probclass_core.estimation.families.scarce import (
+    OF_ALL,
+    OF_PRIOR,
+    NoLikelihood,
+    pooled,
+    require_values,
+    without_values,
+)
 from probclass_core.estimation.options import (
     NUMBERS,
     EstimatorOptions,
@@ -202,21 +209,33 @@ class KnnDensity(LikelihoodEstimator):
         )
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        points = _points(statistics)
-        require_values(self.features.names, np.count_nonzero(~np.isnan(points), axis=0))
+        names = self.features.names
+        values = np.count_nonzero(~np.isnan(_points(statistics)), axis=0)
         codes = label_codes(statistics["class"], classes)
         total = statistics["count"].to_numpy().sum()
-        points_by_class = np.bincount(codes, minlength=len(classes))
-        for row in np.flatnonzero(points_by_class == 0) if not self.options.pseudo_count else ():
-            raise DataError(
-                f"class {classes[int(row)].as_py()!r} has no row with a value of "
-                f"{', '.join(self.features.names)}; drop the class, or leave the columns out."
-            )
-        if total < self.options.k:
-            raise DataError(
-                f"{self.name}: k={self.options.k} neighbors of {total:g} training rows; lower k."
-            )
-        return self.annotate(statistics.combine_chunks(), **self._scales(statistics))
+        none = np.bincount(codes, minlength=len(classes)) == 0
+        alpha, k = self.options.pseudo_count, self.options.k
+        if self.on_scarce == "error":
+            require_values(names, values)
+            for row in np.flatnonzero(none) if not alpha else ():
+                raise DataError(
+                    f"class {classes[int(row)].as_py()!r} has no row with a value of "
+                    f"{', '.join(names)}; drop the class, or leave the columns out."
+                )
+            if total < k:
+                raise DataError(
+                    f"{self.name}: k={k} neighbors of {total:g} training rows; lower k."
+                )
+        notes = without_values(names, values)
+        if values.any():
+            mask = np.outer(none, values > 0)
+            notes += pooled("no value", names, classes, mask, OF_PRIOR if alpha else OF_ALL)
+            if total < k:
+                notes.append(f"{self.name}: k={k}, but there are {total:g} rows: a ball has all.")
+        about = self._scales(statistics)
+        if not values.all():
+            about["modeled"] = [name for name, has in zip(names, values, strict=True) if has]
+        return self.annotate(statistics.combine_chunks(), scarce=notes, **about)
 
     def _scales(self, statistics: pa.Table) -> dict[str, Any]:
         """Mean and standard deviation by feature, if an option needs them."""
@@ -226,6 +245,8 @@ class KnnDensity(LikelihoodEstimator):
         moments: dict[str, dict[str, float]] = {"mean": {}, "deviation": {}}
         for feature, values in zip(self.features.names, points.T, strict=True):
             observed = ~np.isnan(values)
+            if not observed.any():
+                continue
             values, weight = values[observed], counts[observed] / counts[observed].sum()
             largest = np.abs(values).max()  # squares of the shares are within float64
             shares = values / largest if largest > 0.0 else values
@@ -235,10 +256,19 @@ class KnnDensity(LikelihoodEstimator):
             moments["deviation"][feature] = deviation * float(largest)
         return moments
 
-    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> KnnDensityLikelihood:
+    def likelihood(
+        self, parameters: pa.Table, classes: pa.Array
+    ) -> KnnDensityLikelihood | NoLikelihood:
+        compiled = self._compiled(parameters, classes)
+        return compiled if compiled.features else NoLikelihood(len(classes))
+
+    def _compiled(self, parameters: pa.Table, classes: pa.Array) -> KnnDensityLikelihood:
         codes, chosen = label_codes(parameters["class"], classes), self.options
         notes = notes_of(parameters)
-        features = notes["features"]
+        features, points = notes["features"], _points(parameters)
+        if "modeled" in notes:
+            points = points[:, [features.index(name) for name in notes["modeled"]]]
+            features = notes["modeled"]
         center = scale = None
         if chosen.missing == "mean":
             center = np.array([notes["mean"][feature] for feature in features])
@@ -246,7 +276,7 @@ class KnnDensity(LikelihoodEstimator):
             scale = np.array([notes["deviation"][feature] for feature in features])
         return KnnDensityLikelihood(
             features,
-            _points(parameters),
+            points,
             parameters["count"].to_numpy(),
             codes.astype(np.min_scalar_type(len(classes))),  # a byte for each point
             len(classes),
@@ -267,8 +297,10 @@ class KnnDensity(LikelihoodEstimator):
 
         Means and standard deviations remain those of all rows.
         """
-        likelihood = self.likelihood(parameters, classes)
-        points = numeric_matrix(batch, likelihood.features).T + 0.0
+        likelihood = self._compiled(parameters, classes)
+        if not likelihood.features:
+            return np.zeros((batch.num_rows, len(classes)))
+        points = numeric_matrix(batch, self.features.names).T + 0.0
         labels = classes.take(pa.array(truth))
         kept = row_hashes(_identity(parameters["class"], _points(parameters)))
         own = np.isin(row_hashes(_identity(labels, points)), kept).astype(np.float64)
@@ -311,6 +343,8 @@ class KnnDensityLikelihood:
         self.center = center
         self.scale = None if scale is None else np.where(scale > 0.0, scale, 1.0)
         self.normalized = search.norm is not None
+        without_points = np.bincount(classes, minlength=k_classes) == 0
+        self.pooled = without_points & (search.pseudo_count == 0.0)
         self._references = functools.cache(self._reference)
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
@@ -342,7 +376,10 @@ class KnnDensityLikelihood:
                 reference = self._references(observed.tobytes())
                 values = self._in_units(matrix[observed][:, rows].T, observed)
                 left_out = () if truth is None or own is None else (truth[rows], own[rows])
-                result[rows] = reference.log_likelihood(values, *left_out)
+                logs = reference.log_likelihood(values, *left_out)
+                if self.pooled.any():
+                    logs[:, self.pooled] = reference.of_all_classes(logs)[:, None]
+                result[rows] = logs
                 if self.scale is not None:
                     result[rows] -= np.log(self.scale[observed]).sum()
         return result
