@@ -1,7 +1,7 @@
 """What is measured on a table after a model is fitted: density quantiles and calibration.
 
 Each function reads a table in batches and returns a new model with one more table, and so with
-another content id. Density quantiles need bounded memory. A calibration keeps 8 (k + 5) bytes per
+another content id. Density quantiles need bounded memory. A calibration keeps 16 (k + 4) bytes per
 row in memory, for ``k`` classes.
 """
 
