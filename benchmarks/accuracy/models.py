@@ -68,8 +68,14 @@ def _model(
 
 @_model("auto", "ours")
 def auto(train: pa.Table) -> Fitted:
-    """ModelSpec.auto."""
-    return _fit(train, pc.ModelSpec.auto(train.schema, LABEL))
+    """ModelSpec.auto: bins, categories, pairs and normal densities that help."""
+    return _fit(train, pc.ModelSpec.auto(train, LABEL))
+
+
+@_model("auto best", "ours")
+def auto_best(train: pa.Table) -> Fitted:
+    """The same with densities of nearest neighbors: effort="best"."""
+    return _fit(train, pc.ModelSpec.auto(train, LABEL, effort="best"))
 
 
 @_model("product", "ours")

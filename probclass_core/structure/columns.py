@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
+from probclass_core.errors import DataError
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.spec import Block, category_text
 
@@ -110,6 +111,9 @@ def columns_of(schema: pa.Schema, excluded: Iterable[str]) -> Columns:
     for field in schema:
         if field.name in skipped or field.name.startswith(_INDEX):
             continue
+        if not field.name:
+            left_out.setdefault("they have no name", []).append(field.name)
+            continue
         kind = value_type(field.type)
         if is_category_type(kind) and not is_number_type(field.type):
             used.append(Column(field.name, "category"))
@@ -140,9 +144,10 @@ def keys_at_a_glance(columns: Columns, rows: pa.RecordBatch) -> Columns:
             known = len(values) - values.null_count
             if known >= _ENOUGH_ROWS and _different(values) > _DIFFERENT_AT_A_GLANCE * known:
                 reasons[column.name] = _KEY
-    return columns.without(reasons)
+    return columns if len(reasons) == len(columns.used) else columns.without(reasons)
 
 
+_NO_VALUES = "they have no values"
 _KEY = "they differ in nearly every row, as a key or prose does"
 
 
@@ -163,10 +168,13 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
         values = sample[column.name]
         nulls = int(_is_missing(values).sum())
         if table is None or not table.num_rows:
-            reasons[column.name] = "they have no values"
+            reasons[column.name] = _NO_VALUES
             continue
         if column.kind == "terms":
-            roles.append(column)
+            try:
+                estimators[str(block.name)].finalize(table, classes)
+            except DataError:  # every list is empty
+                reasons[column.name] = _NO_VALUES
             continue
         cells = _Cells.of(table, classes)
         reason = _reason_to_leave_out(column, cells, statistics, sample, nulls)
@@ -183,7 +191,11 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
             ):
                 column = replace(column, kind="category")
         roles.append(column)
-    return columns.without(reasons).replaced(roles)
+    with_roles = columns.replaced(roles)
+    if len(reasons) == len(columns.used):
+        # A model needs a column; one without values would not make any.
+        reasons = {name: reason for name, reason in reasons.items() if reason == _NO_VALUES}
+    return with_roles.without(reasons)
 
 
 @dataclass(frozen=True)
@@ -289,7 +301,7 @@ def level_codes(column: Column, sample: pa.Table) -> tuple[IntArray, int]:
     values = sample[column.name].combine_chunks()
     missing = _is_missing(values)
     if column.kind == "number":
-        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         codes = np.searchsorted(np.array(column.cuts), np.nan_to_num(numbers), side="right")
         levels = len(column.cuts) + 1
     else:

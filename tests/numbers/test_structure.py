@@ -278,6 +278,34 @@ def test_one_class_or_no_rows_give_the_spec_of_the_types() -> None:
         assert spec.notes == ("The values of the columns were not looked at.",)
 
 
+def test_a_table_of_columns_that_cannot_help_still_has_a_model() -> None:
+    table = mixed_table()
+    for name in ("same", "key", "answer"):
+        model = pc.fit(table, pc.ModelSpec.auto(table.select(["label", name]), "label"))
+        assert model.spec.features == (name,)
+        assert np.isfinite(model.predict_log_proba(table)).all()
+
+
+def test_real_tables_have_odd_columns() -> None:
+    table = mixed_table().select(["label", "size"])
+    rows = table.num_rows
+    odd = {
+        "": np.arange(rows) / 7,
+        "no terms": pa.array([[]] * rows, pa.list_(pa.string())),
+        "large": np.arange(rows) ** 2 + 2**60,
+        "tiny": np.arange(rows) * 1e-300,
+        "codes": pa.array((np.arange(rows) % 3).astype(str)).dictionary_encode(),
+        "bytes": [b"x"] * rows,
+    }
+    for name, values in odd.items():
+        table = table.append_column(name, values if isinstance(values, pa.Array) else [values])
+    spec = pc.ModelSpec.auto(table, "label", effort="best")
+    notes = " ".join(spec.notes)
+    assert "they have no name: ''." in notes
+    assert "they have no values: 'no terms'." in notes
+    assert loss(pc.fit(table, spec), table) < prior_loss(table, table)
+
+
 def test_names_of_columns_name_blocks_where_they_can() -> None:
     table = mixed_table().select(["label", "size", "color"])
     odd = table.rename_columns(["label", "a/b", "Priors"])
