@@ -14,6 +14,8 @@ from probclass_core.arrow.arrays import label_codes
 from probclass_core.estimation.contract import LeaveOneOut
 from probclass_core.estimation.statistics import bind
 from probclass_core.estimation.tidy import notes_of
+from probclass_core.plots.marginals import category_probabilities
+from probclass_core.sklearn import ProbClassifier
 
 
 def weather(rows: int = 400) -> pa.Table:
@@ -263,3 +265,77 @@ def test_too_many_combinations_for_a_table_give_the_same_probabilities() -> None
     for row, logs in zip(table.slice(0, 5).to_pylist(), actual, strict=True):
         expected = [by_hand(table, row, label, "u", ["v", "w"], 10.0) for label in "ab"]
         np.testing.assert_allclose(np.exp(logs), expected)
+
+
+def network() -> tuple[pa.Table, pc.ModelSpec]:
+    """A table with three columns, and a network of them."""
+    table = answers()
+    blocks = [
+        pc.Block("categorical", ["u"]),
+        pc.Block("categorical", ["v"], given=["u"], missing="level"),
+        pc.Block("categorical", ["w"], given=["v", "u"]),
+    ]
+    return table, pc.ModelSpec("label", blocks)
+
+
+def test_drift_leaves_out_columns_that_are_only_modeled_given_others() -> None:
+    table, spec = network()
+    drift = pc.drift(pc.fit(table.slice(20), spec), pc.fit(table, spec))
+    assert set(drift.by_feature["feature"].to_pylist()) == {"u"}
+    reason = "its columns are given others, and no other block models them"
+    assert drift.uncompared == (
+        f"block 'categorical_2': {reason}",
+        f"block 'categorical_3': {reason}",
+    )
+
+
+def test_a_plot_shows_a_column_without_what_it_is_given() -> None:
+    table, spec = network()
+    names, probability = category_probabilities(pc.fit(table, spec), "w")
+    alone = pc.fit(table, pc.ModelSpec("label", [pc.Block("categorical", ["w"])]))
+    expected_names, expected = category_probabilities(alone, "w")
+    order = [names.index(name) for name in expected_names]
+    np.testing.assert_allclose(probability[order], expected)
+
+
+def test_scikit_learn_takes_blocks_given_other_columns() -> None:
+    table, spec = network()
+    rows = table.to_pandas()
+    classifier = ProbClassifier([block.to_dict() for block in spec.blocks])
+    classifier.fit(rows[["u", "v", "w"]], rows["label"])
+    expected = pc.fit(table, spec).predict_proba(table)
+    np.testing.assert_allclose(classifier.predict_proba(rows[["u", "v", "w"]]), expected)
+
+
+def test_statistics_of_a_column_without_values_in_one_part_merge() -> None:
+    table = answers().append_column("x", pa.array(np.linspace(0.0, 1.0, 60)))
+    spec = pc.ModelSpec("label", [pc.Block("categorical", ["u"], given=["x"])])
+    empty = table.slice(30).set_column(4, "x", pa.nulls(30))
+    statistics = pc.merge([pc.summarize(table.slice(0, 30), spec), pc.summarize(empty, spec)])
+    assert pc.finalize(statistics, early=True).class_names == ["no", "yes"]
+
+
+def test_fitted_weights_use_conditionals_without_the_row_itself() -> None:
+    rng = np.random.default_rng(1)
+    rows = 600
+    label = rng.choice(["a", "b"], rows)
+    u = rng.integers(0, 2, rows)
+    table = pa.table(
+        {
+            "label": label,
+            "u": u.astype(str),
+            "v": (u ^ (label == "a")).astype(str),  # tells the class only together with u
+            "noise": rng.integers(0, 200, rows).astype(str),
+        }
+    )
+    blocks = [
+        pc.Block("categorical", ["u"], name="u"),
+        pc.Block("categorical", ["v"], name="v"),
+        pc.Block("categorical", ["v"], given=["u"], name="v given u"),
+        pc.Block("categorical", ["v"], given=["noise"], name="v given noise"),
+    ]
+    model = pc.fit(table, pc.ModelSpec("label", blocks, block_weights="fit"))
+    assert model.weights is not None
+    weights = model.weights.by_block
+    assert weights["v given u"] > 0.5 > weights["v given noise"]
+    assert (model.predict(table).to_numpy(zero_copy_only=False) == label).all()

@@ -57,25 +57,28 @@ class Bins:
 Distribution: TypeAlias = MeanVariance | Pmf | Bins
 
 
-def distributions(model: Model) -> tuple[dict[Key, tuple[str, Distribution]], list[str]]:
+def distributions(
+    model: Model,
+) -> tuple[dict[Key, tuple[str, Distribution]], dict[str, str]]:
     """The distributions of a model's columns.
 
     Returns:
         The block's name and the distribution of each column or term; and the names of the blocks
-        whose parameters describe no known distribution.
+        that have none, with the reason.
     """
     known: dict[Key, tuple[str, Distribution]] = {}
-    unknown: list[str] = []
+    unknown: dict[str, str] = {}
     modeled = {column for block in model.spec.blocks if not block.given for column in block.columns}
     for block in model.spec.blocks:
         name = str(block.name)
-        if block.given:  # its parameters describe no distribution of its columns alone
-            unknown += [] if modeled.issuperset(block.columns) else [name]
+        if block.given:
+            if not modeled.issuperset(block.columns):
+                unknown[name] = "its columns are given others, and no other block models them"
             continue
         of_block = _block_distributions(model, block, model.parameters[name])
         known |= {key: (name, distribution) for key, distribution in of_block.items()}
         if not of_block:
-            unknown.append(name)
+            unknown[name] = "its parameters describe no known distribution"
     return known, unknown
 
 

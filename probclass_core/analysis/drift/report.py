@@ -119,8 +119,8 @@ def drift(before: Model | Statistics, after: Model | Statistics) -> Drift:
         distributions, (old, new)
     )
     uncompared = [
-        f"block {name!r}: its parameters describe no known distribution"
-        for name in sorted({*old_unknown, *new_unknown})
+        f"block {name!r}: {reason}"
+        for name, reason in sorted({**old_unknown, **new_unknown}.items())
     ]
     positions = [
         (name, old.class_names.index(name), new.class_names.index(name)) for name in common

@@ -239,10 +239,12 @@ def _title(block: dict[str, Any]) -> str:
     options = ", ".join(
         f"{key} {json.dumps(value)}"
         for key, value in block.items()
-        if key not in ("name", "estimator", "columns")
+        if key not in ("name", "estimator", "columns", "given")
     )
     estimator = "" if block["name"] == block["estimator"] else f" ({block['estimator']})"
     columns = ", ".join(block["columns"])
+    if "given" in block:
+        columns += f" given {', '.join(block['given'])}"
     return f"Block {block['name']}{estimator}: {columns}" + (f"; {options}" if options else "")
 
 

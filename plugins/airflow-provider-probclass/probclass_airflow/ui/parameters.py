@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_airflow.ui.formatting import as_text, number, percent, shorten
 
@@ -112,10 +113,14 @@ def _probabilities(table: pa.Table, classes: Sequence[Any], more: str) -> list[G
     """A grid for each column that has values or bins; all terms in one grid."""
     names = set(table.column_names)
     has_bins = {"lower", "upper"} <= names
+    if "depth" in names:  # given other columns: the estimates that use all of them
+        table = table.filter(pc.equal(table["depth"], pc.max(table["depth"])))
     by_title: dict[str, dict[tuple[str, Any], float]] = {}
     for row in table.to_pylist():
         if "value" in names:
-            title, value = row["feature"], as_text(row["value"])
+            title, value = row["feature"], _value(row["value"])
+            given = [_value(row[name]) for name in table.column_names if name.startswith("given ")]
+            value += f" given {', '.join(given)}" if given else ""
         elif has_bins:
             title, value = row["feature"], _bin(row["lower"], row["upper"])
         else:
@@ -137,7 +142,14 @@ def _probabilities(table: pa.Table, classes: Sequence[Any], more: str) -> list[G
     return grids
 
 
-def _bin(lower: float, upper: float) -> str:
+def _value(value: Any) -> str:
+    """A category as text; null is a value of its own."""
+    return "missing" if value is None else as_text(value)
+
+
+def _bin(lower: float | None, upper: float | None) -> str:
+    if lower is None or upper is None:
+        return "missing"
     if math.isinf(lower):
         return "any" if math.isinf(upper) else f"below {number(upper)}"
     if math.isinf(upper):
