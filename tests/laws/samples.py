@@ -49,6 +49,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"ddof": 1},
         {"shrinkage": "ledoit_wolf"},
         {"shrinkage": 0.5},
+        {"shrinkage": "ledoit_wolf", "shrinkage_target": "pooled"},
         {"predictive": True},
     ],
     "gaussian_shared": [

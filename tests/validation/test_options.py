@@ -51,6 +51,18 @@ OPTIONS: list[tuple[pc.Block, str]] = [
         "shrinkage has no effect with predictive=true, .* it is 'ledoit_wolf'; leave it out",
     ),
     (
+        pc.Block("gaussian_full", ["x"], shrinkage=0.1, shrinkage_target="mean"),
+        "shrinkage_target must be one of 'diagonal', 'pooled', got 'mean'",
+    ),
+    (
+        pc.Block("gaussian_full", ["x"], shrinkage_target="pooled"),
+        "shrinkage_target has no effect without shrinkage; set shrinkage to",
+    ),
+    (
+        pc.Block("gaussian_shared", ["x"], shrinkage=0.1, shrinkage_target="pooled"),
+        "gaussian_shared: its one covariance .* must be 'diagonal', got 'pooled'; leave it out",
+    ),
+    (
         pc.Block("gaussian_shared", ["x"], rigde=1),
         r"gaussian_shared has no option 'rigde'.* Did you mean 'ridge'\?",
     ),

@@ -26,7 +26,7 @@ from probclass_core.arrow.arrays import (
     numeric_column,
     sorted_classes,
 )
-from probclass_core.errors import DataError
+from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import (
     NormalPrior,
@@ -54,6 +54,7 @@ from probclass_core.estimation.families.gaussian.options import (
 )
 from probclass_core.estimation.families.gaussian.shrinkage import (
     LEDOIT_WOLF,
+    Target,
     ledoit_wolf,
     shrinkage,
     shrunk,
@@ -101,7 +102,7 @@ class GaussianFull(LikelihoodEstimator):
     density: ClassVar[type[GaussianFullLikelihood]] = GaussianFullLikelihood
 
     class Options(NormalOptions):
-        """Options of `GaussianFull` and `GaussianShared`."""
+        """Options of `GaussianFull`, and but for ``shrinkage_target`` of `GaussianShared`."""
 
         replaced_by_prior = ("ddof", "ridge", "shrinkage")
 
@@ -110,8 +111,14 @@ class GaussianFull(LikelihoodEstimator):
             doc="Added to every covariance, as a fraction of each feature's pooled variance.",
         )
         shrinkage: float | str | None = shrinkage(
-            "Share by which a covariance is moved towards its diagonal, before the ridge: a number "
-            "from 0 to 1, or 'ledoit_wolf' for the share that the rows suggest.",
+            "Share by which a covariance is moved towards its diagonal, or another target, before "
+            "the ridge: a number from 0 to 1, or 'ledoit_wolf' for the share that the rows suggest."
+        )
+        shrinkage_target: str = choice(
+            "diagonal",
+            ("diagonal", "pooled"),
+            doc="'diagonal', or 'pooled' for the covariance within all classes (gaussian_full).",
+            omit_default=True,
         )
         on_singular: str = choice(
             "ridge",
@@ -127,6 +134,21 @@ class GaussianFull(LikelihoodEstimator):
             "and variance, each a number or one per column. Missing values are those of the rows, "
             "classes pooled. The prior mean of Σ is the diagonal matrix of variance.",
         )
+
+        def validate(self) -> None:
+            super().validate()
+            if self.shrinkage_target == "diagonal":
+                return
+            if self._estimator == GaussianShared.name:
+                raise SpecError(
+                    f"{self._estimator}: its one covariance is that of all classes, so "
+                    "shrinkage_target must be 'diagonal', got 'pooled'; leave it out."
+                )
+            if self.shrinkage is None:
+                raise SpecError(
+                    f"{self._estimator}: shrinkage_target has no effect without shrinkage; set "
+                    "shrinkage to 'ledoit_wolf' or a number from 0 to 1."
+                )
 
     options: Options
 
@@ -188,15 +210,16 @@ class GaussianFull(LikelihoodEstimator):
             covariance = np.where(enough, scatter[index] / divisor, instead)
             absent = none[index][:, None] | none[index]
             covariance = np.where(absent, of_all, covariance)
+            target = self._target(moments, of_all, absent)
             alone[index] = ~np.diagonal(enough) & ~none[index]
             apart[index] = ~(enough | absent).all(axis=1) & ~alone[index]
             if fourth is not None and (enough & ~absent).all():
                 intensity = ledoit_wolf(
-                    names, count[index], largest[index], scatter[index], fourth[index]
+                    names, count[index], largest[index], scatter[index], fourth[index], target
                 )
             elif fourth is not None:
                 intensity = 1.0  # too few rows to tell a correlation
-            covariance = shrunk(covariance, intensity)
+            covariance = shrunk(covariance, intensity, target)
             intensities.append(intensity)
             ridge = self.options.ridge + self._repair(covariance, largest[index], scale, owner)
             covariances.append(covariance + np.diag(ridge * scale))
@@ -273,6 +296,22 @@ class GaussianFull(LikelihoodEstimator):
         fourth = _higher_moments(statistics, classes, moments).fourth
         total: FloatArray = self._by_covariance(fourth).sum(axis=1)
         return total
+
+    def _target(self, moments: Moments, of_all: FloatArray, absent: BoolArray) -> Target | None:
+        """What the covariance of a class is shrunk towards; None for its own diagonal.
+
+        Args:
+            moments: cross moments, ``(k, d, d)``.
+            of_all: covariance of all rows, ``(d, d)``, for pairs without enough rows.
+            absent: pairs of which the class has no values, ``(d, d)``: ``of_all`` as well.
+        """
+        if self.options.shrinkage_target == "diagonal":
+            return None
+        count = moments.count.sum(axis=0)
+        divisor = count - self.options.ddof * len(moments.count)
+        scarce = absent | (divisor <= 0.0)
+        within = moments.scatter.sum(axis=0) / np.where(scarce, 1.0, divisor)
+        return Target(np.where(scarce, of_all, within), float(count.max()))
 
     def _by_covariance(self, values: FloatArray) -> FloatArray:
         """Values by class as ``(s, g, …)``: s covariance matrices, each shared by g classes."""
