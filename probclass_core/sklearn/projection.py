@@ -156,6 +156,11 @@ class Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ig
         number = self.n_components
         if number is None:
             return largest
+        if not largest:
+            raise SpecError(
+                "1 class has no axes to project on; fit rows of at least two, or leave "
+                "n_components out."
+            )
         is_whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
         if not (is_whole and 1 <= number <= largest):
             raise SpecError(

@@ -169,6 +169,13 @@ def test_a_number_of_components_out_of_bounds_is_refused_by_fit(components: Any)
         ProbClassifier("gaussian_shared", n_components=components).fit(x, y)
 
 
+def test_one_class_has_no_axes() -> None:
+    x, y = bundled("iris")
+    assert ProbClassifier("gaussian_shared").fit(x, y * 0).transform(x).shape == (150, 0)
+    with pytest.raises(pc.SpecError, match="1 class has no axes to project on; fit rows of at"):
+        ProbClassifier("gaussian_shared", n_components=1).fit(x, y * 0)
+
+
 def test_densities_without_a_shared_covariance_are_not_projected() -> None:
     x, y = bundled("iris")
     predictive = ProbClassifier("gaussian_shared", options={"predictive": True}).fit(x, y)
