@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,7 @@ from probclass_core.sklearn.conversion import (
 )
 from probclass_core.sklearn.parameters import (
     AUTO,
+    EFFORTS,
     Blocks,
     model_spec,
     models_counts,
@@ -47,7 +48,7 @@ from probclass_core.sklearn.parameters import (
     only_categories,
 )
 from probclass_core.sklearn.projection import DiscriminantAxes, Projection
-from probclass_core.spec import Block, BlockWeightsOption, ModelSpec, Prior
+from probclass_core.spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
 
 COUNTS = "counts"
 """Column of the model of a sparse X: maps from names of columns to counts."""
@@ -67,11 +68,13 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
     ``set_params(categorical__pseudo_count=0.5)``. By default a block is named like its estimator.
 
     Args:
-        estimator: ``"auto"`` for the blocks of `ModelSpec.auto`: ``gaussian_diagonal`` for numbers,
-            ``categorical`` for text, bool and dictionaries; the name of an estimator that models
-            all columns as one block; columns by estimator, ``{"gaussian_full": ["a", "b"],
-            "categorical": ["c"]}``; a list of `Block` or of dicts for `Block.from_dict`; or a
-            `ModelSpec`, whose weight column is ignored. Columns in no block are ignored.
+        estimator: ``"auto"`` for ``gaussian_diagonal`` for numbers, ``categorical`` for text, bool
+            and dictionaries; ``"fast"``, ``"default"`` or ``"best"`` for the blocks that
+            `ModelSpec.auto` derives from the rows of `fit` with this effort; the name of an
+            estimator that models all columns as one block; columns by estimator,
+            ``{"gaussian_full": ["a", "b"], "categorical": ["c"]}``; a list of `Block` or of dicts
+            for `Block.from_dict`; or a `ModelSpec`, whose weight column is ignored. Columns in no
+            block are ignored.
         options: options of a single block, or options by block: ``{"categorical":
             {"pseudo_count": 0.5}}``. They override the options of a `Block`.
         prior: ``"empirical"``, ``"uniform"``, or a probability for every class; None means the
@@ -149,7 +152,10 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         labels = checked_labels(y)
         table = self._rows(X, reset=True)
         classes = np.unique(labels)
-        spec = self._spec(table.schema, y, sparse=issparse(X))
+        if self.estimator in EFFORTS and not issparse(X):
+            spec = self._derived_spec(table, y, labels, classes, sample_weight)
+        else:
+            spec = self._spec(table.schema, y, sparse=issparse(X))
         statistics = _summarize(spec, table, labels, classes, sample_weight)
         model = finalize(statistics)
         if self.n_components is not None and self._projects():
@@ -294,6 +300,23 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         numbered = [f"x{number}" for number in range(self.n_features_in_)]
         return list(getattr(self, "feature_names_in_", numbered))
 
+    def _derived_spec(
+        self,
+        table: pa.Table,
+        y: Any,
+        labels: NDArray[Any],
+        classes: NDArray[Any],
+        sample_weight: Any,
+    ) -> ModelSpec:
+        """The spec that `ModelSpec.auto` derives from the rows."""
+        label = label_name(y, table.column_names)
+        rows, weight = _labeled(table, label, labels, classes, sample_weight)
+        effort = cast("Effort", self.estimator)
+        spec = ModelSpec.auto(rows, label, effort=effort, weight=weight, workers=1)
+        return model_spec(
+            spec, self.options, self.prior, self.block_weights, table.schema, spec.label
+        )
+
     def _spec(self, schema: pa.Schema, y: Any, *, sparse: bool) -> ModelSpec:
         label = label_name(y, schema.names)
         estimator = self.estimator
@@ -366,15 +389,26 @@ def _summarize(
     sample_weight: Any,
 ) -> Statistics:
     """Statistics of the rows, by a spec without a weight column: a weight array has no name."""
-    check_consistent_length(labels, table[0])
     table = _model_columns(table, spec)
+    rows, weight = _labeled(table, spec.label, labels, classes, sample_weight)
+    statistics = summarize(rows, dataclasses.replace(spec, weight=weight), workers=1)
+    return dataclasses.replace(statistics, spec=spec)
+
+
+def _labeled(
+    table: pa.Table,
+    label: str,
+    labels: NDArray[Any],
+    classes: NDArray[Any],
+    sample_weight: Any,
+) -> tuple[pa.Table, str | None]:
+    """The rows with a column of labels and one of weights, if any, and the name of the latter."""
+    check_consistent_length(labels, table[0])
     codes = pa.array(np.searchsorted(classes, labels))
-    label = pa.DictionaryArray.from_arrays(codes, arrow_classes(classes))
-    table = table.append_column(spec.label, label)
+    column = pa.DictionaryArray.from_arrays(codes, arrow_classes(classes))
+    table = table.append_column(label, column)
     if sample_weight is None:
-        return summarize(table, spec, workers=1)
+        return table, None
     weights = _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
     weight = free_name("sample_weight", table.column_names)
-    table = table.append_column(weight, pa.array(weights))
-    statistics = summarize(table, dataclasses.replace(spec, weight=weight), workers=1)
-    return dataclasses.replace(statistics, spec=spec)
+    return table.append_column(weight, pa.array(weights)), weight

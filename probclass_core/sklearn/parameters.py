@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
 from probclass_core.errors import PluginError, SpecError, nearest, one_of
 from probclass_core.estimation.statistics import bind_block
-from probclass_core.spec import Block, BlockWeightsOption, ModelSpec, Prior
+from probclass_core.spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
 from probclass_core.structure.columns import columns_of
 
 Blocks = str | ModelSpec | Mapping[str, str | Sequence[str]] | Sequence[Block | Mapping[str, Any]]
 """Forms of the parameter ``estimator``; see `ProbClassifier`."""
 
 AUTO = "auto"
+
+EFFORTS = get_args(Effort)
+"""Values of ``estimator`` for blocks that `ModelSpec.auto` derives from the rows."""
 
 
 def model_spec(
@@ -55,6 +58,11 @@ def _spec(estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
         return estimator
     if estimator == AUTO:
         return ModelSpec(label=label, blocks=_blocks_by_types(schema))
+    if estimator in EFFORTS:
+        raise SpecError(
+            f"estimator={estimator!r} derives blocks from all rows, but these are a part of them; "
+            "use fit, or give partial_fit the blocks."
+        )
     if isinstance(estimator, str):
         return ModelSpec(label=label, blocks=[Block(estimator, schema.names)])
     if isinstance(estimator, Mapping):
@@ -146,7 +154,7 @@ def models_floats(block: Block) -> bool:
 
 def models_counts(estimator: Blocks) -> bool:
     """Whether the parameter names an estimator of terms, which can model a sparse matrix."""
-    if not isinstance(estimator, str) or estimator == AUTO:
+    if not isinstance(estimator, str) or estimator in (AUTO, *EFFORTS):
         return False
     try:
         block = Block(estimator, ["x"], vocabulary=["a"])
@@ -158,7 +166,7 @@ def models_counts(estimator: Blocks) -> bool:
 
 def only_categories(estimator: Blocks) -> bool:
     """Whether all columns must be categories; scikit-learn asks this before it has columns."""
-    if not isinstance(estimator, str) or estimator == AUTO:
+    if not isinstance(estimator, str) or estimator in (AUTO, *EFFORTS):
         return False
     try:
         return not models_floats(Block(estimator, ["x"]))

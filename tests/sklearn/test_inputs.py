@@ -186,6 +186,7 @@ def test_before_fit_there_is_no_model(X: pd.DataFrame) -> None:
         ({"estimator": "gaussian_full"}, pc.SpecError, "'island' is .*string"),
         ({"estimator": {"categorical": "isle"}}, pc.DataError, "no column 'isle'; the table has"),
         ({"estimator": 3}, pc.SpecError, "estimator must be 'auto', .* got 3"),
+        ({"estimator": "most"}, pc.PluginError, "unknown estimator 'most'"),
         ({"estimator": ["auto"]}, pc.SpecError, "a block must be a table of keys, got 'auto'"),
         ({"options": 3}, pc.SpecError, "options must be a table, got 3"),
         ({"options": {"categorical": 3}}, pc.SpecError, "'categorical' must be a table, got 3"),

@@ -80,6 +80,15 @@ def test_the_model_equals_fit_on_the_table(penguins: pa.Table) -> None:
     assert ours.model_.id == model.id
 
 
+def test_blocks_are_derived_as_for_a_table(penguins: pa.Table) -> None:
+    frame = penguins.to_pandas()
+    X = frame.drop(columns="species")
+    ours = ProbClassifier("fast").fit(X, frame["species"])
+    spec = pc.ModelSpec.auto(penguins, "species", effort="fast")
+    assert ours.model_.spec == spec
+    same_logs(ours.predict_log_proba(X), pc.fit(penguins, spec).predict_log_proba(penguins))
+
+
 def days_of_a_growing_meter(days: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A counter that grows by a million per day, and a feature that distinguishes the classes."""
     rng = np.random.default_rng(0)
