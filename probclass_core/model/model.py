@@ -387,7 +387,7 @@ class Model:
         blocks = {
             str(block.name): {
                 "estimator": block.estimator,
-                "parameters_version": find_estimator(block.estimator).parameters_version,
+                "parameters_version": _parameters_version(block, self.parameters[str(block.name)]),
             }
             for block in self.spec.blocks
         }
@@ -520,6 +520,12 @@ def _product(logs: Iterator[FloatArray]) -> FloatArray:
         # it keeps that array's memory order.
         total = np.add(total, log, out=total if number else None)
     return total
+
+
+def _parameters_version(block: Block, parameters: pa.Table) -> int:
+    """Version of a parameters table: the note of that name, or else that of its estimator."""
+    version = find_estimator(block.estimator).parameters_version
+    return int(notes_of(parameters).get("parameters_version", version))
 
 
 def _notes_on_rows(statistics: Statistics, classes: pa.Array) -> list[str]:

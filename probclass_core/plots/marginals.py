@@ -27,6 +27,7 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.errors import DataError, SpecError, nearest, one_of
 from probclass_core.estimation.contract import FactorizedLikelihood
+from probclass_core.estimation.families.categorical.independent import complete_cells
 from probclass_core.estimation.families.discretized.cuts import bin_name
 from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
 from probclass_core.estimation.tidy import masses_by_class
@@ -105,7 +106,7 @@ def category_probabilities(model: Model, column: str) -> tuple[list[str], FloatA
         SpecError: if the model has no such column.
     """
     block = block_of(model, column)
-    parameters = model.parameters[str(block.name)]
+    parameters = complete_cells(model.parameters[str(block.name)])
     fields = set(parameters.column_names)
     if {column, "log_probability"} <= fields:
         names = _texts(pc.unique(parameters[column]))
@@ -192,7 +193,9 @@ class Marginal:
             if not isinstance(likelihood, KnnDensityLikelihood):
                 return None
             rows = likelihood.classes == position
-            points = likelihood.points[rows, list(block.columns).index(column)]
+            if column not in likelihood.features:
+                return None  # training saw no value
+            points = likelihood.points[rows, likelihood.features.index(column)]
             values.append(points[~np.isnan(points)])
         return values
 
@@ -210,7 +213,9 @@ def _class_means(model: Model, column: str) -> FloatArray | None:
     likelihood = model.likelihoods[str(block.name)]
     position = list(block.columns).index(column)
     if isinstance(likelihood, KnnDensityLikelihood):
-        values = likelihood.points[:, position]
+        if column not in likelihood.features:
+            return None  # training saw no value
+        values = likelihood.points[:, likelihood.features.index(column)]
         weights = np.where(np.isnan(values), 0.0, likelihood.counts)
         size = likelihood.k_classes
         sums = np.bincount(likelihood.classes, np.nan_to_num(values) * weights, minlength=size)

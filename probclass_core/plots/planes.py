@@ -151,7 +151,7 @@ def neighbor_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figur
     values = {name: pa.nulls(1, pa.float64()) for name in block.columns}
     values |= {x: pa.array([at[0]]), y: pa.array([at[1]])}
     inside, radius = likelihood.ball(pa.record_batch(values))
-    across, up = (likelihood.points[:, block.columns.index(name)] for name in (x, y))
+    across, up = (likelihood.points[:, likelihood.features.index(name)] for name in (x, y))
     drawn = ~(np.isnan(across) | np.isnan(up))
     distance = np.linalg.norm(np.stack([across - at[0], up - at[1]], axis=1), ord=norm, axis=1)
     within = drawn & (distance <= radius * (1.0 + 1e-12))
@@ -180,7 +180,10 @@ def _neighbors_block(model: Model, x: str, y: str) -> tuple[Block, KnnDensityLik
     first, second = block_of(model, x), block_of(model, y)
     likelihood = model.likelihoods[str(first.name)]
     if first.name == second.name and isinstance(likelihood, KnnDensityLikelihood):
-        return first, likelihood
+        if {x, y} <= set(likelihood.features):
+            return first, likelihood
+        empty = x if x not in likelihood.features else y
+        raise SpecError(f"column {empty!r} had no value in training, and the block leaves it out.")
     blocks = [f"{block.name} of {', '.join(block.columns)}" for block in model.spec.blocks]
     raise SpecError(
         f"no knn_density block has both {x!r} and {y!r}; the model's blocks are {one_of(blocks)}."

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc_
 import pytest
 from model_values import evidence, fitted
 from scipy import integrate
 from sklearn.naive_bayes import CategoricalNB
 
 import probclass_core as pc
+from probclass_core.estimation.families.categorical import independent
 
 DOMAIN = {"u": ["p", "q", "r"], "v": ["1", "2"], "w": ["x", "y", "z", "t"]}
 CELLS = list(itertools.product(*DOMAIN.values()))
@@ -333,3 +335,59 @@ def test_the_contribution_of_each_feature_includes_its_null() -> None:
     weights = dict(zip(ledger["item"].to_pylist(), ledger["weight"].to_pylist(), strict=True))
     assert weights["u"] == pytest.approx(np.log(3 / 4) - np.log(2 / 4))
     assert weights["v"] == pytest.approx(np.log(3 / 4) - np.log(2 / 4))
+
+
+def test_many_classes_and_values_are_listed_sparsely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only cells with a count have a row; the results are those of the table of all cells."""
+    random = np.random.default_rng(7)
+    size = 3000
+    values = random.integers(0, 300, size)
+    columns = {
+        "c": [f"c{number}" for number in random.integers(0, 300, size)],
+        "u": pa.array([None if v == 0 else f"v{v}" for v in values], pa.string()),
+        "v": random.choice(["p", "q"], size),
+    }
+    table = pa.table(columns)
+    scored = pa.table({"u": ["v1", "v2", "new", None], "v": ["p", "q", "p", None]})
+    domain = {"u": [f"v{number}" for number in range(1, 310)]}
+    for options in (
+        {},
+        {"domain": domain},
+        {"missing": "level"},
+        {"smooth": "zeros"},
+        {"unseen": "ignore", "missing": "level"},
+    ):
+        block = pc.Block("categorical", ["u", "v"], **options)
+        sparse = fitted(table, "c", block)
+        with monkeypatch.context() as patched:
+            patched.setattr(independent, "_MOST_CELLS", size * size)
+            dense = fitted(table, "c", block)
+        cells = sparse.parameters["categorical"]
+        assert pc_.min(cells.filter(pc_.equal(cells["feature"], "u"))["count"]).as_py() > 0
+        assert cells.num_rows < size + 600 < dense.parameters["categorical"].num_rows / 20
+        for rows in (scored, table):
+            np.testing.assert_array_equal(
+                sparse.joint_log_likelihood(rows), dense.joint_log_likelihood(rows)
+            )
+        complete = independent.complete_cells(cells).sort_by(KEYS)
+        expected = dense.parameters["categorical"].sort_by(KEYS)
+        for name in expected.column_names:
+            assert complete[name].to_pylist() == expected[name].to_pylist()
+        bundle = sparse.to_bundle()
+        assert bundle.content["blocks"]["categorical"]["parameters_version"] == 2
+        stored = pc.Model.from_bundle(bundle)
+        assert stored.id == sparse.id
+        assert stored.predict(scored).equals(sparse.predict(scored))
+        truth = random.integers(0, 300, 4)
+        left_out = [
+            independent.Categorical(model.features, block.options).leave_one_out(
+                model.parameters["categorical"], model.classes, scored.to_batches()[0], truth, None
+            )
+            for model in (sparse, dense)
+            if options.get("unseen") != "ignore"
+        ]
+        if left_out:
+            np.testing.assert_allclose(left_out[0], left_out[1])
+
+
+KEYS = [("feature", "ascending"), ("value", "ascending"), ("class", "ascending")]

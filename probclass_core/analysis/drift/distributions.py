@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, category_values, label_codes
+from probclass_core.estimation.families.categorical.independent import complete_cells
 from probclass_core.estimation.tidy import by_feature, dense_arrays, masses_by_class
 from probclass_core.model.model import Model
 from probclass_core.spec import Block
@@ -75,7 +76,7 @@ def distributions(
             if not modeled.issuperset(block.columns):
                 unknown[name] = "its columns are given others, and no other block models them"
             continue
-        of_block = _block_distributions(model, block, model.parameters[name])
+        of_block = _block_distributions(model, block, complete_cells(model.parameters[name]))
         known |= {key: (name, distribution) for key, distribution in of_block.items()}
         if not of_block:
             unknown[name] = "its parameters describe no known distribution"

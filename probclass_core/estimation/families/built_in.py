@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from probclass_core.estimation.families.categorical.independent import Categorical
+from probclass_core.estimation.families.categorical.independent import (
+    SPARSE_VERSION,
+    Categorical,
+)
 from probclass_core.estimation.families.categorical.joint import CategoricalJoint
 from probclass_core.estimation.families.conditional.counts import (
     ConditionalCategorical,
@@ -67,4 +70,11 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
     """Registers the built-in estimators."""
     for estimator, summary, traits in _ESTIMATORS:
         name, conditional = estimator.name, _CONDITIONALS.get(estimator.name)
-        yield EstimatorPlugin(name, estimator, summary, traits=traits, conditional=conditional)
+        yield EstimatorPlugin(
+            name,
+            estimator,
+            summary,
+            traits=traits,
+            conditional=conditional,
+            reads=(SPARSE_VERSION,) if estimator is Categorical else (),
+        )

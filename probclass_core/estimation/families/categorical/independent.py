@@ -48,6 +48,12 @@ from probclass_core.estimation.tidy import (
     tidy_table,
 )
 
+SPARSE_VERSION = 2
+"""Version of parameters that list only cells with a count, which version 1 does not."""
+
+_MOST_CELLS = 65_536
+"""Cells of a feature, classes times values, up to which parameters list all of them."""
+
 
 class IndependentOptions(CategoricalOptions):
     """Options of `Categorical`."""
@@ -66,7 +72,10 @@ class Categorical(LikelihoodEstimator):
     """Independent categorical features given the class.
 
     Statistics: class, feature, value (text; null for a null that counts), count (Σ w).
-    Parameters: class, feature, value, count, log_probability.
+    Parameters: class, feature, value, count, log_probability. If a feature has more than 65,536
+    cells and fewer than half of them have a count, only these are listed, and the feature is in the
+    note ``sparse``; the others have the probability of the pseudo-count alone, see
+    `complete_cells`.
 
     Raises:
         SpecError: if a column is not categorical, or an option is unknown or out of bounds.
@@ -113,6 +122,7 @@ class Categorical(LikelihoodEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, unseen, totals = [], {}, {}
+        sparse: dict[str, list[str]] = {}
         empty, none = [], []
         for feature, domain, counts, alpha in self._counted(statistics, classes):
             if not domain:
@@ -121,14 +131,12 @@ class Categorical(LikelihoodEstimator):
             prior = float(alpha.sum())
             counts, absent = pooled_counts(self.on_scarce, feature, classes, counts, prior)
             none.append(absent)
-            log_probability = self._log_probability(counts, alpha)
-            parts.append(
-                tidy_table(
-                    classes,
-                    {"feature": feature, "value": pa.array(domain, pa.string())},
-                    {"count": counts, "log_probability": log_probability},
-                )
-            )
+            table = self._table(classes, feature, domain, counts, alpha)
+            if table.num_rows < counts.size:
+                seen = counts.sum(axis=0).tolist()
+                absent_values = (v for v, count in zip(domain, seen, strict=True) if not count)
+                sparse[feature] = [str(value) for value in absent_values]
+            parts.append(table)
             unseen[feature] = float(alpha.min())
             totals[feature] = prior
         if self.on_scarce == "error":
@@ -136,9 +144,11 @@ class Categorical(LikelihoodEstimator):
         notes = without_values(empty, [0] * len(empty))
         notes += of_other_rows(list(totals), classes, none, sum(totals.values()))
         parts = parts or [_no_parameters(classes)]
+        about = {"sparse": sparse, "parameters_version": SPARSE_VERSION} if sparse else {}
         return self.annotate(
             pa.concat_tables(parts).combine_chunks(),
             scarce=notes,
+            **about,
             unseen_pseudo_count=unseen,
             total_pseudo_count=totals,
         )
@@ -188,10 +198,52 @@ class Categorical(LikelihoodEstimator):
         alpha = self.options.pseudo_count[feature]
         return min(alpha.values()) if isinstance(alpha, dict) else alpha
 
-    def _log_probability(self, counts: FloatArray, alpha: FloatArray) -> FloatArray:
-        """``(k, m)``; −inf if a count and its pseudo-count are both 0."""
-        rows = counts.sum(axis=1, keepdims=True)
-        total = rows + alpha.sum()
+    def _table(
+        self,
+        classes: pa.Array,
+        feature: str,
+        domain: Sequence[str | None],
+        counts: FloatArray,
+        alpha: FloatArray,
+    ) -> pa.Table:
+        """The parameters of one feature; of many cells, only those with a count.
+
+        Args:
+            classes: ``k`` labels.
+            feature: name of the feature.
+            domain: ``m`` values.
+            counts: ``(k, m)``.
+            alpha: pseudo-counts, ``(m,)``.
+        """
+        rows, prior = counts.sum(axis=1, keepdims=True), alpha.sum()
+        cells = {"feature": feature, "value": pa.array(domain, pa.string())}
+        few = 2 * np.count_nonzero(counts) < counts.size
+        if counts.size <= _MOST_CELLS or not few or alpha.min() < alpha.max():
+            logs = self._log_probability(counts, alpha, rows, prior)
+            return tidy_table(classes, cells, {"count": counts, "log_probability": logs})
+        row, cell = np.nonzero(counts)
+        kept = counts[row, cell]
+        columns = {
+            "class": classes.take(pa.array(row)),
+            "feature": pa.repeat(feature, len(row)),
+            "value": cells["value"].take(pa.array(cell)),
+            "count": kept,
+            "log_probability": self._log_probability(kept, alpha[cell], rows[row, 0], prior),
+        }
+        return pa.table(columns)
+
+    def _log_probability(
+        self, counts: FloatArray, alpha: FloatArray, rows: FloatArray, prior: float
+    ) -> FloatArray:
+        """Log probabilities of cells; −inf if a count and its pseudo-count are both 0.
+
+        Args:
+            counts: of each cell.
+            alpha: pseudo-count of each cell.
+            rows: count of each cell's class.
+            prior: sum of the pseudo-counts of a class.
+        """
+        total = rows + prior
         with np.errstate(divide="ignore", invalid="ignore"):
             smoothed: FloatArray = np.log(counts + alpha) - np.log(total)
             if self.options.smooth == "zeros":
@@ -267,19 +319,23 @@ class CategoricalLikelihood:
             if not cells.num_rows:
                 continue  # training saw no value
             domain = pc.unique(cells["value"]).drop_null()
-            (log_probability,) = dense_arrays(cells, classes, "value", domain, ["log_probability"])
+            without_count = _log_without_count(notes, feature, cells, classes)
+            is_sparse = feature in notes.get("sparse", {})
+            if is_sparse:
+                absent = pa.array(notes["sparse"][feature], pa.string())
+                domain = pa.concat_arrays([domain, absent])
             # Two columns after the domain: an unseen value, then a missing one (code −1).
-            table = np.pad(log_probability, [(0, 0), (0, 2)])
+            table = np.zeros((len(classes), len(domain) + 2))
+            table[:, :-2] = without_count[:, None]
+            row, code = label_codes(cells["class"], classes), label_codes(cells["value"], domain)
+            known = code != MISSING
+            table[row[known], code[known]] = cells["log_probability"].to_numpy()[known]
             if unseen == "pseudo_count":
-                codes, counts = label_codes(cells["class"], classes), cells["count"].to_numpy()
-                rows = np.bincount(codes, counts, len(classes))
-                with np.errstate(divide="ignore"):
-                    table[:, -2] = np.log(notes["unseen_pseudo_count"][feature]) - np.log(
-                        rows + notes["total_pseudo_count"][feature]
-                    )
+                table[:, -2] = without_count
             if models_nulls:
                 nulls = cells.filter(cells["value"].is_null())
-                table[:, -1] = table[:, -2]  # a null that training never saw
+                # The null of a class without one, or one that training never saw.
+                table[:, -1] = without_count if is_sparse and nulls.num_rows else table[:, -2]
                 codes = label_codes(nulls["class"], classes)
                 table[codes, -1] = nulls["log_probability"].to_numpy()
                 if unseen == "error" and not nulls.num_rows:
@@ -325,6 +381,54 @@ class CategoricalLikelihood:
                 "training never saw. Set unseen to 'pseudo_count' or 'ignore' to score them."
             )
         return codes
+
+
+def complete_cells(parameters: pa.Table) -> pa.Table:
+    """Parameters with a row for every class and value of the domain, also if they are sparse.
+
+    Args:
+        parameters: of any estimator.
+    """
+    notes = notes_of(parameters)
+    if "sparse" not in notes:
+        return parameters
+    classes = sorted_classes(parameters["class"])
+    parts = []
+    for feature, cells in by_feature(parameters, notes["features"]):
+        if feature in notes["sparse"]:
+            values = pc.unique(cells["value"])
+            domain = pa.concat_arrays([values, pa.array(notes["sparse"][feature], pa.string())])
+            row, code = label_codes(cells["class"], classes), label_codes(cells["value"], domain)
+            counts = np.zeros((len(classes), len(domain)))
+            counts[row, code] = cells["count"].to_numpy()
+            logs = _log_without_count(notes, feature, cells, classes)
+            logs = np.repeat(logs[:, None], len(domain), axis=1)
+            logs[row, code] = cells["log_probability"].to_numpy()
+            fields = {"count": counts, "log_probability": logs}
+            cells = tidy_table(classes, {"feature": feature, "value": domain}, fields)
+        parts.append(cells.replace_schema_metadata(None))
+    complete = pa.concat_tables(parts)
+    return complete.replace_schema_metadata(parameters.schema.metadata)
+
+
+def _log_without_count(
+    notes: Mapping[str, Any], feature: str, cells: pa.Table, classes: pa.Array
+) -> FloatArray:
+    """log p of a value that a class never showed, by its least pseudo-count: ``(k,)``.
+
+    Args:
+        notes: of the parameters.
+        feature: name of the feature.
+        cells: its rows of the parameters.
+        classes: ``k`` labels.
+    """
+    codes, counts = label_codes(cells["class"], classes), cells["count"].to_numpy()
+    rows = np.bincount(codes, counts, len(classes))
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.log(notes["unseen_pseudo_count"][feature]) - np.log(
+            rows + notes["total_pseudo_count"][feature]
+        )
+    return logs
 
 
 def _no_parameters(classes: pa.Array) -> pa.Table:

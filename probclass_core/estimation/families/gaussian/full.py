@@ -181,8 +181,9 @@ class GaussianFull(LikelihoodEstimator):
             fourth = None if fourth is None else _of(fourth, positions)
         about = {"modeled": names} if len(names) < len(self.features) else {}
         if not names:
-            empty = pa.table({"class": classes, "count": np.zeros(len(classes))})
-            return self.annotate(empty, scarce=notes, **about)
+            nothing = np.empty((len(classes), 0))
+            unknown = self._parameters(classes, names, nothing, nothing, nothing[:, :, None])
+            return self.annotate(unknown, scarce=notes, **about)
         if self.options.predictive:
             return self._finalize_predictive(names, classes, moments, single, notes, about)
         if self.on_scarce == "error":
@@ -225,7 +226,8 @@ class GaussianFull(LikelihoodEstimator):
             covariances.append(covariance + np.diag(ridge * scale))
             ridges.append(ridge)
         notes += self._notes(names, classes, single.count == 0.0, alone, apart)
-        parameters = _parameters(classes, single.count, mean, np.repeat(covariances, means, axis=0))
+        covariance = np.repeat(covariances, means, axis=0)
+        parameters = self._parameters(classes, names, single.count, mean, covariance)
         chosen = {"ridge": ridges}
         if self.options.shrinkage is not None:
             chosen["shrinkage"] = intensities
@@ -252,13 +254,45 @@ class GaussianFull(LikelihoodEstimator):
         freedom = np.broadcast_to(freedom, posterior.count.shape)
         widening = (posterior.count + 1.0) / posterior.count / freedom
         covariance = posterior.scatter[:, None] * widening[..., None, None]
-        parameters = _parameters(
+        parameters = self._parameters(
             classes,
+            names,
             single.count,
             posterior.mean.reshape(-1, size),
             covariance.reshape(-1, size, size),
         ).append_column("degrees_of_freedom", pa.array(freedom.ravel()))
         return self.annotate(parameters, scarce=notes, prior=prior_notes(names, prior), **about)
+
+    def _parameters(
+        self,
+        classes: pa.Array,
+        names: Sequence[str],
+        count: FloatArray,
+        mean: FloatArray,
+        covariance: FloatArray,
+    ) -> pa.Table:
+        """The parameters table, with NaN for columns that are not modeled.
+
+        Args:
+            classes: ``k`` labels.
+            names: names of the ``d`` columns that are modeled.
+            count: ``(k, d)``.
+            mean: ``(k, d)``.
+            covariance: ``(k, d, d)``.
+        """
+        size, positions = len(self.features), [self.features.names.index(name) for name in names]
+        means = np.full((len(classes), size), np.nan)
+        means[:, positions] = mean
+        covariances = np.full((len(classes), size, size), np.nan)
+        covariances[np.ix_(np.arange(len(classes)), positions, positions)] = covariance
+        return pa.table(
+            {
+                "class": classes,
+                "count": count.max(axis=1, initial=0.0),
+                "mean": pa.array(means.tolist(), pa.list_(pa.float64())),
+                "covariance": pa.FixedShapeTensorArray.from_numpy_ndarray(covariances),
+            }
+        )
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array
@@ -271,6 +305,9 @@ class GaussianFull(LikelihoodEstimator):
             return NoLikelihood(len(classes))
         mean = np.array(ordered["mean"].to_pylist(), dtype=np.float64)
         covariance = _tensor(ordered, "covariance")
+        if "modeled" in notes:
+            positions = [notes["features"].index(name) for name in features]
+            mean, covariance = mean[:, positions], _of(covariance, positions)
         if self.options.predictive:
             freedom = ordered["degrees_of_freedom"].to_numpy()
             return StudentFullLikelihood(features, mean, covariance, freedom)
@@ -448,20 +485,6 @@ class GaussianShared(GaussianFull):
 def _inverse_wishart(prior: NormalPrior) -> NormalPrior:
     """The prior with its scatter as a matrix."""
     return replace(prior, scatter=np.diag(prior.scatter))
-
-
-def _parameters(
-    classes: pa.Array, count: FloatArray, mean: FloatArray, covariance: FloatArray
-) -> pa.Table:
-    """The parameters table, from counts and means ``(k, d)`` and covariances ``(k, d, d)``."""
-    return pa.table(
-        {
-            "class": classes,
-            "count": count.max(axis=1),
-            "mean": pa.array(mean.tolist(), pa.list_(pa.float64())),
-            "covariance": pa.FixedShapeTensorArray.from_numpy_ndarray(covariance),
-        }
-    )
 
 
 def _covariance_within(moments: Moments, otherwise: FloatArray) -> FloatArray:
