@@ -484,6 +484,7 @@ def finalize(statistics: Statistics, *, early: bool = False) -> Model:
     }
     for table in parameters.values():
         notes += notes_of(table).get("scarce", [])
+    notes = list(dict.fromkeys(notes))  # blocks of the same columns say the same
     model = Model(
         spec=statistics.spec,
         features=statistics.features,

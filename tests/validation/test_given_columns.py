@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -103,3 +104,41 @@ def test_evidence_of_rows_without_a_given_value_is_refused() -> None:
     (estimator,) = bind(spec, statistics.features).values()
     with pytest.raises(pc.DataError, match="'v', which 'u' is given, is null in some rows"):
         estimator.log_evidence(statistics.blocks["categorical"])
+
+
+SCARCE = pa.table(
+    {
+        "c": ["a", "a", "b", "b"],
+        "u": pa.array(["p", "q", None, None]),
+        "v": ["s", "s", "s", "t"],
+        "empty": pa.nulls(4, pa.string()),
+    }
+)
+
+
+def test_a_class_or_column_without_values_is_pooled_with_a_note() -> None:
+    smoothed = given(given=["v"], columns=["u", "empty"])
+    model = pc.fit(SCARCE, pc.ModelSpec("c", [smoothed]))
+    assert [note.split(":")[0] for note in model.training["notes"]] == [
+        "column 'empty' has no value in any training row",
+        "class 'b' has no value of column 'u'",
+    ]
+    logs = model.log_likelihood_by_block({"u": ["p"], "v": ["s"], "empty": ["x"]})[0, :, 0]
+    np.testing.assert_allclose(np.exp(logs), [0.5, 0.5])
+    pooled = pc.fit(SCARCE, pc.ModelSpec("c", [given(given=["v"], pseudo_count=0)]))
+    logs = pooled.log_likelihood_by_block({"u": ["p"], "v": ["t"]})[0, :, 0]
+    np.testing.assert_allclose(np.exp(logs), [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (given(columns=["empty"], given=["v"]), "column 'empty' has no value in any training row"),
+        (given(given=["v"], pseudo_count=0), "class 'b' has no value of column 'u' and its pseudo"),
+    ],
+)
+def test_a_class_or_column_without_values_is_refused_if_asked(
+    block: pc.Block, message: str
+) -> None:
+    with pytest.raises(pc.DataError, match=message):
+        pc.fit(SCARCE, pc.ModelSpec("c", [block], on_scarce="error"))

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import (
+    BoolArray,
     FloatArray,
     IntArray,
     category_codes,
@@ -35,7 +36,12 @@ from probclass_core.estimation.families.categorical.domains import parse_domain
 from probclass_core.estimation.families.conditional.chain import Chain, Levels, smoothed
 from probclass_core.estimation.families.discretized.cuts import mdl_cuts, parse_cuts
 from probclass_core.estimation.families.left_out import without_row
-from probclass_core.estimation.families.scarce import require_counts, require_values
+from probclass_core.estimation.families.scarce import (
+    of_other_rows,
+    require_counts,
+    require_values,
+    without_values,
+)
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
 from probclass_core.estimation.options import (
     CATEGORIES,
@@ -361,15 +367,24 @@ class ConditionalCounts(LikelihoodEstimator):
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, strengths = [], {}
         levels: dict[str, Levels] = {}
+        has_values, absent = [], []
         for feature, counted in self._counted(statistics, classes):
+            counted, without = self._with_pooled(feature, counted, classes)
+            has_values.append(not without.all())
+            absent.append(without & has_values[-1])
             table, strengths[feature] = self._parameters(feature, counted, classes)
             parts.append(table)
             levels |= {level.name: level for level in counted.levels}
+        if self.on_scarce == "error":
+            require_values(self.features.names, has_values)
+        notes = without_values(self.features.names, has_values)
+        notes += of_other_rows(self.features.names, classes, absent, self.options.pseudo_count)
         cuts = {
             name: level.cuts.tolist() for name, level in levels.items() if level.cuts is not None
         }
         return self.annotate(
             pa.concat_tables(parts).combine_chunks(),
+            scarce=notes,
             given=[] if self.uncut else self.given.names,
             values={name: list(level.values) for name, level in levels.items()},
             cuts=cuts,
@@ -439,18 +454,45 @@ class ConditionalCounts(LikelihoodEstimator):
             [numbers.set_column(numbers.column_names.index("value"), "value", names), nulls]
         ), cuts
 
+    def _with_pooled(
+        self, feature: str, counted: _Counted, classes: pa.Array
+    ) -> tuple[_Counted, BoolArray]:
+        """The counts, and which classes have no value of the column, ``(k,)``.
+
+        Without a pseudo-count, such a class gets the counts of all classes together, given nothing.
+
+        Raises:
+            DataError: instead of the latter, if ``on_scarce`` is ``"error"``.
+        """
+        known = counted.codes[0] != counted.levels[0].null
+        rows = _sums(counted.classes[known], counted.counts[known], len(classes))
+        without = rows == 0.0
+        if self.options.pseudo_count or not without.any() or without.all():
+            return counted, without
+        if self.on_scarce == "error":
+            require_counts([feature], classes, rows[:, None])
+        pooled, place = np.unique(counted.codes[0][known], return_inverse=True)
+        absent = np.flatnonzero(without)
+        codes = np.empty((len(counted.codes), len(pooled) * len(absent)), dtype=np.intp)
+        codes[0] = np.tile(pooled, len(absent))
+        for level, code in zip(counted.levels[1:], codes[1:], strict=True):
+            code[:] = level.null
+        counts = np.tile(_sums(place, counted.counts[known], len(pooled)), len(absent))
+        more = _Counted(
+            counted.levels,
+            np.concatenate([counted.codes, codes], axis=1),
+            np.concatenate([counted.classes, np.repeat(absent, len(pooled))]),
+            np.concatenate([counted.counts, counts]),
+        )
+        return more, without
+
     def _parameters(
         self, feature: str, counted: _Counted, classes: pa.Array
     ) -> tuple[pa.Table, list[float]]:
         """The rows of a column, those of depth 0 first, and the strength of each further depth."""
         own, *given = counted.levels
         known = counted.codes[0] != own.null  # outside a declared domain
-        if self.on_scarce == "error":
-            require_values([feature], [known.any()])
         alpha, values = self.options.pseudo_count, max(len(own.values), 1)
-        if not alpha:
-            rows = _sums(counted.classes[known], counted.counts[known], len(classes))
-            require_counts([feature], classes, rows[:, None])
         parts, strengths = [], []
         before: CellIndex | None = None
         p = left_out = np.ones(0)
