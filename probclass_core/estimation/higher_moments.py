@@ -17,6 +17,10 @@ import numpy as np
 from probclass_core.arrow.arrays import ByClass, FloatArray, IntArray
 from probclass_core.estimation.moments import BEYOND_FLOAT64, Moments, sums_by_group
 
+_NEAR = 0.99
+"""Largest share of the squared distance of the centers in the mean square about a center: ten
+standard deviations, so that fourth powers lose up to four of sixteen digits."""
+
 
 @dataclass(frozen=True)
 class HigherMoments:
@@ -60,7 +64,7 @@ def higher_moments(
         weight = None if weights is None else weights[picked]
         mean = moments.mean[group]
         if np.isnan(part).any():
-            of_group = _sums_of_pairs(part, weight, mean)
+            of_group = _sums_with_nulls(part, weight, mean)
         else:
             of_group = _sums(part, weight, np.diagonal(mean))
         first, result.square[group], result.third[group], result.fourth[group] = of_group
@@ -87,26 +91,44 @@ def _sums(part: FloatArray, weight: FloatArray | None, center: FloatArray) -> _S
     )
 
 
-def _sums_of_pairs(part: FloatArray, weight: FloatArray | None, mean: FloatArray) -> _Sums:
-    """Sums of deviations from the mean of each pair, ``(d, d)``, of rows with nulls, ``(d, n)``.
+def _sums_with_nulls(part: FloatArray, weight: FloatArray | None, mean: FloatArray) -> _Sums:
+    """Sums of deviations, as `_sums`, of rows with nulls, ``(d, n)``.
 
-    Each pair has its own rows and means, so that no far row that lacks one of the features costs
-    digits. That takes elementwise arithmetic in place of products of matrices.
+    They are about the mean of each feature, or, for a pair whose rows are far from it, about the
+    means of the pair: fourth powers of a far center would cost all digits.
+
+    Args:
+        part: features, ``(d, n)``.
+        weight: ``(n,)``, or None for weights of 1.
+        mean: of each pair, ``(d, d)``.
     """
-    shape = (len(part), len(part))
-    first, square, third, fourth = (np.empty(shape) for _ in range(4))
     observed = ~np.isnan(part)
-    for feature, own in enumerate(observed):
-        both = observed[:, own]
-        share = np.ones(both.shape[1]) if weight is None else weight[own]
-        u = np.where(both, part[feature, own] - mean[feature][:, None], 0.0)
-        v = np.where(both, part[:, own] - mean[:, feature][:, None], 0.0)
-        weighted = u * u * share
-        first[feature] = u @ share
-        square[feature] = weighted.sum(axis=1)
-        third[feature] = np.einsum("dn,dn->d", weighted, v)
-        fourth[feature] = np.einsum("dn,dn->d", weighted, v * v)
-    return first, square, third, fourth
+    present = observed.astype(np.float64)
+    share = np.ones(part.shape[1]) if weight is None else weight
+    deviation = np.where(observed, part - np.diagonal(mean)[:, None], 0.0)
+    squares = deviation * deviation
+    weighted = squares * share
+    first = (deviation * share) @ present.T
+    square = weighted @ present.T
+    sums = first, square, weighted @ deviation.T, weighted @ squares.T
+    far = first * first > _NEAR * square * ((present * share) @ present.T)
+    far |= far.T
+    for feature in np.flatnonzero(far.any(axis=1)):
+        pairs = far[feature]
+        rows = observed[feature]
+        both = observed[pairs][:, rows]
+        u = np.where(both, part[feature, rows] - mean[feature, pairs][:, None], 0.0)
+        v = np.where(both, part[pairs][:, rows] - mean[pairs, feature][:, None], 0.0)
+        weighted = u * u * share[rows]
+        about_means = (
+            u @ share[rows],
+            weighted.sum(axis=1),
+            np.einsum("dn,dn->d", weighted, v),
+            np.einsum("dn,dn->d", weighted, v * v),
+        )
+        for values, exact in zip(sums, about_means, strict=True):
+            values[feature, pairs] = exact
+    return sums
 
 
 @BEYOND_FLOAT64

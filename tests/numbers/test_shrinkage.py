@@ -206,6 +206,21 @@ def test_sums_of_parts_far_from_each_other_equal_those_of_all_rows(data: st.Data
                     )
 
 
+def test_rows_far_from_a_pair_that_lack_one_of_it_cost_no_digits() -> None:
+    """The rows that have both columns are close to each other, the others a million away."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(300, 3)) * [1.0, 2.0, 3.0] + [5.0, -3.0, 0.0]
+    x[100:200, 0], x[100:200, 1] = np.nan, 1e6
+    x[200:, 1], x[200:, 0] = np.nan, 1e6
+    rows = table_of(np.concatenate([x, x]), np.repeat([0, 1], 300))
+    block = pc.Block("gaussian_full", ["x0", "x1", "x2"], shrinkage="ledoit_wolf")
+    statistics = pc.summarize(rows, pc.ModelSpec("c", [block])).blocks["gaussian_full"]
+    u, v = (x[:100, :2] - x[:100, :2].mean(axis=0)).T
+    exact = {"square": (u * u).sum(), "third": (u * u * v).sum(), "fourth": (u * u * v * v).sum()}
+    for field, value in exact.items():
+        assert statistics[field][0].as_py()[1] == pytest.approx(value, rel=1e-9), field
+
+
 def test_a_weight_of_two_is_two_rows() -> None:
     x, y = bundled("iris")
     weight = np.arange(len(y)) % 3 + 1
