@@ -307,3 +307,13 @@ def test_null_as_a_level_is_one_more_bin() -> None:
     without = pc.fit(complete, pc.ModelSpec("c", [pc.Block("discretized", ["x"], **options)]))
     unseen = without.log_likelihood_by_block({"x": pa.array([None], pa.float64())})[0, :, 0]
     np.testing.assert_allclose(np.exp(unseen), [1 / 3, 1 / 3])  # α / (n + 2 α)
+
+
+def test_cuts_of_thousands_of_classes_are_found_between_groups_of_cells() -> None:
+    """Of two classes with many rows the cut is found, among 5,000 classes of one row."""
+    random = np.random.default_rng(8)
+    x = np.concatenate([random.normal(size=5000), random.uniform(-3.0, 3.0, 4000)])
+    y = np.concatenate([np.arange(5000), np.where(x[5000:] < 0.5, -1, -2)])
+    model = fitted(pa.table({"x": x, "y": y}), "y", pc.Block("discretized", "x"))
+    found = cuts(model, "x")
+    assert min(abs(cut - 0.5) for cut in found) < 0.02
