@@ -66,28 +66,32 @@ def _model(
     return register
 
 
-@_model("auto", "ours")
-def auto(train: pa.Table) -> Fitted:
-    """ModelSpec.auto: bins, categories, pairs and normal densities that help."""
-    return _fit(train, pc.ModelSpec.auto(train, LABEL))
+@_model("fast", "ours")
+def fast(train: pa.Table) -> Fitted:
+    """ModelSpec.auto with effort="fast": a weight for each column."""
+    return _auto(train, "fast")
 
 
-@_model("auto best", "ours")
-def auto_best(train: pa.Table) -> Fitted:
-    """The same with densities of nearest neighbors: effort="best"."""
-    return _fit(train, pc.ModelSpec.auto(train, LABEL, effort="best"))
+@_model("default", "ours")
+def default(train: pa.Table) -> Fitted:
+    """ModelSpec.auto: weights for columns, pairs and normals."""
+    return _auto(train, "default")
+
+
+@_model("best", "ours")
+def best(train: pa.Table) -> Fitted:
+    """ModelSpec.auto with effort="best": the same and the densities of neighbors."""
+    return _auto(train, "best")
+
+
+def _auto(train: pa.Table, effort: Literal["fast", "default", "best"]) -> Fitted:
+    return _fit(train, pc.ModelSpec.auto(train, LABEL, effort=effort))
 
 
 @_model("product", "ours")
 def product(train: pa.Table) -> Fitted:
     """The textbook's product: supervised bins and categories, one block per column."""
     return _fit(train, pc.ModelSpec(LABEL, _block_per_column(train)))
-
-
-@_model("weights", "ours")
-def weights(train: pa.Table) -> Fitted:
-    """The same blocks, each with a fitted weight."""
-    return _fit(train, pc.ModelSpec(LABEL, _block_per_column(train), block_weights="fit"))
 
 
 def _block_per_column(train: pa.Table) -> list[pc.Block]:

@@ -16,6 +16,9 @@ from benchmarks.report import environment
 
 NEGLIGIBLE = 1e-3
 """Log losses are raised to this in ratios: below it, folds are too few to compare models."""
+MANY = 500
+"""Rows from which on a table also counts in a summary of its own: the folds of smaller ones are so
+few rows that their log losses differ by chance."""
 TOLERANCE = 1.02
 """A log loss above this times that of the class prior is worse than no model."""
 MAX_ECE = 0.05
@@ -75,12 +78,20 @@ def summary(results: Sequence[Result], models: Sequence[Model]) -> str:
     """Every model of probclass next to every other model, by kind of table."""
     ours = [model.name for model in models if model.kind == "ours"]
     lines = []
-    for kind in ("real", "generated"):
-        of_kind = [result for result in results if result.kind == kind]
-        if of_kind:
-            lines += [f"### Summary of {len(of_kind)} {kind} tables", ""]
-            lines += _comparison(of_kind, models, ours) if ours else []
-            lines += _averages(of_kind, models)
+    real = [result for result in results if result.kind == "real"]
+    large = [result for result in real if result.rows >= MANY]
+    generated = [result for result in results if result.kind == "generated"]
+    if real:
+        lines += [f"### Summary of {len(real)} real tables", ""]
+        lines += _comparison(real, models, ours) if ours else []
+        lines += _averages(real, models)
+    if ours and 0 < len(large) < len(real):
+        lines += [f"The same for the {len(large)} of them with {MANY} rows or more.", ""]
+        lines += _comparison(large, models, ours)
+    if generated:
+        lines += [f"### Summary of {len(generated)} generated tables", ""]
+        lines += _comparison(generated, models, ours) if ours else []
+        lines += _averages(generated, models)
     if ours:
         lines += ["### Checks", "", *checks(results, ours), ""]
     return "\n".join(lines)
