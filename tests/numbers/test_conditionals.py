@@ -12,6 +12,7 @@ from scipy.stats import norm
 import probclass_core as pc
 from probclass_core.arrow.arrays import label_codes
 from probclass_core.estimation.contract import LeaveOneOut
+from probclass_core.estimation.families.conditional import chain
 from probclass_core.estimation.statistics import bind
 from probclass_core.estimation.tidy import notes_of
 from probclass_core.plots.marginals import category_probabilities
@@ -255,7 +256,11 @@ def test_a_strength_is_chosen_by_the_likelihood_of_rows_that_are_left_out() -> N
     assert others[strength] == pytest.approx(best)
 
 
-def test_too_many_combinations_for_a_table_give_the_same_probabilities() -> None:
+@pytest.mark.parametrize("most", [2**22, 0])
+def test_too_many_combinations_for_a_table_give_the_same_probabilities(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain, "_MAX_COUNTS", most)  # above it, counts are sparse
     rng = np.random.default_rng(2)
     columns = {name: rng.integers(0, 90, 3000).astype(str) for name in ("u", "v", "w")}
     table = pa.table({"label": rng.choice(["a", "b"], 3000), **columns})
@@ -265,6 +270,15 @@ def test_too_many_combinations_for_a_table_give_the_same_probabilities() -> None
     for row, logs in zip(table.slice(0, 5).to_pylist(), actual, strict=True):
         expected = [by_hand(table, row, label, "u", ["v", "w"], 10.0) for label in "ab"]
         np.testing.assert_allclose(np.exp(logs), expected)
+    (estimator,) = bind(spec, model.features).values()
+    assert isinstance(estimator, LeaveOneOut)
+    batch = table.slice(0, 1).select(["u", "v", "w"]).to_batches()[0]
+    truth = label_codes(table["label"].slice(0, 1), model.classes)
+    left_out = estimator.leave_one_out(
+        model.parameters["categorical"], model.classes, batch, truth, None
+    )
+    others = pc.fit(table.slice(1), spec).log_likelihood_by_block(table.slice(0, 1))[:, :, 0]
+    np.testing.assert_allclose(left_out, others)
 
 
 def network() -> tuple[pa.Table, pc.ModelSpec]:

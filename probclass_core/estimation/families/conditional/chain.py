@@ -38,6 +38,9 @@ from probclass_core.estimation.families.left_out import without_row
 _MAX_DENSE = 2**18
 """Numbers in a table of all combinations of values; with more, they are computed for each row."""
 
+_MAX_COUNTS = 2**22
+"""Numbers in a dense table of counts by class and cell; larger ones are sparse."""
+
 
 @dataclass(frozen=True)
 class Levels:
@@ -201,8 +204,8 @@ class Chain:
             places = self._places(np.stack(codes))
         p = np.ones(len(truth))
         for depth, (step, cell, total, known) in enumerate(places):
-            count = without_row(step.counts[truth, cell], weights)
-            rows = without_row(step.totals[truth, total], weights)
+            count = without_row(step.counts.of_class(truth, cell), weights)
+            rows = without_row(step.totals.of_class(truth, total), weights)
             p = np.where(known, self._probability(depth, count, rows, p), p)
         return self._log(p, codes)
 
@@ -213,7 +216,7 @@ class Chain:
     def _log_probability(self, codes: IntArray) -> FloatArray:
         p = np.ones((1, codes.shape[1]))
         for depth, (step, cell, total, known) in enumerate(self._places(codes)):
-            counts, rows = step.counts[:, cell], step.totals[:, total]
+            counts, rows = step.counts.of_all(cell), step.totals.of_all(total)
             p = np.where(known, self._probability(depth, counts, rows, p), p)
         return self._log(p, codes)
 
@@ -254,8 +257,8 @@ class _Step:
     Attributes:
         cells: the combinations of the column and the given ones that occur.
         rows: the combinations of the given columns that occur.
-        counts: Σ w of each cell, ``(k, g + 1)``; the last, code `MISSING`, is 0.
-        totals: Σ w of each combination of given columns, ``(k, h + 1)``.
+        counts: Σ w of each cell by class; that of the code `MISSING` is 0.
+        totals: Σ w of each combination of given columns by class.
     """
 
     def __init__(
@@ -268,10 +271,46 @@ class _Step:
     ) -> None:
         self.cells = CellIndex(codes, sizes)
         self.rows = CellIndex(codes[1:], sizes[1:])
-        self.counts = np.zeros((k_classes, len(self.cells.first) + 1))
-        self.totals = np.zeros((k_classes, len(self.rows.first) + 1))
-        np.add.at(self.counts, (classes, self.cells.group), counts)
-        np.add.at(self.totals, (classes, self.rows.group), counts)
+        self.counts = _Counts(classes, self.cells.group, counts, k_classes, len(self.cells.first))
+        self.totals = _Counts(classes, self.rows.group, counts, k_classes, len(self.rows.first))
+
+
+class _Counts:
+    """Sums by class and cell; sparse if most classes lack most of many cells.
+
+    Args:
+        classes: class of each count, ``(n,)``.
+        cells: cell of each count, ``(n,)``, below ``size``.
+        counts: ``(n,)``; those of one class and cell are added up.
+        k_classes: number of classes.
+        size: number of cells.
+    """
+
+    def __init__(
+        self, classes: IntArray, cells: IntArray, counts: FloatArray, k_classes: int, size: int
+    ) -> None:
+        self._dense: FloatArray | None = None
+        shape = k_classes, size + 1  # the last cell, `MISSING`, is empty
+        if math.prod(shape) <= _MAX_COUNTS:
+            self._dense = np.zeros(shape)
+            np.add.at(self._dense, (classes, cells), counts)
+        else:
+            from scipy.sparse import csc_matrix
+
+            self._sparse = csc_matrix((counts, (classes, cells)), shape)
+
+    def of_all(self, cells: IntArray) -> FloatArray:
+        """The counts of cells in every class, ``(k, n)``."""
+        if self._dense is not None:
+            return self._dense[:, cells]
+        counts: FloatArray = self._sparse[:, cells].toarray()
+        return counts
+
+    def of_class(self, classes: IntArray, cells: IntArray) -> FloatArray:
+        """The counts of cells in one class each, ``(n,)``."""
+        if self._dense is not None:
+            return self._dense[classes, cells]
+        return np.asarray(self._sparse[classes, cells], dtype=np.float64).ravel()
 
 
 _Place: TypeAlias = tuple[_Step, IntArray, IntArray, BoolArray]
