@@ -59,6 +59,9 @@ _RIDGE = 1e-3
 _NEIGHBORS = (5, 20, 60)
 """Numbers of neighbors of the KNN densities."""
 
+_FEW_NUMBERS, _MANY_ROWS = 8, 10_000
+"""For more numbers and rows, the search for the most neighbors takes minutes."""
+
 _MOST_POINTS = 16_384
 """Points of a KNN density: a search takes time for each of them."""
 
@@ -262,7 +265,8 @@ class _Structure:
     def _neighbors(self, names: _Names) -> Iterator[Block]:
         """KNN densities of all numbers, with few neighbors and with more."""
         numbers = self._numbers()
-        for k in _NEIGHBORS:
+        slow = len(numbers) > _FEW_NUMBERS and self.sample.num_rows > _MANY_ROWS
+        for k in _NEIGHBORS[: -1 if slow else None]:
             if numbers and 2 * k <= self.sample.num_rows:
                 yield Block(
                     "knn_density",
