@@ -401,3 +401,15 @@ def test_help_fits_every_option_name_on_a_narrow_terminal(
     shown = probclass.ok(*path.split()[1:], "--help").out
     options = [param for param in COMMANDS[path].params if param.param_type_name == "option"]
     assert [name for option in options for name in option.opts if f"{name} " not in shown] == []
+
+
+def test_fit_prints_each_note_about_scarce_rows_once(probclass: Any) -> None:
+    columns = {"x": [1.0, 2.0, 3.0, None], "z": pa.nulls(4, pa.float64()), "y": [*"aabc"]}
+    source = probclass.table("scarce.parquet", columns)
+    spec = probclass.spec({"estimator": "gaussian_diagonal", "columns": ["x", "z"]}, label="y")
+    result = probclass("fit", source, "--spec", spec, "--name", "scarce")
+    notes = pc.fit(source, pc.ModelSpec.from_file(spec)).training["notes"]
+    assert result.code == 0
+    assert len(notes) == 3
+    printed = " ".join(result.err.split())
+    assert [printed.count(note) for note in notes] == [1, 1, 1]
