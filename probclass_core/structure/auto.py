@@ -33,9 +33,11 @@ from probclass_core.pipeline import summarize
 from probclass_core.spec import TABLE_NAMES, Block, Effort, ModelSpec, Prior
 from probclass_core.store.statistics_cache import CacheOption
 from probclass_core.structure.columns import (
+    ENOUGH_ROWS,
     Columns,
     columns_by_values,
     columns_of,
+    giveaways,
     keys_at_a_glance,
     level_codes,
     listed,
@@ -220,6 +222,7 @@ class _Structure:
         helpful |= {base for name, base in bases.items() if name in helpful}
         chosen = [block for block in (*singles, *pairs, *joint) if block.name in helpful]
         notes = _notes_on_columns(self.columns)
+        notes += self._notes_on_giveaways()
         notes += self._notes_on_blocks(singles, pairs, joint, chosen)
         notes += failures
         if not chosen:
@@ -312,6 +315,18 @@ class _Structure:
         spec, rows = self.statistics.spec, self.sample.drop_columns(HASH)
         candidate = ModelSpec(spec.label, blocks, spec.prior, COUNT, block_weights="fit")
         return summarize_batches(candidate, rows.schema, rows.to_batches())
+
+    def _notes_on_giveaways(self) -> Iterator[str]:
+        columns = [column for column in self.columns.used if column.kind != "terms"]
+        classes = self.statistics.classes["class"].combine_chunks()
+        label = self.statistics.spec.label
+        names = giveaways(columns, self.sample, label_codes(self.sample[label], classes))
+        if names and self.statistics.rows >= ENOUGH_ROWS:
+            gives, them = ("each give", "them") if len(names) > 1 else ("alone gives", "it")
+            yield (
+                f"{listed(names)} {gives} {label!r} nearly without error: exclude {them} if "
+                f"{label!r} is made from {them}, or is known before {them}."
+            )
 
     def _notes_on_blocks(
         self,

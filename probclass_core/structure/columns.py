@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
+from probclass_core.arrow.row_sample import COUNT
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
-from probclass_core.errors import DataError
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.spec import Block, category_text
 
@@ -25,7 +25,7 @@ ESTIMATORS: Mapping[Kind, str] = {
 }
 """Estimator of a column alone, by its kind."""
 
-_ENOUGH_ROWS = 50
+ENOUGH_ROWS = 50
 """Rows from which on a key or a copy of the label can be told from chance."""
 
 _MOST_DIFFERENT = 0.5
@@ -36,6 +36,9 @@ _DIFFERENT_AT_A_GLANCE = 0.9
 
 _FEWEST_NULLS = 5
 """Nulls from which on their frequencies by class are worth a level of their own."""
+
+_GIVEAWAY = 0.02
+"""Share of the class prior's log loss below which a column alone is suspicious."""
 
 _MOST_INTEGERS = 50
 """Largest number of different integers that may be categories."""
@@ -142,7 +145,7 @@ def keys_at_a_glance(columns: Columns, rows: pa.RecordBatch) -> Columns:
         if column.kind == "category":
             values = rows.column(column.name)
             known = len(values) - values.null_count
-            if known >= _ENOUGH_ROWS and _different(values) > _DIFFERENT_AT_A_GLANCE * known:
+            if known >= ENOUGH_ROWS and _different(values) > _DIFFERENT_AT_A_GLANCE * known:
                 reasons[column.name] = _KEY
     return columns if len(reasons) == len(columns.used) else columns.without(reasons)
 
@@ -171,9 +174,7 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
             reasons[column.name] = _NO_VALUES
             continue
         if column.kind == "terms":
-            try:
-                estimators[str(block.name)].finalize(table, classes)
-            except DataError:  # every list is empty
+            if table["feature"].null_count == table.num_rows:  # every list is empty
                 reasons[column.name] = _NO_VALUES
             continue
         cells = _Cells.of(table, classes)
@@ -232,10 +233,10 @@ def _reason_to_leave_out(
 ) -> str | None:
     if len(cells.values) == 1 and cells.exact and not nulls:
         return "they have the same value in every row"
-    if statistics.rows < _ENOUGH_ROWS:
+    if statistics.rows < ENOUGH_ROWS:
         return None
     known = sample.num_rows - nulls
-    if known >= _ENOUGH_ROWS:
+    if known >= ENOUGH_ROWS:
         values = sample[column.name].drop_null()
         different = _different(values)
         if column.kind == "category" and different > _MOST_DIFFERENT * known:
@@ -280,6 +281,27 @@ def _log_loss_left_out(counts: FloatArray) -> float:
         log_sum = peak + np.log(np.exp(scores - peak[:, None]).sum(axis=1))
         loss += float(counts[:, place] @ (log_sum - scores[:, place]))
     return loss
+
+
+def giveaways(columns: Sequence[Column], sample: pa.Table, truth: IntArray) -> list[str]:
+    """Columns that give the class nearly without error, each alone, as what it is made from does.
+
+    Args:
+        columns: columns of numbers and categories.
+        sample: sample of the rows.
+        truth: position of the class of each row, ``(n,)``.
+    """
+    rows = sample[COUNT].to_numpy()
+    classes = int(truth.max()) + 1
+    prior_loss = _log_loss_left_out(np.bincount(truth, rows, classes).astype(np.float64)[None])
+    names = []
+    for column in columns:
+        codes, levels = level_codes(column, sample)
+        counts = np.bincount(codes * classes + truth, rows, levels * classes).astype(np.float64)
+        counts = counts.reshape(levels, classes)
+        if _log_loss_left_out(counts[counts.any(axis=1)]) < _GIVEAWAY * prior_loss:
+            names.append(column.name)
+    return names
 
 
 def _is_missing(values: pa.Array | pa.ChunkedArray) -> BoolArray:

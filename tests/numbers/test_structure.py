@@ -312,3 +312,22 @@ def test_names_of_columns_name_blocks_where_they_can() -> None:
     spec = pc.ModelSpec.auto(odd.schema, "label")
     assert [block.name for block in spec.blocks] == ["block", "Priors 2"]
     assert [b.name for b in pc.ModelSpec.auto(table.schema, "label").blocks] == ["size", "color"]
+
+
+def test_a_column_that_the_label_is_made_from_is_named() -> None:
+    random = np.random.default_rng(3)
+    value = random.normal(size=500)
+    table = pa.table(
+        {
+            "label": np.where(value > 0.5, "high", "low"),
+            "value": value,
+            "close": value + random.normal(scale=0.3, size=500),
+        }
+    )
+    (note,) = [note for note in pc.ModelSpec.auto(table, "label").notes if "without error" in note]
+    assert note == (
+        "'value' alone gives 'label' nearly without error: exclude it if 'label' is made from it, "
+        "or is known before it."
+    )
+    left = pc.ModelSpec.auto(table, "label", exclude=["value"]).notes
+    assert not any("without error" in note for note in left)
