@@ -18,6 +18,7 @@ ROWS = pa.table(
         "u": ["p", "q"] * 3,
         "v": ["s", "s", "t"] * 2,
         "x": [0.5, 1.5, 2.5] * 2,
+        "n": [1, 2, 3] * 2,
         "t": pa.array([0, 1, 2] * 2, pa.timestamp("s")),
     }
 )
@@ -41,7 +42,8 @@ OPTIONS: list[tuple[pc.Block, str]] = [
     (given(cuts={"w": [1]}), "cuts names column 'w', which is not in the block; it has 'u', 'v'"),
     (given(cuts={"v": [1]}), "cuts names column 'v', which is string"),
     (given(cuts={"x": [2, 1]}), r"cuts of 'x' must be a list of ascending numbers, got \[2, 1\]"),
-    (given(domain={"x": ["1"]}), "domain names column 'x', whose numbers are cut into bins"),
+    (given(domain={"v": ["s"]}), "domain names column 'v', which is given; declare domains of 'u'"),
+    (given(cuts={"n": [1]}, columns=["n"], domain={"n": ["1"]}), "domain names column 'n', whose"),
     (given(columns=["x"], given=["u"]), "column 'x' is double, but it models categories"),
     (given("discretized"), "column 'u' is string, but it models numbers"),
     (given(given=["t"]), "column 't' is .*, but it models numbers and categories"),

@@ -109,7 +109,8 @@ class ConditionalOptions(EstimatorOptions):
         {},
         parse_domain,
         expected="a table of lists of values, by column",
-        doc="The values that a column of categories can take; by default those that training saw.",
+        doc="The values that a column of categories can take; by default those that training saw. "
+        "Given columns have none: their unseen values back off.",
     )
     unseen: str = choice(
         "pseudo_count",
@@ -188,6 +189,11 @@ class ConditionalCounts(LikelihoodEstimator):
         )
         self.models_nulls = self.options.missing == "level"
         for column in self.options.domain:
+            if column in given.names:
+                raise SpecError(
+                    f"{self.name}: domain names column {column!r}, which is given; declare "
+                    f"domains of {one_of(features.names)} only."
+                )
             if self._is_cut(column):
                 raise SpecError(
                     f"{self.name}: domain names column {column!r}, whose numbers are cut into "
