@@ -171,6 +171,10 @@ class Model:
         """Posteriors of one batch, weighted and calibrated if the model is."""
         return self._posterior(*self._log_likelihoods(batch))
 
+    def _classified(self, batch: pa.RecordBatch) -> Posterior:
+        """Posteriors of one batch without log p(x), which takes a pass of its own if weighted."""
+        return self._posterior(self.weighted_log_likelihood(batch), None)
+
     def decide(self, batch: pa.RecordBatch, rule: CompiledRule) -> tuple[Posterior, Decisions]:
         """Posteriors of one batch and the decisions of a rule; see `compile_rule`."""
         weighted, product = self._log_likelihoods(batch)
@@ -290,11 +294,11 @@ class Model:
 
     def predict_proba(self, data: Any) -> FloatArray:
         """P(c | x), ``(n, k)``; raises like `predict`."""
-        return self._by_batch(data, lambda batch: self.posterior(batch).probability)
+        return self._by_batch(data, lambda batch: self._classified(batch).probability)
 
     def predict_log_proba(self, data: Any) -> FloatArray:
         """log P(c | x), ``(n, k)``; raises like `predict`."""
-        return self._by_batch(data, lambda batch: self.posterior(batch).log_probability)
+        return self._by_batch(data, lambda batch: self._classified(batch).log_probability)
 
     def joint_log_likelihood(self, data: Any) -> FloatArray:
         """log p(x, c) = log P(c) + log p(x | c), ``(n, k)``; raises like `predict`."""
