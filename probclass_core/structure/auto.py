@@ -283,7 +283,7 @@ class _Structure:
                 )
 
     def _numbers(self) -> list[str]:
-        return [column.name for column in self.columns.used if column.is_number]
+        return [column.name for column in self.columns.used if column.has_squares]
 
     def _without_failures(self, blocks: Sequence[Block]) -> tuple[list[Block], list[str]]:
         """The blocks that the rows suffice for, and a note on each of the others."""

@@ -43,6 +43,9 @@ _GIVEAWAY = 0.02
 _MOST_INTEGERS = 50
 """Largest number of different integers that may be categories."""
 
+_LARGEST = 1e100
+"""Numbers beyond it, or differences below its inverse, have sums of squares outside of float64."""
+
 _INDEX = "__index_level_"
 """How pandas names an index that it stores as a column."""
 
@@ -57,6 +60,7 @@ class Column:
         is_number: whether the values are numbers, which may be categories all the same.
         null_level: whether a null counts as a value of its own.
         cuts: cut points between the bins of a number, ascending.
+        has_squares: whether the squares of a number, which joint densities need, fit float64.
     """
 
     name: str
@@ -64,6 +68,7 @@ class Column:
     is_number: bool = False
     null_level: bool = False
     cuts: tuple[float, ...] = ()
+    has_squares: bool = False
 
     @property
     def is_category_of_numbers(self) -> bool:
@@ -170,19 +175,18 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
         table = statistics.blocks.get(str(block.name))
         values = sample[column.name]
         nulls = int(_is_missing(values).sum())
-        if table is None or not table.num_rows:
+        if table is None or not table["count"].to_numpy().any():
             reasons[column.name] = _NO_VALUES
             continue
         if column.kind == "terms":
-            if table["feature"].null_count == table.num_rows:  # every list is empty
-                reasons[column.name] = _NO_VALUES
             continue
         cells = _Cells.of(table, classes)
         reason = _reason_to_leave_out(column, cells, statistics, sample, nulls)
         if reason is not None:
             reasons[column.name] = reason
             continue
-        column = replace(column, null_level=nulls >= _FEWEST_NULLS)
+        has_squares = column.is_number and _squares_fit(values)
+        column = replace(column, null_level=nulls >= _FEWEST_NULLS, has_squares=has_squares)
         if column.kind == "number":
             parameters = estimators[str(block.name)].finalize(table, classes)
             lower = np.unique(parameters["lower"].to_numpy())
@@ -258,7 +262,9 @@ def _are_categories(cells: _Cells, cuts: FloatArray) -> bool:
         return False
     bins = np.zeros((len(cuts) + 1, cells.counts.shape[1]))
     np.add.at(bins, np.searchsorted(cuts, cells.values.to_numpy(), side="right"), cells.counts)
-    return _log_loss_left_out(cells.counts) < _log_loss_left_out(bins)
+    # The gain that levels without meaning reach by chance grows with their number.
+    chance = 0.5 * (len(cells.counts) - len(bins)) * (bins.shape[1] - 1)
+    return _log_loss_left_out(cells.counts) + chance < _log_loss_left_out(bins)
 
 
 def _log_loss_left_out(counts: FloatArray) -> float:
@@ -307,6 +313,14 @@ def giveaways(columns: Sequence[Column], sample: pa.Table, truth: IntArray) -> l
 def _is_missing(values: pa.Array | pa.ChunkedArray) -> BoolArray:
     missing: BoolArray = np.asarray(pc.is_null(values, nan_is_null=True), dtype=bool)
     return missing
+
+
+def _squares_fit(values: pa.ChunkedArray) -> bool:
+    """Whether numbers vary, and their squares neither overflow nor vanish."""
+    numbers = values.drop_null().cast(pa.float64(), safe=False).to_numpy()
+    numbers = numbers[~np.isnan(numbers)]
+    largest = float(np.abs(numbers).max(initial=0.0))
+    return largest < _LARGEST and float(np.ptp(numbers)) > max(1.0 / _LARGEST, 1e-12 * largest)
 
 
 def _different(values: pa.Array | pa.ChunkedArray) -> int:

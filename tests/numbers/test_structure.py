@@ -13,8 +13,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss, mutual_info_score
@@ -154,25 +152,23 @@ def test_no_model_is_worse_than_the_class_prior(name: str, effort: Effort) -> No
     assert loss(model, test) <= 1.02 * prior_loss(train, test)
 
 
-@settings(deadline=None, max_examples=5)
-@given(st.integers(0, 2**32), st.integers(30, 300), st.integers(2, 5))
-def test_noise_is_recognized_as_noise(seed: int, rows: int, number: int) -> None:
-    random = np.random.default_rng(seed)
-    table = pa.table(
-        {
-            "label": random.integers(0, number, 2 * rows).astype(str),
-            "x": random.normal(size=2 * rows),
-            "y": random.standard_cauchy(size=2 * rows),
-            "u": random.choice(["a", "b", "c"], 2 * rows),
-            "v": random.integers(0, 20, 2 * rows),
-        }
-    )
-    train, test = table.slice(0, rows), table.slice(rows)
-    known = set(train["label"].to_pylist())
-    test = test.filter(pa.array([value in known for value in test["label"].to_pylist()]))
-    model = pc.fit(train, pc.ModelSpec.auto(train, "label", effort="best"))
-    smoothed = pc.fit(train, pc.ModelSpec("label", [pc.Block("categorical", "u")]))
-    assert loss(model, test) <= 1.1 * max(prior_loss(train, test), loss(smoothed, test) / 1.1)
+def test_noise_is_recognized_as_noise() -> None:
+    ratios = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        table = pa.table(
+            {
+                "label": random.integers(0, 3, 1000).astype(str),
+                "x": random.normal(size=1000),
+                "y": random.standard_cauchy(size=1000),
+                "u": random.choice(["a", "b", "c"], 1000),
+                "v": random.integers(0, 20, 1000),
+            }
+        )
+        train, test = table.slice(0, 250), table.slice(250)
+        model = pc.fit(train, pc.ModelSpec.auto(train, "label", effort="best"))
+        ratios.append(loss(model, test) / prior_loss(train, test))
+    assert np.mean(ratios) < 1.01
 
 
 def test_models_predict_better_than_those_of_scikit_learn() -> None:
@@ -304,6 +300,29 @@ def test_real_tables_have_odd_columns() -> None:
     assert "they have no name: ''." in notes
     assert "they have no values: 'no terms'." in notes
     assert loss(pc.fit(table, spec), table) < prior_loss(table, table)
+
+
+def test_columns_that_partition_a_table_are_left_out_unless_named(tmp_path: Path) -> None:
+    table = mixed_table().select(["label", "size", "color"])
+    for month in ("01", "02"):
+        (tmp_path / f"month={month}").mkdir()
+        pq.write_table(table, tmp_path / f"month={month}" / "rows.parquet")
+    spec = pc.ModelSpec.auto(tmp_path, "label", effort="fast")
+    assert "the table is partitioned by them: 'month'." in " ".join(spec.notes)
+    assert "month" not in spec.features
+    one = pc.ModelSpec.auto(tmp_path, "label", effort="fast", partition={"month": "01"})
+    assert one == pc.ModelSpec.auto(table, "label", effort="fast")
+    where = pc.ModelSpec.auto(tmp_path, "label", effort="fast", where=[("month", "==", "02")])
+    assert where == one
+    assert pc.ModelSpec.auto(tmp_path, "month", effort="fast").label == "month"
+
+
+def test_a_reader_is_left_to_the_training() -> None:
+    table = mixed_table().select(["label", "size", "color"])
+    reader = table.to_reader()
+    spec = pc.ModelSpec.auto(reader, "label")
+    assert spec == pc.ModelSpec.auto(table.schema, "label")
+    assert pc.fit(reader, spec).training["rows"] == table.num_rows
 
 
 def test_names_of_columns_name_blocks_where_they_can() -> None:
