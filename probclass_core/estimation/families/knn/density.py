@@ -82,6 +82,11 @@ def _parse_metric(path: OptionPath, value: Any) -> str:
     return metric
 
 
+_FARTHEST = 1e150
+"""Largest coordinate in standard deviations: the sum of the squares of larger ones could exceed
+float64."""
+
+
 class KnnDensity(LikelihoodEstimator):
     """Density from the K nearest training points.
 
@@ -400,7 +405,11 @@ class KnnDensityLikelihood:
 
     def _in_units(self, points: FloatArray, observed: BoolArray) -> FloatArray:
         """Coordinates ``(n, d')`` of the observed features in units of their scales."""
-        return points if self.scale is None else points / self.scale[observed]
+        if self.scale is None:
+            return points
+        with np.errstate(over="ignore"):
+            scaled = points / self.scale[observed]
+        return np.clip(scaled, -_FARTHEST, _FARTHEST)
 
     def _reference(self, observed: bytes) -> Balls:
         """The training points that have these features, reduced to these features.
