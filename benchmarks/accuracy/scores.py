@@ -64,8 +64,8 @@ class Result:
 
     Attributes:
         name: name of the table.
-        kind: as of `tables.Table`.
-        description: as of `tables.Table`.
+        kind: see `tables.Table`.
+        description: see `tables.Table`.
         rows: number of rows.
         columns: number of columns to classify by.
         classes: number of classes.

@@ -1,4 +1,4 @@
-"""Scored tables of a decision rule: what stands in them, and when they are written anew."""
+"""Scored tables of a decision rule: their columns, and when they are written again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lake(tmp_path: Path) -> Path:
     return write_lake(tmp_path / "lake", "2014-01", "2014-02")
 
 
-def test_rejected_rows_and_expected_costs_stand_in_the_table(lake: Path, tmp_path: Path) -> None:
+def test_rejected_rows_and_expected_costs_are_in_the_table(lake: Path, tmp_path: Path) -> None:
     sink = tmp_path / "scored"
     pc.score(measured(), lake, sink, columns=["id"], decision=RULE)
     table = ds.dataset(sink, partitioning="hive").to_table()
