@@ -38,6 +38,7 @@ SPEC = pc.ModelSpec(
         pc.Block("poisson", ["j"]),
         pc.Block("bernoulli", ["words"], "bernoulli_of_terms"),
         pc.Block("multinomial", ["tally"], "multinomial_of_terms"),
+        pc.Block("poisson", ["events"], "poisson_of_terms"),
         pc.Block("knn_density", ["k"]),
     ],
     weight="w",
@@ -71,6 +72,7 @@ def rows_of_a_month(seed: int) -> pa.Table:
                 [[("p", noise.integers(9)), (f"q{noise.integers(9)}", 2)] for _ in range(size)],
                 pa.map_(pa.string(), pa.int64()),
             ),
+            "events": [list(noise.choice(["p", "q", "r"], noise.poisson(3))) for _ in range(size)],
             "k": noise.normal(0, 1, size).round(2),
             "n": seed % 3 + noise.normal(0, 1, size),
         }
