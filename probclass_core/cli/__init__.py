@@ -6,6 +6,7 @@ In reading order:
 - `options`: options that several commands take, alone and in groups.
 - `parsing`: text such as ``month >= 2013-01`` to the values that the library takes.
 - `output`: tables, JSON, progress, warnings and errors.
+- `layout`: tables and text in the width of a terminal.
 - `commands`: one module per group of commands:
     - `train_and_score`: fit, calibrate, score.
     - `analysis`: evaluate, explain, compare, drift.

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,11 @@ import numpy as np
 import pyarrow as pa
 import typer
 
+from probclass_core.cli.layout import Column, Line, fits, reflow, table_lines, wrap
+
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
+    from rich.text import Text
 
 MAX_ROWS = 20
 """Number of rows of a table that a report shows; JSON has all of them."""
@@ -24,42 +27,66 @@ MAX_ROWS = 20
 _MAX_MATRIX_SIZE = 8
 """Number of rows and columns of a matrix that a report shows; JSON has all of them."""
 
+_LONGEST_LINE = 100
+"""Length of a line of documentation on a terminal that is wider."""
+
 _SECONDS_BETWEEN_LINES = 5.0
 
 
+Part = str | Callable[[int], "Text"]
+"""A part of a report: text as it is, or a function from the width of the terminal to text."""
+
+
 def show_json(values: Any) -> None:
-    """Print a JSON document: arrays as lists, infinite and undefined numbers as null."""
+    """Print JSON on one line: arrays as lists, infinite and undefined numbers as null."""
     document = _json_value(values)
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+    typer.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str))
 
 
-def show(*parts: RenderableType) -> None:
+def show(*parts: Part) -> None:
     """Print the parts of a report with a blank line between them; text is not parsed as markup."""
     console = _console(stderr=False)
     for number, part in enumerate(parts):
         if number:
             console.print()
-        console.print(part, markup=False, soft_wrap=isinstance(part, str))
+        text = part if isinstance(part, str) else part(console.width)
+        console.print(text, markup=False, soft_wrap=True)
 
 
-def key_values(values: Mapping[str, Any], title: str | None = None) -> RenderableType:
+def prose(text: str) -> Part:
+    """Sentences, one or more lines, broken between words."""
+    return lambda width: _text((line, "") for line in wrap(text, width))
+
+
+def documentation(text: str) -> Part:
+    """A docstring, or paragraphs in its form, in lines that are not too long to read."""
+    return lambda width: _text((line, "") for line in reflow(text, min(width, _LONGEST_LINE)))
+
+
+def key_values(values: Mapping[str, Any], title: str | None = None) -> Part:
     """Names and values, one pair per line, without the values that are None."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
+    shown = {
+        name: _cell(value, _number_format([value]))
+        for name, value in values.items()
+        if value is not None
+    }
+    indent = max(map(len, shown), default=0) + 2
 
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in values.items():
-        if value is not None:
-            grid.add_row(Text(name), Text(_cell(value, _number_format([value]))))
-    return grid if title is None else Group(Text(title, style="bold"), grid)
+    def lines(width: int) -> Text:
+        from rich.text import Text
+
+        pairs = [] if title is None else [Text(title, style="bold")]
+        for name, value in shown.items():
+            broken = f"\n{' ' * indent}".join(wrap(value, width - indent))
+            pairs.append(Text.assemble((name.ljust(indent), "dim"), broken))
+        return Text("\n").join(pairs)
+
+    return lines
 
 
 def table(
     columns: pa.Table | Mapping[str, Sequence[Any]], title: str, *, limit: int | None = None
-) -> RenderableType:
+) -> Part:
     """A table with numbers aligned to the right; a cell may contain a matrix.
 
     Args:
@@ -67,33 +94,29 @@ def table(
         title: line above the table.
         limit: largest number of rows to show; a last line then counts the others.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
     if isinstance(columns, pa.Table):
         total, columns = columns.num_rows, column_values(columns, limit)
     else:
         total = len(next(iter(columns.values())))
         columns = {name: values[:limit] for name, values in columns.items()}
+    shown = len(next(iter(columns.values())))
     # In a table with matrices, vectors are written vertically, one entry per line.
     has_matrix = any(
         isinstance(cell, np.ndarray) and cell.ndim > 1 for c in columns.values() for cell in c
     )
-    grid = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, leading=int(has_matrix))
-    cells = []
-    for name, values in columns.items():
-        numeric = all(isinstance(value, (int, float)) or value is None for value in values)
-        grid.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
-        number_format = _number_format(values)
-        cells.append([Text(_cell(value, number_format, vertical=has_matrix)) for value in values])
-    for row in zip(*cells, strict=True):
-        grid.add_row(*row)
-    parts: list[RenderableType] = [Text(title, style="bold"), grid]
-    if len(cells[0]) < total:
-        parts.append(Text(f"… and {total - len(cells[0]):,} more rows", style="dim"))
-    return Group(*parts)
+
+    def lines(width: int) -> Text:
+        for size in range(_MAX_MATRIX_SIZE, 0, -1):
+            laid_out = [_column(name, c, has_matrix, size) for name, c in columns.items()]
+            if fits(laid_out, width):
+                break
+        body = [(line, "bold") for line in wrap(title, width)]
+        body += table_lines(laid_out, width, spaced=has_matrix)
+        if shown < total:
+            body.append((f"… and {total - shown:,} more rows", "dim"))
+        return _text(body)
+
+    return lines
 
 
 def column_values(table: pa.Table, limit: int | None = None) -> dict[str, list[Any]]:
@@ -169,6 +192,19 @@ def _show_on_stderr(kind: str, style: str, message: str) -> None:
     _console(stderr=True).print(Text.assemble((f"{kind}: ", style), line), soft_wrap=True)
 
 
+def _text(lines: Iterable[Line]) -> Text:
+    from rich.text import Text
+
+    return Text("\n").join(Text(line, style=style) for line, style in lines)
+
+
+def _column(name: str, values: Sequence[Any], has_matrix: bool, size: int) -> Column:
+    numeric = all(isinstance(value, (int, float)) or value is None for value in values)
+    number_format = _number_format(values)
+    cells = [_cell(value, number_format, vertical=has_matrix, size=size) for value in values]
+    return Column(name, cells, numeric)
+
+
 def _values(column: pa.ChunkedArray) -> list[Any]:
     if isinstance(column.type, pa.FixedShapeTensorType):
         return [tensor for chunk in column.chunks for tensor in chunk.to_numpy_ndarray()]
@@ -189,7 +225,9 @@ def _number_format(values: Sequence[Any]) -> str:
     return ",.1f" if all(1.0 <= size < 1e9 for size in sizes) else ".5g"
 
 
-def _cell(value: Any, number_format: str, *, vertical: bool = False) -> str:
+def _cell(
+    value: Any, number_format: str, *, vertical: bool = False, size: int = _MAX_MATRIX_SIZE
+) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -199,15 +237,21 @@ def _cell(value: Any, number_format: str, *, vertical: bool = False) -> str:
     if isinstance(value, float):
         return format(value, number_format)
     if isinstance(value, np.ndarray):
-        return _matrix(value.reshape(len(value), -1) if value.ndim > 1 or vertical else value)
+        is_matrix = value.ndim > 1 or vertical
+        return _matrix(value.reshape(len(value), -1) if is_matrix else value, size)
     if isinstance(value, (Mapping, list, tuple)):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
 
 
-def _matrix(values: np.ndarray) -> str:
-    """The first rows and columns of a matrix as aligned text, one line per row."""
-    corner = np.atleast_2d(values)[:_MAX_MATRIX_SIZE, :_MAX_MATRIX_SIZE]
+def _matrix(values: np.ndarray, size: int) -> str:
+    """The first rows and columns of a matrix as aligned text, one line per row.
+
+    Args:
+        values: matrix, or vector to write as one row.
+        size: number of columns to show; a vector has few enough.
+    """
+    corner = np.atleast_2d(values)[:_MAX_MATRIX_SIZE, :size]
     texts = [[format(number, ".5g") for number in row] for row in corner.tolist()]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     lines = [
@@ -215,7 +259,7 @@ def _matrix(values: np.ndarray) -> str:
         for row in texts
     ]
     rows, columns = np.atleast_2d(values).shape
-    if columns > _MAX_MATRIX_SIZE:
+    if columns > size:
         lines = [f"{line}  …" for line in lines]
     return "\n".join([*lines, "…"] if rows > _MAX_MATRIX_SIZE else lines)
 

@@ -19,12 +19,19 @@ from probclass_core.cli.options import (
     Source,
     Store,
 )
-from probclass_core.cli.output import MAX_ROWS, key_values, progress, show, show_json, table
+from probclass_core.cli.output import (
+    MAX_ROWS,
+    Part,
+    key_values,
+    progress,
+    prose,
+    show,
+    show_json,
+    table,
+)
 from probclass_core.errors import SpecError, one_of
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from probclass_core import Evaluation, ModelOdds
 
 _MAX_CLASSES = 12
@@ -206,7 +213,7 @@ def compare(
     )
     show(
         table(columns, "Models, the most probable first; odds against the best"),
-        "\n".join([line, *worse]),
+        prose("\n".join([line, *worse])),
     )
 
 
@@ -262,7 +269,7 @@ def drift(
     show(
         table(shares, f"Classes: {changes.class_divergence:.4f} bits"),
         table(columns, "Features, the most changed first; divergence in bits", limit=limit),
-        *([not_compared] if changes.uncompared else []),
+        *([prose(not_compared)] if changes.uncompared else []),
     )
 
 
@@ -274,7 +281,7 @@ def _rejected(evaluation: Evaluation) -> str | None:
     return f"{rows:,} ({evaluation.rejected_share:.1%}): {reasons}"
 
 
-def _quality(evaluation: Evaluation) -> RenderableType:
+def _quality(evaluation: Evaluation) -> Part:
     among = "" if evaluation.decided == evaluation.rows else ", among decided rows"
     metrics = [
         (
@@ -304,7 +311,7 @@ def _quality(evaluation: Evaluation) -> RenderableType:
     return table(dict(zip(headers, map(list, zip(*metrics, strict=True)), strict=True)), "Quality")
 
 
-def _confusion(evaluation: Evaluation) -> RenderableType:
+def _confusion(evaluation: Evaluation) -> Part:
     """The confusion matrix; with many classes, its largest mistakes."""
     names = evaluation.confusion["class"].to_pylist()
     if len(names) <= _MAX_CLASSES:

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from probclass_core.cli.options import Json
-from probclass_core.cli.output import show, show_json, table
+from probclass_core.cli.output import Part, show, show_json, table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from probclass_core import ModelSpec
 
 _MONTHS = [f"{month:02}" for month in range(1, 7)]
@@ -86,7 +84,7 @@ def _run_month(
     }
 
 
-def _summary(results: list[dict[str, Any]]) -> RenderableType:
+def _summary(results: list[dict[str, Any]]) -> Part:
     means = [
         {
             "month": "mean",

@@ -6,7 +6,6 @@ import dataclasses
 import inspect
 import itertools
 import json
-import textwrap
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import typer
 
 import probclass_core
 from probclass_core.cli.options import Json
-from probclass_core.cli.output import show, show_json, table
+from probclass_core.cli.output import documentation, show, show_json, table
 from probclass_core.errors import PluginError, SpecError
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def estimators(
         description = inspect.getdoc(plugin.factory) or plugin.summary
         own = _options_text("Options:", _options(plugin.factory))
         given = _options_text("Options of blocks with given:", _conditional_options(plugin))
-        show("\n\n".join([name, description, *own, *given]))
+        show(name, *map(documentation, (description, *own, *given)))
     else:
         columns = {
             "estimator": list(plugins),
@@ -112,10 +111,7 @@ def _options_text(title: str, options: Sequence[Mapping[str, object]]) -> list[s
     for option in options:
         default = json.dumps(option["default"])
         lines.append(f"    {option['name']}: {option['expected']}; default {default}.")
-        indent = 8 * " "
-        lines += textwrap.wrap(
-            str(option["description"]), 100, initial_indent=indent, subsequent_indent=indent
-        )
+        lines.append(f"        {option['description']}")
     return ["\n".join(lines)] if len(lines) > 1 else []
 
 

@@ -11,8 +11,10 @@ import typer
 from probclass_core.cli.options import Json, ModelOptions, Store
 from probclass_core.cli.output import (
     MAX_ROWS,
+    Part,
     column_values,
     key_values,
+    prose,
     show,
     show_json,
     table,
@@ -22,7 +24,6 @@ from probclass_core.store.display import described_rows, hide_credentials, minut
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.console import RenderableType
 
     from probclass_core import Alias, ModelVersion
     from probclass_core.arrow.bundle import Bundle
@@ -164,7 +165,7 @@ def inspect(
         if "block_weights" in bundle.tables:
             parts.append(_weights(bundle, limit))
         if len(tables) > _MAX_BLOCKS:
-            parts.append(f"{len(tables)} blocks; --block NAME shows the parameters of one.")
+            parts.append(prose(f"{len(tables)} blocks; --block NAME shows the parameters of one."))
             tables = []
         tables = [*parts, *tables]
     show(*tables)
@@ -198,7 +199,7 @@ def _document(
     }
 
 
-def _weights(bundle: Bundle, limit: int) -> RenderableType:
+def _weights(bundle: Bundle, limit: int) -> Part:
     """The blocks by importance, with a bar for each; by weight if the weights were given."""
     from probclass_core.model.block_weights import ranked_blocks
 

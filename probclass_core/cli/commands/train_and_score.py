@@ -24,6 +24,7 @@ from probclass_core.cli.output import (
     key_values,
     partition_path,
     progress,
+    prose,
     show,
     show_json,
     table,
@@ -407,7 +408,7 @@ def _show_fit(
             }
         ),
         table(model.priors, "Classes", limit=MAX_ROWS),
-        *(["\n".join(["Notes", *model.spec.notes])] if model.spec.notes else []),
+        *([prose("\n".join(["Notes", *model.spec.notes]))] if model.spec.notes else []),
     )
 
 

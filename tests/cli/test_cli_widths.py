@@ -1,0 +1,116 @@
+"""Reports on narrow terminals: no number and no name is broken, and no line is too long."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probclass_core.cli.layout import Column, fits, reflow, table_lines, wrap
+from probclass_core.demo.lake import lay_out
+
+FULL = {
+    "estimator": "gaussian_full",
+    "columns": ["dew_point", "temperature", "pressure", "log_wind_speed"],
+}
+CATEGORIES = {"estimator": "categorical", "columns": ["wind_direction", "hour"]}
+
+ID = re.compile(r"[0-9a-f]{64}$")
+
+REPORTS: dict[str, tuple[str, ...]] = {
+    "calibrate": ("calibrate", "air@first", "lake", "--partition", "month=2011-01"),
+    "compare": ("compare", "lake", "spec.json", "naive.json", "--partition", "month=2010-02"),
+    "cache": ("cache", "ls"),
+    "drift": ("drift", "air@first", "air@second"),
+    "estimator": ("estimators", "discretized"),
+    "estimators": ("estimators",),
+    "evaluate": ("evaluate", "air@first", "lake", "--partition", "month=2010-04"),
+    "explain": ("explain", "air@first", "lake", "--partition", "month=2010-04", "--row", "3"),
+    "formats": ("table", "formats"),
+    "inspect": ("inspect", "air@first"),
+    "models": ("models",),
+    "plugins": ("estimators", "--check"),
+    "table": ("table", "inspect", "lake"),
+    "versions": ("models", "air"),
+}
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A folder with the bundled lake."""
+    folder = tmp_path_factory.mktemp("air")
+    lay_out(folder / "lake")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [80, 60])
+def test_every_word_of_a_report_is_whole_on_a_narrow_terminal(
+    workplace: Any, probclass: Any, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("PROBCLASS_STORE", "models")  # a short path
+    (probclass.folder / "lake").symlink_to(workplace / "lake")
+    probclass.spec({**FULL, "estimator": "gaussian_diagonal"}, CATEGORIES).rename("naive.json")
+    fit = ("fit", "lake", "--spec", probclass.spec(FULL, CATEGORIES), "--name", "air", "--cache")
+    february = ("--partition", "month=2010-02", "--alias", "first")
+    probclass.ok(*fit, "--partition", "month=2010-03", "--alias", "second")
+    reports = {**REPORTS, "fit": (*fit, *february)}
+    # Reports that write come first, so that the second run of each writes nothing new.
+    probclass(*reports["fit"])
+    probclass(*reports["calibrate"])
+    if width < 80:
+        del reports["plugins"], reports["explain"]  # long names of modules; always 80 columns
+    broken, too_long = {}, {}
+    for name, arguments in reports.items():
+        monkeypatch.delenv("COLUMNS", raising=False)
+        whole = probclass(*arguments).out
+        monkeypatch.setenv("COLUMNS", str(width))
+        narrow = probclass(*arguments).out
+        broken[name] = words(whole) - words(narrow)
+        lines = [line for line in narrow.splitlines() if len(line) > width]
+        too_long[name] = [line for line in lines if not ID.search(line)]
+    assert {name: missing for name, missing in broken.items() if missing} == {}
+    assert {name: lines for name, lines in too_long.items() if lines} == {}
+
+
+def words(text: str) -> Counter[str]:
+    return Counter(word for word in text.split() if set(word) != {"─"})
+
+
+texts = st.text("abc é漢 ", max_size=12)
+
+
+@given(
+    cells=st.integers(1, 4).flatmap(
+        lambda rows: st.lists(
+            st.tuples(st.booleans(), st.lists(texts, min_size=rows, max_size=rows)),
+            min_size=1,
+            max_size=6,
+        )
+    ),
+    width=st.integers(1, 60),
+)
+def test_a_table_has_every_word_whole_and_fits_if_it_can(
+    cells: list[tuple[bool, list[str]]], width: int
+) -> None:
+    columns = [Column(f"c {number}", texts, right) for number, (right, texts) in enumerate(cells)]
+    lines = table_lines(columns, width)
+    shown = words("\n".join(line for line, _ in lines))
+    assert not words(" ".join(text for column in columns for text in column.cells)) - shown
+    if fits(columns, width):
+        assert max(len(line) for line, _ in lines) <= width
+
+
+def test_prose_is_broken_between_words_and_keeps_its_indentation() -> None:
+    assert wrap("  one two three", 9) == ["  one two", "  three"]
+    assert wrap("unbreakable words", 5) == ["unbreakable", "words"]
+    text = "A paragraph\nof two lines.\n\nRaises:\n    A: one.\n    B: two."
+    assert reflow(text, 80) == text.split("\n")
+    assert reflow(text, 12) == [
+        *("A paragraph", "of two", "lines.", "", "Raises:"),
+        *("    A: one.", "    B: two."),
+    ]
