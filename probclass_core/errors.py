@@ -90,6 +90,14 @@ def nearest(name: str, available: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def unknown_option(estimator: str, option: str, declared: Iterable[str]) -> SpecError:
+    """The error for an option that an estimator does not have."""
+    known = list(declared)
+    return SpecError(
+        f"{estimator} has no option {option!r}; it has {one_of(known)}.{nearest(option, known)}"
+    )
+
+
 def one_line(error: BaseException) -> str:
     """Another library's message as the end of one line: shortened, without colors or a period."""
     text = " ".join(_COLORS.sub("", str(error)).split()).rstrip(".") or type(error).__name__

@@ -21,7 +21,7 @@ from probclass_core.estimation.statistics import Statistics, refine
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import Progress, RowCounter
-from probclass_core.io.filters import Where
+from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
@@ -63,8 +63,8 @@ def fit(
         source: path, table, frame, reader or dataset; see `open_table`.
         spec: the model.
         partition: partition to read, such as ``{"month": "2014-01"}``; by default all.
-        where: rows to read: ``[("month", ">=", "2013-01"), …]``, all of which must hold; by
-            default all.
+        where: rows to read, such as ``"month >= '2013-01' and wind in NW, SE"``, or a list of
+            conditions ``("month", ">=", "2013-01")``, or an Arrow expression; by default all.
         engine: engine that reads and summarizes: ``"threads"`` (the default), ``"processes"``,
             ``"spark"``, an executor or a Spark session; see `EngineOption`. The model does not
             depend on it.
@@ -211,7 +211,7 @@ def score(
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
     decision: DecisionOption = "map",
     overwrite: Overwrite = "partition",
@@ -234,7 +234,7 @@ def score(
         partition: partition to read, written as this partition of the sink; by default each
             partition of the source in turn, or the whole of an unpartitioned one.
         where: rows to score; partitions without any are left as they are.
-        columns: passthrough columns of the scored table; all by default.
+        columns: passthrough column of the scored table, or several; all by default.
         posterior: ``"columns"`` for one column per class, ``"list"`` for one list column; see
             `BatchScorer`.
         decision: decision rule; see `DecisionRule`.
@@ -268,7 +268,7 @@ def score(
         model=model,
         table=table,
         sink=target,
-        where=where,
+        where=parse_where(where),
         columns=columns,
         posterior=posterior,
         decision=decision,

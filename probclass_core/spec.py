@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.plugins.manager import check_option_names
 
 if TYPE_CHECKING:
     from probclass_core.execution.engine import EngineOption
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 Prior = str | Mapping[str, float]
 Effort = Literal["fast", "default", "best"]
 """How much `ModelSpec.auto` tries."""
+
+Blocks: TypeAlias = (
+    "Block | Iterable[Block | Mapping[str, Any]] | Mapping[str, str | Sequence[str]]"
+)
+"""Forms in which a model's blocks can be given; see `ModelSpec`."""
 
 _NAMED_PRIORS = ("empirical", "uniform")
 BlockWeightsOption = Literal["fit"] | Mapping[str, float] | None
@@ -67,7 +73,9 @@ class Block:
             p(columns | given, class). They are features too, but this block does not model them.
 
     Raises:
-        SpecError: if there are no columns, one is listed twice, or JSON lacks an option's value.
+        SpecError: if there are no columns, one is listed twice, JSON lacks an option's value, or
+            the estimator is installed and declares no such option. Its other checks, such as of
+            the values of options, follow when a model is fitted.
     """
 
     estimator: str
@@ -115,6 +123,7 @@ class Block:
             "options",
             {key: _plain(value, f"{where}, option {key!r}") for key, value in options.items()},
         )
+        check_option_names(estimator, options, given=bool(conditions))
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
@@ -146,7 +155,7 @@ class Block:
         return cls(**{str(key): value for key, value in values.items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class ModelSpec:
     """A class prior times blocks, the factors of the likelihood.
 
@@ -155,7 +164,9 @@ class ModelSpec:
 
     Attributes:
         label: the class column.
-        blocks: factors of the likelihood; stored as a tuple, with all names filled in.
+        blocks: factors of the likelihood, all of them named. They can be given as blocks, as tables
+            such as `Block.from_dict` takes, or as columns by estimator, such as
+            ``{"gaussian_diagonal": ["x", "y"], "categorical": "color"}``.
         prior: ``"empirical"`` (n_i / n), ``"uniform"``, or a probability for every class.
         weight: the column of sample weights, or None.
         block_weights: ``"fit"`` weighs the log-likelihood of each block by a number that is fitted
@@ -176,30 +187,43 @@ class ModelSpec:
     """
 
     label: str
-    blocks: Sequence[Block]
+    blocks: tuple[Block, ...]
     prior: Prior = "empirical"
     weight: str | None = None
     block_weights: BlockWeightsOption = None
     on_scarce: str = "pool"
     notes: Sequence[str] = field(default=(), compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.label, str) or not self.label:
-            raise SpecError(f"label must be a column name, got {self.label!r}.")
-        if self.weight is not None and (not isinstance(self.weight, str) or not self.weight):
-            raise SpecError(f"weight must be a column name, got {self.weight!r}.")
-        if self.on_scarce not in _SCARCE_CHOICES:
+    def __init__(
+        self,
+        label: str,
+        blocks: Blocks,
+        prior: Prior = "empirical",
+        weight: str | None = None,
+        block_weights: BlockWeightsOption = None,
+        on_scarce: str = "pool",
+        notes: Sequence[str] = (),
+    ) -> None:
+        if not isinstance(label, str) or not label:
+            raise SpecError(f"label must be a column name, got {label!r}.")
+        if weight is not None and (not isinstance(weight, str) or not weight):
+            raise SpecError(f"weight must be a column name, got {weight!r}.")
+        if on_scarce not in _SCARCE_CHOICES:
             raise SpecError(
-                f"on_scarce must be one of {one_of(_SCARCE_CHOICES)}, got {self.on_scarce!r}."
+                f"on_scarce must be one of {one_of(_SCARCE_CHOICES)}, got {on_scarce!r}."
             )
-        blocks = tuple(self.blocks) if isinstance(self.blocks, Iterable) else ()
-        if not blocks or not all(isinstance(block, Block) for block in blocks):
-            raise SpecError("a model needs at least one Block.")
-        object.__setattr__(self, "blocks", _name_blocks(blocks))
-        object.__setattr__(self, "prior", _check_prior(self.prior))
-        object.__setattr__(
-            self, "block_weights", _check_block_weights(self.block_weights, self.blocks)
-        )
+        named = _name_blocks(_blocks(blocks))
+        values = {
+            "label": label,
+            "blocks": named,
+            "prior": _check_prior(prior),
+            "weight": weight,
+            "block_weights": _check_block_weights(block_weights, named),
+            "on_scarce": on_scarce,
+            "notes": notes,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -292,13 +316,7 @@ class ModelSpec:
                 )
         if "label" not in values or "blocks" not in values:
             raise SpecError("a model spec needs the keys 'label' and 'blocks'.")
-        if isinstance(values["blocks"], str) or not isinstance(values["blocks"], Sequence):
-            raise SpecError("'blocks' must be a list of blocks.")
-        blocks = tuple(
-            block if isinstance(block, Block) else Block.from_dict(block)
-            for block in values["blocks"]
-        )
-        return cls(**{**values, "blocks": blocks})
+        return cls(**values)
 
     @classmethod
     def from_file(cls, path: str | Path) -> ModelSpec:
@@ -326,7 +344,7 @@ class ModelSpec:
         *,
         effort: Effort = "default",
         weight: str | None = None,
-        exclude: Iterable[str] = (),
+        exclude: str | Iterable[str] = (),
         prior: Prior = "empirical",
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
@@ -357,7 +375,7 @@ class ModelSpec:
             label: the class column.
             effort: ``"fast"``, ``"default"`` or ``"best"``.
             weight: the column of sample weights, or None.
-            exclude: columns to leave out.
+            exclude: column to leave out, or several.
             prior: as for `ModelSpec`.
             partition: partition to read, as for `fit`, like the arguments that follow.
             where: rows to read.
@@ -389,6 +407,25 @@ class ModelSpec:
             workers=workers,
             progress=progress,
         )
+
+
+def _blocks(listed: Blocks) -> tuple[Block, ...]:
+    """The blocks in one of their forms."""
+    if isinstance(listed, Block):
+        return (listed,)
+    if isinstance(listed, Mapping) and {"estimator", "columns"} <= listed.keys():
+        listed = [listed]
+    elif isinstance(listed, Mapping):
+        listed = [Block(estimator, columns) for estimator, columns in listed.items()]
+    if isinstance(listed, str) or not isinstance(listed, Iterable):
+        raise SpecError(
+            "blocks must be a list of Blocks, or columns by estimator such as "
+            f"{{'gaussian_diagonal': ['x', 'y']}}, got {listed!r}."
+        )
+    blocks = tuple(one if isinstance(one, Block) else Block.from_dict(one) for one in listed)
+    if not blocks:
+        raise SpecError("a model needs at least one Block.")
+    return blocks
 
 
 def _name_blocks(blocks: tuple[Block, ...]) -> tuple[Block, ...]:

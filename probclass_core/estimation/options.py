@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import is_numeric_type
 from probclass_core.arrow.types import is_category_type
-from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.errors import SpecError, one_of, unknown_option
 
 
 @dataclass(frozen=True)
@@ -240,10 +240,7 @@ def read_options(
     """
     for key in options:
         if key not in defaults:
-            raise SpecError(
-                f"{estimator} has no option {key!r}; it has {one_of(defaults)}."
-                + nearest(key, defaults)
-            )
+            raise unknown_option(estimator, key, defaults)
     return {**defaults, **options}
 
 

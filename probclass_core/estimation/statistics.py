@@ -351,7 +351,7 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
         blocks.append(block)
     if not refined:
         return None
-    spec = dataclasses.replace(statistics.spec, blocks=blocks)
+    spec = dataclasses.replace(statistics.spec, blocks=tuple(blocks))
     bind(spec, statistics.features)  # refuses options that the estimator does not know
     return spec
 

@@ -1,9 +1,10 @@
-"""Filters of rows: plain values, as a template or command line gives them, as Arrow expressions."""
+"""Filters of rows: text and plain values as Arrow expressions."""
 
 from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -14,8 +15,24 @@ from probclass_core.arrow.types import value_type
 from probclass_core.errors import SpecError, TableError, nearest, one_of
 
 Condition = Sequence[Any]
-Where: TypeAlias = Sequence[Condition] | pc.Expression | None
-"""Conditions ``(column, op, value)`` that must all hold; an Arrow expression; or None."""
+Where: TypeAlias = str | Sequence[str | Condition] | pc.Expression | None
+"""Text such as ``"month >= 2013-01 and wind in NW, SE"``; a list of such texts and of conditions
+``(column, op, value)``, which must all be true; an Arrow expression; or None for all rows."""
+
+_QUOTED = r""""[^"]*"|'[^']*'"""
+_CONDITION = re.compile(
+    rf"""\s*(?P<column>{_QUOTED}|[^\s"'=!<>].*?)\s*
+    (?P<operator>==|!=|<=|>=|=|<|>|\s(?:not\s+)?in(?=[\s(\[]))\s*
+    (?P<value>\S.*?)\s*""",
+    re.VERBOSE | re.DOTALL,
+)
+_VALUE = re.compile(rf"""{_QUOTED}|[^\s"'=!<>].*""", re.DOTALL)
+_NEXT_VALUE = re.compile(rf"""\s*({_QUOTED}|[^\s"',][^,]*?)\s*(?:,|$)""")
+_TOKEN = re.compile(
+    rf"""(?<!\w)(?:{_QUOTED})|[(\[](?:{_QUOTED}|[^"'()\[\]])*[)\]]|\s+(?P<word>and|or)\s+|.""",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Quoted text, a list in brackets, or a word between conditions; else one character."""
 
 _OPERATORS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
     "==": lambda column, value: column == value,
@@ -45,13 +62,128 @@ def expression(
     """
     values = typed_partition(schema, partition)
     terms = [_condition(schema, (name, "==", value)) for name, value in values.items()]
+    where = parse_where(where)
     if isinstance(where, pc.Expression):
         terms.append(where)
-    elif where is not None:
-        if not _is_list(where):
-            raise SpecError(f"where must be a list of (column, op, value), got {where!r}.")
-        terms.extend(_condition(schema, condition) for condition in where)
+    else:
+        terms.extend(_condition(schema, condition) for condition in where or ())
     return functools.reduce(operator.and_, terms) if terms else None
+
+
+def parse_where(where: Where) -> Sequence[Condition] | pc.Expression | None:
+    """The conditions of a filter, with every text parsed; an Arrow expression or None as it is.
+
+    Raises:
+        SpecError: if it is neither text nor a list, or a text is not a condition.
+    """
+    if where is None or isinstance(where, pc.Expression):
+        return where
+    if isinstance(where, str):
+        return parse_conditions(where)
+    if not _is_list(where):
+        raise SpecError(
+            'where must be text such as "month >= 2013-01" or a list of (column, op, value), '
+            f"got {where!r}."
+        )
+    if len(where) == 3 and where[1] in _OPERATORS:
+        return [where]  # a condition instead of a list of them
+    conditions: list[Condition] = []
+    for condition in where:
+        conditions.extend(
+            parse_conditions(condition) if isinstance(condition, str) else [condition]
+        )
+    return conditions
+
+
+def parse_conditions(text: str, option: str = "where") -> list[Condition]:
+    """Parse conditions joined by ``and``.
+
+    A condition is ``COLUMN OP VALUE`` with OP one of ``==``, ``=``, ``!=``, ``<``, ``<=``, ``>``,
+    ``>=``, ``in``, ``not in``; the last two take a list ``A, B, …``, with or without brackets. Text
+    in single or double quotes is taken literally. Values stay text: `expression` casts them.
+
+    Examples:
+        >>> parse_conditions("month >= 2013-01 and wind in NW, 'calm, variable'")
+        [('month', '>=', '2013-01'), ('wind', 'in', ['NW', 'calm, variable'])]
+
+    Args:
+        text: one or more conditions.
+        option: name of the option that the text was given for, for messages.
+
+    Raises:
+        SpecError: if the text is not a condition, or joins conditions by ``or``.
+    """
+    parsed = [_parse_condition(part) for part in _split(text, "and")]
+    if not all(parsed):
+        raise SpecError(
+            f"{option} {text!r}: write COLUMN OP VALUE with OP one of ==, !=, <, <=, >, >=, in, "
+            f'not in, as in {option} "month >= 2013-01" or {option} "wind in NW,SE".'
+        )
+    for part in _split(text, "and"):
+        if len(_split(part, "or")) > 1:
+            raise SpecError(
+                f"{option} {text!r}: conditions are joined by and, not by or; list the values of "
+                'one column, as in "wind in NW,SE", or quote a value that contains the word.'
+            )
+    return [condition for condition in parsed if condition is not None]
+
+
+def split_values(text: str) -> list[str]:
+    """Comma-separated values without their quotes; an empty list if one is empty or malformed."""
+    values, position = [], 0
+    while position < len(text) or text.endswith(","):
+        match = _NEXT_VALUE.match(text, position)
+        if match is None:
+            return []
+        values.append(_unquoted(match[1]))
+        position = match.end()
+        if not text[:position].endswith(","):
+            break
+    return values
+
+
+def _split(text: str, word: str) -> list[str]:
+    """The conditions that a word joins; where no condition follows it, it is part of a value."""
+    parts = [""]
+    for token in _TOKEN.finditer(text):
+        rest = text[token.end() :]
+        if (token["word"] or "").lower() == word and _starts_condition(rest):
+            parts.append("")
+        else:
+            parts[-1] += token[0]
+    return parts
+
+
+def _starts_condition(text: str) -> bool:
+    """Whether text starts with a condition, before the next ``and`` or ``or``."""
+    first = ""
+    for token in _TOKEN.finditer(text):
+        if token["word"]:
+            break
+        first += token[0]
+    return _parse_condition(first) is not None
+
+
+def _parse_condition(text: str) -> tuple[str, str, str | list[str]] | None:
+    """One condition, or None if the text is something else."""
+    match = _CONDITION.fullmatch(text)
+    if match is not None:
+        column, op = _unquoted(match["column"]), " ".join(match["operator"].split())
+        if op.endswith("in"):
+            values = split_values(_unbracketed(match["value"]))
+            if values:
+                return column, op, values
+        elif _VALUE.fullmatch(match["value"]):
+            return column, op, _unquoted(match["value"])
+    return None
+
+
+def _unbracketed(text: str) -> str:
+    return text[1:-1] if (text[:1], text[-1:]) in (("(", ")"), ("[", "]")) else text
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if text[:1] in ("'", '"') else text
 
 
 def typed_partition(schema: pa.Schema, partition: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -83,7 +215,8 @@ def typed_conditions(
         SpecError: if a value cannot be compared with its column.
     """
     conditions = [(name, "==", value) for name, value in typed_partition(schema, partition).items()]
-    for condition in where if isinstance(where, Sequence) else ():
+    parsed = parse_where(where)
+    for condition in parsed if isinstance(parsed, Sequence) else ():
         name, op, value = condition
         kind = _column_type(schema, name)
         if op in ("in", "not in"):

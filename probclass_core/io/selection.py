@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from probclass_core.arrow.bundle import as_json
-from probclass_core.io.filters import Where
+from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.table import Plan, Table
 
 
@@ -18,12 +18,18 @@ class Selection:
     Attributes:
         table: table to read.
         partition: partition to read, or None for all.
-        where: rows to read, or None for all; see `filters.expression`.
+        where: rows to read, or None for all; see `filters.Where`. Text is parsed.
+
+    Raises:
+        SpecError: if text is not a condition.
     """
 
     table: Table
     partition: Mapping[str, Any] | None = None
     where: Where = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "where", parse_where(self.where))
 
     def plan(self, columns: Sequence[str]) -> Plan:
         """Plan the fragments to read; text columns may be dictionaries."""

@@ -345,6 +345,7 @@ def columns_and_filter(
     Raises:
         DataError, TableError: as `Table.plan`.
     """
+    columns = [columns] if isinstance(columns, str) else columns
     names = schema.names if columns is None else list(columns)
     check_columns(schema, names)
     return names, expression(schema, partition, where)

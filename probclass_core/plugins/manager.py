@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
-from probclass_core.errors import PluginError, SpecError, StoreError, nearest, one_of
+from probclass_core.errors import (
+    PluginError,
+    SpecError,
+    StoreError,
+    nearest,
+    one_of,
+    unknown_option,
+)
 from probclass_core.plugins import hookspecs
 from probclass_core.plugins.descriptors import (
     PROBCLASS_API,
@@ -318,6 +325,33 @@ def find_conditional(name: str) -> Conditional:
             f"{one_of(able)}."
         )
     return conditional
+
+
+def check_option_names(estimator: str, options: Iterable[str], *, given: bool) -> None:
+    """Refuse options that an installed estimator does not declare.
+
+    An estimator that is not installed, and one that does not declare its options, accepts all names
+    until a model is fitted, so that specs can be read anywhere.
+
+    Args:
+        estimator: name of the estimator.
+        options: names of the options of a block.
+        given: whether the block has given columns, for which an estimator may have other options.
+
+    Raises:
+        SpecError: if there is no such option.
+    """
+    options = list(options)
+    plugin = registry().estimators.get(estimator) if options else None
+    if plugin is None or (given and plugin.conditional is None):
+        return
+    factory = plugin.conditional.factory if given and plugin.conditional else plugin.factory
+    declaration = getattr(factory, "Options", None)
+    if declaration is not None:
+        declared = declaration.declared()
+        for name in options:
+            if name not in declared:
+                raise unknown_option(estimator, name, declared)
 
 
 def traits_of(block: Block) -> Traits:

@@ -44,7 +44,7 @@ class ScoringPlanner:
     table: Table
     sink: TableRef
     where: Where
-    columns: Sequence[str] | None
+    columns: str | Sequence[str] | None
     posterior: PosteriorFormat
     decision: DecisionOption
     overwrite: Overwrite

@@ -49,7 +49,7 @@ def model_spec(
         prior=spec.prior if prior is None else prior,
         weight=None,
         block_weights=spec.block_weights if block_weights is None else block_weights,
-        blocks=_with_options(spec.blocks, options),
+        blocks=tuple(_with_options(spec.blocks, options)),
     )
 
 
@@ -65,11 +65,8 @@ def _spec(estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
         )
     if isinstance(estimator, str):
         return ModelSpec(label=label, blocks=[Block(estimator, schema.names)])
-    if isinstance(estimator, Mapping):
-        blocks = [Block(name, columns) for name, columns in estimator.items()]
-        return ModelSpec(label=label, blocks=blocks)
-    if isinstance(estimator, Sequence):
-        return ModelSpec.from_dict({"label": label, "blocks": estimator})
+    if isinstance(estimator, (Mapping, Sequence)) and not isinstance(estimator, str):
+        return ModelSpec(label=label, blocks=estimator)
     raise SpecError(
         "estimator must be 'auto', an estimator's name, columns by estimator, a list of blocks or "
         f"a ModelSpec, got {estimator!r}."

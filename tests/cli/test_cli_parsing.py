@@ -85,10 +85,10 @@ def test_any_text_is_a_condition_or_an_error(text: str) -> None:
     except pc.SpecError:
         return
     assert parsed is not None
-    ((column, operator, value),) = parsed
-    assert operator in OPERATORS
-    assert column
-    assert isinstance(value, list) == operator.endswith("in")
+    for column, operator, value in parsed:
+        assert operator in OPERATORS
+        assert column
+        assert isinstance(value, list) == operator.endswith("in")
 
 
 def test_parsed_conditions_filter_a_table(iris: Any) -> None:

@@ -218,12 +218,36 @@ def test_partition_and_filter_together(tmp_path: Path) -> None:
     assert count == january["wind"].to_pylist().count("N")
 
 
+TEXTS = [
+    "year >= 2014",
+    " year>='2014' AND air in (good, bad, 'x and y') ",
+    ["year >= 2014", ("air", "!=", "missing")],
+    ("year", ">=", 2014),
+]
+
+
+@pytest.mark.parametrize("where", TEXTS)
+def test_conditions_can_be_written_as_text(tmp_path: Path, where: Any) -> None:
+    lake = partitioned(tmp_path, year=[2013, 2013, 2014, 2014])
+    table = pa.table({"id": [1, 2, 3], "air": ["good"] * 3, "year": [2013, 2014, 2015]})
+    assert rows_read(lake, where=where) == rows_read(table, where=where) == 2
+
+
+def test_and_without_a_condition_is_part_of_a_value() -> None:
+    table = pa.table({"id": [1, 2], "air": ["salt and pepper", "o'clock and a = b"]})
+    assert rows_read(table, where="air = salt and pepper and id < 2") == 1
+    assert rows_read(table, where='air = "o\'clock and a = b"') == 1
+
+
 BAD_FILTERS: list[tuple[Any, str]] = [
     ([("year", "~", 2014)], r"op one of '!=', '<', '<='"),
     ([("year", ">")], r"\('year', '>'\) is not \(column, op, value\)"),
-    (("year", ">", 2014), r"'year' is not \(column, op, value\)"),
-    ("year > 2014", "where must be a list"),
-    (2014, "where must be a list"),
+    (("year", ">", "id"), "'id' cannot be compared with int"),
+    ("year over 2014", "where 'year over 2014': write COLUMN OP VALUE"),
+    (["year over 2014"], "where 'year over 2014': write COLUMN OP VALUE"),
+    ("year > 2014 or id = 1", "conditions are joined by and, not by or"),
+    ("year > 2014 and id = one", "'one' cannot be compared with int"),
+    (2014, "where must be text .* or a list"),
     ([2014], "2014 is not"),
     ([("year", ["in"], 2014)], "is not"),
     ([("year", "==", "last")], "'last' cannot be compared with int"),

@@ -18,10 +18,6 @@ OPTIONS: list[tuple[pc.Block, str]] = [
         pc.Block("categorical_joint", ["u", "x"]),
         "column 'x' is double, but it models categories",
     ),
-    (
-        pc.Block("categorical_joint", ["u"], psuedo_count=1),
-        r"no option 'psuedo_count'.* Did you mean 'pseudo_count'\?",
-    ),
     (pc.Block("categorical_joint", ["u"], pseudo_count=-1), "pseudo_count must be .*got -1"),
     (
         pc.Block("categorical_joint", ["u"], domain={"w": ["p"]}),

@@ -38,7 +38,6 @@ OPTIONS: list[tuple[pc.Block, str]] = [
     (given(missing="drop"), "missing must be one of 'level', 'marginalize', got 'drop'"),
     (given(unseen="drop"), "unseen must be one of 'error', 'ignore', 'pseudo_count', got 'drop'"),
     (given(cells=3), "cells must be a whole number of at least 4, got 3"),
-    (given(smooth="zeros"), "categorical has no option 'smooth'"),
     (given(cuts={"w": [1]}), "cuts names column 'w', which is not in the block; it has 'u', 'v'"),
     (given(cuts={"v": [1]}), "cuts names column 'v', which is string"),
     (given(cuts={"x": [2, 1]}), r"cuts of 'x' must be a list of ascending numbers, got \[2, 1\]"),

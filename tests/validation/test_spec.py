@@ -177,6 +177,14 @@ def test_specs_have_equal_digests_if_and_only_if_they_are_equal() -> None:
     assert len(same[0].digest) == 64
 
 
+def test_blocks_can_be_given_in_shorter_forms() -> None:
+    blocks = [pc.Block("gaussian_diagonal", ["x", "y"]), pc.Block("categorical", ["z"])]
+    spec = pc.ModelSpec("c", blocks)
+    assert pc.ModelSpec("c", {"gaussian_diagonal": ["x", "y"], "categorical": "z"}) == spec
+    assert pc.ModelSpec("c", [block.to_dict() for block in blocks]) == spec
+    assert pc.ModelSpec("c", blocks[0]) == pc.ModelSpec("c", blocks[:1])
+
+
 def test_a_spec_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         SPEC.label = "water"  # type: ignore[misc]
@@ -262,8 +270,9 @@ REFUSED: list[tuple[Any, str]] = [
     ({"label": "c"}, "needs the keys 'label' and 'blocks'"),
     ({"blocks": [X]}, "needs the keys 'label' and 'blocks'"),
     ([X], "a model spec must be a table of keys, got list"),
-    ({"label": "c", "blocks": "x"}, "'blocks' must be a list of blocks"),
-    ({"label": "c", "blocks": X}, "'blocks' must be a list of blocks"),
+    ({"label": "c", "blocks": "x"}, "blocks must be a list of Blocks, or .* got 'x'"),
+    ({"label": "c", "blocks": 3}, "blocks must be a list of Blocks, or .* got 3"),
+    ({"label": "c", "blocks": {}}, "at least one Block"),
     ({"label": "c", "blocks": []}, "a model needs at least one Block"),
     ({"label": "c", "blocks": ["x"]}, "a block must be a table of keys, got 'x'"),
     ({"label": "c", "blocks": [{"columns": ["x"]}]}, "a block needs 'estimator'; it has 'columns'"),

@@ -21,7 +21,7 @@ from probclass_core.arrow.types import common_type, safe_types
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location
-from probclass_core.io.filters import Where, expression
+from probclass_core.io.filters import Where, expression, parse_where
 from probclass_core.io.footers import Footer, FooterCache
 from probclass_core.io.parquet.digests import FragmentDigests, absolute_location, file_digest
 from probclass_core.io.parquet.files import (
@@ -114,6 +114,7 @@ class DatasetTable:
         where: Where = None,
         allow_dictionaries: bool = False,
     ) -> Plan:
+        where = parse_where(where)
         columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
         text_columns: list[str] = []
         if allow_dictionaries and not isinstance(where, pc.Expression) and self.uri is not None:

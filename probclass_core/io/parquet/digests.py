@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from probclass_core.io.filters import Where
+from probclass_core.io.filters import Condition
 
 _VERSION = 1
 """Version of the digests; increase it when they cover something else."""
@@ -43,7 +44,7 @@ class FragmentDigests:
     uri: str | None
     schema: pa.Schema
     partition: Mapping[str, Any] | None
-    where: Where
+    where: Sequence[Condition] | pc.Expression | None
 
     def digest(
         self, state: str, partition: Mapping[str, Any], row_groups: Sequence[int]
