@@ -3,6 +3,7 @@
 evaluation   accuracy, log loss, Brier score and confusion on labeled rows
 reliability  whether predicted probabilities match observed frequencies
 explanation  contributions of each block to the log odds of a row, as a table and as text
+importance   what each column contributes to predictions on average
 comparison   log evidence and Bayes factors of several models
 drift/       differences between two models, from their parameters alone
 bayes_rule   Bayes' rule on plain tables

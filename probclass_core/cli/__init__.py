@@ -9,7 +9,7 @@ In reading order:
 - `layout`: tables and text in the width of a terminal.
 - `commands`: one module per group of commands:
     - `train_and_score`: fit, calibrate, score.
-    - `analysis`: evaluate, explain, compare, drift.
+    - `analysis`: evaluate, explain, importance, compare, drift.
     - `models`: models, promote, inspect; `cache`: cache ls, cache gc.
     - `tables`: table inspect, table clean, table formats.
     - `plots`: plot, with one command per plot.

@@ -98,6 +98,7 @@ for command in (
     analysis.evaluate,
     train_and_score.calibrate,
     analysis.explain,
+    analysis.importance,
     analysis.compare,
     analysis.drift,
     models.inspect,

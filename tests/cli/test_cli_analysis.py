@@ -205,3 +205,14 @@ def test_drift_names_what_changed_most(probclass: Any, birds: Path, penguins: pa
 
 def test_drift_of_an_unknown_version_is_an_error(probclass: Any, birds: Path) -> None:
     assert "no version or alias 'later'" in probclass.error("drift", "birds", "birds@later")
+
+
+def test_importance_prints_a_bar_for_each_column(probclass: Any, birds: Path) -> None:
+    text = probclass.ok("importance", "birds", birds, "--rows", 100).out
+    assert "weight of evidence of 100 rows, in decibans" in text
+    document = probclass("importance", "birds", birds, "--rows", 100, "--json").json
+    expected = pc.importance(
+        pc.ModelStore("models").load("birds"), birds, rows=100, units="decibans"
+    )
+    assert document["importance"] == expected.to_dict()["importance"]
+    assert expected.table["item"][0].as_py() in text

@@ -1,4 +1,4 @@
-"""evaluate, explain, compare and drift: how good a model is, why, which is best, what changed."""
+"""How good a model is, why, which model is best, what changed."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ from probclass_core.errors import SpecError, one_of
 
 if TYPE_CHECKING:
     from probclass_core import Evaluation, ModelOdds
+
+Units = Annotated[
+    str,
+    typer.Option(
+        "--units",
+        metavar="nats|bits|decibans",
+        help="Unit of the weights of evidence; ten decibans are a factor of ten.",
+    ),
+]
 
 _MAX_CLASSES = 12
 """With more classes than this, the largest mistakes are shown instead of the confusion matrix."""
@@ -117,14 +126,7 @@ def explain(
             help="Class to compare the prediction with; by default the runner-up.",
         ),
     ] = None,
-    units: Annotated[
-        str,
-        typer.Option(
-            "--units",
-            metavar="nats|bits|decibans",
-            help="Unit of the weights of evidence; ten decibans are a factor of ten.",
-        ),
-    ] = "decibans",
+    units: Units = "decibans",
     limit: Annotated[
         int,
         typer.Option(
@@ -151,6 +153,38 @@ def explain(
         show_json({"model": version.ref, **explanation.to_dict()})
     else:
         show(str(explanation))
+
+
+def importance(
+    model: ModelOptions,
+    source: Source,
+    *,
+    rows: RowOptions,
+    explained: Annotated[
+        int,
+        typer.Option(
+            "--rows",
+            metavar="N",
+            min=1,
+            help="Number of rows to explain, drawn at random; the same ones each time.",
+        ),
+    ] = 1_000,
+    units: Units = "decibans",
+    as_json: Json = False,
+) -> None:
+    """Show what each column contributes to predictions, on average over rows.
+
+    Example: probclass importance air@champion lake --partition month=2014-01
+    """
+    import probclass_core as pc
+
+    selection = rows.arguments()
+    loaded, version = model.load()
+    result = pc.importance(loaded, source, rows=explained, units=units, **selection)
+    if as_json:
+        show_json({"model": version.ref, **result.to_dict()})
+    else:
+        show(str(result))
 
 
 def compare(

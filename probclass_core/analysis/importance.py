@@ -1,0 +1,176 @@
+"""What a column contributes to predictions: the mean size of its weight of evidence.
+
+The weight of evidence of a column explains one row (`explanation`); its mean absolute value over
+rows says how much a model uses the column. It is in nats, bits or decibans, the same unit for every
+estimator, and it can be given for the rows of each predicted class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.analysis.explanation import MAX_ROWS, explain
+from probclass_core.analysis.json_values import json_values
+from probclass_core.errors import DataError, SpecError, expect
+from probclass_core.io.filters import Where
+from probclass_core.io.open import open_table
+from probclass_core.io.table import Plan
+from probclass_core.model.model import LOAD_HINT, Model
+
+_BAR_WIDTH, _NAME_WIDTH = 30, 30
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much each column, or block of columns, contributes to the predictions of a model.
+
+    Attributes:
+        table: one line per item and class, the most important item first:
+
+            - item: a feature, or a block whose columns contribute jointly. What a feature
+              contributes by itself and given other columns is added up in each row. Of a block of
+              words, each word is an item.
+            - class: rows predicted as this class; null for all rows.
+            - rows: number of rows.
+            - size: mean absolute weight of evidence, in ``units``: how far the item moves the log
+              odds of the prediction against the second most probable class, in either direction.
+            - weight: mean weight of evidence; positive where the item speaks for the prediction.
+        units: ``"nats"``, ``"bits"`` or ``"decibans"``.
+        model_id: content id of the model.
+    """
+
+    table: pa.Table
+    units: str
+    model_id: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; an infinite number is null."""
+        return {
+            "model_id": self.model_id,
+            "units": self.units,
+            "importance": json_values(self.table),
+        }
+
+    def __str__(self) -> str:
+        """The items as bars, over all rows, as text of at most 80 columns."""
+        lines = self.table.filter(pc.field("class").is_null()).to_pylist()
+        largest = max((line["size"] for line in lines if np.isfinite(line["size"])), default=0.0)
+        if not lines:
+            return "no column contributes: the model is its class prior"
+        text = [f"mean absolute weight of evidence of {lines[0]['rows']:,} rows, in {self.units}"]
+        for line in lines:
+            name, size = line["item"], line["size"]
+            name = name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
+            share = min(size / largest, 1.0) if largest else 0.0
+            bar = "█" * round(_BAR_WIDTH * share)
+            number = f"{size:.3f}" if np.isfinite(size) else "∞"
+            text.append(f"{name:{_NAME_WIDTH}} {number:>10}  {bar}".rstrip())
+        return "\n".join(text)
+
+
+def importance(
+    model: Model,
+    source: Any,
+    *,
+    rows: int = MAX_ROWS,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    units: str = "nats",
+) -> Importance:
+    """How much each column contributes to predictions: its mean absolute weight of evidence.
+
+    Args:
+        model: fitted model.
+        source: as for `fit`; labels are not needed.
+        rows: number of rows to explain, drawn at random from those that match; the same rows are
+            drawn each time. A source with fewer rows is used whole.
+        partition: partition to read, or None for all.
+        where: row filter, or None for all rows.
+        units: ``"nats"``, ``"bits"`` or ``"decibans"``.
+
+    Raises:
+        SpecError: if ``rows`` or ``units`` is invalid.
+        DataError: if there are no rows, or the features do not fit the model.
+        TableError: if the table or partition does not exist or cannot be read.
+    """
+    expect(model, Model, LOAD_HINT)
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise SpecError(f"rows must be a whole number of at least 1, got {rows!r}.")
+    plan = open_table(source).plan(tuple(model.spec.features), partition=partition, where=where)
+    drawn = _draw(plan, rows)
+    if not drawn.num_rows:
+        raise DataError("there are no rows to explain: the source is empty.")
+    weights, predictions = [], []
+    for start in range(0, drawn.num_rows, MAX_ROWS):
+        explanation = explain(model, drawn.slice(start, MAX_ROWS), units=units, limit=None)
+        weights.append(_weight_by_row(explanation.table, start))
+        predictions.append(explanation.rows["prediction"])
+    prediction = pa.chunked_array([chunk for column in predictions for chunk in column.chunks])
+    table = _means(pa.concat_tables(weights), prediction, model.classes)
+    return Importance(table, units, model.id)
+
+
+def _draw(plan: Plan, size: int) -> pa.Table:
+    """Up to ``size`` random rows: those with the smallest of random numbers drawn in row order."""
+    random = np.random.default_rng(0)
+    kept, keys = pa.Table.from_batches([], plan.schema), np.empty(0)
+    for batch in plan.batches():
+        new = random.random(batch.num_rows)
+        if len(keys) == size:
+            batch = batch.filter(pa.array(new < keys.max()))
+            new = new[new < keys.max()]
+        keys = np.concatenate([keys, new])
+        kept = pa.concat_tables([kept, pa.Table.from_batches([batch], plan.schema)])
+        if len(keys) > size:
+            smallest = np.sort(np.argpartition(keys, size)[:size])
+            kept, keys = kept.take(pa.array(smallest)), keys[smallest]
+    return kept
+
+
+def _weight_by_row(entries: pa.Table, start: int) -> pa.Table:
+    """The weight of each item in each row; the prior, biases and the calibration are no items."""
+    entries = entries.filter(pc.field("entry").isin(["feature", "item", "block"]))
+    item = pc.coalesce(entries["item"], entries["block"])
+    row = pc.add(entries["row"], start)
+    table = pa.table({"row": row, "item": item, "weight": entries["weight"]})
+    return table.group_by(["row", "item"], use_threads=False).aggregate([("weight", "sum")])
+
+
+def _means(weights: pa.Table, prediction: pa.ChunkedArray, classes: pa.Array) -> pa.Table:
+    """The table of `Importance`. An item that a row lacks, such as a word, has weight 0 there."""
+    totals = weights.append_column("size", pc.abs(weights["weight_sum"]))
+    totals = totals.append_column("class", prediction.take(totals["row"]))
+    sums = [("size", "sum"), ("weight_sum", "sum")]
+    by_class = totals.group_by(["item", "class"], use_threads=False).aggregate(sums)
+    overall = totals.group_by(["item"], use_threads=False).aggregate(sums)
+    overall = overall.append_column("class", pa.nulls(len(overall), prediction.type))
+    counts = {line["values"]: line["counts"] for line in prediction.value_counts().to_pylist()}
+    counts[None] = len(prediction)
+    lines = pa.concat_tables([overall.select(by_class.column_names), by_class])
+    rows = pa.array([counts[label] for label in lines["class"].to_pylist()], pa.int64())
+    table = pa.table(
+        {
+            "item": lines["item"],
+            "class": lines["class"],
+            "rows": rows,
+            "size": pc.divide(lines["size_sum"], pc.cast(rows, pa.float64())),
+            "weight": pc.divide(lines["weight_sum_sum"], pc.cast(rows, pa.float64())),
+        }
+    )
+    size = dict(zip(overall["item"].to_pylist(), overall["size_sum"].to_pylist(), strict=True))
+    place = {label: number for number, label in enumerate([None, *classes.to_pylist()])}
+    order = sorted(
+        range(len(table)),
+        key=lambda index: (
+            -size[item := table["item"][index].as_py()],
+            item,
+            place[table["class"][index].as_py()],
+        ),
+    )
+    return table.take(pa.array(order, pa.int64()))

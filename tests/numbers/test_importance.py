@@ -1,0 +1,107 @@
+"""What each column contributes to predictions, on average over rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pytest
+
+import probclass_core as pc
+
+SPECS: dict[str, pc.ModelSpec] = {
+    "product": pc.ModelSpec(
+        "species",
+        [
+            pc.Block("gaussian_full", ["bill_length_mm", "bill_depth_mm"], "bill"),
+            pc.Block("gaussian_diagonal", ["flipper_length_mm", "body_mass_g"]),
+            pc.Block("categorical", ["island", "sex"]),
+        ],
+    ),
+    "pool": pc.ModelSpec(
+        "species",
+        [
+            pc.Block("gaussian_diagonal", ["bill_depth_mm", "body_mass_g"]),
+            pc.Block("categorical", ["island", "sex"]),
+            pc.Block("categorical", ["sex"], given=["island"], name="sex given island"),
+        ],
+        block_weights="fit",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def penguins() -> pa.Table:
+    nulls = csv.ConvertOptions(strings_can_be_null=True)
+    return csv.read_csv("tests/data/penguins.csv", convert_options=nulls)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_mean_weights_add_up_to_the_mean_log_odds(name: str, penguins: pa.Table) -> None:
+    model = pc.fit(penguins, SPECS[name])
+    result = pc.importance(model, penguins).table.to_pandas()
+    explanation = pc.explain(model, penguins)
+    first = explanation.table.to_pandas().query("entry in ['prior', 'bias']")
+    rows = explanation.rows.to_pandas().set_index("row")
+    rows["evidence"] = rows["log_odds"] - first.groupby("row")["weight"].sum()
+    everywhere = result[result["class"].isna()]
+    assert everywhere["weight"].sum() == pytest.approx(rows["evidence"].mean())
+    for label, group in rows.groupby("prediction"):
+        chosen = result[result["class"] == label]
+        assert chosen["weight"].sum() == pytest.approx(group["evidence"].mean())
+        assert set(chosen["rows"]) == {len(group)}
+    assert (result["size"] >= result["weight"].abs() - 1e-12).all()
+    assert everywhere["size"].is_monotonic_decreasing
+
+
+def test_a_column_of_noise_contributes_least() -> None:
+    random = np.random.default_rng(0)
+    label = random.choice(["a", "b"], 2_000)
+    table = {
+        "clear": random.normal(3.0 * (label == "a"), 1.0),
+        "weak": random.normal(0.5 * (label == "a"), 1.0),
+        "noise": random.normal(size=2_000),
+        "label": label,
+    }
+    model = pc.fit(
+        table, pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["noise", "weak", "clear"])])
+    )
+    result = pc.importance(model, table, units="decibans")
+    everywhere = result.table.filter(pa.compute.field("class").is_null())
+    assert everywhere["item"].to_pylist() == ["clear", "weak", "noise"]
+    assert set(everywhere["rows"].to_pylist()) == {1_000}
+    # The expected |log odds| of two normals whose means differ by 3: E|3x − 4.5| with x the value.
+    x = np.concatenate([random.normal(3.0, 1.0, 10**5), random.normal(0.0, 1.0, 10**5)])
+    expected = np.abs(3.0 * x - 4.5).mean() * 10.0 / np.log(10.0)
+    assert everywhere["size"][0].as_py() == pytest.approx(expected, rel=0.1)
+    assert str(result).splitlines()[1].split()[0] == "clear"
+    assert all(len(line) <= 80 for line in str(result).splitlines())
+
+
+def test_the_rows_drawn_are_the_same_each_time(penguins: pa.Table) -> None:
+    model = pc.fit(penguins, SPECS["product"])
+    few, again = (pc.importance(model, penguins, rows=50).table for _ in range(2))
+    assert few.equals(again)
+    assert few["rows"][0].as_py() == 50
+    in_batches = pa.Table.from_batches(penguins.to_batches(max_chunksize=7))
+    assert pc.importance(model, in_batches, rows=50).table.equals(few)
+    assert pc.importance(model, penguins, rows=10_000).table["rows"][0].as_py() == len(penguins)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rows": 0}, "rows must be a whole number of at least 1, got 0"),
+        ({"units": "bit"}, "units must be one of 'bits', 'decibans', 'nats', got 'bit'"),
+        ({"where": [("island", "==", "Mars")]}, "no row matches"),
+    ],
+)
+def test_bad_arguments_are_one_clear_line(
+    arguments: dict[str, Any], message: str, penguins: pa.Table
+) -> None:
+    model = pc.fit(penguins, SPECS["product"])
+    with pytest.raises(pc.ProbClassError, match=message) as failure:
+        pc.importance(model, penguins, **arguments)
+    assert "\n" not in str(failure.value)
