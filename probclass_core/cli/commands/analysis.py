@@ -240,6 +240,10 @@ def compare(
     columns["odds"] = [_odds(comparison.odds(name, best)) for name in columns["model"]]
     lead = comparison.odds(best, second)
     line = f"{best} against {second}: odds of {_odds(lead)} to 1, {lead.reading}."
+    limits = (
+        "Odds say which of these models describes the rows better, not that any of them predicts "
+        "well: see evaluate."
+    )
     worse = (
         f"{name} is worse than its class prior alone: the rows are more probable if the columns do "
         "not depend on the class."
@@ -247,7 +251,7 @@ def compare(
     )
     show(
         table(columns, "Models, the most probable first; odds against the best"),
-        prose("\n".join([line, *worse])),
+        prose("\n".join([limits, line, *worse])),
     )
 
 
