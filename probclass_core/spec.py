@@ -346,6 +346,7 @@ class ModelSpec:
         weight: str | None = None,
         exclude: str | Iterable[str] = (),
         prior: Prior = "empirical",
+        on_scarce: str = "pool",
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
         cache: CacheOption = None,
@@ -377,6 +378,8 @@ class ModelSpec:
             weight: the column of sample weights, or None.
             exclude: column to leave out, or several.
             prior: as for `ModelSpec`.
+            on_scarce: as for `ModelSpec`. With ``"error"``, joint densities that the sample does
+                not suffice for are left out.
             partition: partition to read, as for `fit`, like the arguments that follow.
             where: rows to read.
             cache: model store in which the statistics of fragments are cached.
@@ -400,6 +403,7 @@ class ModelSpec:
             weight=weight,
             exclude=exclude,
             prior=prior,
+            on_scarce=on_scarce,
             partition=partition,
             where=where,
             cache=cache,

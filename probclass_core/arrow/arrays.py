@@ -183,26 +183,46 @@ def numbers_rounded_down(batch: pa.RecordBatch, name: str) -> tuple[FloatArray, 
         DataError: as `numeric_column`.
     """
     values = numeric_column(batch, name)
-    column = batch.column(name)
-    if not pa.types.is_integer(value_type(column.type)):
+    inexact, exact = rounded_integers(batch.column(name), values)
+    if not len(inexact):
         return values, 0.0
-    large = np.abs(values) >= _EXACT_INTEGERS
-    if not large.any():
-        return values, 0.0
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    exact = pc.fill_null(column, 0).to_numpy(zero_copy_only=False)
+    near = values[inexact]
     # Converting back may overflow: the limits of int64 and uint64 are not doubles.
-    limit = np.float64(2.0) ** (63 if exact.dtype.kind == "i" else 64)
-    over = values >= limit
-    back = np.where(over | ~large, 0.0, values).astype(exact.dtype)
-    inexact = over | (large & (back != exact))
-    if not inexact.any():
-        return values, 0.0
-    down = np.where(over | (inexact & (back > exact)), np.nextafter(values, -np.inf), values)
-    rounded = down[inexact]
+    over = near >= _limit(exact)
+    up = over | (np.where(over, 0.0, near).astype(exact.dtype) > exact)
+    rounded = np.where(up, np.nextafter(near, -np.inf), near)
+    down = values.copy()
+    down[inexact] = rounded
     smaller = np.minimum(np.abs(rounded), np.abs(np.nextafter(rounded, np.inf)))
     return down, float(np.spacing(smaller).max())
+
+
+def rounded_integers(column: pa.Array, values: FloatArray) -> tuple[IntArray, np.ndarray]:
+    """Integers of a column that float64 cannot represent.
+
+    Args:
+        column: a column of numbers.
+        values: its values as float64, rounded to the nearest, ``(n,)``.
+
+    Returns:
+        The rows of these integers, and the integers themselves as int64 or uint64.
+    """
+    large = np.flatnonzero(np.abs(values) >= _EXACT_INTEGERS)
+    if not len(large) or not pa.types.is_integer(value_type(column.type)):
+        return large[:0], np.empty(0, dtype=np.int64)
+    column = column.take(pa.array(large))
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    exact = column.to_numpy(zero_copy_only=False)
+    near = values[large]
+    over = near >= _limit(exact)
+    inexact = over | (np.where(over, 0.0, near).astype(exact.dtype) != exact)
+    return large[inexact], exact[inexact]
+
+
+def _limit(integers: np.ndarray) -> float:
+    """The least double above all integers of this type."""
+    return 2.0 ** (63 if integers.dtype.kind == "i" else 64)
 
 
 def numeric_matrix(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray:

@@ -21,6 +21,7 @@ from probclass_core.arrow.arrays import (
     FloatArray,
     is_numeric_type,
     numeric_values,
+    rounded_integers,
     short_codes,
 )
 from probclass_core.arrow.types import common_type, is_category_type
@@ -122,6 +123,8 @@ def _hash_values(column: pa.Array, name: str) -> HashArray:
     if is_numeric_type(kind):
         numbers = numeric_values(column, name)
         bits: HashArray = _mix((numbers + 0.0).view(np.uint64))  # −0.0 becomes 0.0
+        rounded, integers = rounded_integers(column, numbers)
+        bits[rounded] = _mix(integers.view(np.uint64))
         return np.where(np.isnan(numbers), _NULL, bits)
     if is_category_type(kind):
         codes, values = short_codes(column)

@@ -74,6 +74,12 @@ _POSTFIT_TABLES = ("calibration", "density_quantiles")
 
 _OPTIONAL_TABLES = ("block_weights", *_POSTFIT_TABLES)
 
+SEVERAL_BLOCKS = (
+    "log p(x) is not known: a column is in several blocks, so their product is not a density; use "
+    "a model in which every column is in one block."
+)
+"""Why a model has no density, unless its spec `factorizes`."""
+
 LOAD_HINT = "load one by ModelStore(…).load"
 """How to fix a call that was given the name of a model instead of a model."""
 
@@ -269,10 +275,7 @@ class Model:
                 "use a Minkowski metric."
             )
         if not self.normalized:
-            raise NotSupportedError(
-                "log p(x) is not known: a column is in several blocks, so their product is not a "
-                "density; use a model in which every column is in one block."
-            )
+            raise NotSupportedError(SEVERAL_BLOCKS)
 
     # The same for whole tables.
 

@@ -7,6 +7,7 @@ the functions of the library.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 from typing import Any, Self, cast
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -25,9 +27,9 @@ from sklearn.utils.validation import (
 
 from probclass_core.arrow.arrays import FloatArray, as_table, check_columns, label_codes
 from probclass_core.arrow.sparse_counts import counts_column
-from probclass_core.errors import DataError, SpecError, one_of
+from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
 from probclass_core.estimation.statistics import Statistics, merge
-from probclass_core.model.model import Model, finalize
+from probclass_core.model.model import SEVERAL_BLOCKS, Model, finalize
 from probclass_core.pipeline import summarize
 from probclass_core.sklearn.conversion import (
     array_columns,
@@ -39,7 +41,6 @@ from probclass_core.sklearn.conversion import (
     whole_as_integers,
 )
 from probclass_core.sklearn.parameters import (
-    AUTO,
     EFFORTS,
     Blocks,
     model_spec,
@@ -50,8 +51,22 @@ from probclass_core.sklearn.parameters import (
 from probclass_core.sklearn.projection import DiscriminantAxes, Projection
 from probclass_core.spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
 
+log = logging.getLogger(__name__)
+
 COUNTS = "counts"
 """Column of the model of a sparse X: maps from names of columns to counts."""
+
+
+def _has_density(classifier: ProbClassifier) -> bool:
+    """Whether log p(x) is one of a density, for `available_if`.
+
+    Raises:
+        NotSupportedError: if it is not.
+    """
+    statistics = getattr(classifier, "statistics_", None)
+    if statistics is not None and not statistics.spec.factorizes:
+        raise NotSupportedError(SEVERAL_BLOCKS)
+    return True
 
 
 class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignore[misc]  # it has no types
@@ -68,19 +83,21 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
     ``set_params(categorical__pseudo_count=0.5)``. By default a block is named like its estimator.
 
     Args:
-        estimator: ``"auto"`` for ``gaussian_diagonal`` for numbers, ``categorical`` for text, bool
-            and dictionaries; ``"fast"``, ``"default"`` or ``"best"`` for the blocks that
-            `ModelSpec.auto` derives from the rows of `fit` with this effort; the name of an
-            estimator that models all columns as one block; columns by estimator,
-            ``{"gaussian_full": ["a", "b"], "categorical": ["c"]}``; a list of `Block` or of dicts
-            for `Block.from_dict`; or a `ModelSpec`, whose weight column is ignored. Columns in no
-            block are ignored.
+        estimator: ``"default"``, ``"fast"`` or ``"best"`` for the blocks that `ModelSpec.auto`
+            derives from the rows of `fit` with this effort, with fitted weights; ``"auto"`` for the
+            naive product of ``gaussian_diagonal`` for numbers and ``categorical`` for text, bool
+            and dictionaries; the name of an estimator that models all columns as one block; columns
+            by estimator, ``{"gaussian_full": ["a", "b"], "categorical": ["c"]}``; a list of `Block`
+            or of dicts for `Block.from_dict`; or a `ModelSpec`, whose weight column is ignored.
+            Columns in no block are ignored.
         options: options of a single block, or options by block: ``{"categorical":
             {"pseudo_count": 0.5}}``. They override the options of a `Block`.
         prior: ``"empirical"``, ``"uniform"``, or a probability for every class; None means the
             prior of the `ModelSpec`, or ``"empirical"`` without one.
         block_weights: ``"fit"``, a number by block, or None; see `ModelSpec`. None means the block
-            weights of the `ModelSpec`, or the product of the blocks without one.
+            weights of the `ModelSpec` or of the derived blocks, and else the product of the blocks.
+        on_scarce: ``"pool"`` or ``"error"``; see `ModelSpec`. None means that of the `ModelSpec`,
+            or ``"pool"`` without one.
         n_components: number of axes of `transform`, from 1 to min(k − 1, d); None means all.
 
     Attributes:
@@ -91,8 +108,9 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         model_: fitted `Model`.
 
     Examples:
-        >>> sizes = [[3.9], [4.1], [6.0], [6.2]]
-        >>> ProbClassifier().fit(sizes, ["small", "small", "big", "big"]).predict([[5.9]])
+        >>> sizes = [[3.9], [4.1], [4.2], [6.0], [6.2], [6.5]]
+        >>> kinds = ["small", "small", "small", "big", "big", "big"]
+        >>> ProbClassifier().fit(sizes, kinds).predict([[5.9]])
         array(['big'], dtype='<U5')
     """
 
@@ -100,17 +118,19 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
 
     def __init__(
         self,
-        estimator: Blocks = AUTO,
+        estimator: Blocks = "default",
         *,
         options: Mapping[str, Any] | None = None,
         prior: Prior | None = None,
         block_weights: BlockWeightsOption = None,
+        on_scarce: str | None = None,
         n_components: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.options = options
         self.prior = prior
         self.block_weights = block_weights
+        self.on_scarce = on_scarce
         self.n_components = n_components
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -158,6 +178,8 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
             spec = self._spec(table.schema, y, sparse=issparse(X))
         statistics = _summarize(spec, table, labels, classes, sample_weight)
         model = finalize(statistics)
+        for note in model.training.get("notes", ()):
+            log.warning("%s", note)
         if self.n_components is not None and self._projects():
             self._components(DiscriminantAxes.of(model))
         return self._trained(statistics, model, classes, declared=False, sparse=issparse(X))
@@ -165,9 +187,11 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train on these rows and all earlier ones, with the same result as one `fit`.
 
-        The first call determines which estimator models which column. Parameters are computed when
-        they are needed, so the first rows need not suffice for a model. A class without rows has
-        probability 0.
+        The first call determines which estimator models which column. Blocks are derived from the
+        types of the columns alone, as ``"fast"`` does without rows, so that they do not depend on
+        how the rows are split; after `fit`, the blocks are those of `fit`. Parameters are computed
+        when they are needed, so the first rows need not suffice for a model. A class without rows
+        has probability 0.
 
         Args:
             X: ``(n, d)``.
@@ -225,10 +249,13 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         table = self._features(X)
         return self._all_classes(self.model_.joint_log_likelihood(table))
 
+    @available_if(_has_density)  # type: ignore[untyped-decorator]
     def score_samples(self, X: Any) -> FloatArray:
         """log p(x) of each row in nats, ``(n,)``: low for a row unlike those of training.
 
         Raises:
+            AttributeError: if a column is in several blocks, as with ``"default"``: their product
+                is not a density.
             NotSupportedError: if the densities of a block are known only up to a common term.
         """
         table = self._features(X)
@@ -312,18 +339,28 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         label = label_name(y, table.column_names)
         rows, weight = _labeled(table, label, labels, classes, sample_weight)
         effort = cast("Effort", self.estimator)
-        spec = ModelSpec.auto(rows, label, effort=effort, weight=weight, workers=1)
-        return model_spec(
-            spec, self.options, self.prior, self.block_weights, table.schema, spec.label
+        spec = ModelSpec.auto(
+            rows,
+            label,
+            effort=effort,
+            weight=weight,
+            on_scarce=self.on_scarce or "pool",
+            workers=1,
         )
+        return self._with_parameters(spec, table.schema, label)
 
     def _spec(self, schema: pa.Schema, y: Any, *, sparse: bool) -> ModelSpec:
-        label = label_name(y, schema.names)
         estimator = self.estimator
         if sparse:
             # Columns without a count are terms as well, as they are features of a dense X.
             estimator = [Block(str(estimator), [COUNTS], vocabulary=self._column_names)]
-        return model_spec(estimator, self.options, self.prior, self.block_weights, schema, label)
+        return self._with_parameters(estimator, schema, label_name(y, schema.names))
+
+    def _with_parameters(self, estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
+        """The spec of blocks with the other parameters of the classifier."""
+        return model_spec(
+            estimator, self.options, self.prior, self.block_weights, self.on_scarce, schema, label
+        )
 
     def _features(self, X: Any) -> pa.Table:
         check_is_fitted(self)

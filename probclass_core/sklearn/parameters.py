@@ -27,6 +27,7 @@ def model_spec(
     options: Mapping[str, Any] | None,
     prior: Prior | None,
     block_weights: BlockWeightsOption,
+    on_scarce: str | None,
     schema: pa.Schema,
     label: str,
 ) -> ModelSpec:
@@ -37,6 +38,7 @@ def model_spec(
         options: options that override those of the blocks.
         prior: prior that overrides that of a `ModelSpec`, or None.
         block_weights: block weights that override those of a `ModelSpec`, or None.
+        on_scarce: choice that overrides that of a `ModelSpec`, or None.
         schema: schema of the features.
         label: name of the label, unless `estimator` is a `ModelSpec`.
 
@@ -49,6 +51,7 @@ def model_spec(
         prior=spec.prior if prior is None else prior,
         weight=None,
         block_weights=spec.block_weights if block_weights is None else block_weights,
+        on_scarce=spec.on_scarce if on_scarce is None else on_scarce,
         blocks=tuple(_with_options(spec.blocks, options)),
     )
 
@@ -58,18 +61,15 @@ def _spec(estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
         return estimator
     if estimator == AUTO:
         return ModelSpec(label=label, blocks=_blocks_by_types(schema))
-    if estimator in EFFORTS:
-        raise SpecError(
-            f"estimator={estimator!r} derives blocks from all rows, but these are a part of them; "
-            "use fit, or give partial_fit the blocks."
-        )
+    if isinstance(estimator, str) and estimator in EFFORTS:
+        return ModelSpec.auto(schema.append(pa.field(label, pa.string())), label)
     if isinstance(estimator, str):
         return ModelSpec(label=label, blocks=[Block(estimator, schema.names)])
     if isinstance(estimator, (Mapping, Sequence)) and not isinstance(estimator, str):
         return ModelSpec(label=label, blocks=estimator)
     raise SpecError(
-        "estimator must be 'auto', an estimator's name, columns by estimator, a list of blocks or "
-        f"a ModelSpec, got {estimator!r}."
+        "estimator must be 'default', 'fast', 'best' or 'auto', an estimator's name, columns by "
+        f"estimator, a list of blocks or a ModelSpec, got {estimator!r}."
     )
 
 
@@ -109,9 +109,11 @@ def _with_options(blocks: Sequence[Block], options: Mapping[str, Any] | None) ->
         by_block = {names[0]: {**direct, **by_block.get(names[0], {})}}
     for name in by_block:
         if name not in names:
+            alike = [str(block.name) for block in blocks if block.estimator == name]
+            hint = f" Blocks of this estimator: {one_of(alike)}." if alike else ""
             raise SpecError(
                 f"options name the block {name!r}; the model has {one_of(names)}."
-                + nearest(str(name), names)
+                + (hint or nearest(str(name), names))
             )
     return [
         Block.from_dict({**block.to_dict(), **by_block.get(str(block.name), {})})
@@ -124,7 +126,7 @@ def estimator_names(estimator: Blocks) -> set[str]:
     if isinstance(estimator, ModelSpec):
         return {block.estimator for block in estimator.blocks}
     if isinstance(estimator, str):
-        return set() if estimator == AUTO else {estimator}
+        return set() if estimator in (AUTO, *EFFORTS) else {estimator}
     if isinstance(estimator, Mapping):
         return set(estimator)
     blocks = estimator if isinstance(estimator, Sequence) else []

@@ -10,8 +10,9 @@ training fits the weights of the others on all that it needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 import pyarrow as pa
@@ -70,6 +71,9 @@ _MOST_POINTS = 16_384
 _LEAST_WEIGHT = 1e-6
 """Smaller weights are 0 but for the precision of their optimization."""
 
+SpecOf = Callable[..., ModelSpec]
+"""The spec of blocks and notes, with the label, prior and other arguments of the caller."""
+
 _SIMPLE_NAME = re.compile(r"[^\W_][\w \-+.,()%=]{0,63}")
 """Names of columns that can name blocks, and thereby files, on every system."""
 
@@ -82,6 +86,7 @@ def auto_spec(
     weight: str | None,
     exclude: Iterable[str],
     prior: Prior,
+    on_scarce: str,
     partition: Mapping[str, Any] | None,
     where: Where,
     cache: CacheOption,
@@ -93,21 +98,24 @@ def auto_spec(
     if effort not in get_args(Effort):
         raise SpecError(f"effort must be one of {one_of(get_args(Effort))}, got {effort!r}.")
     exclude = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+    spec_of = partial(
+        ModelSpec, label, prior=prior, weight=weight, block_weights="fit", on_scarce=on_scarce
+    )
     if isinstance(source, pa.Schema):
         columns = _named_columns(source, label, weight, exclude)
         _refuse_types(columns, source)
-        return _spec_by_types(columns, label, weight, prior)
+        return _spec_by_types(spec_of, columns, label)
     table = open_table(source)
     columns = _named_columns(table.schema, label, weight, exclude)
     if isinstance(table, ReaderTable):  # its rows can be read once, by the training
-        return _spec_by_types(columns, label, weight, prior)
+        return _spec_by_types(spec_of, columns, label)
     used = [column.name for column in columns.used]
     keys = [name for name in table.partition_columns if name in used]
     columns = columns.without(dict.fromkeys(keys, "the table is partitioned by them"))
     columns = _without_keys(columns, table, partition, where)
     statistics = summarize(
         table,
-        _one_block_each(columns, label, weight, prior),
+        _one_block_each(spec_of, columns, label),
         partition=partition,
         where=where,
         engine=engine,
@@ -116,8 +124,8 @@ def auto_spec(
         cache=cache,
     )
     if statistics.sample is None or statistics.classes.num_rows < 2:
-        return _spec_by_types(columns, label, weight, prior)
-    return _Structure.of(columns, statistics, effort).spec()
+        return _spec_by_types(spec_of, columns, label)
+    return _Structure.of(columns, statistics, effort).spec(spec_of)
 
 
 def _named_columns(
@@ -153,11 +161,12 @@ def _without_keys(
     return columns if rows is None else keys_at_a_glance(columns, rows)
 
 
-def _one_block_each(columns: Columns, label: str, weight: str | None, prior: Prior) -> ModelSpec:
+def _one_block_each(spec_of: SpecOf, columns: Columns, label: str) -> ModelSpec:
     """One block for each column, named by its place, with weights."""
     _require_columns(columns, label)
     blocks = [column.block(f"column {place}") for place, column in enumerate(columns.used)]
-    return ModelSpec(label, blocks, prior, weight, block_weights="fit")
+    # Whatever is scarce: these blocks say what the columns are.
+    return replace(spec_of(blocks=blocks), on_scarce="pool")
 
 
 def _require_columns(columns: Columns, label: str) -> None:
@@ -166,13 +175,13 @@ def _require_columns(columns: Columns, label: str) -> None:
         raise SpecError(f"no column is left to model besides the label {label!r}.{reasons}")
 
 
-def _spec_by_types(columns: Columns, label: str, weight: str | None, prior: Prior) -> ModelSpec:
+def _spec_by_types(spec_of: SpecOf, columns: Columns, label: str) -> ModelSpec:
     """One block for each column, without a look at the values."""
     _require_columns(columns, label)
     names = _Names()
     blocks = [column.block(names.of(column.name)) for column in columns.used]
     notes = (*_notes_on_columns(columns), "The values of the columns were not looked at.")
-    return ModelSpec(label, blocks, prior, weight, block_weights="fit", notes=notes)
+    return spec_of(blocks=blocks, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -203,7 +212,7 @@ class _Structure:
         _require_columns(columns, spec.label)
         return cls(columns, statistics, sample, effort)
 
-    def spec(self) -> ModelSpec:
+    def spec(self, spec_of: SpecOf) -> ModelSpec:
         """The blocks of the candidates that have a weight above 0."""
         names = _Names()
         singles = [column.block(names.of(column.name)) for column in self.columns.used]
@@ -214,7 +223,7 @@ class _Structure:
             joint = list(self._normals(names))
         if self.effort == "best":
             joint += self._neighbors(names)
-        joint, failures = self._without_failures(joint)
+        joint, failures = self._without_failures(spec_of, joint)
         weights = self._weights([*singles, *pairs, *joint])
         helpful = {name for name, weight in weights.items() if weight > 0.0}
         # The weight of a pair is about what it adds to the block of its column alone.
@@ -228,10 +237,7 @@ class _Structure:
         if not chosen:
             chosen = singles[:1]
             notes.append("No column tells the classes apart on rows that a model did not see.")
-        spec = self.statistics.spec
-        return ModelSpec(
-            spec.label, chosen, spec.prior, spec.weight, block_weights="fit", notes=tuple(notes)
-        )
+        return spec_of(blocks=chosen, notes=tuple(notes))
 
     def _pairs(self, names: _Names) -> Iterator[Block]:
         """A block for each of the pairs of columns that depend on each other most."""
@@ -285,14 +291,17 @@ class _Structure:
     def _numbers(self) -> list[str]:
         return [column.name for column in self.columns.used if column.has_squares]
 
-    def _without_failures(self, blocks: Sequence[Block]) -> tuple[list[Block], list[str]]:
+    def _without_failures(
+        self, spec_of: SpecOf, blocks: Sequence[Block]
+    ) -> tuple[list[Block], list[str]]:
         """The blocks that the rows suffice for, and a note on each of the others."""
         fitting, notes = [], []
         for block in blocks:
             try:
                 statistics = self._summarize([block])
                 classes = statistics.classes["class"].combine_chunks()
-                for name, estimator in bind(statistics.spec, statistics.features).items():
+                spec = spec_of(blocks=statistics.spec.blocks)
+                for name, estimator in bind(spec, statistics.features).items():
                     estimator.finalize(statistics.blocks[name], classes)
             except DataError as error:
                 notes.append(f"The block {block.name!r} is left out: {error}")

@@ -156,6 +156,7 @@ def keys_at_a_glance(columns: Columns, rows: pa.RecordBatch) -> Columns:
 
 
 _NO_VALUES = "they have no values"
+_TOO_LARGE = "they are integers beyond 2⁵³ that float64 cannot tell apart (subtract a constant)"
 _KEY = "they differ in nearly every row, as a key or prose does"
 
 
@@ -187,13 +188,19 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
             continue
         has_squares = column.is_number and _squares_fit(values)
         column = replace(column, null_level=nulls >= _FEWEST_NULLS, has_squares=has_squares)
+        is_integer = pa.types.is_integer(statistics.features.field(column.name).type)
+        if is_integer and not cells.exact and _different(values) <= _MOST_INTEGERS:
+            # Beyond 2⁵³ float64 rounds integers; as categories they are exact.
+            roles.append(replace(column, kind="category"))
+            continue
         if column.kind == "number":
+            if len(cells.values) == 1 and not cells.exact:
+                reasons[column.name] = _TOO_LARGE
+                continue
             parameters = estimators[str(block.name)].finalize(table, classes)
             lower = np.unique(parameters["lower"].to_numpy())
             column = replace(column, cuts=tuple(lower[np.isfinite(lower)].tolist()))
-            if pa.types.is_integer(statistics.features.field(column.name).type) and (
-                _are_categories(cells, np.array(column.cuts))
-            ):
+            if is_integer and _are_categories(cells, np.array(column.cuts)):
                 column = replace(column, kind="category")
         roles.append(column)
     with_roles = columns.replaced(roles)

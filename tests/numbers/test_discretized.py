@@ -265,6 +265,27 @@ def test_integers_beyond_float64_are_counted_on_a_grid_with_a_note() -> None:
     assert model.predict({"x": pa.array(near, pa.int64())}).to_pylist() == ["a", "b", "b"]
 
 
+def test_integers_that_are_all_the_same_to_float64_are_refused_or_are_categories() -> None:
+    table = pa.table({"x": pa.array([2**53, 2**53 + 1] * 10), "y": ["a", "b"] * 10})
+    with pytest.raises(pc.DataError, match=r"'x' has integers beyond .* all of them to the same"):
+        fitted(table, "y", pc.Block("discretized", "x"))
+    spec = pc.ModelSpec.auto(table, "y")
+    assert [block.estimator for block in spec.blocks] == ["categorical"]
+    assert pc.fit(table, spec).predict(table).to_pylist() == table["y"].to_pylist()
+    z = np.random.default_rng(0).normal(size=180)
+    many = {"x": [2**62 + number for number in range(60)] * 3, "y": ["a", "b"] * 90, "z": z}
+    (note,) = (note for note in pc.ModelSpec.auto(many, "y").notes if "beyond" in note)
+    assert "float64 cannot tell apart (subtract a constant): 'x'" in note
+
+
+def test_rows_that_differ_beyond_float64_are_different_rows_of_a_sample() -> None:
+    values = [2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2, 2**63 - 1, None]
+    table = pa.table({"x": pa.array(values, pa.int64()), "y": ["a", "b"] * 3})
+    spec = pc.ModelSpec("y", [pc.Block("categorical", "x")], block_weights="fit")
+    sample = pc.summarize(table, spec).sample
+    assert sorted(sample["x"].to_pylist(), key=str) == sorted(values, key=str)
+
+
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=8), st.integers(1, 7))
 def test_large_integers_obey_the_merge_laws(values: list[int], split: int) -> None:
     table = pa.table({"x": pa.array(values, pa.int64()), "y": ["a", *"b" * (len(values) - 1)]})

@@ -256,6 +256,20 @@ def test_two_columns_that_tell_the_class_only_together_are_a_pair() -> None:
     assert pc.evaluate(model, table.slice(400)).accuracy > 0.9
 
 
+def test_densities_of_scarce_classes_are_left_out_if_scarce_rows_are_refused() -> None:
+    random = np.random.default_rng(3)
+    numbers = random.standard_normal((60, 2))
+    label = ["a"] * 30 + ["b"] * 29 + ["c"]
+    numbers[:30] += 2.0
+    rows = pa.table({"x": numbers[:, 0], "y": numbers[:, 1], "label": label})
+    spec = pc.ModelSpec.auto(rows, "label", on_scarce="error")
+    assert spec.on_scarce == "error"
+    assert any("'gaussian_full' is left out" in note and "'c'" in note for note in spec.notes)
+    pc.fit(rows, spec)
+    with pytest.raises(pc.SpecError, match="on_scarce must be one of 'error', 'pool', got 'no'"):
+        pc.ModelSpec.auto(rows, "label", on_scarce="no")
+
+
 def test_weights_count_rows() -> None:
     table = development_table("titanic").slice(0, 300)
     counts = np.random.default_rng(2).integers(0, 3, 300)

@@ -8,8 +8,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from probclass_core.sklearn import ProbClassifier
 
 NUMBERS = [
-    *("auto", "discretized", "gaussian_diagonal", "gaussian_full", "gaussian_shared"),
-    "knn_density",
+    *("default", "fast", pytest.param("best", marks=pytest.mark.slow), "auto"),
+    *("discretized", "gaussian_diagonal", "gaussian_full", "gaussian_shared", "knn_density"),
 ]
 COUNTS = ["bernoulli", "multinomial"]  # poisson refuses fractions, which most checks use
 CATEGORIES = ["categorical", "categorical_joint"]
@@ -39,18 +39,6 @@ def test_numbers_pass_every_check(estimator: str) -> None:
     assert names["failed"] == set()
     assert names["skipped"] <= NOT_RUN
     assert len(names["passed"]) > 50
-
-
-def test_blocks_derived_from_the_rows_pass_every_check_of_fit() -> None:
-    names = results(ProbClassifier("default"))
-    # They need all rows at once, and log p(x) of weighted blocks is not a density.
-    assert names["failed"] == {
-        "check_estimators_partial_fit_n_features",
-        "check_methods_sample_order_invariance",
-        "check_methods_subset_invariance",
-        "check_n_features_in_after_fitting",
-    }
-    assert "check_sample_weight_equivalence_on_dense_data" in names["passed"]
 
 
 @pytest.mark.parametrize("estimator", CATEGORIES)

@@ -61,7 +61,7 @@ def test_labels_are_predicted_in_the_type_of_y(X: pd.DataFrame, y: pd.Series) ->
 
 
 def test_the_model_has_the_names_of_label_and_columns(X: pd.DataFrame, y: pd.Series) -> None:
-    fitted = ProbClassifier().fit(X, y)
+    fitted = ProbClassifier("auto").fit(X, y)
     assert fitted.feature_names_in_.tolist() == X.columns.tolist()
     assert fitted.model_.spec.label == "species"
     assert set(fitted.model_.features.names) == set(X.columns)
@@ -128,15 +128,16 @@ def test_codes_with_gaps_are_categories(X: pd.DataFrame, y: pd.Series) -> None:
 
 def test_a_declared_class_without_rows_has_probability_0(X: pd.DataFrame, y: pd.Series) -> None:
     known = (y != "Chinstrap").to_numpy()
-    fitted = ProbClassifier().partial_fit(X[known], y[known], classes=SPECIES)
+    fitted = ProbClassifier("auto").partial_fit(X[known], y[known], classes=SPECIES)
     assert fitted.classes_.tolist() == SPECIES
     probability = fitted.predict_proba(X)
     assert probability[:, 1].tolist() == [0.0] * len(X)
     assert np.isneginf(fitted.predict_joint_log_proba(X)[:, 1]).all()
-    without = ProbClassifier().fit(X[known], y[known])
+    without = ProbClassifier("auto").fit(X[known], y[known])
     np.testing.assert_array_equal(probability[:, [0, 2]], without.predict_proba(X))
     rounded = fitted.partial_fit(X[~known], y[~known]).predict_log_proba(X)
-    np.testing.assert_allclose(rounded, ProbClassifier().fit(X, y).predict_log_proba(X), rtol=1e-9)
+    expected = ProbClassifier("auto").fit(X, y).predict_log_proba(X)
+    np.testing.assert_allclose(rounded, expected, rtol=1e-9)
 
 
 def test_a_class_whose_weights_are_0_has_probability_0(X: pd.DataFrame, y: pd.Series) -> None:
@@ -146,11 +147,11 @@ def test_a_class_whose_weights_are_0_has_probability_0(X: pd.DataFrame, y: pd.Se
 
 
 def test_undeclared_classes_are_added_by_later_rows(X: pd.DataFrame, y: pd.Series) -> None:
-    fitted = ProbClassifier()
+    fitted = ProbClassifier("auto")
     for species in SPECIES:
         fitted.partial_fit(X[y == species], y[y == species])
     assert fitted.classes_.tolist() == SPECIES
-    expected = ProbClassifier().fit(X, y).predict_log_proba(X)
+    expected = ProbClassifier("auto").fit(X, y).predict_log_proba(X)
     np.testing.assert_allclose(fitted.predict_log_proba(X), expected, rtol=1e-9)
 
 
@@ -185,12 +186,22 @@ def test_before_fit_there_is_no_model(X: pd.DataFrame) -> None:
         ({"estimator": "gausian_full"}, pc.PluginError, "Did you mean 'gaussian_full'"),
         ({"estimator": "gaussian_full"}, pc.SpecError, "'island' is .*string"),
         ({"estimator": {"categorical": "isle"}}, pc.DataError, "no column 'isle'; the table has"),
-        ({"estimator": 3}, pc.SpecError, "estimator must be 'auto', .* got 3"),
+        ({"estimator": 3}, pc.SpecError, "estimator must be 'default', .* got 3"),
         ({"estimator": "most"}, pc.PluginError, "unknown estimator 'most'"),
         ({"estimator": ["auto"]}, pc.SpecError, "a block must be a table of keys, got 'auto'"),
         ({"options": 3}, pc.SpecError, "options must be a table, got 3"),
-        ({"options": {"categorical": 3}}, pc.SpecError, "'categorical' must be a table, got 3"),
-        ({"options": {"category": {}}}, pc.SpecError, "'category'; the model has 'categorical'"),
+        ({"options": {"categorical": {}}}, pc.SpecError, "Blocks of this estimator: .*'island'"),
+        ({"on_scarce": "drop"}, pc.SpecError, "on_scarce must be one of 'error', 'pool'"),
+        (
+            {"estimator": "auto", "options": {"categorical": 3}},
+            pc.SpecError,
+            "'categorical' must be a table, got 3",
+        ),
+        (
+            {"estimator": "auto", "options": {"category": {}}},
+            pc.SpecError,
+            "'category'; the model has 'categorical'",
+        ),
         (
             {"estimator": {"categorical": "sex"}, "options": {"categorical": 3}},
             pc.SpecError,

@@ -65,7 +65,7 @@ def test_text_and_its_codes_give_the_same_posterior(penguins: pa.Table) -> None:
 
 def test_evidence_is_the_sum_over_classes_of_the_joint(penguins: pa.Table) -> None:
     X, y = penguins.to_pandas().drop(columns="species"), penguins["species"]
-    ours = ProbClassifier().fit(X, y)
+    ours = ProbClassifier("auto").fit(X, y)
     joint = ours.predict_joint_log_proba(X)
     same_logs(ours.score_samples(X), np.logaddexp.reduce(joint, axis=1))
     same_logs(ours.predict_log_proba(X), joint - ours.score_samples(X)[:, None])
@@ -75,18 +75,46 @@ def test_evidence_is_the_sum_over_classes_of_the_joint(penguins: pa.Table) -> No
 def test_the_model_equals_fit_on_the_table(penguins: pa.Table) -> None:
     """The content ids are equal."""
     frame = penguins.to_pandas()
-    ours = ProbClassifier().fit(frame.drop(columns="species"), frame["species"])
+    ours = ProbClassifier("auto").fit(frame.drop(columns="species"), frame["species"])
     model = pc.fit(penguins, naive_spec(penguins.schema, "species"))
     assert ours.model_.id == model.id
 
 
-def test_blocks_are_derived_as_for_a_table(penguins: pa.Table) -> None:
+@pytest.mark.parametrize(
+    ("classifier", "options"),
+    [
+        (ProbClassifier(), {}),
+        (ProbClassifier("fast", on_scarce="error"), {"effort": "fast", "on_scarce": "error"}),
+    ],
+)
+def test_blocks_are_derived_as_for_a_table(
+    penguins: pa.Table, classifier: ProbClassifier, options: Any
+) -> None:
     frame = penguins.to_pandas()
     X = frame.drop(columns="species")
-    ours = ProbClassifier("fast").fit(X, frame["species"])
-    spec = pc.ModelSpec.auto(penguins, "species", effort="fast")
+    ours = classifier.fit(X, frame["species"])
+    spec = pc.ModelSpec.auto(penguins, "species", **options)
     assert ours.model_.spec == spec
     same_logs(ours.predict_log_proba(X), pc.fit(penguins, spec).predict_log_proba(penguins))
+
+
+def test_a_column_in_several_blocks_has_no_density(penguins: pa.Table) -> None:
+    X, y = penguins.to_pandas().drop(columns="species"), penguins["species"]
+    with pytest.raises(AttributeError) as error:
+        ProbClassifier().fit(X, y).score_samples(X)
+    assert "a column is in several blocks" in str(error.value.__cause__)
+
+
+def test_blocks_derived_from_types_do_not_depend_on_the_batches(penguins: pa.Table) -> None:
+    frame = penguins.to_pandas()
+    X, y = frame.drop(columns="species"), frame["species"]
+    in_batches = ProbClassifier()
+    for rows in np.array_split(np.random.default_rng(0).permutation(len(X)), 5):
+        in_batches.partial_fit(X.iloc[rows], y.iloc[rows], classes=y.unique())
+    at_once = ProbClassifier().partial_fit(X, y)
+    assert in_batches.model_.id == at_once.model_.id
+    assert at_once.model_.block_weights is not None
+    assert at_once.score(X, y) > 0.95
 
 
 def days_of_a_growing_meter(days: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -126,12 +154,12 @@ def test_partial_fits_of_a_mixed_frame_equal_one_fit(penguins: pa.Table) -> None
     frame = penguins.to_pandas()
     X, y = frame.drop(columns="species"), frame["species"]
     weight = np.random.default_rng(2).integers(1, 4, len(frame))
-    partial = ProbClassifier()
+    partial = ProbClassifier("auto")
     for rows in np.array_split(np.random.default_rng(3).permutation(len(frame)), 20):
         partial.partial_fit(
             X.iloc[rows], y.iloc[rows], classes=y.unique(), sample_weight=weight[rows]
         )
     repeated = frame.loc[np.repeat(frame.index, weight)]
-    single_fit = ProbClassifier().fit(repeated.drop(columns="species"), repeated["species"])
+    single_fit = ProbClassifier("auto").fit(repeated.drop(columns="species"), repeated["species"])
     same_logs(partial.predict_log_proba(X), single_fit.predict_log_proba(X))
     assert partial.statistics_.rows == len(pd.unique(X.index))

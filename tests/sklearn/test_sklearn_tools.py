@@ -58,7 +58,7 @@ def options_of(model: pc.Model) -> dict[str, Any]:
 
 def test_grid_search_over_options_by_block(X: pd.DataFrame, y: pd.Series) -> None:
     grid = {"categorical__pseudo_count": [0.1, 1.0, 50.0], "gaussian_diagonal__ddof": [0, 1]}
-    search = GridSearchCV(ProbClassifier(), grid, scoring="neg_log_loss").fit(X, y)
+    search = GridSearchCV(ProbClassifier("auto"), grid, scoring="neg_log_loss").fit(X, y)
     assert options_of(search.best_estimator_.model_) == {
         "categorical": {"pseudo_count": search.best_params_["categorical__pseudo_count"]},
         "gaussian_diagonal": {"ddof": search.best_params_["gaussian_diagonal__ddof"]},
@@ -130,10 +130,11 @@ def test_set_params_does_not_change_the_original() -> None:
     assert changed.get_params()["categorical__unseen"] == "ignore"
     assert clone(changed).get_params() == changed.get_params()
     assert original.get_params(deep=False) == {
-        "estimator": "auto",
+        "estimator": "default",
         "options": {"categorical": {"pseudo_count": 0.5}},
         "prior": None,
         "block_weights": None,
+        "on_scarce": None,
         "n_components": None,
     }
     assert original.options is given
@@ -143,7 +144,7 @@ def test_set_params_does_not_change_the_original() -> None:
 
 def test_fit_refuses_options_of_an_unknown_block(X: pd.DataFrame, y: pd.Series) -> None:
     with pytest.raises(pc.SpecError, match=r"options name the block 'categoric'.*Did you mean"):
-        ProbClassifier().set_params(categoric__pseudo_count=0.5).fit(X, y)
+        ProbClassifier("auto").set_params(categoric__pseudo_count=0.5).fit(X, y)
 
 
 def test_cross_validation_accepts_nulls_and_text(X: pd.DataFrame, y: pd.Series) -> None:
@@ -181,7 +182,7 @@ def test_calibrated_classifier_cv_accepts_the_classifier(X: pd.DataFrame, y: pd.
 
 def test_voting_classifier_averages_two_classifiers(X: pd.DataFrame, y: pd.Series) -> None:
     one, two = (
-        ProbClassifier(),
+        ProbClassifier("auto"),
         ProbClassifier({"gaussian_full": NUMBERS, "categorical": CATEGORIES}),
     )
     vote = VotingClassifier([("one", one), ("two", two)], voting="soft").fit(X, y)

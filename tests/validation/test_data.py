@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "integers that float64 rounds": (
         refused(
-            {"x": [2**53, 2**53 + 1] * 3, "y": Y}, pc.Block("discretized", "x")
+            {"x": [2**53, 2**53 + 3] * 3, "y": Y}, pc.Block("discretized", "x")
         ),
         "column 'x' has integers beyond 2⁵³, which float64 rounds to multiples of 2; subtract",
     ),

@@ -161,7 +161,7 @@ class Discretized(LikelihoodEstimator):
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, notes, empty, modeled, none = [], [], [], [], []
         for feature, cells, nulls in self._cells(statistics, classes):
-            notes += self._rounded(feature, cells)
+            notes += self._rounded(feature, cells, nulls)
             if not nulls.any() and not len(cells.values):
                 empty.append(feature)
                 continue
@@ -195,11 +195,12 @@ class Discretized(LikelihoodEstimator):
         parts = parts or [_no_parameters(classes)]
         return self.annotate(pa.concat_tables(parts).combine_chunks(), scarce=notes)
 
-    def _rounded(self, feature: str, cells: Histogram) -> list[str]:
+    def _rounded(self, feature: str, cells: Histogram, nulls: FloatArray) -> list[str]:
         """A sentence about integers that were counted no finer than float64 represents them.
 
         Raises:
-            DataError: instead, if ``on_scarce`` is ``"error"``.
+            DataError: instead, if they are all the same to float64, so that the column would say
+                nothing, or if ``on_scarce`` is ``"error"``.
         """
         integers = pa.types.is_integer(self.features.field(feature).type)
         largest = float(np.abs(cells.values).max(initial=0.0))
@@ -210,6 +211,8 @@ class Discretized(LikelihoodEstimator):
             f"{cells.width:.0f}"
         )
         fix = "subtract a constant, or cast it to text and use categorical, if they matter"
+        if len(cells.values) == 1 and not nulls.any():
+            raise DataError(f"{found}, and all of them to the same; {fix}.")
         if self.on_scarce == "error":
             raise DataError(f"{found}; {fix}.")
         return [f"{found}: discretized does not see smaller differences; {fix}."]
