@@ -168,7 +168,7 @@ def evaluate(
     expect(model, Model, LOAD_HINT)
     evaluator = Evaluator(model, decision)
     selection = Selection(open_table(source), partition, where)
-    plan = selection.plan((model.spec.label, *model.spec.features))
+    plan = selection.plan((model.spec.label,), model.spec.features)
     counter = RowCounter(progress, plan.rows)
     with open_engine(engine, workers) as opened:
         for measured in evaluator.measure_plan(plan, opened):

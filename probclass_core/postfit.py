@@ -67,7 +67,7 @@ def with_density_quantiles(
     def measure(batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray]:
         return model.posterior(batch).log_density, _weights(model, batch)
 
-    columns = (*model.spec.features, *_weight_columns(model))
+    columns = _weight_columns(model)
     batches, read = _map_batches(
         model, measure, source, columns, partition, where, workers, progress
     )
@@ -136,7 +136,7 @@ def calibrate(
         parts = posterior.log_probability, explained, truth, _weights(raw, batch)
         return HeldOut(*(part[known] for part in parts))
 
-    columns = (raw.spec.label, *raw.spec.features, *_weight_columns(raw))
+    columns = (raw.spec.label, *_weight_columns(raw))
     mapped, read = _map_batches(raw, measure, source, columns, partition, where, workers, progress)
     batches = list(mapped)
     rows = sum(len(batch.truth) for batch in batches)
@@ -182,7 +182,7 @@ def _map_batches(
 ) -> tuple[Iterator[Result], dict[str, Any]]:
     """The results of `measure` for each batch, in order, and the provenance of the rows."""
     selection = Selection(open_table(source), partition, where)
-    plan = selection.plan(columns)
+    plan = selection.plan(columns, model.spec.features)
     counter = RowCounter(progress, plan.rows)
     batches = counter.count(plan.batches(model.batch_rows))
     return ordered_map(measure, batches, workers), selection.provenance(plan)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -65,7 +65,10 @@ class Block:
 
     Attributes:
         estimator: name of a registered likelihood estimator.
-        columns: the features that the block models, in order.
+        columns: the features that the block models, in order: columns of the table, or parts of
+            its dates and times such as ``hour(pickup)``. A column of that name comes first. Parts:
+            ``year``, ``month``, ``day``, ``day_of_year``, ``weekday`` (Monday 1 to Sunday 7),
+            ``hour``, ``minute``, and ``time_of_day`` (hours in [0, 24)); see the guide on dates.
         name: name that is unique in the model; by default that of the estimator, numbered if
             several blocks share it.
         options: options of the estimator, as plain JSON values.
@@ -130,7 +133,7 @@ class Block:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns that the block reads: those that it models, then those given."""
+        """The features of the block: those that it models, then those given."""
         return (*self.columns, *self.given)
 
     def to_dict(self) -> dict[str, Any]:
@@ -264,7 +267,7 @@ class ModelSpec:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The columns that the blocks read, in block order, each once."""
+        """The features of all blocks, in block order, each once."""
         return tuple(dict.fromkeys(column for block in self.blocks for column in block.inputs))
 
     @property
@@ -273,10 +276,22 @@ class ModelSpec:
         return self.block_weights == "fit"
 
     @property
-    def training_columns(self) -> tuple[str, ...]:
-        """The columns that training reads: label, weight if any, and features."""
-        weight = (self.weight,) if self.weight is not None else ()
-        return (self.label, *weight, *self.features)
+    def label_and_weight(self) -> tuple[str, ...]:
+        """The columns of a training besides the features: label, and weight if any."""
+        return (self.label,) if self.weight is None else (self.label, self.weight)
+
+    def source_columns(self, available: Collection[str]) -> tuple[str, ...]:
+        """The columns that the features are made of, each once: ``pickup`` for ``hour(pickup)``.
+
+        Args:
+            available: names of the columns of the table.
+        """
+        from probclass_core.arrow.parts import part_of  # imports Arrow, which specs do not need
+
+        parts = {name: None if name in available else part_of(name) for name in self.features}
+        return tuple(
+            dict.fromkeys(name if part is None else part.column for name, part in parts.items())
+        )
 
     @property
     def digest(self) -> str:

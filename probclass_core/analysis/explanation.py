@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.analysis.json_values import json_values
-from probclass_core.arrow.arrays import FloatArray, IntArray, select
+from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.arrow.parts import select, source_columns
 from probclass_core.errors import DataError, SpecError, expect, nearest, one_of
 from probclass_core.estimation.contract import (
     FactorizedLikelihood,
@@ -151,7 +152,9 @@ def explain(
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise SpecError(f"limit must be a whole number of at least 1, or None, got {limit!r}.")
     rival = None if against is None else _class_position(model, against)
-    plan = open_table(source).plan(tuple(model.spec.features), partition=partition, where=where)
+    table = open_table(source)
+    columns = source_columns(table.schema, model.spec.features)
+    plan = table.plan(columns, partition=partition, where=where)
     batch, numbers = _read_rows(plan, None if rows is None else _checked_rows(rows))
     pairs = _ClassPairs.of(model, batch, rival)
     blocks = [

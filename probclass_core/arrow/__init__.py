@@ -3,6 +3,7 @@
 types          column types: what values mean, safe types, canonical types, common types
 arrays         columns as NumPy arrays: chunks, nulls, NaN, infinities, dictionaries
 shared_conversions  conversions of columns that several blocks share
+parts          where batches become features; parts of dates and times such as the hour
 row_sample     a sample of rows that merges: those with the smallest hashes
 sparse_counts  columns of counts, of words or of documents as sparse matrices
 row_blocks     numeric columns in blocks of rows that fit the processor's cache

@@ -95,16 +95,6 @@ def as_table(data: Any) -> pa.Table:
     )
 
 
-def select(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-    """The named columns of a batch.
-
-    Raises:
-        DataError: if a column is missing, or the batch has it twice.
-    """
-    check_columns(batch.schema, columns)
-    return batch.select(list(columns))
-
-
 def check_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
     """Refuse a table that lacks a column, or has it twice.
 

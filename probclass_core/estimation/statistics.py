@@ -23,14 +23,13 @@ from probclass_core.arrow.arrays import (
     check_columns,
     class_labels,
     class_type,
-    select,
     weight_vector,
 )
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
+from probclass_core.arrow.parts import feature_schema, select
 from probclass_core.arrow.row_sample import merge_samples, sample_rows
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.arrow.types import (
-    canonical_schema,
     common_type,
     schema_from_names,
     type_names,
@@ -203,17 +202,18 @@ def summarize_batches(
 
     Args:
         spec: the model.
-        schema: schema of the batches; it must contain the spec's training columns.
+        schema: schema of the batches: label, weight if any, and the columns of the features.
         batches: read once, in order.
         on_rows: called after each batch with its number of rows; an exception stops the summary.
 
     Raises:
         DataError: if a column is missing or contains an invalid value.
-        SpecError: if an estimator refuses a column's type, an option or given columns.
+        SpecError: if an estimator refuses a column's type, an option or given columns, or a column
+            does not have the part that a feature is.
         PluginError: if an estimator is unknown.
     """
-    check_columns(schema, spec.training_columns)
-    features = canonical_schema(schema, spec.features)
+    check_columns(schema, spec.label_and_weight)
+    features = feature_schema(schema, spec.features)
     estimators = bind(spec, features)
     label_type = class_type(value_type(schema.field(spec.label).type))
     classes = Accumulator(partial(_merge_classes, label_type), _is_many)
@@ -225,7 +225,7 @@ def summarize_batches(
         for block in spec.blocks
     }
     sample = Accumulator(merge_samples, _is_many_or_large)
-    sample_schema = canonical_schema(schema, (spec.label, *spec.features))
+    sample_schema = feature_schema(schema, (spec.label, *spec.features))
     rows = null_labels = 0
     for batch in batches:
         batch_rows = batch.num_rows
@@ -244,12 +244,13 @@ def summarize_batches(
                 for block in spec.blocks:
                     name, columns = str(block.name), select(batch, block.inputs)
                     blocks[name].add(estimators[name].summarize(columns, labels, weights))
-            if spec.fits_weights:
-                sample.add(sample_rows(batch, sample_schema, weights))
+                if spec.fits_weights:
+                    sampled = select(batch, sample_schema.names)
+                    sample.add(sample_rows(sampled, sample_schema, weights))
         on_rows(batch_rows)
     tables = {name: tables.result() for name, tables in blocks.items() if tables.parts}
-    sampled = sample.result() if sample.parts else None
-    return Statistics(spec, features, classes.result(), tables, rows, null_labels, sampled)
+    merged = sample.result() if sample.parts else None
+    return Statistics(spec, features, classes.result(), tables, rows, null_labels, merged)
 
 
 def merge_all(parts: Iterable[Statistics]) -> Statistics:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from probclass_core.arrow.bundle import as_json
+from probclass_core.arrow.parts import source_columns
 from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.table import Plan, Table
 
@@ -31,10 +32,17 @@ class Selection:
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", parse_where(self.where))
 
-    def plan(self, columns: Sequence[str]) -> Plan:
-        """Plan the fragments to read; text columns may be dictionaries."""
+    def plan(self, columns: Sequence[str], features: Sequence[str] = ()) -> Plan:
+        """Plan the fragments to read; text columns may be dictionaries.
+
+        Args:
+            columns: columns of the table.
+            features: features of a model, whose columns are read; see `arrow.parts`.
+        """
+        sources = source_columns(self.table.schema, features) if features else ()
+        names = list(dict.fromkeys((*columns, *sources)))
         return self.table.plan(
-            columns, partition=self.partition, where=self.where, allow_dictionaries=True
+            names, partition=self.partition, where=self.where, allow_dictionaries=True
         )
 
     def provenance(self, plan: Plan) -> dict[str, Any]:

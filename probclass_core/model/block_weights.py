@@ -33,7 +33,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes, select
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
+from probclass_core.arrow.parts import select
 from probclass_core.arrow.row_sample import COUNT, HASH
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.errors import DataError

@@ -30,15 +30,14 @@ from probclass_core.arrow.arrays import (
     FloatArray,
     as_table,
     batch_rows,
-    check_columns,
     in_slices,
-    select,
 )
 from probclass_core.arrow.bundle import (
     FORMAT_VERSION,
     READS_BLOCK_WEIGHTS,
     Bundle,
 )
+from probclass_core.arrow.parts import select, source_columns
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.arrow.types import schema_from_names, type_names
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
@@ -90,7 +89,7 @@ class Model:
 
     Attributes:
         spec: specification that the model was fitted by.
-        features: feature columns and their types.
+        features: features and their types.
         priors: one row per class, in class order: class, count (Σ w), prior.
         parameters: parameters table of each block, by block name.
         training: provenance: rows, null labels, source, notes (sentences about estimates that the
@@ -330,8 +329,7 @@ class Model:
 
     def _by_batch(self, data: Any, compute: Callable[[pa.RecordBatch], np.ndarray]) -> np.ndarray:
         table = as_table(data)
-        check_columns(table.schema, self.spec.features)
-        table = table.select(list(self.spec.features))
+        table = table.select(source_columns(table.schema, self.spec.features))
         rows = min(self.batch_rows, batch_rows(table.num_columns))
         results = [compute(batch) for batch in in_slices(table.to_batches(), rows)]
         return np.concatenate(results or [compute(pa.RecordBatch.from_pylist([], table.schema))])

@@ -25,6 +25,7 @@ from probclass_core.arrow.arrays import (
     label_codes,
     numeric_column,
 )
+from probclass_core.arrow.parts import select, source_columns
 from probclass_core.errors import DataError, SpecError, nearest, one_of
 from probclass_core.estimation.contract import FactorizedLikelihood
 from probclass_core.estimation.families.categorical.independent import complete_cells
@@ -237,12 +238,12 @@ def _class_means(model: Model, column: str) -> FloatArray | None:
 def rows_by_class(
     model: Model, data: Any, columns: Sequence[str]
 ) -> tuple[list[FloatArray], IntArray]:
-    """Numeric columns of a table and the class of each row; rows with a null are left out.
+    """Numeric features of a table and the class of each row; rows with a null are left out.
 
     Args:
         model: model whose classes and label column apply.
         data: table or frame; see `arrays.as_table`. The label column may be missing.
-        columns: ``d`` numeric columns.
+        columns: ``d`` numeric features.
 
     Returns:
         ``d`` arrays ``(n,)``, and class positions ``(n,)``, `MISSING` if the class is unknown.
@@ -251,9 +252,10 @@ def rows_by_class(
         DataError: if a column is missing, not numeric or infinite, or every row has a null.
     """
     table = as_table(data)
-    check_columns(table.schema, columns)
-    table = table.combine_chunks()
-    values = [_numbers(table, name) for name in columns]
+    sources = table.select(source_columns(table.schema, columns))
+    batches = sources.to_batches() or [pa.RecordBatch.from_pylist([], sources.schema)]
+    features = pa.Table.from_batches([select(batch, columns) for batch in batches])
+    values = [_numbers(features.combine_chunks(), name) for name in columns]
     label = model.spec.label
     codes = np.full(table.num_rows, MISSING, dtype=np.intp)
     if label in table.schema.names:

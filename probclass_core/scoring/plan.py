@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from probclass_core.arrow.bundle import as_json, json_digest
+from probclass_core.arrow.parts import source_columns
 from probclass_core.errors import TableError
 from probclass_core.io.filters import Where, typed_partition
 from probclass_core.io.open import open_sink
@@ -80,9 +81,8 @@ class ScoringPlanner:
     def plan_rows(self, partition: Mapping[str, Any]) -> Plan:
         """Plan the rows of a partition: passthrough columns, features and partition columns."""
         passthrough = self._passthrough
-        features = [name for name in self.model.spec.features if name not in passthrough]
-        keys = [name for name in partition if name not in (*passthrough, *features)]
-        columns = [*passthrough, *features, *keys]
+        features = source_columns(self.table.schema, self.model.spec.features)
+        columns = list(dict.fromkeys((*passthrough, *features, *partition)))
         return self.table.plan(columns, partition=partition or None, where=self.where)
 
     def _plan_partition(self, partition: Mapping[str, Any]) -> PlannedPartition:

@@ -25,7 +25,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from probclass_core.arrow.arrays import FloatArray, as_table, check_columns, label_codes
+from probclass_core.arrow.arrays import FloatArray, as_table, label_codes
+from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.sparse_counts import counts_column
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
 from probclass_core.estimation.statistics import Statistics, merge
@@ -410,11 +411,11 @@ def _model_columns(table: pa.Table, spec: ModelSpec) -> pa.Table:
     Raises:
         DataError: if a column is missing.
     """
-    check_columns(table.schema, spec.features)
-    table = table.select(list(spec.features))
+    table = table.select(source_columns(table.schema, spec.features))
+    columns = set(table.column_names)
     for block in spec.blocks:
         if not models_floats(block):
-            table = whole_as_integers(table, block.inputs)
+            table = whole_as_integers(table, [name for name in block.inputs if name in columns])
     return table
 
 

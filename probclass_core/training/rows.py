@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_core.arrow.types import canonical_schema
+from probclass_core.arrow.parts import feature_schema
 from probclass_core.errors import DataError
 from probclass_core.estimation.statistics import (
     Statistics,
@@ -61,7 +61,7 @@ class TrainingRows:
         if self.cached is not None:
             table = with_footer_cache(table, self.cached)
         self._selection = Selection(table, partition, where)
-        self.plan = self._selection.plan(spec.training_columns)
+        self.plan = self._selection.plan(spec.label_and_weight, spec.features)
         self.passes = 0
 
     def summarize(self, spec: ModelSpec, engine: Engine, progress: Progress | None) -> Statistics:
@@ -160,7 +160,7 @@ def _summarize_fragments(
     if cached is None:
         yield from summarized(plan.fragments)
         return
-    features = canonical_schema(plan.schema, spec.features)
+    features = feature_schema(plan.schema, spec.features)
     # This thread alone reads and writes the cache, so workers need not reach the store.
     is_cached = [cached.contains(fragment.digest) for fragment in plan.fragments]
     missing = (f for f, found in zip(plan.fragments, is_cached, strict=True) if not found)

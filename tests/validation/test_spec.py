@@ -79,7 +79,6 @@ def test_blocks_are_named_after_their_estimator_and_numbered() -> None:
     )
     assert [block.name for block in with_names.blocks] == ["a_3", "a", "a_2"]
     assert SPEC.features == ("dew_point", "temperature", "wind", "rain", "pressure", "speed")
-    assert SPEC.training_columns == ("air", "hours", *SPEC.features)
 
 
 def test_a_block_can_be_given_columns_of_other_blocks() -> None:

@@ -57,9 +57,10 @@ def lineage_of(task: Any, summary: Mapping[str, Any] | None) -> OperatorLineage[
     )
     for ref in _models_written(task, summary):
         facets = _version(ref)
-        if task.spec_used is not None:
+        if (spec := task.spec_used) is not None:
+            columns = (*spec.label_and_weight, *spec.source_columns(read))
             facets["columnLineage"] = column_lineage_dataset.ColumnLineageDatasetFacet(
-                fields={}, dataset=_fields(source, task.spec_used.training_columns, "INDIRECT")
+                fields={}, dataset=_fields(source, columns, "INDIRECT")
             )
         outputs.append(OutputDataset(*model_name(task.store, ref), facets=facets))
     run = RunFacet().with_additional_properties(task=type(task).__name__, **summary)
@@ -158,7 +159,7 @@ def _column_lineage(
         if name in read:
             origin = _fields(source, [name], "DIRECT", "IDENTITY")
         elif name != "model_id":
-            origin = _fields(source, spec.features, "DIRECT", "TRANSFORMATION")
+            origin = _fields(source, spec.source_columns(read), "DIRECT", "TRANSFORMATION")
         else:
             continue
         fields[name] = column_lineage_dataset.Fields(inputFields=origin)

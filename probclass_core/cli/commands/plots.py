@@ -307,16 +307,21 @@ def _evaluate(
 def _read(
     source: str, columns: Sequence[str], rows: RowOptions, *, prefix: str | None = None
 ) -> pa.Table:
-    """The given columns that a table has, and those whose names start with a prefix."""
+    """The given columns that a table has, and those whose names start with a prefix.
+
+    A part of a date that is no column, such as ``hour(pickup)``, is the column that it is made of.
+    """
     import pyarrow as pa
 
+    from probclass_core.arrow.parts import part_of
     from probclass_core.io.open import open_table
 
     table = open_table(source)
+    known = table.schema.names
+    parts = [part_of(name) for name in columns if name not in known]
+    wanted = {*columns, *(part.column for part in parts if part is not None)}
     names = [
-        name
-        for name in table.schema.names
-        if name in columns or (prefix is not None and name.startswith(prefix))
+        name for name in known if name in wanted or (prefix is not None and name.startswith(prefix))
     ]
     selection = RowOptions(rows.partition, rows.where).arguments()
     plan = table.plan(names, **selection)

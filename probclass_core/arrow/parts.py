@@ -1,0 +1,226 @@
+"""Parts of dates and times as features: ``hour(pickup)`` is computed from the column ``pickup``.
+
+A feature of a model is a column of the table or, if no column has its name, a part of a column of
+dates or times. `select` is where batches become features; it computes the parts. Readers ask
+`source_columns` for the columns to read, and `feature_schema` has the types of features.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import check_columns
+from probclass_core.arrow.shared_conversions import converted
+from probclass_core.arrow.types import canonical_schema, value_type
+from probclass_core.errors import DataError, SpecError, nearest, one_of
+
+_DATE_PARTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
+    "year": pc.year,
+    "month": pc.month,
+    "day": pc.day,
+    "day_of_year": pc.day_of_year,
+    "weekday": partial(pc.day_of_week, count_from_zero=False, week_start=1),
+}
+
+_TIME_PARTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "time_of_day": lambda values: _hours(values),
+}
+
+PARTS = (*_DATE_PARTS, *_TIME_PARTS)
+"""Names of all parts."""
+
+_PART = re.compile(r"(\w+)\((.+)\)", re.DOTALL)
+
+_UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""The days 0001-01-01 and 9999-12-31, counted from 1970-01-01. Arrow's years wrap at 32,767."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a column of dates or times.
+
+    Attributes:
+        name: one of `PARTS`.
+        column: name of the column of dates or times.
+    """
+
+    name: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.column})"
+
+    @property
+    def type(self) -> pa.DataType:
+        """int64, or float64 for ``time_of_day``."""
+        return pa.float64() if self.name == "time_of_day" else pa.int64()
+
+
+def part_of(feature: str) -> Part | None:
+    """The part that a feature's name stands for, or None if it has not the form of one."""
+    match = _PART.fullmatch(feature)
+    return Part(*match.groups()) if match and match[1] in PARTS else None
+
+
+def parts_of_type(kind: pa.DataType) -> tuple[str, ...]:
+    """Names of the parts that values of a type have; none if they are not dates or times."""
+    kind = value_type(kind)
+    if pa.types.is_timestamp(kind) or pa.types.is_null(kind):
+        return PARTS
+    if pa.types.is_date(kind):
+        return tuple(_DATE_PARTS)
+    return tuple(_TIME_PARTS) if pa.types.is_time(kind) else ()
+
+
+def source_columns(schema: pa.Schema, features: Sequence[str]) -> list[str]:
+    """The columns of a table that features are made of, each once.
+
+    Raises:
+        DataError: if a column is missing, or the table has it twice.
+        SpecError: if a feature is a part that its column does not have.
+    """
+    parts = _parts_among(schema, features)
+    return list(dict.fromkeys(parts[name].column if name in parts else name for name in features))
+
+
+def feature_schema(schema: pa.Schema, features: Sequence[str]) -> pa.Schema:
+    """Features with the types that they are recorded as; see `canonical_schema`.
+
+    Raises:
+        DataError, SpecError: as `source_columns`.
+    """
+    parts = _parts_among(schema, features)
+    return canonical_schema(_with_parts(schema, features, parts), features)
+
+
+def select(batch: pa.RecordBatch, features: Sequence[str]) -> pa.RecordBatch:
+    """The features of a batch, in order: columns as they are, and parts of dates and times.
+
+    A part is null where its column is. Parts are in the time zone of their column.
+
+    Raises:
+        DataError: if a column is missing, the batch has it twice, its time zone is unknown, or a
+            date is outside of the years 1 to 9999.
+        SpecError: if a feature is a part that its column does not have.
+    """
+    parts = _parts_among(batch.schema, features)
+    if not parts:
+        return batch.select(list(features))
+    arrays = [
+        _compute(batch.column(parts[name].column), parts[name])
+        if name in parts
+        else batch.column(name)
+        for name in features
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_with_parts(batch.schema, features, parts))
+
+
+def _with_parts(schema: pa.Schema, features: Sequence[str], parts: Mapping[str, Part]) -> pa.Schema:
+    return pa.schema(
+        [
+            pa.field(name, parts[name].type) if name in parts else schema.field(name)
+            for name in features
+        ]
+    )
+
+
+def _parts_among(schema: pa.Schema, features: Sequence[str]) -> dict[str, Part]:
+    """The features that are parts, by name; the others are columns of the table.
+
+    Raises:
+        DataError, SpecError: as `source_columns`.
+    """
+    columns = set(schema.names)
+    parts: dict[str, Part] = {}
+    for name in features:
+        match = None if name in columns else _PART.fullmatch(name)
+        if match and (match[1] in PARTS or _has_parts(schema, match[2])):
+            parts[name] = Part(*match.groups())
+    check_columns(schema, [name for name in features if name not in parts])
+    for name, part in parts.items():
+        if part.column not in columns:
+            raise DataError(
+                f"no column {part.column!r}, which {name!r} is computed from; the table has "
+                f"{one_of(columns)}.{nearest(part.column, columns)}"
+            )
+        check_columns(schema, [part.column])
+        _check_part(part, schema.field(part.column).type)
+    return parts
+
+
+def _has_parts(schema: pa.Schema, column: str) -> bool:
+    return any(field.name == column and parts_of_type(field.type) for field in schema)
+
+
+def _check_part(part: Part, kind: pa.DataType) -> None:
+    known = parts_of_type(kind)
+    if part.name in known:
+        return
+    column = f"column {part.column!r} is {kind}"
+    if not known:
+        raise SpecError(
+            f"no feature '{part}': {column}, not a date or time; convert it to a date or "
+            "timestamp, or leave the feature out."
+        )
+    features = [str(Part(name, part.column)) for name in known]
+    hint = "" if part.name in PARTS else nearest(str(part), features)
+    raise SpecError(f"no feature '{part}': {column}, whose parts are {one_of(known)}.{hint}")
+
+
+def _compute(column: pa.Array, part: Part) -> pa.Array:
+    return converted(column, part.name, lambda: _values(column, part))
+
+
+def _values(column: pa.Array, part: Part) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_null(column.type):
+        return column.cast(part.type)
+    _check_years(column, part)
+    compute = {**_DATE_PARTS, **_TIME_PARTS}[part.name]
+    try:
+        return compute(column).cast(part.type)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"column {part.column!r} is {column.type}: this machine does not know the time zone "
+            f"{column.type.tz!r}; correct its name, or install the time zone database (tzdata)."
+        ) from error
+
+
+def _check_years(column: pa.Array, part: Part) -> None:
+    if pa.types.is_time(column.type):
+        return
+    if pa.types.is_date32(column.type):
+        bounds, per_day = pc.min_max(column.cast(pa.int32())), 1
+    else:
+        unit = "ms" if pa.types.is_date64(column.type) else column.type.unit
+        bounds, per_day = pc.min_max(column.cast(pa.int64())), 86_400 * _UNITS_PER_SECOND[unit]
+    first, last = bounds["min"].as_py(), bounds["max"].as_py()
+    if first is not None and not _FIRST_DAY <= first // per_day <= last // per_day <= _LAST_DAY:
+        raise DataError(
+            f"column {part.column!r} contains dates outside of the years 1 to 9999; check the unit "
+            f"of {column.type}, or make these dates null."
+        )
+
+
+def _hours(values: pa.Array) -> pa.Array:
+    """Hours since midnight, in [0, 24)."""
+    if pa.types.is_timestamp(values.type):
+        values = values if values.type.tz is None else pc.local_timestamp(values)
+    unit = values.type.unit
+    counts = values.cast(pa.int32() if pa.types.is_time32(values.type) else pa.int64())
+    mask = np.asarray(counts.is_null())
+    per_hour = 3_600 * _UNITS_PER_SECOND[unit]
+    numbers = pc.fill_null(counts, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return pa.array(numbers % (24 * per_hour) / per_hour, mask=mask)

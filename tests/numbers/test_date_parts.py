@@ -1,0 +1,330 @@
+"""Parts of dates and times as features: their values, and models of them against plain columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pac
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import probclass_core as pc
+from probclass_core.arrow.parts import PARTS, parts_of_type, select
+from probclass_core.cli.app import app
+from probclass_core.plots import category_masses, class_densities
+from probclass_core.sklearn import ProbClassifier
+
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+DATE_PARTS = ("year", "month", "day", "day_of_year", "weekday")
+TIME_PARTS = ("hour", "minute", "time_of_day")
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia", "+05:30")
+
+# Nanoseconds begin in 1677; Arrow knows no daylight saving time after 2037.
+SECONDS = st.integers(-9_000_000_000, 2_145_000_000)
+
+
+def parts_of(values: pa.Array) -> Mapping[str, list[Any]]:
+    names = [f"{part}(t)" for part in parts_of_type(values.type)]
+    batch = pa.record_batch([values], names=["t"])
+    return {name[: -len("(t)")]: select(batch, [name])[name].to_pylist() for name in names}
+
+
+def expected_parts(moment: datetime | date | time, below_seconds: float = 0.0) -> dict[str, Any]:
+    parts: dict[str, Any] = {}
+    if isinstance(moment, date):
+        parts |= {name: getattr(moment, name) for name in ("year", "month", "day")}
+        parts["day_of_year"] = moment.timetuple().tm_yday
+        parts["weekday"] = moment.isoweekday()
+    if isinstance(moment, (datetime, time)):
+        seconds = moment.minute * 60 + moment.second + below_seconds
+        parts |= {"hour": moment.hour, "minute": moment.minute}
+        parts["time_of_day"] = moment.hour + seconds / 3600
+    return parts
+
+
+def assert_same(actual: Mapping[str, list[Any]], expected: Mapping[str, Any]) -> None:
+    assert set(actual) == set(expected)
+    for name, values in actual.items():
+        assert values[1] is None
+        if name == "time_of_day":
+            assert 0.0 <= values[0] < 24.0
+            assert math.isclose(values[0], expected[name], rel_tol=1e-14, abs_tol=1e-14)
+        else:
+            assert values[0] == expected[name], name
+
+
+@given(SECONDS, st.integers(0, 10**9 - 1), st.sampled_from(list(UNITS)), st.sampled_from(ZONES))
+def test_parts_of_timestamps_are_those_of_datetime(
+    seconds: int, nanoseconds: int, unit: str, zone: str
+) -> None:
+    below = nanoseconds * UNITS[unit] // 10**9
+    count = seconds * UNITS[unit] + below
+    naive = pa.array([count, None], pa.timestamp(unit))
+    moment = datetime(1970, 1, 1) + timedelta(seconds=seconds)
+    expected = expected_parts(moment, below / UNITS[unit])
+    assert_same(parts_of(naive), expected)
+    assert_same(parts_of(naive.dictionary_encode()), expected)
+    offset = timedelta(hours=5, minutes=30)
+    if zone == "+05:30":
+        local = moment + offset
+    else:
+        local = moment.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+    aware = naive.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit, zone))
+    assert_same(parts_of(aware), expected_parts(local, below / UNITS[unit]))
+
+
+@given(st.dates(), st.times())
+def test_parts_of_dates_and_times_are_those_of_datetime(day: date, clock: time) -> None:
+    for kind in (pa.date32(), pa.date64()):
+        assert_same(parts_of(pa.array([day, None], kind)), expected_parts(day))
+    for unit, kind in (("s", pa.time32), ("ms", pa.time32), ("us", pa.time64), ("ns", pa.time64)):
+        below = clock.microsecond * UNITS[unit] // 10**6
+        count = ((clock.hour * 60 + clock.minute) * 60 + clock.second) * UNITS[unit] + below
+        values = pa.array([count, None], pa.int32() if kind is pa.time32 else pa.int64())
+        expected = expected_parts(clock.replace(microsecond=0), below / UNITS[unit])
+        assert_same(parts_of(values.cast(kind(unit))), expected)
+
+
+def test_a_column_without_values_has_parts_without_values() -> None:
+    assert parts_of(pa.nulls(1)) == {part: [None] for part in PARTS}
+
+
+FEATURES = ("hour(pickup)", "weekday(pickup)", "time_of_day(pickup)")
+
+
+def trips(rows: int = 600) -> pa.Table:
+    """Times in New York, some of them null, and a class that depends on the hour."""
+    noise = np.random.default_rng(5)
+    moments = noise.integers(0, 60 * 86_400 * 10**6, rows)
+    kind = pa.timestamp("us", "America/New_York")
+    pickup = pa.array(moments, pa.int64(), mask=noise.random(rows) < 0.1).cast(kind)
+    hours = np.asarray(pac.fill_null(pac.hour(pickup), 0))
+    late = noise.random(rows) < np.where(hours > 15, 0.8, 0.3)
+    return pa.table(
+        {
+            "pickup": pickup,
+            "fare": noise.lognormal(2.0 + late, 0.5),
+            "tip": np.where(late, "yes", "no"),
+        }
+    )
+
+
+def with_columns(table: pa.Table) -> pa.Table:
+    """The same with a column for each part, and without the times."""
+    pickup = table["pickup"].combine_chunks()
+    local = pac.local_timestamp(pickup)
+    midnight = pac.floor_temporal(local, unit="day")
+    seconds = pac.subtract(local, midnight).cast(pa.int64())
+    return pa.table(
+        {
+            "hour(pickup)": pac.hour(local),
+            "weekday(pickup)": pac.add(pac.day_of_week(local), 1),
+            "time_of_day(pickup)": pac.divide(seconds.cast(pa.float64()), 3.6e9),
+            "fare": table["fare"],
+            "tip": table["tip"],
+        }
+    )
+
+
+SPEC = pc.ModelSpec(
+    "tip",
+    [
+        pc.Block("categorical", ["hour(pickup)", "weekday(pickup)"]),
+        pc.Block("discretized", "time_of_day(pickup)"),
+        pc.Block("gaussian_diagonal", "fare"),
+        pc.Block("categorical", "hour(pickup)", "pair", given="weekday(pickup)"),
+    ],
+    block_weights="fit",
+)
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return trips()
+
+
+@pytest.fixture(scope="module")
+def plain(table: pa.Table) -> pc.Model:
+    """The model of plain columns with the same names and values."""
+    return pc.fit(with_columns(table), SPEC)
+
+
+def written(table: pa.Table, folder: Path) -> Path:
+    folder.mkdir()
+    for number in range(3):
+        pq.write_table(table.slice(200 * number, 200), folder / f"{number}.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def files(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(table, tmp_path_factory.mktemp("trips") / "table")
+
+
+@pytest.fixture(scope="module")
+def plain_files(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(with_columns(table), tmp_path_factory.mktemp("plain") / "table")
+
+
+@pytest.mark.parametrize(
+    "engine", ["threads", "pool", pytest.param("processes", marks=pytest.mark.slow)]
+)
+def test_a_model_of_parts_is_the_model_of_such_columns(
+    table: pa.Table, files: Path, plain_files: Path, tmp_path: Path, engine: str
+) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        run_by: Any = {"engine": pool if engine == "pool" else engine, "workers": 2}
+        model = pc.fit(files, SPEC, cache=str(tmp_path), **run_by)
+        assert model.id == pc.fit(plain_files, SPEC, **run_by).id
+    cached = pc.fit(files, SPEC, cache=str(tmp_path))
+    assert cached.training["cache"] == {"fragments": 3, "reused": 3}
+    assert cached.id == model.id
+    shards = [
+        pc.merge([pc.summarize(rows, SPEC, shard=f"{n}:{n + 1}") for n in range(3)])
+        for rows in (files, plain_files)
+    ]
+    assert shards[0].to_bundle().content_id == shards[1].to_bundle().content_id
+    np.testing.assert_array_equal(
+        model.predict_proba(table), model.predict_proba(with_columns(table))
+    )
+
+
+def test_parts_in_frames(table: pa.Table, plain: pc.Model) -> None:
+    expected = plain.predict_proba(with_columns(table))
+    pandas = table.to_pandas()
+    assert isinstance(pandas["pickup"].dtype, pd.DatetimeTZDtype)
+    for frame in (pandas, pl.from_arrow(table)):
+        np.testing.assert_array_equal(pc.fit(frame, SPEC).predict_proba(frame), expected)
+    blocks = {"categorical": list(FEATURES[:2]), "gaussian_diagonal": ["fare"]}
+    classifier = ProbClassifier(blocks).fit(pandas[["pickup", "fare"]], pandas["tip"])
+    columns = with_columns(table).to_pandas()
+    for name in FEATURES[:2]:
+        columns[name] = columns[name].astype("Int64")
+    other = ProbClassifier(blocks).fit(columns[[*FEATURES[:2], "fare"]], pandas["tip"])
+    np.testing.assert_array_equal(
+        classifier.predict_proba(pandas[["pickup", "fare"]]),
+        other.predict_proba(columns[[*FEATURES[:2], "fare"]]),
+    )
+
+
+def test_everything_that_reads_rows_computes_parts(
+    table: pa.Table, plain: pc.Model, files: Path, tmp_path: Path
+) -> None:
+    columns = with_columns(table)
+    assert pc.evaluate(plain, files).log_loss == pytest.approx(
+        pc.evaluate(plain, columns).log_loss, rel=1e-12
+    )
+    pc.score(plain, files, tmp_path / "scored", columns=["fare"])
+    scored = pq.read_table(tmp_path / "scored").sort_by("fare")
+    proba = plain.predict_proba(table.sort_by("fare"))
+    assert scored.column_names[0] == "fare"
+    assert "pickup" not in scored.column_names
+    np.testing.assert_array_equal(scored["p_yes"], proba[:, 1])
+    calibrated = [pc.calibrate(plain, rows) for rows in (table, columns)]
+    assert calibrated[0].id == calibrated[1].id
+    by_hour = pc.fit(table, pc.ModelSpec("tip", [pc.Block("categorical", "hour(pickup)")]))
+    ledgers = [pc.explain(by_hour, rows, rows=[4]) for rows in (table, columns)]
+    assert ledgers[0].table.equals(ledgers[1].table)
+    values = {line["item"]: line["value"] for line in ledgers[0].table.to_pylist()}
+    assert values["hour(pickup)"] == str(columns["hour(pickup)"][4])
+
+
+def test_drift_and_plots_name_the_parts(table: pa.Table) -> None:
+    spec = pc.ModelSpec(
+        "tip",
+        [pc.Block("categorical", "hour(pickup)"), pc.Block("gaussian_diagonal", FEATURES[2])],
+    )
+    models = [pc.fit(table.slice(start, 300), spec) for start in (0, 300)]
+    assert set(pc.drift(*models).features["feature"].to_pylist()) == {FEATURES[0], FEATURES[2]}
+    assert category_masses(models[0], "hour(pickup)").axes
+    assert class_densities(models[0], "time_of_day(pickup)", data=table).axes
+
+
+def test_a_column_with_the_name_of_a_part_comes_first(table: pa.Table) -> None:
+    spec = pc.ModelSpec("tip", [pc.Block("categorical", "hour(pickup)")])
+    both = table.append_column("hour(pickup)", pa.array(["always"] * table.num_rows))
+    assert pc.fit(both, spec).parameters["categorical"]["value"].unique().to_pylist() == ["always"]
+
+
+def test_only_the_source_column_is_read(files: Path) -> None:
+    spec = pc.ModelSpec("tip", [pc.Block("categorical", list(FEATURES[:2]))])
+    statistics = pc.summarize(files, spec, where=[("pickup", "<", "1970-02-01T00:00:00Z")])
+    assert statistics.features.names == list(FEATURES[:2])
+    assert 0 < statistics.rows < 600
+    assert spec.source_columns(["pickup", "tip"]) == ("pickup",)
+    assert spec.source_columns(["hour(pickup)", "pickup"]) == ("hour(pickup)", "pickup")
+
+
+def test_the_command_line_takes_parts_from_a_spec_file(files: Path, tmp_path: Path) -> None:
+    toml = tmp_path / "spec.toml"
+    toml.write_text(
+        'label = "tip"\n[[blocks]]\nestimator = "categorical"\ncolumns = ["hour(pickup)"]\n'
+    )
+    spec = pc.ModelSpec.from_file(toml)
+    assert pc.ModelSpec.from_dict(spec.to_dict()) == spec
+    store = ["--store", str(tmp_path / "store")]
+    runner = CliRunner()
+    fitted = runner.invoke(
+        app, ["fit", str(files), "--spec", str(toml), "--name", "tips", "--alias", "now", *store]
+    )
+    assert fitted.exit_code == 0, fitted.output
+    shown = runner.invoke(app, ["explain", "tips@now", str(files), "--row", "3", *store])
+    assert "hour(pickup)" in shown.output, shown.output
+
+
+@pytest.mark.parametrize(
+    ("feature", "column", "message"),
+    [
+        ("hours(t)", pa.timestamp("us"), "whose parts are .*Did you mean 'hour\\(t\\)'"),
+        (
+            "hour(t)",
+            pa.date32(),
+            "'hour\\(t\\)': column 't' is date32.*'weekday', 'year'.$",
+        ),
+        ("weekday(t)", pa.time32("s"), "whose parts are 'hour', 'minute', 'time_of_day'.$"),
+        ("hour(t)", pa.string(), "column 't' is string, not a date or time; convert it"),
+        (
+            "hour(tt)",
+            pa.date32(),
+            "no column 'tt', which 'hour\\(tt\\)' is .*mean 't'",
+        ),
+        ("log(t)", pa.float64(), "no column 'log\\(t\\)'; the table has"),
+        (
+            "hour(hour(t))",
+            pa.timestamp("us"),
+            "no column 'hour\\(t\\)', which 'hour",
+        ),
+    ],
+)
+def test_a_wrong_part_is_one_clear_error(feature: str, column: pa.DataType, message: str) -> None:
+    table = pa.table({"t": pa.nulls(2, column), "tip": ["yes", "no"]})
+    spec = pc.ModelSpec("tip", [pc.Block("categorical", feature)])
+    with pytest.raises((pc.SpecError, pc.DataError), match=message) as error:
+        pc.fit(table, spec)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (pa.array([10**12], pa.timestamp("s")), "column 't' .* outside of the years 1 to 9999"),
+        (pa.array([2**31 - 1], pa.int32()).cast(pa.date32()), "outside of the years 1 to 9999"),
+        (pa.array([0], pa.timestamp("s", "Mars/Olympus")), "time zone 'Mars/Olympus'"),
+    ],
+)
+def test_dates_that_have_no_parts_are_refused(values: pa.Array, message: str) -> None:
+    with pytest.raises(pc.DataError, match=message):
+        select(pa.record_batch([values], names=["t"]), ["weekday(t)"])
