@@ -82,6 +82,29 @@ def test_a_mapped_training_gives_the_model_of_one_task(
     assert max(len(json.dumps(task.result)) for task in ran.values()) < LARGEST_MESSAGE
 
 
+def test_mapped_tasks_fit_the_weights_of_one_task(
+    run_dag: Callable[..., Any], lake: str, store: pc.ModelStore
+) -> None:
+    blocks = [
+        {"estimator": "discretized", "columns": ["dew_point"]},
+        {"estimator": "categorical", "columns": ["wind_direction"]},
+        {"estimator": "categorical", "columns": ["hour"], "given": ["wind_direction"]},
+        {"estimator": "gaussian_full", "columns": ["dew_point", "temperature", "pressure"]},
+    ]
+    spec = {"label": "air", "block_weights": "fit", "blocks": blocks}
+    quarter = [("month", ">=", "2012-10"), ("month", "<", "2013-01")]
+    ran = run_dag(
+        training("mapped_weights", lake, store, spec=spec, where=quarter, min_shard_rows=700)
+    )
+    expected = pc.fit(lake, pc.ModelSpec.from_dict(spec), where=quarter)
+    assert [ran[f"train.summarize[{index}]"].state for index in range(3)] == ["success"] * 3
+    assert ran["train.merge"].result["model"] == f"air@{expected.id}"
+    assert ran["train.promote"].result["promoted"] is True
+    weights = store.load("air@champion").block_weights
+    assert weights is not None
+    assert weights.equals(expected.block_weights)
+
+
 def test_the_next_window_reads_only_the_new_month(
     run_dag: Callable[..., Any], lake: str, store: pc.ModelStore
 ) -> None:

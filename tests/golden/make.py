@@ -40,7 +40,24 @@ BLOCKS: Mapping[str, list[pc.Block]] = {
     "poisson": [pc.Block("poisson", ["i"], pseudo_rows=2.0)],
     "knn_density": [pc.Block("knn_density", NUMBERS, k=7)],
     "mixed": [pc.Block("gaussian_full", NUMBERS), pc.Block("categorical", WORDS)],
+    "given": [
+        pc.Block("categorical", ["u"]),
+        pc.Block("categorical", ["v"], given=["u"]),
+        pc.Block("discretized", ["x"], given=["u", "v"], cuts={"x": [0.0, 1.5]}),
+        pc.Block("gaussian_full", ["y"], given=["x"]),
+    ],
 }
+POOL = [
+    pc.Block("discretized", ["x"], name="x", cuts={"x": [0.0, 1.5]}, missing="level"),
+    pc.Block("discretized", ["y"], name="y", method="width", bins=3),
+    pc.Block(
+        "discretized", ["x"], name="x given y", given=["y"], cuts={"x": [0.0, 1.5], "y": [-2.0]}
+    ),
+    pc.Block("categorical", ["u"], name="u"),
+    pc.Block("categorical", ["v"], name="v given u", given=["u"]),
+    pc.Block("gaussian_full", NUMBERS, ridge=1e-3),
+]
+"""Blocks as `ModelSpec.auto` makes them: columns in several blocks, and blocks given others."""
 
 
 def rows() -> pa.Table:
@@ -91,12 +108,19 @@ def rows() -> pa.Table:
 
 
 def models(table: pa.Table) -> dict[str, pc.Model]:
-    """Models of every built-in estimator, and models with calibration or density quantiles."""
+    """Models of every built-in estimator, and with weights, calibration or density quantiles."""
     fitted = {
         name: pc.fit(table, pc.ModelSpec("kind", blocks, weight="weight"))
         for name, blocks in BLOCKS.items()
     }
     mixed = fitted["mixed"]
+    by_hand = {"x": 0.8, "x given y": 0.5, "u": 1.2, "v given u": 0.75, "gaussian_full": 0.3}
+    for name, blocks, weights in (
+        ("fitted_weights", POOL, "fit"),
+        ("weights_by_hand", POOL, by_hand),
+    ):
+        spec = pc.ModelSpec("kind", blocks, weight="weight", block_weights=weights)
+        fitted[name] = pc.fit(table, spec)
     return {
         **fitted,
         "uniform_prior": mixed.with_prior("uniform"),
@@ -107,13 +131,14 @@ def models(table: pa.Table) -> dict[str, pc.Model]:
 
 
 def results(model: pc.Model, table: pa.Table) -> pa.Table:
-    """A model's joint log-likelihoods, posteriors, densities, predictions and decisions."""
+    """A model's joint log-likelihoods, posteriors, densities if any, predictions and decisions."""
     columns: dict[str, pa.Array] = {
         "joint": pa.array(list(model.joint_log_likelihood(table)), pa.list_(pa.float64())),
         "posterior": pa.array(list(model.predict_proba(table)), pa.list_(pa.float64())),
-        "log_density": pa.array(model.score_samples(table)),
         "prediction": model.predict(table),
     }
+    if model.normalized:
+        columns["log_density"] = pa.array(model.score_samples(table))
     for name, rule in RULES.items():
         if rule.min_density_quantile is None or model.density_quantiles is not None:
             columns[name] = model.predict(table, decision=rule)

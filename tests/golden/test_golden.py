@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +50,9 @@ def test_a_model_gives_the_results_of_its_release(release: str, name: str) -> No
     close = {"rtol": 1e-9, "atol": 1e-12}
     np.testing.assert_allclose(model.joint_log_likelihood(table), matrix(before["joint"]), **close)
     np.testing.assert_allclose(model.predict_proba(table), matrix(before["posterior"]), **close)
-    np.testing.assert_allclose(model.score_samples(table), before["log_density"], **close)
+    assert model.normalized == ("log_density" in before.column_names)
+    if model.normalized:
+        np.testing.assert_allclose(model.score_samples(table), before["log_density"], **close)
     rules: Mapping[str, pc.DecisionRule | str] = {
         "prediction": "map",
         "costs": pc.DecisionRule(costs={"low": {"high": 5.0}, "high": {"low": 0.5}}),
@@ -68,11 +71,11 @@ def test_a_model_keeps_its_id_and_tables(release: str, name: str) -> None:
     (folder,) = (HERE / release / "models" / name).iterdir()
     model = load(release, name)
     assert model.id == folder.name
-    tables = {path.stem for path in folder.glob("*.arrow")}
-    assert tables == set(model.to_bundle().tables)
-    for stem in tables:
-        stored = pa.ipc.open_file(pa.memory_map(str(folder / f"{stem}.arrow"))).read_all()
-        table = model.to_bundle().tables[stem]
+    files = {unquote(path.stem): path for path in folder.glob("*.arrow")}
+    assert files.keys() == model.to_bundle().tables.keys()
+    for block, path in files.items():
+        stored = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        table = model.to_bundle().tables[block]
         assert stored.schema.equals(table.schema, check_metadata=True)
         assert str(stored.to_pydict()) == str(table.to_pydict())  # as text, NaN equals NaN
 
