@@ -58,6 +58,7 @@ from .estimation.statistics import Statistics as Statistics, merge as merge, ref
 from .store.references import Alias as Alias
 from .store.evaluations import EvaluationRecord as EvaluationRecord
 from .store.model_store import ModelStore as ModelStore
+from .store.promotions import Promotion as Promotion
 from .store.references import ModelVersion as ModelVersion
 from .store.statistics_cache import StatisticsCache as StatisticsCache
 from .io.references import Leftover as Leftover, TableRef as TableRef

@@ -142,6 +142,16 @@ class Location:
         except OSError as cause:
             raise self.error(f"cannot remove {self.uri_of(path)}: {one_line(cause)}.") from cause
 
+    def remove_folder(self, folder: str) -> None:
+        """Remove a folder with its files, if it exists."""
+        try:
+            if self.info(folder).type != FileType.NotFound:
+                self.filesystem.delete_dir(self.absolute(folder))
+        except FileNotFoundError:
+            return
+        except OSError as cause:
+            raise self.error(f"cannot remove {self.uri_of(folder)}: {one_line(cause)}.") from cause
+
     def lock(self, path: str) -> AbstractContextManager[None]:
         """Exclude other processes that lock the same path; only a local disk has locks."""
         return nullcontext()

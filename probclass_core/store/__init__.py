@@ -4,6 +4,8 @@ references        names, aliases and references such as ``air@champion``
 records           small records as JSON
 display           records as short text, for the command line and web pages
 model_store       `ModelStore` saves, loads, lists and promotes models
+promotions        the ledger of promotions: what each alias named, when, by whom and why
+gate              whether a challenger is better than the champion
 evaluations       recorded evaluations of a version
 packs             the statistics of many fragments in one Arrow IPC file
 statistics_cache  `StatisticsCache` finds, saves, lists and removes the statistics of fragments
@@ -12,7 +14,8 @@ statistics_cache  `StatisticsCache` finds, saves, lists and removes the statisti
 
     <store>/<model>/<content id>/manifest.json     written last: a version exists once it does
     <store>/<model>/<content id>/<table>.arrow     priors, parameters of each block, calibration …
-    <store>/<model>/aliases/<alias>.json           the version that it names, since when, and before
+    <store>/<model>/aliases/<alias>.json           the version that it names, and since when
+    <store>/<model>/promotions/<alias>/<time>-<content id>.json      a promotion, or a refused one
     <store>/<model>/evaluations/<content id>/<digest>.json      result, and on which rows
     <store>/_statistics/…                          cached statistics; see `statistics_cache`
 

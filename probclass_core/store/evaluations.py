@@ -18,7 +18,7 @@ from probclass_core.io.filesystem import Location
 from probclass_core.store.records import encode_record, read_record, timestamp
 from probclass_core.store.references import ModelVersion
 
-_FOLDER = "evaluations"
+FOLDER = "evaluations"
 _MAX_BYTES = 1_000_000
 """Largest evaluation stored with its tables; of a larger one, as with hundreds of classes, only the
 numbers are stored."""
@@ -100,7 +100,7 @@ def evaluations(files: Location, version: ModelVersion) -> list[EvaluationRecord
     Raises:
         StoreError: if a record is damaged, or the file system refuses.
     """
-    names = files.names(f"{version.model}/{_FOLDER}/{version.id}")
+    names = files.names(f"{version.model}/{FOLDER}/{version.id}")
     records = [
         _read(files, version, name.removesuffix(".json"))
         for name in names
@@ -128,4 +128,4 @@ def _read(files: Location, version: ModelVersion, digest: str) -> EvaluationReco
 
 
 def _path(version: ModelVersion, digest: str) -> str:
-    return f"{version.model}/{_FOLDER}/{version.id}/{digest}.json"
+    return f"{version.model}/{FOLDER}/{version.id}/{digest}.json"

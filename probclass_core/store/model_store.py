@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Protocol
@@ -12,22 +12,37 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from probclass_core.arrow.bundle import Bundle, plain_json
-from probclass_core.errors import StoreError, TableError, nearest, one_of
+from probclass_core.errors import DataError, StoreError, TableError, nearest, one_of
 from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
 from probclass_core.io.references import TableRef
 from probclass_core.model.model import Model
+from probclass_core.store.evaluations import FOLDER as EVALUATIONS
 from probclass_core.store.evaluations import (
     Evaluated,
     EvaluationRecord,
     evaluations,
     record_evaluation,
 )
+from probclass_core.store.gate import Gate
+from probclass_core.store.promotions import FOLDER as PROMOTIONS
+from probclass_core.store.promotions import (
+    Promotion,
+    promotions_in_force,
+    record_first,
+    record_promotion,
+    refusals,
+    returns,
+    user,
+)
 from probclass_core.store.records import encode_record, read_record, timestamp
 from probclass_core.store.references import (
+    DEFAULT_ALIAS,
+    PREVIOUS,
     Alias,
     ModelVersion,
     check_alias,
     check_model_name,
+    end_of,
     is_id,
     is_id_prefix,
     parse_ref,
@@ -113,7 +128,8 @@ class ModelStore:
 
         Args:
             ref: ``name@alias``, ``name@<content id>``, ``name@<at least 8 first digits of it>``,
-                or ``name`` if the model has one version.
+                or ``name`` if the model has one version; ``name@alias@previous`` or
+                ``name@alias@<date or time>`` for the version that the alias named before or then.
 
         Raises:
             StoreError: if there is no such model or version, or it is damaged, or was written by a
@@ -180,10 +196,15 @@ class ModelStore:
         alias: str,
         *,
         expected: ModelVersion | str | EllipsisType | None = ...,
+        by: str | None = None,
+        reason: str | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
     ) -> Alias:
         """Make an alias name a version, in one step: a reader finds the old or the new version.
 
-        Promoting the version that the alias names already changes nothing, so a retry is harmless.
+        The promotion is recorded, see `history`. Promoting the version that the alias names already
+        changes nothing, so a retry is harmless.
 
         Args:
             name: name of the model.
@@ -193,6 +214,10 @@ class ModelStore:
                 `version`, or `None` if it must not exist yet; by default it may name any. In a
                 local store only one process at a time compares and swaps; in an object store these
                 are two separate steps.
+            by: who promotes, by default the user of this process.
+            reason: why, in one line.
+            metrics: plain JSON values on which the decision was based.
+            provenance: plain JSON values to record with it, such as a run id.
 
         Raises:
             StoreError: if the alias is not valid, there is no such version of this model, or the
@@ -218,8 +243,247 @@ class ModelStore:
                     f"'{name}@{alias}' was promoted by another process: it names {named}, not the "
                     "expected version; compare with the version that it names now, and try again."
                 )
-            record = Alias(name, alias, promoted.id, timestamp(), current_id)
-            self._files.write(path, encode_record(asdict(record)))
+            entry = Promotion(
+                model=name,
+                alias=alias,
+                action="promoted",
+                id=promoted.id,
+                previous=current_id,
+                time=timestamp(),
+                by=by or user(),
+                reason=reason,
+                metrics=metrics or {},
+                provenance=provenance or {},
+                before=None if current is None else current.promoted,
+            )
+            return self._move(current, entry, current_id)
+
+    def promote_if_better(
+        self,
+        challenger: ModelVersion | str,
+        alias: str,
+        evaluate: Callable[[ModelVersion], Evaluated | Mapping[str, Any]],
+        *,
+        metric: str = "log_loss",
+        margin: float | str = 0.0,
+        by: str | None = None,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> Promotion:
+        """Promote a challenger only if it beats the champion, the version that the alias names.
+
+        Without a champion, the challenger is promoted. A challenger that does not win is refused,
+        and so is one from which the alias was rolled back; the refusal is recorded, see `history`.
+
+        Args:
+            challenger: version to promote, or a reference to it.
+            alias: alias to move, such as ``"champion"``.
+            evaluate: evaluates a version on labeled rows, the same for both; called for the
+                challenger and then for the champion.
+            metric: ``"log_loss"``, ``"brier"``, ``"ece"`` or ``"cost"``, of which less is better,
+                or ``"accuracy"``; see `Evaluation`.
+            margin: least improvement, in the unit of the metric; at 0, any improvement is enough.
+            by: who promotes, by default the user of this process.
+            provenance: plain JSON values to record with it, such as source, partition and run id.
+
+        Returns:
+            The entry of the ledger; its `action` is ``"promoted"``, ``"refused"``, or
+            ``"unchanged"`` if the alias names the challenger already: nothing is then recorded.
+
+        Raises:
+            SpecError: if the metric or margin is invalid.
+            DataError: if a version cannot be evaluated, or not on the same rows as the other.
+            StoreError: if there is no such version, or another process promotes meanwhile.
+
+        Examples:
+            >>> def evaluate(version):
+            ...     february = {"month": "2014-02"}
+            ...     return pc.evaluate(store.load(version.ref), "lake", partition=february)
+            >>> entry = store.promote_if_better("air@new", "champion", evaluate)  # doctest: +SKIP
+            >>> print(entry.action, entry.reason)                                 # doctest: +SKIP
+            promoted log_loss 0.711509 against 0.990822 on 737 rows is better by 0.279313
+        """
+        gate = Gate(metric, margin)  # type: ignore[arg-type]  # checked there, even if it is text
+        check_alias(alias)
+        version = challenger if isinstance(challenger, ModelVersion) else self.resolve(challenger)
+        named = self._alias(version.model, alias)
+        champion = None if named is None else self._version(version.model, named.id)
+        entry = Promotion(
+            model=version.model,
+            alias=alias,
+            action="refused",
+            id=version.id,
+            previous=None if champion is None else champion.id,
+            time=timestamp(),
+            by=by or user(),
+            metrics={"metric": gate.metric, "margin": gate.margin},
+            provenance=plain_json(provenance or {}, "provenance"),
+            before=None if named is None else named.promoted,
+        )
+        if champion is not None and champion.id == version.id:
+            reason = f"{_short(version)} is the {alias} already"
+            return replace(entry, action="unchanged", reason=reason)
+        if version.id in returns(promotions_in_force(self._files, named))[1]:
+            reason = f"{alias} was rolled back from {_short(version)}; promote it without comparing"
+            return self._refuse(replace(entry, reason=f"{reason} if that is right"))
+        new = gate.measure(_evaluated(evaluate, version, "challenger"))
+        metrics = {**entry.metrics, "challenger_value": new.finite, "rows": new.rows}
+        better, reason = True, f"{version.model} has no {alias} yet"
+        if champion is not None:
+            old = gate.measure(_evaluated(evaluate, champion, alias))
+            metrics["champion_value"] = old.finite
+            better, reason = gate.compare(new, old)
+        entry = replace(entry, metrics=metrics, reason=reason)
+        if not better:
+            return self._refuse(entry)
+        # If another process has promoted since, the challenger was not compared with that champion.
+        moved = self.promote(
+            version.model,
+            version,
+            alias,
+            expected=champion,
+            by=by,
+            reason=reason,
+            metrics=metrics,
+            provenance=provenance,
+        )
+        return replace(entry, action="promoted", time=moved.promoted)
+
+    def rollback(
+        self,
+        name: str,
+        alias: str = DEFAULT_ALIAS,
+        *,
+        steps: int = 1,
+        to: str | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> Promotion:
+        """Make an alias name the version that it named before the promotion in force.
+
+        Rolling back again goes further back. The versions left behind can be promoted again by
+        `promote`, but not by `promote_if_better`.
+
+        Args:
+            name: name of the model.
+            alias: alias to move back.
+            steps: number of promotions to undo.
+            to: date or time, see `resolve`, whose version to return to; in place of `steps`.
+            by: who rolls back, by default the user of this process.
+            reason: why, in one line.
+            provenance: plain JSON values to record with it, such as a run id.
+
+        Returns:
+            The entry of the ledger.
+
+        Raises:
+            StoreError: if there is no such alias, no such promotion before, or the version was
+                deleted.
+        """
+        check_alias(alias)
+        with self._files.lock(_alias_path(name, alias)):
+            current = self._existing_alias(name, alias)
+            stack, _ = returns(promotions_in_force(self._files, current))
+            if to is not None:
+                time = end_of(to)
+                position = sum(entry.time <= time for entry in stack) - 1
+            else:
+                position = len(stack) - 1 - steps
+            if not 0 <= position < len(stack) - 1:
+                raise StoreError(
+                    f"cannot roll back '{name}@{alias}'"
+                    + (f" to {to}" if to is not None else f" by {steps}")
+                    + f": it has {len(stack) - 1} earlier promotions; 'probclass models history "
+                    f"{name}' lists them."
+                )
+            target = stack[position]
+            self._version(name, target.id)
+            entry = Promotion(
+                model=name,
+                alias=alias,
+                action="rolled_back",
+                id=target.id,
+                previous=current.id,
+                time=timestamp(),
+                by=by or user(),
+                reason=reason,
+                provenance=provenance or {},
+                before=current.promoted,
+                restores=target.time,
+            )
+            self._move(current, entry, stack[position - 1].id if position else None)
+        return entry
+
+    def history(self, name: str, alias: str | None = None) -> list[Promotion]:
+        """Return the promotions of a model, rollbacks and refused ones included, oldest first.
+
+        Args:
+            name: name of the model.
+            alias: only promotions to this alias; by default, to all aliases.
+
+        Raises:
+            StoreError: if there is no such model or alias, or an entry is damaged.
+        """
+        self._known_ids(name)
+        if alias is not None:
+            self._existing_alias(name, alias)
+        refused_to = self._files.names(f"{name}/{PROMOTIONS}")
+        aliases = {*self._alias_names(name), *refused_to} if alias is None else {alias}
+        entries = [
+            entry
+            for each in aliases
+            for entry in (
+                *promotions_in_force(self._files, self._alias(name, each)),
+                *refusals(self._files, name, each),
+            )
+            if entry.time
+        ]
+        return sorted(entries, key=lambda entry: (entry.time, entry.alias))
+
+    def delete(self, ref: str) -> ModelVersion:
+        """Delete a version with its evaluations; its promotions stay in the ledger.
+
+        Args:
+            ref: reference to the version; see `load`.
+
+        Raises:
+            StoreError: if an alias names the version, there is no such version, or the file system
+                refuses.
+        """
+        version = self.resolve(ref)
+        aliases = self.aliases(version.model).items()
+        if named := [alias for alias, record in aliases if record.id == version.id]:
+            raise StoreError(
+                f"{_short(version)} has the alias {one_of(named)}; promote another version to it "
+                "first, or roll it back."
+            )
+        folder = f"{version.model}/{version.id}"
+        self._files.remove(f"{folder}/{_MANIFEST}")  # without it the version does not exist
+        self._files.remove_folder(folder)
+        self._files.remove_folder(f"{version.model}/{EVALUATIONS}/{version.id}")
+        return version
+
+    def _move(self, current: Alias | None, entry: Promotion, previous: str | None) -> Alias:
+        """Record an entry and make its alias name it; the alias must be locked."""
+        if current is not None:
+            record_first(self._files, current)
+        record = Alias(entry.model, entry.alias, entry.id, entry.time, previous)
+        record_promotion(self._files, entry)
+        self._files.write(_alias_path(entry.model, entry.alias), encode_record(asdict(record)))
+        return record
+
+    def _refuse(self, entry: Promotion) -> Promotion:
+        """Record a refusal, unless the last one was the same."""
+        before = refusals(self._files, entry.model, entry.alias)
+        if before and replace(before[-1], time=entry.time, by=entry.by) == entry:
+            return before[-1]
+        return record_promotion(self._files, entry)
+
+    def _existing_alias(self, name: str, alias: str) -> Alias:
+        record = self._alias(name, alias)
+        if record is None:
+            self._resolve_id(name, alias)  # raises an error that lists the aliases
+            raise StoreError(f"'{name}@{alias}' is not an alias.")
         return record
 
     def _version_of(self, name: str, version: ModelVersion | str) -> ModelVersion:
@@ -338,13 +602,32 @@ class ModelStore:
                     f"'{name}@{selector}' matches {len(matches)} versions, {one_of(matches)}; "
                     "give more digits."
                 )
-        elif (record := self._alias(name, selector)) is not None:
+        elif "@" not in selector and (record := self._alias(name, selector)) is not None:
             return record.id
+        elif "@" in selector or selector == PREVIOUS:
+            alias, _, moment = selector.rpartition("@")
+            return self._earlier(self._existing_alias(name, alias or DEFAULT_ALIAS), moment)
         self._known_ids(name)
         raise StoreError(
             f"model {name!r} has no version or alias {selector!r}; it has {self._choices(name)}."
             + nearest(selector, self._alias_names(name))
         )
+
+    def _earlier(self, alias: Alias, moment: str) -> str:
+        """Content id of the version that an alias named before, or at a time."""
+        if moment == PREVIOUS:
+            if alias.previous is None:
+                raise StoreError(f"'{alias.model}@{alias.alias}' named no version before this one.")
+            return alias.previous
+        time = end_of(moment)
+        entries = promotions_in_force(self._files, alias)
+        named = [entry.id for entry in entries if entry.time <= time]
+        if not named:
+            raise StoreError(
+                f"'{alias.model}@{alias.alias}' named no version on {moment}; its first promotion "
+                f"was at {entries[0].time}."
+            )
+        return named[-1]
 
     def _ids(self, name: str) -> list[str]:
         ids = (folder for folder in self._files.names(name) if is_id(folder))
@@ -374,6 +657,22 @@ class ModelStore:
     def _choices(self, name: str) -> str:
         versions = one_of(id_[:12] for id_ in self._ids(name))
         return f"aliases {one_of(self._alias_names(name))}; versions {versions}"
+
+
+def _evaluated(
+    evaluate: Callable[[ModelVersion], Evaluated | Mapping[str, Any]],
+    version: ModelVersion,
+    role: str,
+) -> Mapping[str, Any]:
+    try:
+        evaluation = evaluate(version)
+    except DataError as error:
+        raise DataError(f"{_short(version)}, the {role}: {error}") from error
+    return evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
+
+
+def _short(version: ModelVersion) -> str:
+    return f"{version.model}@{version.id[:12]}"
 
 
 def _alias_path(name: str, alias: str) -> str:

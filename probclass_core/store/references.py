@@ -1,7 +1,10 @@
 """Versions, aliases, and the references that name them.
 
 A reference is ``name@alias``, ``name@<content id>``, ``name@<at least 8 first digits of it>``, or
-the bare ``name`` of a model that has one version.
+the bare ``name`` of a model that has one version. ``name@alias@previous`` is the version to which
+the alias would be rolled back, ``name@alias@2014-09-01`` the one that it named at the end of that
+day in UTC, or at a time such as ``2014-09-01T12:00``; ``name@previous`` is short for
+``name@champion@previous``.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any
 
 from probclass_core.errors import StoreError
@@ -16,6 +20,12 @@ from probclass_core.errors import StoreError
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _ID = re.compile(r"[0-9a-f]{64}")
 _ID_PREFIX = re.compile(r"[0-9a-fA-F]{8,64}")
+PREVIOUS = "previous"
+"""Part of a reference: the version to which an alias would be rolled back."""
+
+DEFAULT_ALIAS = "champion"
+"""The alias that ``name@previous`` is about."""
+
 _RULE = "up to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
 
 
@@ -50,7 +60,8 @@ class Alias:
         alias: the alias itself.
         id: content id of the version that it names.
         promoted: time of the promotion, ISO 8601 in UTC.
-        previous: content id of the version that it named before, or None; promote it to roll back.
+        previous: content id of the version to which it would be rolled back, or None: the one that
+            it named before the promotion in force.
     """
 
     model: str
@@ -106,6 +117,33 @@ def parse_ref(ref: str) -> tuple[str, str | None]:
     check_model_name(name)
     if not at:
         return name, None
+    alias, at, moment = selector.partition("@")
     if not is_id_prefix(selector):
-        check_alias(selector)
+        check_alias(alias)
+    if at and moment != PREVIOUS:
+        end_of(moment)
     return name, selector
+
+
+def end_of(moment: str) -> str:
+    """The time, or the end of the day, that a reference names, ISO 8601 in UTC.
+
+    Args:
+        moment: a date, or a date and time, in UTC unless it has an offset.
+
+    Raises:
+        StoreError: if it is neither.
+    """
+    try:
+        if len(moment) == len("2014-09-01"):
+            day = date.fromisoformat(moment)
+            time = datetime.combine(day, datetime.max.time(), UTC)
+        else:
+            time = datetime.fromisoformat(moment)
+            time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except ValueError:
+        raise StoreError(
+            f"{moment!r} is not a time of an alias; write 'previous', a date such as 2014-09-01, "
+            "or a time such as 2014-09-01T12:00."
+        ) from None
+    return time.isoformat(timespec="microseconds")

@@ -168,7 +168,7 @@ def test_a_model_without_a_class_cannot_win_by_leaving_its_rows_out(
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"metric": "f1"}, "metric 'f1' is unknown; use one of 'log_loss'"),
+        ({"metric": "f1"}, "metric 'f1' is unknown; use one of 'accuracy'"),
         ({"margin": -1}, "margin must be a finite number of at least 0, got -1"),
         ({"margin": "much"}, "margin must be a finite number of at least 0, got 'much'"),
         ({"alias": " "}, "alias is empty after rendering"),

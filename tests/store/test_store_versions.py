@@ -254,7 +254,13 @@ def test_the_layout_on_disk_is_the_documented_one(tmp_path: Path) -> None:
     store.promote("air", version, "champion")
     paths = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
     files = ["gaussian.arrow", "manifest.json", "priors.arrow"]
-    assert paths == [*(f"air/{version.id}/{name}" for name in files), "air/aliases/champion.json"]
+    (promotion,) = store.history("air")
+    moment = promotion.time.replace(":", "").replace("+0000", "Z")
+    assert paths == [
+        *(f"air/{version.id}/{name}" for name in files),
+        "air/aliases/champion.json",
+        f"air/promotions/champion/{moment}-{version.id[:12]}.json",
+    ]
     alias = json.loads((tmp_path / "air" / "aliases" / "champion.json").read_text())
     assert alias == dataclasses.asdict(store.aliases("air")["champion"])
 

@@ -173,7 +173,8 @@ class ProbClassOperator(BaseOperator):
         version = store.save(model, name, provenance={"airflow": run})
         if alias is not None:
             self.raise_if_stopped()
-            store.promote(name, version, alias=alias)
+            by = f"{run['dag_id']}.{run['task_id']}"
+            store.promote(name, version, alias=alias, by=by, provenance={"airflow": run})
         return version
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:

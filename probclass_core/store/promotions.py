@@ -1,0 +1,175 @@
+"""The ledger of promotions: an append-only record of what each alias named, when, by whom and why.
+
+Every entry names the entry before it, and the alias names the last one by its time and version. An
+entry is written before the alias is replaced, in one step. So an entry counts as soon as the alias
+names it, directly or through later entries, and what a killed writer leaves behind never counts.
+Refused promotions are entries that no alias names.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from probclass_core.arrow.bundle import plain_json
+from probclass_core.errors import StoreError
+from probclass_core.io.filesystem import Location
+from probclass_core.store.records import encode_record, read_record
+from probclass_core.store.references import Alias
+
+FOLDER = "promotions"
+
+Action = Literal["promoted", "refused", "rolled_back", "unchanged"]
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """What happened, or was refused to happen, to an alias.
+
+    Attributes:
+        model: name of the model.
+        alias: the alias, such as ``champion``.
+        action: ``"promoted"``, ``"rolled_back"``, ``"refused"``, or ``"unchanged"`` if the alias
+            named the version already; the last is never recorded.
+        id: content id of the version that was promoted, returned to, or refused.
+        previous: content id of the version that the alias named until then, or None.
+        time: time of the entry, ISO 8601 in UTC.
+        by: who did it: a user, or a task; None if unknown.
+        reason: why, in one line, or None.
+        metrics: what the decision compared, such as metric, margin and the value of each version.
+        provenance: on which rows and in which run, as plain JSON values.
+        before: time of the entry that was in force until then, or None.
+        restores: for a rollback, time of the entry that is in force again; None otherwise.
+    """
+
+    model: str
+    alias: str
+    action: Action
+    id: str
+    previous: str | None
+    time: str
+    by: str | None = None
+    reason: str | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    before: str | None = None
+    restores: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """``name@id``, a reference that always names this version."""
+        return f"{self.model}@{self.id}"
+
+
+def user() -> str | None:
+    """The name of the user of this process, or None if the system has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # as in a container without a user database
+        return None
+
+
+def record_first(files: Location, alias: Alias) -> None:
+    """Record the promotion in force, if it has no entry, as of a release without a ledger.
+
+    Raises:
+        StoreError: if the file system refuses.
+    """
+    if not files.is_file(_path(alias.model, alias.alias, alias.promoted, alias.id)):
+        record_promotion(files, _unrecorded(alias))
+
+
+def record_promotion(files: Location, entry: Promotion) -> Promotion:
+    """Append an entry, and return it as it is recorded.
+
+    Raises:
+        StoreError: if its metrics or provenance are not plain JSON, or the file system refuses.
+    """
+    values = {name: plain_json(getattr(entry, name), name) for name in ("metrics", "provenance")}
+    record = {**asdict(entry), **values}
+    files.write(_path(entry.model, entry.alias, entry.time, entry.id), encode_record(record))
+    return Promotion(**record)
+
+
+def promotions_in_force(files: Location, alias: Alias | None) -> list[Promotion]:
+    """The entries that an alias names, directly or through later entries, oldest first.
+
+    An alias of a release without a ledger has no entries; its last two versions stand in for them,
+    the older one with an empty time.
+
+    Raises:
+        StoreError: if an entry is damaged, or the file system refuses.
+    """
+    if alias is None:
+        return []
+    entries: list[Promotion] = []
+    time: str | None = alias.promoted
+    id_: str | None = alias.id
+    while time is not None and id_ is not None:
+        entry = _read(files, _path(alias.model, alias.alias, time, id_))
+        if entry is None and not entries:
+            entry = _unrecorded(alias)
+        elif entry is None:  # it was removed, and what was before it is unknown
+            entry = Promotion(alias.model, alias.alias, "promoted", id_, None, time)
+        entries.append(entry)
+        time, id_ = entry.before, entry.previous
+    if id_ is not None:
+        entries.append(Promotion(alias.model, alias.alias, "promoted", id_, None, ""))
+    return entries[::-1]
+
+
+def refusals(files: Location, model: str, alias: str) -> list[Promotion]:
+    """The refused promotions to an alias, oldest first.
+
+    Raises:
+        StoreError: if an entry is damaged, or the file system refuses.
+    """
+    folder = f"{model}/{FOLDER}/{alias}"
+    entries = (_read(files, f"{folder}/{name}") for name in files.names(folder))
+    return [entry for entry in entries if entry is not None and entry.action == "refused"]
+
+
+def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], set[str]]:
+    """To which entries an alias can roll back, and which versions it was rolled back from.
+
+    Args:
+        entries: the entries in force, oldest first.
+
+    Returns:
+        The promotions that no rollback undid, oldest first, the last one in force; and the content
+        ids of the versions whose last promotion was undone.
+    """
+    stack: list[Promotion] = []
+    undone: set[str] = set()
+    for entry in entries:
+        if entry.action == "rolled_back":
+            while len(stack) > 1 and stack[-1].time != entry.restores:
+                undone.add(stack.pop().id)
+        else:
+            stack.append(entry)
+            undone.discard(entry.id)
+    return stack, undone
+
+
+def _unrecorded(alias: Alias) -> Promotion:
+    return Promotion(alias.model, alias.alias, "promoted", alias.id, alias.previous, alias.promoted)
+
+
+def _path(model: str, alias: str, time: str, id_: str) -> str:
+    moment = time.replace(":", "").replace("+0000", "Z")  # a colon is not allowed on every system
+    return f"{model}/{FOLDER}/{alias}/{moment}-{id_[:12]}.json"
+
+
+def _read(files: Location, path: str) -> Promotion | None:
+    try:
+        entry = Promotion(**(read_record(files, path) or {}))
+    except FileNotFoundError:
+        return None
+    except TypeError as error:
+        raise StoreError(
+            f"promotion {files.uri_of(path)} is damaged; restore it from a copy, or remove it and "
+            "lose the promotions before it."
+        ) from error
+    return entry

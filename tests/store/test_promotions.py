@@ -1,0 +1,310 @@
+"""The ledger of promotions: history, earlier versions, rollbacks, the champion gate, deletion."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_models import SampleModel
+
+from probclass_core.errors import DataError, SpecError, StoreError
+from probclass_core.store import model_store
+from probclass_core.store.model_store import ModelStore
+from probclass_core.store.references import ModelVersion
+
+Evaluate = Callable[[ModelVersion], Mapping[str, Any]]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ModelStore:
+    return ModelStore(tmp_path / "models")
+
+
+@pytest.fixture
+def versions(store: ModelStore) -> list[ModelVersion]:
+    """Four versions of ``air``."""
+    return [store.save(SampleModel(seed), "air") for seed in range(4)]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Sets the time that the store records."""
+
+    def set_time(moment: str) -> None:
+        monkeypatch.setattr(model_store, "timestamp", lambda: f"{moment}:00.000000+00:00")
+
+    return set_time
+
+
+def losses(**by_version: float) -> Evaluate:
+    """An evaluation of 100 rows with a log loss for each version, by the start of its id."""
+
+    def evaluate(version: ModelVersion) -> Mapping[str, Any]:
+        (value,) = (loss for start, loss in by_version.items() if version.id.startswith(start[1:]))
+        return {"log_loss": value, "rows": 100, "unseen_labels": 0, "decided": 100}
+
+    return evaluate
+
+
+def test_the_history_says_who_promoted_what_when_and_why(
+    store: ModelStore, versions: list[ModelVersion], clock: Callable[[str], None]
+) -> None:
+    first, second, *_ = versions
+    clock("2014-01-01T05:00")
+    store.promote("air", first, "champion", by="ana", reason="the first", provenance={"run": 1})
+    clock("2014-02-01T05:00")
+    store.promote("air", second, "champion", metrics={"log_loss": 0.7})
+    store.promote("air", second, "champion")
+    store.promote("air", second, "shadow", by="ben")
+    one, two, _ = store.history("air")
+    assert (one.action, one.id, one.previous, one.by) == ("promoted", first.id, None, "ana")
+    assert (one.reason, one.provenance) == ("the first", {"run": 1})
+    assert (two.id, two.previous, two.metrics) == (second.id, first.id, {"log_loss": 0.7})
+    assert two.time == "2014-02-01T05:00:00.000000+00:00"
+    assert two.by, "the user of this process"
+    assert store.history("air", "champion") == [one, two]
+    with pytest.raises(StoreError, match="Did you mean 'champion'"):
+        store.history("air", "champoin")
+
+
+def test_a_reference_can_name_an_earlier_version_of_an_alias(
+    store: ModelStore, versions: list[ModelVersion], clock: Callable[[str], None]
+) -> None:
+    for month, version in enumerate(versions[:3], 1):
+        clock(f"2014-{month:02}-15T05:00")
+        store.promote("air", version, "champion")
+    expected = {
+        "air@champion": 2,
+        "air@champion@previous": 1,
+        "air@previous": 1,
+        "air@champion@2014-01-15": 0,  # a date is the end of the day
+        "air@champion@2014-02-14": 0,
+        "air@champion@2014-02-15T04:59": 0,
+        "air@champion@2014-02-15T05:00": 1,
+        "air@champion@2014-02-15T06:30+01:00": 1,
+        "air@champion@2020-01-01": 2,
+    }
+    assert {ref: versions.index(store.resolve(ref)) for ref in expected} == expected
+    for ref, message in {
+        "air@champion@2014-01-14": "named no version on 2014-01-14; its first promotion was",
+        "air@champion@last week": "'last week' is not a time of an alias; write 'previous', a date",
+        "air@champion@2014-13-01": "'2014-13-01' is not a time",
+        "air@champoin@previous": "Did you mean 'champion'",
+        "air@deadbeef@previous": "looks like a content id",
+    }.items():
+        with pytest.raises(StoreError, match=message):
+            store.resolve(ref)
+    store.promote("air", versions[3], "previous")
+    assert store.resolve("air@previous") == versions[3], "an alias of that name comes first"
+
+
+def test_rolling_back_twice_goes_back_two_promotions(
+    store: ModelStore, versions: list[ModelVersion]
+) -> None:
+    for version in versions:
+        store.promote("air", version, "champion")
+    entry = store.rollback("air", reason="it was worse")
+    assert (entry.action, entry.id, entry.previous) == (
+        "rolled_back",
+        versions[2].id,
+        versions[3].id,
+    )
+    assert store.resolve("air@previous") == versions[1], "not the version rolled back from"
+    assert store.rollback("air").id == versions[1].id
+    store.promote("air", versions[3], "champion")
+    assert store.rollback("air", steps=2).id == versions[0].id
+    with pytest.raises(StoreError, match=r"cannot roll back 'air@champion' by 1: .* 0 earlier"):
+        store.rollback("air")
+    assert store.resolve("air@champion") == versions[0]
+    with pytest.raises(StoreError, match="named no version before"):
+        store.resolve("air@previous")
+    assert [entry.reason for entry in store.history("air")][4] == "it was worse"
+
+
+def test_a_rollback_to_a_date_finds_the_version_of_that_day(
+    store: ModelStore, versions: list[ModelVersion], clock: Callable[[str], None]
+) -> None:
+    for month, version in enumerate(versions, 1):
+        clock(f"2014-{month:02}-15T05:00")
+        store.promote("air", version, "champion")
+    clock("2014-05-01T05:00")
+    assert store.rollback("air", to="2014-03-01").id == versions[1].id
+    assert store.resolve("air@champion@2014-04-20") == versions[3], "what it named on that day"
+    with pytest.raises(StoreError, match="to 2014-01-01"):
+        store.rollback("air", to="2014-01-01")
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=st.lists(st.one_of(st.integers(0, 3), st.just("back")), max_size=12))
+def test_any_sequence_of_promotions_and_rollbacks_is_a_stack(steps: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = ModelStore(folder)
+        versions = [store.save(SampleModel(seed), "air") for seed in range(4)]
+        stack: list[int] = []
+        moves = 0
+        for step in steps:
+            if step == "back" and len(stack) > 1:
+                stack.pop()
+                store.rollback("air")
+                moves += 1
+            elif step != "back" and stack[-1:] != [step]:
+                stack.append(step)
+                store.promote("air", versions[step], "champion")
+                moves += 1
+        assert len(store.history("air")) == moves
+        for name, depth in (("air@champion", 1), ("air@previous", 2)):
+            if len(stack) >= depth:
+                assert store.resolve(name) == versions[stack[-depth]]
+
+
+def test_an_entry_that_its_alias_never_named_does_not_count(
+    store: ModelStore, versions: list[ModelVersion], tmp_path: Path
+) -> None:
+    """A writer may be killed after the entry and before the alias."""
+    first, second, *_ = versions
+    store.promote("air", first, "champion")
+    alias = tmp_path / "models" / "air" / "aliases" / "champion.json"
+    before = alias.read_bytes()
+    store.promote("air", second, "champion")
+    alias.write_bytes(before)
+    assert [entry.id for entry in store.history("air")] == [first.id]
+    store.promote("air", second, "champion")
+    assert [entry.id for entry in store.history("air")] == [first.id, second.id]
+    assert store.rollback("air").id == first.id
+
+
+def test_an_alias_without_a_ledger_rolls_back_to_its_previous_version(
+    store: ModelStore, versions: list[ModelVersion], tmp_path: Path
+) -> None:
+    """As a store of an earlier release has it."""
+    first, second, third, _ = versions
+    store.promote("air", first, "champion")
+    store.promote("air", second, "champion")
+    for file in (tmp_path / "models" / "air" / "promotions").rglob("*.json"):
+        file.unlink()
+    assert [entry.id for entry in store.history("air")] == [second.id]
+    store.promote("air", third, "champion")
+    assert store.rollback("air").id == second.id
+    assert store.rollback("air").id == first.id
+    assert store.resolve("air@champion") == first
+
+
+def test_a_damaged_entry_is_named(
+    store: ModelStore, versions: list[ModelVersion], tmp_path: Path
+) -> None:
+    store.promote("air", versions[0], "champion")
+    (file,) = (tmp_path / "models" / "air" / "promotions" / "champion").iterdir()
+    file.write_text("{}")
+    with pytest.raises(StoreError, match=rf"promotion .*{file.name} is damaged"):
+        store.history("air")
+    assert store.resolve("air@champion") == versions[0], "an alias does not need its ledger"
+    store.promote("air", versions[1], "champion")
+    file.unlink()
+    assert [entry.id for entry in store.history("air")] == [versions[0].id, versions[1].id]
+    assert store.rollback("air").id == versions[0].id
+
+
+def test_only_a_better_challenger_is_promoted_and_a_refusal_is_recorded_once(
+    store: ModelStore, versions: list[ModelVersion]
+) -> None:
+    first, second, third, _ = versions
+    evaluate = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6, f"v{third.id}": 0.8})
+    entry = store.promote_if_better(first, "champion", evaluate)
+    assert (entry.action, entry.reason) == ("promoted", "air has no champion yet")
+    entry = store.promote_if_better(second, "champion", evaluate, provenance={"run": 1})
+    assert entry.action == "promoted"
+    assert entry.reason == "log_loss 0.6 against 0.7 on 100 rows is better by 0.1"
+    assert store.history("air")[-1] == dataclasses.replace(entry, by=store.history("air")[-1].by)
+    refused = [store.promote_if_better(third, "champion", evaluate) for _ in range(2)]
+    assert refused[0] == refused[1]
+    assert refused[0].metrics == {
+        "metric": "log_loss",
+        "margin": 0.0,
+        "challenger_value": 0.8,
+        "champion_value": 0.6,
+        "rows": 100,
+    }
+    assert [e.action for e in store.history("air")] == ["promoted", "promoted", "refused"]
+    assert store.resolve("air@champion") == second
+    assert store.promote_if_better(second, "champion", evaluate).action == "unchanged"
+    assert len(store.history("air")) == 3
+
+
+def test_a_version_that_was_rolled_back_returns_only_by_an_explicit_promotion(
+    store: ModelStore, versions: list[ModelVersion]
+) -> None:
+    first, second, *_ = versions
+    evaluate = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6})
+    for version in (first, second):
+        assert store.promote_if_better(version, "champion", evaluate).action == "promoted"
+    store.rollback("air")
+    entry = store.promote_if_better(second, "champion", evaluate)
+    assert entry.action == "refused"
+    assert f"champion was rolled back from air@{second.id[:12]}" in str(entry.reason)
+    store.promote("air", second, "champion")
+    store.promote("air", first, "champion")
+    assert store.promote_if_better(second, "champion", evaluate).action == "promoted"
+
+
+def test_the_gate_refuses_what_it_cannot_compare(
+    store: ModelStore, versions: list[ModelVersion]
+) -> None:
+    first, second, *_ = versions
+    store.promote("air", first, "champion")
+
+    def evaluate(version: ModelVersion) -> Mapping[str, Any]:
+        rows = 100 if version == first else 99
+        return {"log_loss": 0.5, "cost": None, "rows": rows, "unseen_labels": 0, "decided": 9}
+
+    def fail(version: ModelVersion) -> Mapping[str, Any]:
+        raise DataError("no rows.")
+
+    gate: Any = store.promote_if_better
+    with pytest.raises(DataError, match="on 99 rows and the champion on 100"):
+        gate(second, "champion", evaluate)
+    with pytest.raises(DataError, match=f"air@{second.id[:12]}, the challenger: no rows"):
+        gate(second, "champion", fail)
+    with pytest.raises(SpecError, match="'cost' needs a decision with costs"):
+        gate(second, "champion", evaluate, metric="cost")
+    with pytest.raises(SpecError, match="Did you mean 'log_loss'"):
+        gate(second, "champion", evaluate, metric="logloss")
+    with pytest.raises(SpecError, match="at least 0, got -1"):
+        gate(second, "champion", evaluate, margin=-1)
+    with pytest.raises(StoreError, match="provenance must be plain"):
+        gate(second, "champion", evaluate, provenance={"when": object()})
+    assert len(store.history("air")) == 1
+
+
+def test_a_deleted_version_is_gone_and_its_promotions_stay(
+    store: ModelStore, versions: list[ModelVersion], tmp_path: Path
+) -> None:
+    first, second, *_ = versions
+    store.promote("air", first, "champion")
+    store.promote("air", second, "champion")
+    with pytest.raises(StoreError, match="has the alias 'champion'; promote another version"):
+        store.delete("air@champion")
+    assert store.delete(first.ref) == first
+    assert first not in store.versions("air")
+    assert not (tmp_path / "models" / "air" / first.id).exists()
+    assert [entry.id for entry in store.history("air")] == [first.id, second.id]
+    for call in (lambda: store.rollback("air"), lambda: store.resolve("air@previous")):
+        with pytest.raises(StoreError, match=f"has no version {first.id[:12]}"):
+            call()
+    assert store.resolve("air@champion") == second
+    assert store.save(SampleModel(0), "air").id == first.id
+    assert store.rollback("air").id == first.id
+
+
+def test_an_entry_is_documented_json(
+    store: ModelStore, versions: list[ModelVersion], tmp_path: Path
+) -> None:
+    store.promote("air", versions[0], "champion", by="ana")
+    (file,) = (tmp_path / "models" / "air" / "promotions" / "champion").iterdir()
+    assert json.loads(file.read_text()) == dataclasses.asdict(store.history("air")[0])
