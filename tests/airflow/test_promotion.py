@@ -218,9 +218,9 @@ def test_a_champion_promoted_during_the_comparison_is_not_replaced(
     store.promote("air", "air@poor", alias="champion")
 
     class Overtaken(ProbClassPromoteOperator):
-        def _compare(self, *evaluations: Any) -> tuple[bool, str]:
+        def evaluate(self, *arguments: Any) -> pc.Evaluation:
             store.promote("air", "air@good", alias="champion")
-            return super()._compare(*evaluations)
+            return super().evaluate(*arguments)
 
     fit = store.save(pc.fit(fields["source"], GOOD, partition=FEBRUARY), "air")
     with pytest.raises(pc.StoreError, match="promoted by another process"):
@@ -233,13 +233,15 @@ def test_one_of_two_concurrent_promotions_moves_the_alias(
 ) -> None:
     store.promote("air", "air@poor", alias="champion")
     fit = store.save(pc.fit(fields["source"], GOOD, where=YEAR[:1]), "air")
+    champion = store.resolve("air@champion")
     both_compared = threading.Barrier(2)
 
     class Racing(ProbClassPromoteOperator):
-        def _compare(self, *evaluations: Any) -> tuple[bool, str]:
-            result = super()._compare(*evaluations)
-            both_compared.wait(60)
-            return result
+        def evaluate(self, store: Any, version: pc.ModelVersion, *arguments: Any) -> pc.Evaluation:
+            evaluation = super().evaluate(store, version, *arguments)
+            if version == champion:
+                both_compared.wait(60)
+            return evaluation
 
     def outcome(ref: str) -> str:
         try:
