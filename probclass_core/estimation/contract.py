@@ -29,6 +29,9 @@ because every estimator obeys these laws, which the test kit checks:
    whose density is infinite, is treated as a density of width `POINT_MASS_WIDTH`.
 7. **Parameters are tables.** They survive an Arrow IPC round trip, schema metadata included, and
    ``likelihood`` needs nothing else.
+8. **Probabilities add up to 1.** A likelihood that says that it is ``normalized`` integrates to 1
+   over its columns, or sums to 1 over their values, in every class. An estimator for which this is
+   not true, such as one of nearest neighbors, has the trait ``proper=False``.
 
 Most estimators read the rows once. One that needs several passes declares the largest number in the
 trait ``passes``, and its method ``refine`` returns the options for the next pass. Each pass is an

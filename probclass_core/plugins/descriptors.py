@@ -38,12 +38,15 @@ class Traits:
         has_evidence: whether ``log_evidence`` is implemented.
         passes: largest number of passes over the rows; see `LikelihoodEstimator.refine`. The
             statistics of the last pass are finalized.
+        proper: whether the probabilities of a likelihood that is ``normalized`` add up to 1. Those
+            of k nearest neighbors do not: their integral diverges.
     """
 
     state_grows: bool = False
     factorizes: bool = False
     has_evidence: bool = False
     passes: int = 1
+    proper: bool = True
 
 
 @dataclass(frozen=True)

@@ -233,12 +233,26 @@ def _register(manager: pluggy.PluginManager, plugin: object, source: str) -> lis
     _check_version(plugin, source)
     try:
         manager.register(plugin, name=source)
+        _check_names(manager, plugin)
         manager.check_pending()
         return list(_call_hooks(manager, plugin))
     except (pluggy.PluginValidationError, PluginError) as error:
         manager.unregister(plugin)
         reason = " ".join(str(error).split())
         raise PluginError(f"plugin {source}: {reason}") from error
+
+
+def _check_names(manager: pluggy.PluginManager, plugin: object) -> None:
+    """Refuse a hook that does not exist, which is probably misspelled.
+
+    Raises:
+        PluginError: naming the most similar hook.
+    """
+    for name in dir(plugin):
+        if name not in _KINDS and manager.parse_hookimpl_opts(plugin, name) is not None:
+            raise PluginError(
+                f"there is no hook {name!r}; hooks are {one_of(_KINDS)}.{nearest(name, _KINDS)}"
+            )
 
 
 def _check_version(plugin: object, source: str) -> None:

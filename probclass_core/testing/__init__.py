@@ -3,6 +3,7 @@
 suite       `EstimatorLaws`: subclass it, and pytest tries every law
 generators  columns, tables, parts and rows with extreme values, as Hypothesis strategies
 laws        the laws, as plain functions that need neither pytest nor Hypothesis
+totals      sums of masses and integrals of densities, for the laws that they are 1
 law         the decorator that turns a check into a law
 trial       an estimator with columns and options, to try laws on
 retyped     the same values in other Arrow types and layouts

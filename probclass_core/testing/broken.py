@@ -1,7 +1,7 @@
 """Estimators that break a law, to test that every law rejects one.
 
-Each is `gaussian_diagonal` with one realistic mistake. It may break several laws; `BROKEN` gives
-the law that it is meant to break.
+Each is `gaussian_diagonal`, or `poisson`, with one realistic mistake. It may break several laws;
+`BROKEN` gives the law that it is meant to break.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, numeric_matrix, sorted_classes
 from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
+from probclass_core.estimation.families.counts.poisson import Poisson
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.plugins.descriptors import EstimatorPlugin, Traits
@@ -241,6 +242,38 @@ class _AddsAConstant(_Base):
         return values - 1.0
 
 
+class _OmitsTheConstant(_Base):
+    """Leaves out the constant −½ log 2π of each feature, but claims to be normalized."""
+
+    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
+        altered: FloatArray = values + 0.5 * np.log(2.0 * np.pi) * _observed(self, batch)
+        return altered
+
+
+class _AddsThree(_Base):
+    """Adds 3 to the log density of each feature."""
+
+    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
+        return values + 3.0 * _observed(self, batch)
+
+
+class _ForgetsTheFactorials(Poisson):
+    """Leaves out −log x!, but claims to be normalized."""
+
+    name: ClassVar[str] = "broken"
+
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
+        return _Altered(super().likelihood(parameters, classes), self.alter)
+
+    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
+        from scipy.special import gammaln
+
+        matrix = numeric_matrix(batch, self.features.names)
+        factorials: FloatArray = np.nan_to_num(gammaln(matrix + 1.0)).sum(axis=0)
+        altered: FloatArray = values + factorials[:, None]
+        return altered
+
+
 class _PenalizesNulls(_Base):
     """Subtracts a penalty for each null."""
 
@@ -306,6 +339,13 @@ class _Linear(_Altered):
         return self.features, np.zeros(self.shape), np.zeros(self.shape[0])
 
 
+def _observed(estimator: LikelihoodEstimator, batch: pa.RecordBatch) -> FloatArray:
+    """Number of features that each row has, ``(n, 1)``."""
+    known = ~np.isnan(numeric_matrix(batch, estimator.features.names))
+    count: FloatArray = known.sum(axis=0, dtype=np.float64)
+    return count[:, None]
+
+
 def _with(table: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, values)
 
@@ -347,6 +387,8 @@ BROKEN: Mapping[str, EstimatorPlugin] = {
     "evidence_adds_up_over_classes": _plugin(_AveragesTheEvidence),
     "unknown_options_are_refused": _plugin(_IgnoresUnknownOptions),
     "likelihoods_are_numbers": _plugin(_Overflows),
+    "densities_integrate_to_1": _plugin(_OmitsTheConstant),
+    "masses_sum_to_1": _plugin(_ForgetsTheFactorials),
     "a_row_without_features_has_log_likelihood_0": _plugin(_AddsAConstant),
     "a_null_is_marginalized": _plugin(_PenalizesNulls),
     "log_likelihoods_sum_over_features": _plugin(_ClaimsToFactorize),
@@ -355,4 +397,7 @@ BROKEN: Mapping[str, EstimatorPlugin] = {
     "items_sum_to_the_log_likelihood": _plugin(_ItemizesOnlyHalf),
     "a_linear_form_gives_the_differences": _plugin(_ClaimsToBeLinear),
 }
-"""Law to an estimator that breaks it, for blocks of at least two numeric columns."""
+"""Law to an estimator that breaks it, for blocks of at least two numeric columns, or counts."""
+
+ADDS_THREE = _plugin(_AddsThree)
+"""Another estimator that breaks ``densities_integrate_to_1``, and no other law."""

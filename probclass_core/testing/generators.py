@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from probclass_core.testing.trial import LABEL, WEIGHT
+from probclass_core.testing.trial import COUNTS, LABEL, LINE, WEIGHT, Interval, Space
 
 Cells = st.SearchStrategy[Any]
 
@@ -32,19 +32,24 @@ class Column:
         moods: strategies for training values; each table uses one of them.
         far: strategy for values to score, including extreme values and values that training never
             contains.
+        space: what the probabilities of a value add up to 1 over; see `trial.Space`.
     """
 
     type: pa.DataType
     moods: Sequence[Cells]
     far: Cells
+    space: Space = None
 
 
-def numbers(at_least: float | None = None, at_most: float | None = None) -> Column:
+def numbers(
+    at_least: float | None = None, at_most: float | None = None, *, space: Interval = LINE
+) -> Column:
     """Numbers within bounds: constant, repeated or spread out, on several scales and offsets.
 
     Args:
         at_least: smallest number, or None for no bound.
         at_most: largest number, or None for no bound.
+        space: numbers over which a density integrates to 1; one period if the column is periodic.
     """
     low = -_MOST_STEPS if at_least is None else int(8 * at_least)
     high = _MOST_STEPS + low if at_most is None else int(8 * at_most)
@@ -58,7 +63,7 @@ def numbers(at_least: float | None = None, at_most: float | None = None) -> Colu
         moods.append(eighths.map(lambda value: value + 1e6))
     edges = [0.0, -0.0, 5e-324, -1e-160, 1.0, -7e3, 1e6, 1e100, -1e154, 1e200, 1.7e308, -1.7e308]
     inside = [edge for edge in edges if _within(edge, at_least, at_most)]
-    return Column(pa.float64(), moods, st.sampled_from([*inside, middle / 8]) | eighths)
+    return Column(pa.float64(), moods, st.sampled_from([*inside, middle / 8]) | eighths, space)
 
 
 def categories(values: Sequence[str] = ("", "b", "3", "ß"), unseen: str = "never seen") -> Column:
@@ -79,7 +84,7 @@ def counts(largest: int = 2**20) -> Column:
         st.sampled_from([float(value) for value in values if value <= largest])
         for values in (few, many, far)
     )
-    return Column(pa.float64(), [st.just(0.0), usual, usual, wide], outside)
+    return Column(pa.float64(), [st.just(0.0), usual, usual, wide], outside, COUNTS)
 
 
 def words(values: Sequence[str] = ("", "b", "3", "ß"), unseen: str = "never seen") -> Column:

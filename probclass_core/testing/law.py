@@ -5,25 +5,26 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from probclass_core.plugins.manager import trying
 from probclass_core.testing.comparison import as_text, describe_error
-from probclass_core.testing.trial import Trial
+from probclass_core.testing.trial import WEIGHT, Trial
 
 Law: TypeAlias = Callable[..., None]
 """``law(trial, table=…)``: takes some of ``table``, ``parts`` and ``rows`` by keyword."""
 
 
-def law(check: Law) -> Law:
+def law(check: Law, *, weighted: bool = False) -> Law:
     """Turn a check into a law, which can be tried on an estimator that is not installed.
 
     Args:
         check: function whose docstring's first line states the law, and which raises an
             AssertionError that shows the expected and the actual result.
+        weighted: whether it uses the weights, so that a message shows them.
 
     Returns:
         The law. It raises an AssertionError that names the estimator, the law, the options and the
@@ -47,7 +48,7 @@ def law(check: Law) -> Law:
             f"{trial.plugin.name} breaks the law {check.__name__}: {statement}",
             reason,
             f"options: {options}",
-            *_show(inputs),
+            *_show(inputs, [] if weighted else [WEIGHT]),
         ]
         raise AssertionError("\n".join(lines)) from cause
 
@@ -59,10 +60,10 @@ def needs(law: Law) -> list[str]:
     return list(inspect.signature(law).parameters)[1:]
 
 
-def _show(inputs: dict[str, Any]) -> Iterator[str]:
+def _show(inputs: dict[str, Any], hidden: Sequence[str]) -> Iterator[str]:
     for name, value in inputs.items():
-        if isinstance(value, pa.Table):
-            yield f"{name}:\n{as_text(value)}"
-        else:
-            for number, part in enumerate(value, start=1):
-                yield f"{name}, {number} of {len(value)}:\n{as_text(part)}"
+        tables = [value] if isinstance(value, pa.Table) else value
+        for number, table in enumerate(tables, start=1):
+            shown = table.select([key for key in table.column_names if key not in hidden])
+            place = "" if table is value else f", {number} of {len(tables)}"
+            yield f"{name}{place}:\n{as_text(shown)}"

@@ -8,7 +8,7 @@ with extreme values. The laws of training come first, those of scoring follow.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ from probclass_core.testing.comparison import (
 )
 from probclass_core.testing.law import Law, law
 from probclass_core.testing.retyped import nan_for_null, retyped
+from probclass_core.testing.totals import Total, densities, masses
 from probclass_core.testing.trial import (
     LABEL,
     WEIGHT,
@@ -48,6 +49,9 @@ from probclass_core.testing.trial import (
 
 _DOUBLINGS = 6
 """How often statistics are merged with themselves before their size is measured."""
+
+_TOTAL_TOLERANCE = 1e-3
+"""Largest difference of a total probability from 1, in addition to the error of the integral."""
 
 
 @law
@@ -139,7 +143,7 @@ def workers_do_not_matter(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
     _check_same_id(trial, *models)
 
 
-@law
+@functools.partial(law, weighted=True)
 def weights_count_rows(trial: Trial, *, table: pa.Table) -> None:
     """A weight of 2 counts a row twice, a weight of 0 leaves it out."""
     weights = table[WEIGHT].to_pylist()
@@ -319,6 +323,18 @@ def likelihoods_are_numbers(trial: Trial, *, table: pa.Table, rows: pa.Table) ->
 
 
 @law
+def densities_integrate_to_1(trial: Trial, *, table: pa.Table) -> None:
+    """A density that is normalized integrates to 1 in every class."""
+    _check_totals(trial, table, densities)
+
+
+@law
+def masses_sum_to_1(trial: Trial, *, table: pa.Table) -> None:
+    """A mass that is normalized sums to 1 in every class."""
+    _check_totals(trial, table, masses)
+
+
+@law
 def a_row_without_features_has_log_likelihood_0(trial: Trial, *, table: pa.Table) -> None:
     """For a row whose features are all null, log p(x | class) is 0."""
     if trial.models_nulls(trial.summarize(table)):
@@ -429,6 +445,8 @@ def laws_of(plugin: EstimatorPlugin, *, given: bool = False) -> list[Law]:
     """The laws that apply to an estimator, or to its conditional, by its traits."""
     traits = plugin.conditional.traits if given and plugin.conditional else plugin.traits
     exempt = set()
+    if not traits.proper:
+        exempt |= {densities_integrate_to_1, masses_sum_to_1}
     if traits.state_grows:
         exempt.add(statistics_do_not_grow)
     if not traits.factorizes:
@@ -440,6 +458,23 @@ def laws_of(plugin: EstimatorPlugin, *, given: bool = False) -> list[Law]:
     else:
         exempt |= {evidence_is_finite, evidence_adds_up_over_classes}
     return [law for law in LAWS if law not in exempt]
+
+
+def _check_totals(
+    trial: Trial, table: pa.Table, totals: Callable[[Trial, Model, pa.Table], Iterable[Total]]
+) -> None:
+    """Check that total probabilities are 1, up to `_TOTAL_TOLERANCE` and the estimated error."""
+    model = trial.fit(table)
+    if not trial.likelihood(model).normalized:
+        return
+    for total in totals(trial, model, table):
+        slack = _TOTAL_TOLERANCE + total.error
+        wrong = (total.least > 1.0 + slack) | (total.most < 1.0 - slack)
+        for row in np.flatnonzero(wrong)[:1]:
+            amount = total.least[row] if total.least[row] > 1.0 else total.most[row]
+            place = f"class {model.classes[int(row)].as_py()!r} over {total.of}"
+            error = f" ± {total.error[row]:.2g}" if total.error[row] else ""
+            check(False, f"a total probability of 1 of {place}", f"{amount:.6g}{error}")
 
 
 def _complete_rows(trial: Trial, table: pa.Table) -> pa.Table:
@@ -488,6 +523,8 @@ LAWS: Sequence[Law] = (
     evidence_adds_up_over_classes,
     unknown_options_are_refused,
     likelihoods_are_numbers,
+    densities_integrate_to_1,
+    masses_sum_to_1,
     a_row_without_features_has_log_likelihood_0,
     a_null_is_marginalized,
     log_likelihoods_sum_over_features,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,25 @@ from probclass_core.spec import Block, ModelSpec
 LABEL, WEIGHT = "(label)", "(weight)"
 """Names of the columns that tables have in addition to the features."""
 
+COUNTS = "counts"
+"""The space of a column of whole numbers from 0."""
+
+
+class Interval(NamedTuple):
+    """The space of a column of real numbers: its density is integrated from ``low`` to ``high``."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+
+LINE = Interval()
+
+Space: TypeAlias = Interval | str | None
+"""What the probabilities of a column add up to 1 over; None for the values that training saw."""
+
+Outcomes: TypeAlias = Callable[[Model], pa.Table | None]
+"""From a fitted model to rows whose probabilities add up to 1; None if they need not."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -34,6 +54,9 @@ class Trial:
         columns: columns of the block.
         options: options of the block.
         given: columns that the block is given.
+        spaces: what the probabilities of each column add up to 1 over, see `Space`; the laws of
+            totals ignore numeric columns without a space.
+        outcomes: rows whose probabilities add up to 1, in place of ``spaces``; see `Outcomes`.
         tolerance: largest difference of equal results: for log-likelihoods relative, or absolute in
             nats; for parameters relative to the largest value in the column.
     """
@@ -43,6 +66,8 @@ class Trial:
     options: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = 1e-6
     given: Sequence[str] = ()
+    spaces: Mapping[str, Space] = field(default_factory=dict)
+    outcomes: Outcomes | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
 from samples import OPTIONS
 
+import probclass_core as pc
+from probclass_core.authoring import notes_of
+from probclass_core.estimation.families.categorical.independent import complete_cells
 from probclass_core.plugins.manager import find_estimator
 from probclass_core.testing.generators import categories, counts, numbers, words
 from probclass_core.testing.suite import EstimatorLaws
@@ -30,6 +39,100 @@ GIVEN_OPTIONS = [
 ]
 DIRICHLET = {"back_off": "uniform", "strength": 2}
 NORMAL_PRIOR = {"conjugate_prior": {"mean": 0.0, "variance": 1.0}}
+
+
+def every_row(model: pc.Model, values: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """Every combination of the values of some columns; other columns are null."""
+    cells = list(itertools.product(*values.values()))
+    columns = dict(zip(values, zip(*cells, strict=True), strict=True))
+    return pa.table(
+        {
+            field.name: pa.array(columns.get(field.name, [None] * len(cells)), field.type)
+            for field in model.features
+        }
+    )
+
+
+def categories_of(model: pc.Model) -> pa.Table | None:
+    """The values of each column in the parameters."""
+    block = model.spec.blocks[0]
+    if block.options.get("smooth") == "zeros":
+        return None  # documented: such probabilities do not sum to 1
+    rows = complete_cells(model.parameters[block.name]).to_pylist()
+    values = {
+        name: dict.fromkeys(row["value"] for row in rows if row["feature"] == name)
+        for name in block.columns
+    }
+    return every_row(model, {name: list(known) for name, known in values.items() if known})
+
+
+def joint_categories_of(model: pc.Model) -> pa.Table | None:
+    """The domain of each column in the notes."""
+    block = model.spec.blocks[0]
+    if block.options.get("smooth") == "zeros":
+        return None
+    return every_row(model, notes_of(model.parameters[block.name])["domain"])
+
+
+def bins_of(model: pc.Model) -> pa.Table | None:
+    """A number from each bin of each column, and null if it has a bin."""
+    block = model.spec.blocks[0]
+    rows = model.parameters[block.name].to_pylist()
+    bounds = {
+        name: dict.fromkeys((row["lower"], row["upper"]) for row in rows if row["feature"] == name)
+        for name in block.columns
+    }
+    return every_row(
+        model, {name: [number_between(*pair) for pair in pairs] for name, pairs in bounds.items()}
+    )
+
+
+def number_between(lower: float | None, upper: float | None) -> float | None:
+    """A number of a bin, lower ≤ x < upper; None for the bin of null."""
+    if lower is None or upper is None:
+        return None
+    if math.isfinite(lower):
+        return lower
+    return math.nextafter(upper, -math.inf) if math.isfinite(upper) else 0.0
+
+
+def bins_without_given(model: pc.Model) -> pa.Table | None:
+    """A number from each bin of each column; the given columns are null."""
+    block = model.spec.blocks[0]
+    notes = notes_of(model.parameters[block.name])
+    cuts = notes["cuts"]
+    bounds = {
+        name: itertools.pairwise([-math.inf, *cuts[name], math.inf]) for name in block.columns
+    }
+    numbers = {name: [number_between(*pair) for pair in pairs] for name, pairs in bounds.items()}
+    nulls = {name: [None] if None in notes["values"][name] else [] for name in numbers}
+    return every_row(model, {name: values + nulls[name] for name, values in numbers.items()})
+
+
+def flags_of(model: pc.Model) -> pa.Table | None:
+    return every_row(model, {name: [0.0, 1.0] for name in model.spec.blocks[0].columns})
+
+
+def terms_of(model: pc.Model) -> list[str]:
+    return list(dict.fromkeys(model.parameters[model.spec.blocks[0].name]["feature"].to_pylist()))
+
+
+def documents_of(model: pc.Model) -> pa.Table | None:
+    """Every set of terms."""
+    terms = terms_of(model)
+    sizes = range(len(terms) + 1)
+    sets = [list(chosen) for size in sizes for chosen in itertools.combinations(terms, size)]
+    return every_row(model, {"words": sets}) if terms else None
+
+
+def documents_of_two_words(model: pc.Model) -> pa.Table | None:
+    terms = terms_of(model)
+    pairs = [list(pair) for pair in itertools.combinations_with_replacement(terms, 2)]
+    return every_row(model, {"words": pairs}) if terms else None
+
+
+def counts_of_total_3(model: pc.Model) -> pa.Table | None:
+    return pa.table({"i": [0.0, 1.0, 2.0, 3.0], "j": [3.0, 2.0, 1.0, 0.0]})
 
 
 class Laws(EstimatorLaws):
@@ -63,6 +166,7 @@ class TestCategorical(Laws):
     columns = CATEGORIES
     options = OPTIONS["categorical"]
     declared_prior = DOMAINS
+    outcomes = categories_of
 
 
 class TestCategoricalWithNulls(Laws):
@@ -70,6 +174,7 @@ class TestCategoricalWithNulls(Laws):
     columns = CATEGORIES
     options = NULL_LEVELS
     declared_prior = DOMAINS
+    outcomes = categories_of
 
 
 class TestCategoricalJoint(Laws):
@@ -77,24 +182,28 @@ class TestCategoricalJoint(Laws):
     columns = CATEGORIES
     options = OPTIONS["categorical_joint"]
     declared_prior = DOMAINS
+    outcomes = joint_categories_of
 
 
 class TestDiscretized(Laws):
     plugin = find_estimator("discretized")
     columns = NUMBERS
     options = FEW_CELLS
+    outcomes = bins_of
 
 
 class TestDiscretizedWithNulls(Laws):
     plugin = find_estimator("discretized")
     columns = NUMBERS
     options = CUTS
+    outcomes = bins_of
 
 
 class TestBernoulli(Laws):
     plugin = find_estimator("bernoulli")
     columns = FLAGS  # its linear form is a function of presence, not of counts
     options = OPTIONS["bernoulli"]
+    outcomes = flags_of
 
 
 class TestBernoulliOfTerms(Laws):
@@ -102,12 +211,14 @@ class TestBernoulliOfTerms(Laws):
     columns = TERMS
     options = OPTIONS["bernoulli_of_terms"]
     declared_prior = VOCABULARY
+    outcomes = documents_of
 
 
 class TestMultinomial(Laws):
     plugin = find_estimator("multinomial")
     columns = COUNTS
     options = OPTIONS["multinomial"]
+    outcomes = counts_of_total_3
 
 
 class TestMultinomialOfTerms(Laws):
@@ -115,6 +226,7 @@ class TestMultinomialOfTerms(Laws):
     columns = TERMS
     options = OPTIONS["multinomial_of_terms"]
     declared_prior = VOCABULARY
+    outcomes = documents_of_two_words
 
 
 class TestPoisson(Laws):
@@ -163,3 +275,4 @@ class TestDiscretizedGiven(Laws):
     given = GIVEN_NUMBERS
     options = GIVEN_OPTIONS
     declared_prior = DIRICHLET | {"cuts": {"x": [0.0], "y": [], "z": [-1, 1.5]}}
+    outcomes = bins_without_given

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import errors
 
 import probclass_core as pc
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.plugins.manager import find_estimator
-from probclass_core.testing.broken import BROKEN
-from probclass_core.testing.generators import numbers
+from probclass_core.testing.broken import ADDS_THREE, BROKEN
+from probclass_core.testing.generators import counts, numbers
 from probclass_core.testing.law import Law
-from probclass_core.testing.laws import LAWS, laws_of, merging_is_commutative, weights_count_rows
+from probclass_core.testing.laws import (
+    LAWS,
+    densities_integrate_to_1,
+    laws_of,
+    masses_sum_to_1,
+    merging_is_commutative,
+    weights_count_rows,
+)
 from probclass_core.testing.suite import try_law
-from probclass_core.testing.trial import LABEL, WEIGHT, Trial
+from probclass_core.testing.trial import LABEL, LINE, WEIGHT, Trial
 
 pytestmark = pytest.mark.slow
 
 COLUMNS = {"x": numbers(), "y": numbers()}
+COUNTS = {"x": counts(), "y": counts()}
 OPTIONS = [{"conjugate_prior": {"mean": 0.0, "variance": 1.0}}]
 
 
@@ -34,12 +47,57 @@ def test_every_law_has_an_estimator_that_breaks_it() -> None:
 def test_a_law_rejects_the_estimator_that_breaks_it(law: Law) -> None:
     plugin = BROKEN[law.__name__]
     assert law in laws_of(plugin)
+    columns, options = (COUNTS, [{}]) if law is masses_sum_to_1 else (COLUMNS, OPTIONS)
     with pytest.raises(AssertionError) as broken:
-        try_law(law, plugin, COLUMNS, OPTIONS, examples=60)
+        try_law(law, plugin, columns, options, examples=60)
     message = str(broken.value)
     assert message.startswith(f"broken breaks the law {law.__name__}: ")
-    for part in ("expected: ", " got: ", 'options: {"conjugate_prior"', f"\n    {LABEL}"):
+    for part in ("expected: ", " got: ", f"options: {json.dumps(options[0])}", f"\n    {LABEL}"):
         assert part in message
+    assert (WEIGHT in message) == (law is weights_count_rows)
+
+
+def test_a_wrong_constant_breaks_no_law_but_that_of_totals() -> None:
+    broken = []
+    for law in laws_of(ADDS_THREE):
+        try:
+            try_law(law, ADDS_THREE, COLUMNS, OPTIONS, examples=2)
+        except AssertionError:
+            broken.append(law)
+    assert broken == [densities_integrate_to_1]
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.999])
+def test_joint_densities_of_several_columns_have_a_total_with_an_error(correlation: float) -> None:
+    """Three columns are integrated along random directions, whose standard error is part of it."""
+    rng = np.random.default_rng(1)
+    common = rng.normal(size=60)
+    columns = {name: rng.normal(size=60) + 30.0 * correlation * common for name in "xyz"}
+    table = pa.table({LABEL: ["a", "b"] * 30, **columns})
+
+    class Doubled(GaussianFull):
+        name = "doubled"
+
+        def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
+            inner = super().likelihood(parameters, classes)
+            return Shifted(inner.log_likelihood)
+
+    class Shifted:
+        normalized = True
+
+        def __init__(self, inner: Callable[[pa.RecordBatch], np.ndarray]) -> None:
+            self.inner = inner
+
+        def log_likelihood(self, batch: pa.RecordBatch) -> np.ndarray:
+            return self.inner(batch) + np.log(2.0)
+
+    spaces = dict.fromkeys(columns, LINE)
+    densities_integrate_to_1(
+        Trial(find_estimator("gaussian_full"), list(columns), spaces=spaces), table=table
+    )
+    plugin = pc.EstimatorPlugin("doubled", Doubled, "twice a density")
+    with pytest.raises(AssertionError, match=r"total probability of 1 of class 'a' over columns"):
+        densities_integrate_to_1(Trial(plugin, list(columns), spaces=spaces), table=table)
 
 
 def test_a_message_shows_the_law_the_rows_and_both_results() -> None:
@@ -109,3 +167,30 @@ def test_a_plugin_author_subclasses_one_class(tmp_path: Path) -> None:
     law = "a_row_without_features_has_log_likelihood_0"
     assert f"TestBroken::test_law[{law}]" in ran.stdout
     assert f"broken breaks the law {law}: For a row whose features are all null" in ran.stdout
+
+
+@pytest.mark.parametrize(("try_all", "failures"), [("", "1 failed"), ("try_all = True", "failed")])
+def test_the_kit_stops_at_the_first_broken_law(tmp_path: Path, try_all: str, failures: str) -> None:
+    """An estimator without a working merge fails once; try_all shows every law that it breaks."""
+    (tmp_path / "test_mine.py").write_text(
+        "import probclass_core as pc\n"
+        "from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal\n"
+        "from probclass_core.testing.generators import numbers\n"
+        "from probclass_core.testing.suite import EstimatorLaws\n"
+        "class NoMerge(GaussianDiagonal):\n"
+        "    name = 'no_merge'\n"
+        "    def merge(self, tables):\n"
+        "        raise RuntimeError('not written yet')\n"
+        "class TestNoMerge(EstimatorLaws):\n"
+        "    plugin = pc.EstimatorPlugin('no_merge', NoMerge, 'cannot merge')\n"
+        "    columns = {'x': numbers()}\n"
+        "    examples = 2\n"
+        f"    {try_all}\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    last = ran.stdout.splitlines()[-1]
+    assert failures in last
+    assert ("skipped" in last) == (not try_all)
+    if not try_all:
+        assert len(ran.stdout.splitlines()) < 120

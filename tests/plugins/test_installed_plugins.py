@@ -51,7 +51,7 @@ BROKEN = {
     ),
     "misspells the hook": (
         PLUGIN.format(name="exponential").replace("probclass_estimators", "probclass_estimator"),
-        ["probclass_estimator"],
+        ["no hook 'probclass_estimator';", "Did you mean 'probclass_estimators'?"],
     ),
     "yields the class itself": (
         ESTIMATOR.format(name="exponential")

@@ -49,7 +49,11 @@ _ESTIMATORS = (
     (Bernoulli, "features present or absent, such as the words of a text", _INDEPENDENT),
     (Multinomial, "counts that share a total, such as the words of a text", _JOINT),
     (Poisson, "independent counts of events: a rate per class and column", _INDEPENDENT),
-    (KnnDensity, "density from the k nearest training points", Traits(state_grows=True)),
+    (
+        KnnDensity,
+        "density from the k nearest training points",
+        Traits(state_grows=True, proper=False),
+    ),
 )
 
 _COUNTS = Traits(factorizes=True, has_evidence=True, passes=2)

@@ -1,0 +1,408 @@
+"""Total probability of each class: sums of masses, integrals of densities.
+
+A density of one column is integrated by adaptive quadrature between the values of training, in the
+logarithm of the distance from the nearest one, so that neither narrow peaks, poles nor long tails
+are missed. A joint density of several columns is integrated along rays from the middle of the
+class: by quadrature along a ray, over random directions, whose standard error is part of the
+result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import FloatArray, numeric_matrix
+from probclass_core.arrow.types import is_category_type
+from probclass_core.errors import DataError
+from probclass_core.model.model import Model
+from probclass_core.testing.trial import COUNTS, LABEL, Interval, Trial, rows_of_class
+
+LogDensity: TypeAlias = Callable[[FloatArray], FloatArray]
+"""From points ``(n, d)`` to log densities in each class, ``(n, k)``."""
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+_PANEL = 4.0
+"""Largest width of a first panel of a quadrature, in the logarithm of the distance."""
+_ROUNDS = 40
+_MOST_PANELS = 4000
+_ENOUGH = 1e-7
+"""Difference of two estimates of a panel's probability below which it is not divided further."""
+
+_LEAST_DISTANCE, _LARGEST_DISTANCE = 1e-290, 1.7e308
+_POINT_MASS = 1e-4
+"""Probability of the numbers that rounding does not tell from a value: from here on, the class is a
+point mass, and has no density to integrate."""
+
+_REPLICATES = 8
+_DIRECTIONS = 16
+"""Directions of one replicate; in two dimensions they are at equal angles."""
+
+_NEWTON_STEPS = 8
+
+_EXACT_COUNTS = 4096
+_STEPS = 2048
+_LARGEST_COUNT = 2**50
+_UNSEEN = "(a value that no row has)"
+_MOST_GIVEN = 3
+
+
+class Total(NamedTuple):
+    """The total probability of each class of a model, under one condition.
+
+    Attributes:
+        of: what was summed or integrated, for messages.
+        least: smallest total that the likelihood claims, ``(k,)``; NaN for a point mass.
+        most: the largest, ``(k,)``; it differs if one unseen value may represent all others.
+        error: estimated error of both, ``(k,)``.
+    """
+
+    of: str
+    least: FloatArray
+    most: FloatArray
+    error: FloatArray
+
+
+def densities(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
+    """Integrals over the columns: over each one if the likelihood factorizes, else over all.
+
+    Columns of which the trial does not say that they are intervals are left out.
+    """
+    if trial.outcomes is not None:
+        return
+    known = [
+        name
+        for name in trial.columns
+        if isinstance(trial.spaces.get(name), Interval)
+        and pa.types.is_floating(table.schema.field(name).type)
+    ]
+    for given, condition in _conditions(trial, table):
+        if trial.traits.factorizes or (len(trial.columns) == 1 and known):
+            for name in known:
+                yield _integrate_column(trial, model, table, name, given, condition)
+        elif len(known) == len(trial.columns):
+            yield _integrate_jointly(trial, model, table, given, condition)
+
+
+def masses(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
+    """Sums over the outcomes of the trial, or by default over counts or the values of training."""
+    if trial.outcomes is not None:
+        rows = trial.outcomes(model)
+        if rows is not None:
+            total = _exp(_log_likelihood(trial, model, rows)).sum(axis=0)
+            yield Total("the outcomes", total, total, np.zeros_like(total))
+        return
+    spaces = {name: trial.spaces.get(name) for name in trial.columns}
+    for given, condition in _conditions(trial, table):
+        if trial.traits.factorizes or len(trial.columns) == 1:
+            for name, space in spaces.items():
+                if space == COUNTS:
+                    yield _sum_counts(trial, model, table, name, given, condition)
+        kinds = [table.schema.field(name).type for name in trial.columns]
+        if not any(spaces.values()) and all(map(is_category_type, kinds)):
+            yield _sum_values(trial, model, table, given, condition)
+
+
+def _conditions(trial: Trial, table: pa.Table) -> Iterator[tuple[dict[str, Any], str]]:
+    """Values of the given columns in a few rows of training, and a text about them."""
+    if not trial.given:
+        yield {}, ""
+        return
+    rows = table.select(list(trial.given)).to_pylist()
+    distinct = {repr(row): row for row in rows}
+    for row in list(distinct.values())[:_MOST_GIVEN]:
+        yield row, " given " + ", ".join(f"{name}={value!r}" for name, value in row.items())
+
+
+def _sum_counts(
+    trial: Trial, model: Model, table: pa.Table, name: str, given: dict[str, Any], condition: str
+) -> Total:
+    """Sum over the counts of a column: one by one at first, then in steps."""
+    starts, sizes = [np.arange(_EXACT_COUNTS)], [np.ones(_EXACT_COUNTS)]
+    start = _EXACT_COUNTS
+    while start < _LARGEST_COUNT:
+        step = start // _STEPS
+        starts.append(start + step * np.arange(_STEPS) + (step - 1) // 2)
+        sizes.append(np.full(_STEPS, float(step)))
+        start *= 2
+    counts, size = (np.concatenate(parts) for parts in (starts, sizes))
+    evaluate = _density(trial, model, table, [name], given)
+    probabilities = _exp(evaluate(counts[:, None].astype(np.float64)))
+    total: FloatArray = (size[:, None] * probabilities).sum(axis=0)
+    return Total(f"the counts of {name!r}{condition}", total, total, np.zeros_like(total))
+
+
+def _sum_values(
+    trial: Trial, model: Model, table: pa.Table, given: dict[str, Any], condition: str
+) -> Total:
+    """Sum over the values of training, then with one unseen value in place of all others."""
+    labeled = table.filter(table[LABEL].is_valid())
+    seen = [pc.unique(labeled[name]).to_pylist() for name in trial.columns]
+    if not trial.models_nulls(model):
+        seen = [[value for value in values if value is not None] for values in seen]
+    kinds = [table.schema.field(name).type for name in trial.columns]
+    cells = list(itertools.product(*seen))
+    total = _exp(_log_likelihood(trial, model, _rows(trial, table, cells, given))).sum(axis=0)
+    rest = np.zeros_like(total)
+    if all(pa.types.is_string(kind) for kind in kinds):
+        cell = [tuple(_UNSEEN for _ in kinds)]
+        with contextlib.suppress(DataError):  # the estimator has no probability for it
+            rest = _exp(_log_likelihood(trial, model, _rows(trial, table, cell, given)))[0]
+    of = f"the values of {', '.join(map(repr, trial.columns))} in training{condition}"
+    return Total(of, total, total + rest, np.zeros_like(total))
+
+
+def _rows(
+    trial: Trial, table: pa.Table, cells: Sequence[tuple[Any, ...]], given: dict[str, Any]
+) -> pa.Table:
+    columns = dict(zip(trial.columns, zip(*cells, strict=True), strict=True))
+    return pa.table(
+        {
+            name: pa.array(
+                columns.get(name, [given.get(name)] * len(cells)), table.schema.field(name).type
+            )
+            for name in trial.inputs
+        }
+    )
+
+
+def _log_likelihood(trial: Trial, model: Model, rows: pa.Table) -> FloatArray:
+    return trial.likelihood(model).log_likelihood(trial.batch(rows))
+
+
+def _density(
+    trial: Trial, model: Model, table: pa.Table, columns: Sequence[str], given: dict[str, Any]
+) -> LogDensity:
+    """The log-likelihood as a function of some columns, the others null and given ones fixed."""
+
+    def evaluate(points: FloatArray) -> FloatArray:
+        arrays = {name: pa.array(values) for name, values in zip(columns, points.T, strict=True)}
+        rows = {}
+        for name in trial.inputs:
+            kind = table.schema.field(name).type
+            fixed = pa.array([given.get(name)] * len(points), kind)
+            rows[name] = arrays[name].cast(kind, safe=False) if name in arrays else fixed
+        return _log_likelihood(trial, model, pa.table(rows))
+
+    return evaluate
+
+
+def _integrate_column(
+    trial: Trial, model: Model, table: pa.Table, name: str, given: dict[str, Any], condition: str
+) -> Total:
+    space = trial.spaces[name]
+    assert isinstance(space, Interval)
+    evaluate = _density(trial, model, table, [name], given)
+    values = _complete(trial, table, [name])
+    spread = np.diag(_spread(values))
+    modes = []  # given other columns, a narrow peak may be far from all values
+    for position, label in enumerate(model.classes.to_pylist()):
+        own = _complete(trial, rows_of_class(table, label), [name])
+        if own.size:
+            of_class = _of_class(evaluate, position)
+            modes.append(_axes(of_class, own.mean(axis=1), spread)[0][0])
+    anchors = np.append(values[0], modes)
+    total, error = integrate_line(lambda x: evaluate(x[:, None]), anchors, space)
+    return Total(
+        f"column {name!r} from {space.low} to {space.high}{condition}", total, total, error
+    )
+
+
+def integrate_line(
+    log_density: LogDensity, values: FloatArray, space: Interval
+) -> tuple[FloatArray, FloatArray]:
+    """Integral of densities of one column, and its estimated error.
+
+    Args:
+        log_density: from numbers ``(n,)`` to ``(n, k)``.
+        values: where densities may have narrow peaks.
+        space: bounds.
+
+    Returns:
+        Integral and error, ``(k,)`` each; the integral of a point mass is NaN.
+    """
+    bounds = [bound for bound in space if math.isfinite(bound)]
+    anchors = np.unique([value for value in (*values, 0.0, *bounds) if value == value])
+    anchors = anchors[(anchors >= space.low) & (anchors <= space.high)]
+    near = np.maximum(4.0 * np.finfo(np.float64).eps * np.abs(anchors), _LEAST_DISTANCE)
+    with np.errstate(over="ignore"):
+        peaks = log_density(anchors) + np.log(near)[:, None]
+    point_mass = (peaks > math.log(_POINT_MASS)).any(axis=0)
+
+    def integral(panels: FloatArray) -> FloatArray:
+        """Probability of panels ``(p, 4)``, each an anchor, a sign and two log distances."""
+        anchor, sign, low, high = (column[:, None] for column in panels.T)
+        u = 0.5 * (low + high) + 0.5 * (high - low) * _NODES
+        x = np.clip(anchor + sign * np.exp(u), -_LARGEST_DISTANCE, _LARGEST_DISTANCE)
+        logs = log_density(x.ravel()).reshape(*x.shape, -1) + u[:, :, None]
+        by_node = _exp(logs) * _WEIGHTS[:, None] * 0.5 * (high - low)[:, :, None]
+        sums: FloatArray = by_node.sum(axis=1)
+        return sums
+
+    panels = _panels(anchors, near, space)
+    whole = integral(panels)
+    total, error = (np.zeros(whole.shape[1]) for _ in range(2))
+    for _ in range(_ROUNDS):
+        middle = 0.5 * (panels[:, 2] + panels[:, 3])
+        left, right = panels.copy(), panels.copy()
+        left[:, 3] = right[:, 2] = middle
+        halves = integral(left), integral(right)
+        difference = np.abs(halves[0] + halves[1] - whole)
+        rough = (difference[:, ~point_mass] > _ENOUGH).any(axis=1)
+        total += (halves[0] + halves[1])[~rough].sum(axis=0)
+        error += difference[~rough].sum(axis=0)
+        panels = np.concatenate([left[rough], right[rough]])
+        whole = np.concatenate([half[rough] for half in halves])
+        if not len(panels) or len(panels) > _MOST_PANELS:
+            break
+    total += whole.sum(axis=0)
+    error += whole.sum(axis=0) if len(panels) > _MOST_PANELS else 0.0
+    return np.where(point_mass, np.nan, total), error
+
+
+def _panels(anchors: FloatArray, near: FloatArray, space: Interval) -> FloatArray:
+    """First panels ``(p, 4)``: anchor, sign of the direction, and two logarithms of distances."""
+    pieces = []
+    for place, (a, b) in enumerate(itertools.pairwise(anchors)):
+        half = 0.5 * (b - a)
+        pieces += [(a, 1.0, near[place], half), (b, -1.0, near[place + 1], half)]
+    if space.low == -math.inf:
+        pieces.append((anchors[0], -1.0, near[0], _LARGEST_DISTANCE))
+    if space.high == math.inf:
+        pieces.append((anchors[-1], 1.0, near[-1], _LARGEST_DISTANCE))
+    panels = []
+    for anchor, sign, low, high in pieces:
+        if low < high:
+            ends = math.log(low), math.log(high)
+            edges = np.linspace(*ends, 2 + int((ends[1] - ends[0]) / _PANEL))
+            panels += [(anchor, sign, *edge) for edge in itertools.pairwise(edges)]
+    return np.array(panels)
+
+
+def _integrate_jointly(
+    trial: Trial, model: Model, table: pa.Table, given: dict[str, Any], condition: str
+) -> Total:
+    evaluate = _density(trial, model, table, trial.columns, given)
+    spread = _spread(_complete(trial, table, trial.columns))
+    results = []
+    for position, label in enumerate(model.classes.to_pylist()):
+        rows = _complete(trial, rows_of_class(table, label), trial.columns)
+        result = (math.nan, 0.0)
+        if rows.shape[1]:
+            result = integrate_space(_of_class(evaluate, position), rows.mean(axis=1), spread)
+        results.append(result)
+    total, error = np.array(results).T
+    of = f"columns {', '.join(map(repr, trial.columns))}{condition}"
+    return Total(of, total, total, error)
+
+
+def _complete(trial: Trial, table: pa.Table, columns: Sequence[str]) -> FloatArray:
+    """The rows without nulls in some columns, ``(d, n)``."""
+    values = numeric_matrix(trial.batch(table), columns)
+    complete: FloatArray = values[:, ~np.isnan(values).any(axis=0)]
+    return complete
+
+
+def _spread(values: FloatArray) -> FloatArray:
+    """A width of each column, above 0: from ``(d, n)`` to ``(d,)``."""
+    spread: FloatArray = values.std(axis=1)
+    return np.where(spread > 0.0, spread, np.maximum(np.abs(values).max(axis=1), 1.0))
+
+
+def _of_class(log_density: LogDensity, position: int) -> Callable[[FloatArray], FloatArray]:
+    """The log density of one class, ``(n,)``."""
+    return lambda points: log_density(points)[:, position]
+
+
+def integrate_space(
+    log_density: Callable[[FloatArray], FloatArray], center: FloatArray, spread: FloatArray
+) -> tuple[float, float]:
+    """Integral of a joint density of ``d`` ≥ 2 columns, and four standard errors of it.
+
+    Args:
+        log_density: from points ``(n, d)`` to ``(n,)``.
+        center: a point ``(d,)`` from which rays meet most of the probability.
+        spread: widths of the columns, ``(d,)``.
+
+    Returns:
+        Integral and error; the integral is NaN if no direction has a finite scale.
+    """
+    size = len(center)
+    center, axes = _axes(log_density, center, np.diag(spread))
+    determinant = abs(np.linalg.det(axes / spread[:, None]))
+    if not determinant > 0.0:
+        return math.nan, 0.0
+    log_volume = math.log(determinant) + float(np.log(spread).sum())
+    log_sphere = math.log(2.0) + 0.5 * size * math.log(math.pi) - math.lgamma(0.5 * size)
+    rng = np.random.default_rng(0)
+    totals = []
+    for _ in range(_REPLICATES):
+        directions = _directions(rng, size)
+        edges = np.concatenate([np.arange(-12.0, 6.0), np.arange(6.0, 66.0, _PANEL)])
+        edges += rng.random()
+        low, high = edges[:-1, None], edges[1:, None]
+        u = (0.5 * (low + high) + 0.5 * (high - low) * _NODES).ravel()
+        weights = (0.5 * (high - low) * _WEIGHTS).ravel()
+        points = np.exp(u)[:, None, None] * (directions @ axes.T)
+        with np.errstate(over="ignore"):
+            points = np.clip(center + points, -_LARGEST_DISTANCE, _LARGEST_DISTANCE)
+        logs = log_density(points.reshape(-1, size)).reshape(len(u), len(directions))
+        by_direction = weights @ _exp(logs + (size * u + log_volume + log_sphere)[:, None])
+        totals.append(by_direction.mean())
+    return float(np.mean(totals)), 4.0 * float(np.std(totals, ddof=1)) / math.sqrt(_REPLICATES)
+
+
+def _directions(rng: np.random.Generator, size: int) -> FloatArray:
+    """Directions of one replicate, ``(n, d)``, in pairs of opposite ones."""
+    if size == 2:
+        angles = 2.0 * math.pi * (np.arange(_DIRECTIONS) + rng.random()) / _DIRECTIONS
+        return np.column_stack([np.cos(angles), np.sin(angles)])
+    frames = [
+        np.linalg.qr(rng.normal(size=(size, size)))[0] for _ in range(-(-_DIRECTIONS // size))
+    ]
+    half = np.concatenate(frames)
+    return np.concatenate([half, -half])
+
+
+def _axes(
+    log_density: Callable[[FloatArray], FloatArray], center: FloatArray, axes: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """A mode ``(d,)`` near a point, and axes ``(d, d)`` along which the density has unit width.
+
+    Newton's method with differences. Where the density is not concave, the axes are shortened.
+    """
+    size, step = len(center), 0.1
+    unit = np.eye(size)
+    pairs = list(itertools.product(range(size), repeat=2))
+    signs = list(itertools.product((1.0, -1.0), repeat=2))
+    offsets = np.array([step * (a * unit[i] + b * unit[j]) for i, j in pairs for a, b in signs])
+    for _ in range(_NEWTON_STEPS):
+        logs = log_density(center + offsets @ axes.T).reshape(size, size, 4)
+        with np.errstate(invalid="ignore"):
+            second = logs @ [1.0, -1.0, -1.0, 1.0] / (4.0 * step**2)
+            diagonal = np.einsum("iis->is", logs)
+            slope = (diagonal[:, 0] - diagonal[:, 3]) / (4.0 * step)
+        curvature = -0.5 * (second + second.T)
+        if np.isfinite(curvature).all() and np.linalg.eigvalsh(curvature).min() > 0.0:
+            inverse = np.linalg.inv(curvature)
+            moved = center + axes @ (inverse @ slope)
+            before, after = log_density(np.array([center, moved]))
+            center = moved if after > before else center
+            axes = axes @ np.linalg.cholesky(0.5 * (inverse + inverse.T))
+        else:
+            axes = 0.1 * axes
+    return center, axes
+
+
+def _exp(logs: FloatArray) -> FloatArray:
+    """exp, also where it exceeds float64: then ∞."""
+    with np.errstate(over="ignore"):
+        values: FloatArray = np.exp(logs)
+    return values
