@@ -16,7 +16,7 @@ The public API, loaded lazily. The packages follow the pipeline::
     analysis/    evaluation, explanation, comparison, drift
     training/    fragments -> statistics, in one process or in many tasks
     scoring/     partitions -> scored partitions
-    pipeline     fit, summarize, score, evaluate: start reading here
+    pipeline     fit, summarize, compare, score, evaluate: start reading here
     postfit      calibration and density quantiles, fitted on held-out rows
     structure/   from a table to a spec: roles of columns, blocks that help
     authoring    helpers for authors of estimators

@@ -1,11 +1,7 @@
 """The public API: where each name is defined; ``__init__.py`` loads it when it is first used."""
 
 from .analysis.bayes_rule import BayesTable as BayesTable, bayes_rule as bayes_rule
-from .analysis.comparison import (
-    Comparison as Comparison,
-    ModelOdds as ModelOdds,
-    compare as compare,
-)
+from .analysis.comparison import Comparison as Comparison, ModelOdds as ModelOdds
 from .arrow.sparse_counts import counts_column as counts_column
 from .model.decision import DecisionRule as DecisionRule
 from .analysis.drift.report import Drift as Drift, drift as drift
@@ -42,6 +38,7 @@ from .plugins.hookspecs import hookimpl as hookimpl
 from .model.model import Model as Model, finalize as finalize
 from .pipeline import (
     ScoreReport as ScoreReport,
+    compare as compare,
     evaluate as evaluate,
     fit as fit,
     score as score,

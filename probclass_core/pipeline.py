@@ -1,4 +1,4 @@
-"""Fit, summarize, score and evaluate: the whole pipeline.
+"""Fit, summarize, compare, score and evaluate: the whole pipeline.
 
 table → fragments → statistics → parameters → log-likelihoods → posterior → table
 """
@@ -14,17 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, get_args
 
+from probclass_core.analysis.comparison import Comparison, compare_statistics, named_models
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import DataError, SpecError, TableError, expect, one_of
 from probclass_core.estimation.statistics import Statistics, refine
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
-from probclass_core.execution.progress import Progress, RowCounter
+from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.io.filters import Where, parse_where
+from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
+from probclass_core.io.table import Table
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import LOAD_HINT, Model, finalize
 from probclass_core.scoring.batch import PosteriorFormat
@@ -41,15 +44,17 @@ _MAKE_SPEC = "make one with ModelSpec.from_file"
 """How to fix a call that passes the path of a spec instead of a spec."""
 
 
+@draws_progress("training")
 def fit(
     source: Any,
-    spec: ModelSpec,
+    spec: ModelSpec | None = None,
     *,
+    label: str | None = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     engine: EngineOption = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
     cache: CacheOption = None,
 ) -> Model:
     """Train a model: ``finalize(merge(map(summarize, fragments)))``.
@@ -62,6 +67,7 @@ def fit(
     Args:
         source: path, table, frame, reader or dataset; see `open_table`.
         spec: the model.
+        label: the class column, instead of a spec: the model is that of `ModelSpec.auto`.
         partition: partition to read, such as ``{"month": "2014-01"}``; by default all.
         where: rows to read, such as ``"month >= '2013-01' and wind in NW, SE"``, or a list of
             conditions ``("month", ">=", "2013-01")``, or an Arrow expression; by default all.
@@ -70,28 +76,30 @@ def fit(
             depend on it.
         workers: number of workers of the engine; by default one per processor. The model does not
             depend on it.
-        progress: function that progress is reported to; see `Progress`.
+        progress: True for a bar, or a function that progress is reported to; see `ProgressOption`.
         cache: model store, or its URI, in which the statistics of fragments are cached: fragments
             in the cache are not read, the others are read and cached. `True` is the store that the
             environment variable ``PROBCLASS_STORE`` names. The model does not depend on it;
             ``model.training["cache"]`` has the number of fragments and how many were reused.
 
     Raises:
-        SpecError: if the spec does not fit the columns of the table, or `cache` is `True` and no
-            store is named.
+        SpecError: if neither or both of spec and label are given, the spec does not fit the columns
+            of the table, or `cache` is `True` and no store is named.
         DataError: if the model cannot be estimated from the rows, or another pass is needed over a
             reader, which can be read only once.
         TableError: if the table or partition does not exist or cannot be read.
         PluginError: if an estimator or engine is unknown.
         StoreError: if the cache cannot be opened.
     """
-    expect(spec, ModelSpec, _MAKE_SPEC)
-    rows = TrainingRows(source, spec, partition=partition, where=where, cache=cache)
+    table = open_table(source)
+    reading: dict[str, Any] = {"partition": partition, "where": where, "cache": cache}
     with open_engine(engine, workers) as opened:
+        spec = spec_or_auto(spec, label, table, engine=opened, progress=progress, **reading)
+        rows = TrainingRows(table, spec, **reading)
         statistics = rows.summarize(spec, opened, progress)
         while (refined := refine(statistics, passes=rows.passes)) is not None:
             statistics = rows.summarize(refined, opened, progress)
-    if statistics.rows == 0 and (conditions := as_json(where)):
+    if statistics.rows == 0 and (conditions := as_json(parse_where(where))):
         raise DataError(f"there is nothing to train on: no row matches {conditions}.")
     model = finalize(statistics, early=True)
     for note in model.training.get("notes", ()):
@@ -99,6 +107,38 @@ def fit(
     return dataclasses.replace(model, spec=spec, training={**model.training, **rows.provenance})
 
 
+def spec_or_auto(
+    spec: ModelSpec | None, label: str | None, table: Table, **reading: Any
+) -> ModelSpec:
+    """The spec of a training: the one given, or that of `ModelSpec.auto` for a label.
+
+    Args:
+        spec: the model, or None.
+        label: the class column, or None.
+        table: table to derive the spec from.
+        reading: further arguments of `ModelSpec.auto`.
+
+    Raises:
+        SpecError: if neither or both of spec and label are given, or the spec is something else.
+    """
+    if (spec is None) == (label is None):
+        given = "both a spec and a label" if spec is not None else "neither a spec nor a label"
+        raise SpecError(
+            f"expected a spec, or label= for a spec that is derived from the rows; got {given}."
+        )
+    if label is not None:
+        return ModelSpec.auto(table, label, **reading)
+    if isinstance(spec, str):
+        raise SpecError(
+            f"expected a ModelSpec, got str; {_MAKE_SPEC}, or write label={spec!r} if it is the "
+            "class column."
+        )
+    expect(spec, ModelSpec, _MAKE_SPEC)
+    assert spec is not None
+    return spec
+
+
+@draws_progress("summarizing")
 def summarize(
     source: Any,
     spec: ModelSpec,
@@ -107,7 +147,7 @@ def summarize(
     where: Where = None,
     engine: EngineOption = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
     cache: CacheOption = None,
     shard: Shard | str | None = None,
 ) -> Statistics:
@@ -120,7 +160,7 @@ def summarize(
         where: rows to read.
         engine: engine that reads and summarizes.
         workers: number of workers of the engine.
-        progress: function that progress is reported to.
+        progress: True for a bar, or a function that progress is reported to.
         cache: model store in which the statistics of fragments are cached.
         shard: shard to read, as `plan_shards` cut it; by default the whole table.
 
@@ -136,6 +176,72 @@ def summarize(
         return rows.summarize(spec, opened, progress)
 
 
+@draws_progress("summarizing")
+def compare(
+    source: Any,
+    specs: Sequence[ModelSpec] | Mapping[str, ModelSpec] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    prior: Mapping[str, float] | None = None,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+    cache: CacheOption = None,
+) -> Comparison:
+    """Compare models of the same rows and columns by their evidence.
+
+    The evidence of a model is that of its labels times that of each block. The evidence of the
+    labels is that of a Dirichlet prior with a pseudo-count of 1 per class if the model's prior is
+    ``"empirical"``, else Π P(c) over the rows.
+
+    Args:
+        source: rows, as for `fit`; or, without specs, the statistics of at least two models, from
+            `summarize` or `merge`: a list, or a mapping by model name.
+        specs: at least two models of these rows: a list, or a mapping by model name.
+        names: names for a list of models, by default M1, M2, …
+        prior: prior probability of each model, up to a common factor; equal by default.
+        partition: partition to read, as for `fit`, like the arguments that follow.
+        where: rows to read.
+        engine: engine that reads and summarizes.
+        workers: number of workers of the engine.
+        progress: True for a bar, or a function that progress is reported to.
+        cache: model store in which the statistics of fragments are cached.
+
+    Raises:
+        SpecError: if there are fewer than two models, names or prior do not fit, or the models have
+            different columns.
+        DataError: if the statistics are of different rows or of none, an evidence has no closed
+            form, or the source is a reader, which can be read only once.
+        NotSupportedError: if an estimator has no evidence.
+        TableError: if the table or partition does not exist or cannot be read.
+    """
+    if specs is None:
+        return compare_statistics(source, names=names, prior=prior)
+    named = named_models(specs, names, ModelSpec, _MAKE_SPEC)
+    table = open_table(source)
+    if isinstance(table, ReaderTable):
+        raise DataError(
+            "each model reads the rows, and a reader can be read only once; pass a table or a path."
+        )
+    with open_engine(engine, workers) as opened:
+        statistics = {
+            name: summarize(
+                table,
+                spec,
+                partition=partition,
+                where=where,
+                engine=opened,
+                progress=progress,
+                cache=cache,
+            )
+            for name, spec in named.items()
+        }
+    return compare_statistics(statistics, prior=prior)
+
+
+@draws_progress("evaluating")
 def evaluate(
     model: Model,
     source: Any,
@@ -145,7 +251,7 @@ def evaluate(
     decision: DecisionOption = "map",
     engine: EngineOption = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
 ) -> Evaluation:
     """Evaluate a model on labeled rows.
 
@@ -157,7 +263,7 @@ def evaluate(
         decision: decision rule; see `DecisionRule`.
         engine: engine that reads and measures.
         workers: number of workers of the engine.
-        progress: function that progress is reported to.
+        progress: True for a bar, or a function that progress is reported to.
 
     Raises:
         DataError: if a column is missing, or no row has a label that the model knows.
@@ -204,6 +310,7 @@ class ScoreReport:
         return {**vars(self), "partitions": as_json(self.partitions)}
 
 
+@draws_progress("scoring")
 def score(
     model: Model,
     source: Any,
@@ -218,7 +325,7 @@ def score(
     run_id: str | None = None,
     engine: EngineOption = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
 ) -> ScoreReport:
     """Score a table into another, with one atomic commit per partition.
 
@@ -246,7 +353,7 @@ def score(
             a part of a large one, and this process alone commits; the files are the same byte for
             byte.
         workers: number of workers of the engine; by default one per processor.
-        progress: function that progress is reported to; see `Progress`.
+        progress: True for a bar, or a function that progress is reported to; see `ProgressOption`.
 
     Raises:
         SpecError: if a passthrough column has the name of a scored one, an argument is not one of

@@ -19,7 +19,7 @@ from probclass_core.analysis.evaluation import true_classes
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import MISSING, FloatArray, weight_vector
 from probclass_core.errors import DataError, SpecError, expect, one_of
-from probclass_core.execution.progress import Progress, RowCounter
+from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.execution.threads import ordered_map
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
+@draws_progress("measuring")
 def with_density_quantiles(
     model: Model,
     source: Any,
@@ -40,7 +41,7 @@ def with_density_quantiles(
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
 ) -> Model:
     """Measure quantiles of log p(x) over a table, so that a `DecisionRule` can reject unusual rows.
 
@@ -51,7 +52,7 @@ def with_density_quantiles(
         partition: partition to read, or None for all.
         where: row filter, or None for all rows.
         workers: number of threads, one per processor by default. The result does not depend on it.
-        progress: see `Progress`.
+        progress: see `ProgressOption`.
 
     Returns:
         The model with its density quantiles.
@@ -82,6 +83,7 @@ def with_density_quantiles(
     )
 
 
+@draws_progress("calibrating")
 def calibrate(
     model: Model,
     source: Any,
@@ -90,7 +92,7 @@ def calibrate(
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption = None,
 ) -> Model:
     """Calibrate a model on labeled rows that its training did not see.
 
@@ -112,7 +114,7 @@ def calibrate(
         partition: partition to read, or None for all.
         where: row filter, or None for all rows.
         workers: number of threads, one per processor by default. The result does not depend on it.
-        progress: see `Progress`.
+        progress: see `ProgressOption`.
 
     Returns:
         The calibrated model.
@@ -178,7 +180,7 @@ def _map_batches(
     partition: Mapping[str, Any] | None,
     where: Where,
     workers: int | None,
-    progress: Progress | None,
+    progress: ProgressOption,
 ) -> tuple[Iterator[Result], dict[str, Any]]:
     """The results of `measure` for each batch, in order, and the provenance of the rows."""
     selection = Selection(open_table(source), partition, where)

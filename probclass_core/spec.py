@@ -23,7 +23,7 @@ from probclass_core.plugins.manager import check_option_names
 
 if TYPE_CHECKING:
     from probclass_core.execution.engine import EngineOption
-    from probclass_core.execution.progress import Progress
+    from probclass_core.execution.progress import ProgressOption
     from probclass_core.io.filters import Where
     from probclass_core.store.statistics_cache import CacheOption
 
@@ -367,7 +367,7 @@ class ModelSpec:
         cache: CacheOption = None,
         engine: EngineOption = None,
         workers: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressOption = None,
     ) -> ModelSpec:
         """A spec for a table: what each column is, and which blocks tell the classes apart.
 
@@ -400,7 +400,7 @@ class ModelSpec:
             cache: model store in which the statistics of fragments are cached.
             engine: engine that reads and summarizes. The spec does not depend on it.
             workers: number of workers of the engine.
-            progress: function that progress is reported to.
+            progress: True for a bar, or a function that progress is reported to.
 
         Raises:
             SpecError: if a named column is missing, no column is left to model, `effort` is

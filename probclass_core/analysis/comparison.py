@@ -16,19 +16,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
+from probclass_core.errors import DataError, NotSupportedError, SpecError, expect, one_of
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.model.posterior import normalize
 from probclass_core.spec import category_text
+
+Compared = TypeVar("Compared")
+
+_SUMMARIZE = "get them by summarize, or give compare the rows and a list of specs"
 
 STRONG, DECISIVE = 10.0, 100.0
 """Odds above which evidence is strong or decisive."""
@@ -105,32 +109,14 @@ class Comparison:
         return dict(rows[str(model)])
 
 
-def compare(
+def compare_statistics(
     statistics: Sequence[Statistics] | Mapping[str, Statistics],
     *,
     names: Sequence[str] | None = None,
     prior: Mapping[str, float] | None = None,
 ) -> Comparison:
-    """Compare models of the same rows and columns by their evidence.
-
-    The evidence of a model is that of its labels times that of each block. The evidence of the
-    labels is that of a Dirichlet prior with a pseudo-count of 1 per class if the model's prior is
-    ``"empirical"``, else Π P(c) over the rows.
-
-    Args:
-        statistics: statistics of at least two models, from `pipeline.summarize` or
-            `statistics.merge`; a list, or a mapping by model name.
-        names: names for a list of models, by default M1, M2, …
-        prior: prior probability of each model, up to a common factor; equal by default.
-
-    Raises:
-        SpecError: if there are fewer than two models, names or prior do not fit, or the models have
-            different columns.
-        DataError: if the statistics are of different rows or of none, or an evidence has no closed
-            form.
-        NotSupportedError: if an estimator has no evidence.
-    """
-    named = _named(statistics, names)
+    """Compare models by the evidence of their statistics; see `pipeline.compare`."""
+    named = named_models(statistics, names, Statistics, _SUMMARIZE)
     log_prior = _log_prior(list(named), prior)
     _check_same_data(named)
     evidence, baseline = np.array([_log_evidences(*model) for model in named.items()]).T
@@ -205,28 +191,40 @@ def _label_evidence(statistics: Statistics) -> float:
         return float(counts @ np.log([prior[name] for name in names]))
 
 
-def _named(
-    statistics: Sequence[Statistics] | Mapping[str, Statistics], names: Sequence[str] | None
-) -> dict[str, Statistics]:
-    """Statistics by model name, checked."""
-    if isinstance(statistics, Mapping):
+def named_models(
+    models: Sequence[Compared] | Mapping[str, Compared],
+    names: Sequence[str] | None,
+    kind: type[Compared],
+    fix: str,
+) -> dict[str, Compared]:
+    """Models by name, checked.
+
+    Args:
+        models: a list, or a mapping by model name.
+        names: names for a list of models, by default M1, M2, …
+        kind: type of the models.
+        fix: how to get a value of that type.
+
+    Raises:
+        SpecError: if there are fewer than two models, they are of another type, or their names are
+            not as many or not unique.
+    """
+    if isinstance(models, Mapping):
         if names is not None:
             raise SpecError("the mapping names its models; leave names= out.")
-        named = {str(name): value for name, value in statistics.items()}
-    elif not isinstance(statistics, Sequence):
+        named = {str(name): value for name, value in models.items()}
+    elif not isinstance(models, Sequence):
         raise SpecError(
-            f"compare takes a list or mapping of Statistics, got {type(statistics).__name__}."
+            f"expected a list or mapping of {kind.__name__}, got {type(models).__name__}; {fix}."
         )
     else:
-        size = len(statistics)
+        size = len(models)
         chosen = [f"M{number}" for number in range(1, size + 1)] if names is None else names
-        named = dict(zip(map(str, chosen), statistics, strict=False))
+        named = dict(zip(map(str, chosen), models, strict=False))
         if len(named) < size or len(chosen) != size:
             raise SpecError(f"{size} models need as many different names, got {chosen!r}.")
     for value in named.values():
-        if not isinstance(value, Statistics):
-            kind = type(value).__name__
-            raise SpecError(f"compare takes statistics, as summarize returns them, got {kind}.")
+        expect(value, kind, fix)
     if len(named) < 2:
         raise SpecError(f"a comparison needs two models or more, got {len(named)}.")
     return named

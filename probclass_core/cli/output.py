@@ -1,14 +1,11 @@
-"""What commands print: results on stdout, as tables or JSON; progress and errors on stderr."""
+"""What commands print: results on stdout, as tables or JSON; errors on stderr."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,8 +26,6 @@ _MAX_MATRIX_SIZE = 8
 
 _LONGEST_LINE = 100
 """Length of a line of documentation on a terminal that is wider."""
-
-_SECONDS_BETWEEN_LINES = 5.0
 
 
 Part = str | Callable[[int], "Text"]
@@ -138,42 +133,6 @@ def show_error(message: str) -> None:
 def show_warning(message: str) -> None:
     """Print a warning as one line on stderr."""
     _show_on_stderr("warning", "yellow", message)
-
-
-@contextmanager
-def progress(task: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A callback for ``progress=``: a bar on a terminal, otherwise a line every few seconds."""
-    console = _console(stderr=True)
-    if not console.is_terminal:
-        yield _ProgressLines(task)
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} rows"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task_id = bar.add_task(task, total=None)
-        yield lambda done, total: bar.update(task_id, completed=done, total=total)
-
-
-class _ProgressLines:
-    """Progress for a log: one line every few seconds."""
-
-    def __init__(self, task: str) -> None:
-        self._task = task
-        self._last = time.monotonic()
-
-    def __call__(self, done: int, total: int | None) -> None:
-        now = time.monotonic()
-        if now - self._last >= _SECONDS_BETWEEN_LINES:
-            self._last = now
-            of_total = "" if total is None else f" of {total:,}"
-            sys.stderr.write(f"{self._task}: {done:,}{of_total} rows\n")
-            sys.stderr.flush()
 
 
 def _console(*, stderr: bool) -> Console:

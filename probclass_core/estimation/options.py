@@ -287,14 +287,17 @@ def require_types(
         models: what the estimator models, such as ``"numbers"``.
 
     Raises:
-        SpecError: naming the column and its type.
+        SpecError: naming the columns and their types.
     """
-    for column in features:
-        if not accepts(column.type):
-            raise SpecError(
-                f"{estimator}: column {column.name!r} is {column.type}, but it models {models}; "
-                "choose another estimator for it, or cast it."
-            )
+    refused = [
+        f"column {field.name!r} is {field.type}" for field in features if not accepts(field.type)
+    ]
+    if refused:
+        it = "it" if len(refused) == 1 else "them"
+        raise SpecError(
+            f"{estimator}: {', '.join(refused)}, but it models {models}; choose another estimator "
+            f"for {it}, or cast {it}."
+        )
 
 
 def _parse_whole(path: OptionPath, value: Any, at_least: float) -> float:

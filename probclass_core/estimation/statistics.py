@@ -35,7 +35,7 @@ from probclass_core.arrow.types import (
     type_names,
     value_type,
 )
-from probclass_core.errors import DataError, StoreError
+from probclass_core.errors import DataError, SpecError, StoreError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.plugins.manager import find_conditional, find_estimator, traits_of
 from probclass_core.spec import Block, ModelSpec, category_text
@@ -371,7 +371,16 @@ def bind(
         PluginError: if an estimator is unknown.
         SpecError: if an estimator refuses a column's type, an option or given columns.
     """
-    estimators = {str(block.name): bind_block(block, features) for block in spec.blocks}
+    estimators: dict[str, LikelihoodEstimator] = {}
+    refused: list[str] = []
+    for block in spec.blocks:
+        try:
+            estimators[str(block.name)] = bind_block(block, features)
+        except SpecError as error:
+            refused.append(str(error))
+    if refused:
+        more = f" The same in {len(refused) - 5} more blocks." if len(refused) > 5 else ""
+        raise SpecError(" ".join(refused[:5]) + more)
     for estimator in estimators.values():
         estimator.on_scarce, estimator.row_weight = spec.on_scarce, row_weight
     return estimators

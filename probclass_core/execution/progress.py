@@ -1,16 +1,35 @@
-"""Progress of work on rows, counted across threads."""
+"""Progress of work on rows: counted across threads, reported to a function or drawn as a bar."""
 
 from __future__ import annotations
 
+import functools
+import html
+import importlib
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import pyarrow as pa
+
+from probclass_core.errors import SpecError
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with ``(rows done, total rows or None if unknown)`` after each batch and once more right
 before a commit. An exception that it raises cancels the work, and nothing is committed."""
+
+ProgressOption: TypeAlias = Progress | bool | None
+"""A `Progress`; or True for a bar, in a notebook or on a terminal, and elsewhere for a line on
+stderr every few seconds."""
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+_SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_BETWEEN_DRAWINGS = 0.1
+_BAR_WIDTH = 30
 
 
 class RowCounter:
@@ -21,8 +40,8 @@ class RowCounter:
         total: total number of rows, or None if unknown.
     """
 
-    def __init__(self, progress: Progress | None, total: int | None) -> None:
-        self._progress = progress
+    def __init__(self, progress: ProgressOption, total: int | None) -> None:
+        self._progress = progress if callable(progress) else None
         self._total = total
         self._done = 0
         self._lock = threading.Lock()
@@ -43,3 +62,141 @@ class RowCounter:
         for batch in batches:
             yield batch
             self.add(batch.num_rows)
+
+
+def draws_progress(
+    task: str,
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Let a function with the keyword ``progress`` take a `ProgressOption`, and pass it a function.
+
+    Args:
+        task: what the function does, for the line of the bar.
+    """
+
+    def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        @functools.wraps(function)
+        def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+            progress = kwargs.get("progress")
+            if progress is True:
+                with progress_bar(task) as report:
+                    kwargs["progress"] = report
+                    return function(*args, **kwargs)
+            if not (callable(progress) or progress is None or progress is False):
+                raise SpecError(
+                    "progress must be True for a bar, or a function that is called with the number "
+                    f"of rows done and the total, got {progress!r}."
+                )
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+@contextmanager
+def progress_bar(task: str) -> Iterator[Progress]:
+    """A `Progress` that draws: a bar in a notebook or on a terminal, else lines on stderr.
+
+    Args:
+        task: what is done, such as ``"training"``.
+    """
+    if _in_notebook():
+        yield _Throttled(_notebook_bar(task))
+    elif not sys.stderr.isatty():
+        yield _Lines(task)
+    else:
+        try:
+            import rich.progress as rich
+            from rich.console import Console
+        except ImportError:
+            bar = _PlainBar(task)
+            try:
+                yield _Throttled(bar.draw)
+            finally:
+                bar.clear()
+            return
+        columns = (
+            rich.TextColumn("{task.description}"),
+            rich.BarColumn(),
+            rich.TextColumn("{task.completed:,.0f} rows"),
+            rich.TimeElapsedColumn(),
+        )
+        with rich.Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
+            task_id = drawn.add_task(task, total=None)
+            yield lambda done, total: drawn.update(task_id, completed=done, total=total)
+
+
+class _Throttled:
+    """Draws a few times per second, and when all rows are done."""
+
+    def __init__(self, draw: Progress) -> None:
+        self._draw = draw
+        self._last = -_SECONDS_BETWEEN_DRAWINGS
+
+    def __call__(self, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if done == total or now - self._last >= _SECONDS_BETWEEN_DRAWINGS:
+            self._last = now
+            self._draw(done, total)
+
+
+class _Lines:
+    """Progress for a log: one line every few seconds."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+        self._last = time.monotonic()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if now - self._last >= _SECONDS_BETWEEN_LINES:
+            self._last = now
+            sys.stderr.write(f"{self._task}: {_rows_text(done, total)}\n")
+            sys.stderr.flush()
+
+
+class _PlainBar:
+    """A bar on a terminal without rich."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+        self._width = 0
+
+    def draw(self, done: int, total: int | None) -> None:
+        """Draw the bar over the one before."""
+        filled = round(_BAR_WIDTH * min(done / total, 1.0)) if total else 0
+        bar = f"[{'#' * filled:{_BAR_WIDTH}}] " if total else ""
+        line = f"{self._task} {bar}{_rows_text(done, total)}"
+        self._write(f"{line:{self._width}}")
+        self._width = len(line)
+
+    def clear(self) -> None:
+        """Remove the bar."""
+        self._write(f"{'':{self._width}}\r")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text}")
+        sys.stderr.flush()
+
+
+def _rows_text(done: int, total: int | None) -> str:
+    return f"{done:,} rows" if total is None else f"{done:,} of {total:,} rows"
+
+
+def _in_notebook() -> bool:
+    ipython: Any = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return hasattr(shell, "kernel")
+
+
+def _notebook_bar(task: str) -> Progress:
+    """A bar that replaces itself in the output of a cell."""
+    ipython: Any = importlib.import_module("IPython.display")
+
+    def bar(done: int, total: int | None) -> Any:
+        limits = f' value="{done}" max="{total}"' if total else ""
+        text = f"{html.escape(task)} <progress{limits}></progress> {_rows_text(done, total)}"
+        return ipython.HTML(text)
+
+    handle = ipython.display(bar(0, None), display_id=True)
+    return lambda done, total: handle.update(bar(done, total))

@@ -22,7 +22,7 @@ from probclass_core.arrow.row_sample import COUNT, HASH, SAMPLE_ROWS
 from probclass_core.errors import DataError, SpecError, nearest, one_of
 from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
 from probclass_core.execution.engine import EngineOption
-from probclass_core.execution.progress import Progress
+from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Where
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
@@ -78,6 +78,7 @@ _SIMPLE_NAME = re.compile(r"[^\W_][\w \-+.,()%=]{0,63}")
 """Names of columns that can name blocks, and thereby files, on every system."""
 
 
+@draws_progress("choosing blocks")
 def auto_spec(
     source: Any,
     label: str,
@@ -92,7 +93,7 @@ def auto_spec(
     cache: CacheOption,
     engine: EngineOption,
     workers: int | None,
-    progress: Progress | None,
+    progress: ProgressOption,
 ) -> ModelSpec:
     """See `ModelSpec.auto`."""
     if effort not in get_args(Effort):
@@ -133,20 +134,25 @@ def _named_columns(
 ) -> Columns:
     """The columns by their types; raises an error for names that the table lacks."""
     named = (label, *(() if weight is None else (weight,)), *exclude)
-    for name in named:
-        if name not in schema.names:
-            message = f"no column {name!r}; the table has {one_of(schema.names)}."
-            raise SpecError(message + nearest(str(name), schema.names))
+    missing = [name for name in dict.fromkeys(named) if name not in schema.names]
+    if missing:
+        noun = "column" if len(missing) == 1 else "columns"
+        raise SpecError(
+            f"no {noun} {', '.join(map(repr, missing))}; the table has {one_of(schema.names)}."
+            + nearest(str(missing[0]), schema.names)
+        )
     return columns_of(schema, named)
 
 
 def _refuse_types(columns: Columns, schema: pa.Schema) -> None:
     """Refuse columns that are left out for their types."""
-    for names in columns.left_out.values():
+    names = [name for of_reason in columns.left_out.values() for name in of_reason]
+    if names:
+        found = ", ".join(f"column {name!r} is {schema.field(name).type}" for name in names)
+        it = "it" if len(names) == 1 else "them"
         raise SpecError(
-            f"column {names[0]!r} is {schema.field(names[0]).type}, which no default estimator "
-            f"models; leave it out with exclude=[{names[0]!r}] (--exclude), or build the spec by "
-            "hand."
+            f"{found}, which no default estimator models; leave {it} out with exclude={names!r} "
+            "(--exclude), or build the spec by hand."
         )
 
 

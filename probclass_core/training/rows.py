@@ -18,7 +18,7 @@ from probclass_core.estimation.statistics import (
     summarize_batches,
 )
 from probclass_core.execution.engine import Engine
-from probclass_core.execution.progress import Progress, RowCounter
+from probclass_core.execution.progress import ProgressOption, RowCounter
 from probclass_core.io.filters import Where
 from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.memory import ReaderTable
@@ -64,13 +64,13 @@ class TrainingRows:
         self.plan = self._selection.plan(spec.label_and_weight, spec.features)
         self.passes = 0
 
-    def summarize(self, spec: ModelSpec, engine: Engine, progress: Progress | None) -> Statistics:
+    def summarize(self, spec: ModelSpec, engine: Engine, progress: ProgressOption) -> Statistics:
         """Summarize all rows in one pass.
 
         Args:
             spec: model of this pass; see `refine`.
             engine: engine that runs the work.
-            progress: see `Progress`.
+            progress: see `ProgressOption`.
 
         Raises:
             DataError: if this is a second pass over a reader, which can be read once.

@@ -18,6 +18,7 @@ import typer.main
 import probclass_core as pc
 from probclass_core.cli import output
 from probclass_core.cli.app import app
+from probclass_core.execution import progress
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -354,10 +355,10 @@ def test_the_demo_beats_the_prior_and_can_be_repeated(probclass: Any) -> None:
 def test_progress_without_a_terminal_is_a_line_every_few_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with output.progress("training") as report:
+    with progress.progress_bar("training") as report:
         report(1, 5_000)
         assert capsys.readouterr().err == "", "no line in the first seconds"
-        monkeypatch.setattr(output, "_SECONDS_BETWEEN_LINES", 0.0)
+        monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
         report(1_000, 5_000)
         report(2_000, None)
     assert capsys.readouterr().err == "training: 1,000 of 5,000 rows\ntraining: 2,000 rows\n"

@@ -127,8 +127,8 @@ EMPTY = summarize(ROWS[:0], pc.Block("gaussian_diagonal", "x"))
     [
         ([NAIVE], {}, pc.SpecError, "a comparison needs two models or more, got 1"),
         ({}, {}, pc.SpecError, "a comparison needs two models or more, got 0"),
-        (NAIVE, {}, pc.SpecError, "compare takes a list or mapping of Statistics, got Statistics"),
-        (["one", "two"], {}, pc.SpecError, "compare takes .*got str"),
+        (NAIVE, {}, pc.SpecError, "expected a list or mapping of Statistics, got Statistics"),
+        (["one", "two"], {}, pc.SpecError, "expected a Statistics, got str; get them by summarize"),
         ([NAIVE, HALF], {}, pc.SpecError, "'M1' and 'M2' do not model the same columns.*has 'u'"),
         ([NAIVE] * 2, {"names": ["a"]}, pc.SpecError, "2 models need as many different names"),
         ([NAIVE] * 2, {"names": ["a", "a"]}, pc.SpecError, "2 models need as many different names"),

@@ -18,9 +18,10 @@ from probclass_core.cli.options import (
     Source,
     with_groups,
 )
-from probclass_core.cli.output import progress, show, show_json
+from probclass_core.cli.output import show, show_json
 from probclass_core.cli.parsing import parse_names, parse_point
 from probclass_core.errors import SpecError, TableError, one_of
+from probclass_core.execution.progress import progress_bar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -300,7 +301,7 @@ def _evaluate(
 
     reading = rows.arguments()
     loaded, version = model.load()
-    with progress("evaluating") as report:
+    with progress_bar("evaluating") as report:
         return pc.evaluate(loaded, source, progress=report, **reading), version
 
 

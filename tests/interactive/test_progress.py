@@ -1,0 +1,89 @@
+"""``progress=True``: a bar in notebooks and on terminals, lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import probclass_core as pc
+from probclass_core.execution import progress
+
+ROWS = pa.table({"x": [float(row) for row in range(200)], "y": ["a", "b"] * 100})
+
+
+class Terminal(io.StringIO):
+    """A stderr that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def fit() -> pc.Model:
+    return pc.fit(ROWS, pc.ModelSpec("y", {"gaussian_diagonal": "x"}), progress=True)
+
+
+def test_progress_is_not_part_of_a_model() -> None:
+    """Elsewhere than on a terminal, a line is written every few seconds only."""
+    assert (
+        fit().id == pc.fit(ROWS, pc.ModelSpec("y", {"gaussian_diagonal": "x"}), progress=False).id
+    )
+
+
+def test_a_terminal_shows_a_bar_that_is_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    fit()
+    assert "training" in terminal.getvalue()
+    assert "200 rows" in terminal.getvalue()
+
+
+def test_without_rich_the_bar_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    fit()
+    shown = terminal.getvalue().split("\r")
+    assert f"training [{'#' * 30}] 200 of 200 rows" in shown
+    assert shown[-2].strip() == shown[-1] == "", "cleared"
+
+
+def test_a_notebook_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, drawn: Any) -> None:
+            shown.append(drawn.data)
+
+    display = pytest.importorskip("IPython.display")
+    ipython = sys.modules["IPython"]
+    monkeypatch.setattr(ipython, "get_ipython", lambda: SimpleNamespace(kernel=None))
+    monkeypatch.setattr(
+        display, "display", lambda drawn, display_id: shown.append(drawn.data) or Handle()
+    )
+    fit()
+    assert shown[0].startswith("training <progress></progress> 0 rows")
+    assert shown[-1] == 'training <progress value="200" max="200"></progress> 200 of 200 rows'
+
+
+def test_a_failure_leaves_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+
+    def fail() -> None:
+        with progress.progress_bar("training") as report:
+            report(1, 2)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert terminal.getvalue().endswith(" \r")
+
+
+@pytest.mark.parametrize("option", [1, "yes", []])
+def test_another_option_is_refused(option: Any) -> None:
+    with pytest.raises(pc.SpecError, match="progress must be True for a bar, or a function"):
+        pc.fit(ROWS, label="y", progress=option)

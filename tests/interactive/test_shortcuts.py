@@ -1,0 +1,107 @@
+"""Shorter calls that mean the same as longer ones, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import probclass_core as pc
+
+BODY = ["bill_length_mm", "flipper_length_mm"]
+
+
+def test_a_label_instead_of_a_spec_fits_the_spec_of_auto(penguins: pa.Table) -> None:
+    """Also of a reader, whose rows can be read once, and of the rows that are asked for."""
+    spec = pc.ModelSpec.auto(penguins, "species")
+    model = pc.fit(penguins, label="species")
+    assert (model.id, model.spec.notes) == (pc.fit(penguins, spec).id, spec.notes)
+    assert pc.fit(penguins.to_reader(), label="species").training["rows"] == penguins.num_rows
+    where = "sex = MALE"
+    males = pc.ModelSpec.auto(penguins, "species", where=where)
+    assert (
+        pc.fit(penguins, label="species", where=where).id == pc.fit(penguins, males, where=where).id
+    )
+
+
+def test_specs_are_compared_as_their_statistics_are(penguins: pa.Table) -> None:
+    specs = {
+        name: pc.ModelSpec("species", {name: BODY})
+        for name in ("gaussian_full", "gaussian_diagonal")
+    }
+    of_statistics = pc.compare({name: pc.summarize(penguins, spec) for name, spec in specs.items()})
+    assert pc.compare(penguins, specs).table == of_statistics.table
+    named = pc.compare(penguins, list(specs.values()), names=list(specs), where="sex = MALE")
+    assert named.best == "gaussian_full"
+    assert named.table["log_evidence"] != of_statistics.table["log_evidence"]
+
+
+def test_one_column_is_a_list_of_one(penguins: pa.Table, tmp_path: Path) -> None:
+    listed = pc.ModelSpec.auto(penguins, "species", exclude=["island"])
+    assert pc.ModelSpec.auto(penguins, "species", exclude="island") == listed
+    model = pc.fit(penguins, pc.ModelSpec("species", {"gaussian_diagonal": "body_mass_g"}))
+    pc.score(model, penguins, tmp_path / "scored", columns="island")
+    scored = pc.open_table(tmp_path / "scored").schema.names
+    assert scored[:2] == ["island", "prediction"]
+
+
+SPEC = pc.ModelSpec("species", {"gaussian_diagonal": BODY})
+DAYS = pa.table(
+    {"y": ["a", "b"], "day": pa.array([0, 1], pa.date32()), "blob": [b"", b"x"], "x": [1.0, 2.0]}
+)
+
+REFUSED: list[tuple[Callable[[pa.Table], object], type[Exception], str]] = [
+    (lambda rows: pc.fit(rows), pc.SpecError, "expected a spec, or label=.* got neither"),
+    (lambda rows: pc.fit(rows, SPEC, label="species"), pc.SpecError, "got both a spec and a label"),
+    (
+        lambda rows: pc.fit(rows, "species"),
+        pc.SpecError,
+        "or write label='species' if it is the class",
+    ),
+    (lambda rows: pc.fit(rows, label="kind"), pc.SpecError, "no column 'kind'; the table has"),
+    (lambda rows: pc.compare(rows), pc.SpecError, "expected a list or mapping of Statistics"),
+    (lambda rows: pc.compare(rows, [SPEC]), pc.SpecError, "two models or more, got 1"),
+    (
+        lambda rows: pc.compare(rows, ["a.toml", "b.toml"]),
+        pc.SpecError,
+        "expected a ModelSpec, got str",
+    ),
+    (
+        lambda rows: pc.compare(rows.to_reader(), [SPEC, SPEC]),
+        pc.DataError,
+        "a reader can be read only once",
+    ),
+    (
+        lambda rows: pc.ModelSpec.auto(rows, "species", exclude=["ile", "sexe"]),
+        pc.SpecError,
+        "no columns 'ile', 'sexe'; the table has",
+    ),
+    (
+        lambda rows: pc.ModelSpec.auto(DAYS.schema, "y"),
+        pc.SpecError,
+        r"column 'day' is date32\[day\], column 'blob' is binary, .*exclude=\['day', 'blob'\]",
+    ),
+    (
+        lambda rows: pc.fit(rows, pc.ModelSpec("species", {"gaussian_full": ["sex", "island"]})),
+        pc.SpecError,
+        "column 'sex' is .*, column 'island' is .*, but it models numbers; .* cast them",
+    ),
+    (
+        lambda rows: pc.fit(
+            rows, pc.ModelSpec("species", {"gaussian_full": "sex", "categorical": "bill_length_mm"})
+        ),
+        pc.SpecError,
+        "column 'sex' is .* column 'bill_length_mm' is double",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
+def test_a_refusal_is_one_line(
+    call: Callable[[pa.Table], object], error: type[Exception], message: str, penguins: pa.Table
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        call(penguins)
+    assert "\n" not in str(caught.value)
