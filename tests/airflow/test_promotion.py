@@ -259,11 +259,11 @@ def test_one_of_two_concurrent_promotions_moves_the_alias(
 
 
 class StoppedPromote(ProbClassPromoteOperator):
-    """Gets SIGTERM before the comparison."""
+    """Gets SIGTERM before it evaluates."""
 
-    def _compare(self, *evaluations: Any) -> tuple[bool, str]:
+    def evaluate(self, *arguments: Any) -> pc.Evaluation:
         os.kill(os.getpid(), signal.SIGTERM)
-        return super()._compare(*evaluations)
+        return super().evaluate(*arguments)
 
 
 def test_a_stopped_promotion_changes_nothing(
