@@ -377,7 +377,8 @@ class ModelSpec:
         - ``"fast"``: a block for each column. Numbers are ``discretized``, text, bools and integers
           with few values ``categorical``, lists and maps of terms ``multinomial``.
         - ``"default"``: also a block for each of up to 60 pairs of columns that depend on each
-          other within the classes, and normal densities of all numbers. All are closed forms.
+          other within the classes, blocks for up to 30 groups of three to five columns that tell
+          of the class only together, and normal densities of all numbers. All are closed forms.
         - ``"best"``: also densities of nearest neighbors of all numbers, which score more slowly.
 
         Columns without values, constants, keys, copies of the label, dates, times, and types that

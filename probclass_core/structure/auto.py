@@ -1,10 +1,11 @@
 """The model spec of a table: roles of columns, then blocks, then those that help.
 
 `auto_spec` summarizes one block per column, over all rows and with the engine and cache of a
-training. These statistics and their sample of the rows say what each column is (`columns`), and
-which pairs of columns depend on each other (`pairs`). The candidates are then weighed against each
-other on the sample (`model.block_weights`); blocks whose weight is 0 are left out of the spec, and
-training fits the weights of the others on all that it needs.
+training. These statistics and their sample of the rows say what each column is (`columns`), which
+pairs of columns depend on each other (`pairs`), and which groups act together (`groups`). The
+candidates are then weighed against each other on the sample (`model.block_weights`); blocks whose
+weight is 0 are left out of the spec, and training fits the weights of the others on all that it
+needs.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import label_codes
 from probclass_core.arrow.row_sample import COUNT, HASH, SAMPLE_ROWS
 from probclass_core.errors import DataError, SpecError, nearest, one_of
+from probclass_core.estimation.families.conditional.counts import LEAVE_ONE_OUT
 from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption, draws_progress
@@ -35,6 +37,7 @@ from probclass_core.spec import TABLE_NAMES, Block, Effort, ModelSpec, Prior
 from probclass_core.store.statistics_cache import CacheOption
 from probclass_core.structure.columns import (
     ENOUGH_ROWS,
+    Column,
     Columns,
     columns_by_values,
     columns_of,
@@ -43,6 +46,7 @@ from probclass_core.structure.columns import (
     level_codes,
     listed,
 )
+from probclass_core.structure.groups import acting_groups
 from probclass_core.structure.pairs import dependent_pairs
 
 _GLANCE_ROWS = 8192
@@ -52,6 +56,9 @@ _MOST_PAIRS = 60
 
 _MOST_PAIR_CLASSES = 3000
 """Pairs times classes: with many classes each pair has few rows of each."""
+
+_MOST_GROUPS, _MOST_GROUP_CLASSES = 30, 1000
+"""The same for groups of more columns."""
 
 _MOST_NUMBERS = 256
 """Largest number of columns of one normal density, whose size is quadratic in it."""
@@ -223,51 +230,72 @@ class _Structure:
         names = _Names()
         singles = [column.block(names.of(column.name)) for column in self.columns.used]
         pairs: list[Block] = []
+        groups: list[Block] = []
         joint: list[Block] = []
         if self.effort != "fast":
-            pairs = list(self._pairs(names))
+            pairs, groups = self._conditionals(names)
             joint = list(self._normals(names))
         if self.effort == "best":
             joint += self._neighbors(names)
         joint, failures = self._without_failures(spec_of, joint)
-        weights = self._weights([*singles, *pairs, *joint])
+        candidates = [*singles, *pairs, *groups, *joint]
+        weights = self._weights(candidates)
         helpful = {name for name, weight in weights.items() if weight > 0.0}
-        # The weight of a pair is about what it adds to the block of its column alone.
-        bases = base_blocks([*singles, *pairs])
+        # The weight of a column given others is about what it adds to its block alone.
+        bases = base_blocks(candidates)
         helpful |= {base for name, base in bases.items() if name in helpful}
-        chosen = [block for block in (*singles, *pairs, *joint) if block.name in helpful]
+        chosen = [block for block in candidates if block.name in helpful]
         notes = _notes_on_columns(self.columns)
         notes += self._notes_on_giveaways()
-        notes += self._notes_on_blocks(singles, pairs, joint, chosen)
+        notes += self._notes_on_blocks(singles, pairs, groups, joint, chosen)
         notes += failures
         if not chosen:
             chosen = singles[:1]
             notes.append("No column tells the classes apart on rows that a model did not see.")
         return spec_of(blocks=chosen, notes=tuple(notes))
 
-    def _pairs(self, names: _Names) -> Iterator[Block]:
-        """A block for each of the pairs of columns that depend on each other most."""
+    def _conditionals(self, names: _Names) -> tuple[list[Block], list[Block]]:
+        """Blocks of columns given one other, and of columns given more.
+
+        The columns of a group, the one that tells least of the class first, are a chain: each is
+        given those before it, so that their blocks together are the joint density of the group.
+        """
         columns = [column for column in self.columns.used if column.kind != "terms"]
         encoded = [level_codes(column, self.sample) for column in columns]
         classes = self.statistics.classes["class"].combine_chunks()
-        pairs = dependent_pairs(
-            [codes for codes, _ in encoded],
-            [levels for _, levels in encoded],
-            label_codes(self.sample[self.statistics.spec.label], classes),
-            self.sample[COUNT].to_numpy(),
-            len(classes),
-            min(_MOST_PAIRS, _MOST_PAIR_CLASSES // len(classes)),
-        )
-        for pair in pairs:
-            child, parent = columns[pair.child], columns[pair.parent]
-            both = (child, parent)
-            cuts = {one.name: list(one.cuts) for one in both if one.kind == "number"}
-            options: dict[str, Any] = {"cuts": cuts} if cuts else {}
-            if child.null_level or parent.null_level:
-                options["missing"] = "level"
-            block = child.block()
-            name = names.of(f"{child.name} given {parent.name}")
-            yield Block(block.estimator, child.name, name, given=parent.name, **options)
+        codes = [code for code, _ in encoded]
+        levels = [size for _, size in encoded]
+        truth = label_codes(self.sample[self.statistics.spec.label], classes)
+        counts = self.sample[COUNT].to_numpy() / self.statistics.row_weight
+        size = len(classes)
+        most = min(_MOST_PAIRS, _MOST_PAIR_CLASSES // size)
+        pairs = dependent_pairs(codes, levels, truth, counts, size, most)
+        factors: dict[frozenset[int], tuple[int, ...]] = {
+            frozenset((pair.child, pair.parent)): (pair.child, pair.parent) for pair in pairs
+        }
+        most = min(_MOST_GROUPS, _MOST_GROUP_CLASSES // size)
+        binned = [column.kind == "number" for column in columns]
+        for group in acting_groups(codes, levels, binned, truth, counts, size, most):
+            for part in (group[:end] for end in range(2, len(group) + 1)):
+                factors.setdefault(frozenset(part), tuple(reversed(part)))
+        blocks = [
+            self._conditional(columns[child], [columns[parent] for parent in parents], names)
+            for child, *parents in factors.values()
+        ]
+        return [b for b in blocks if len(b.given) == 1], [b for b in blocks if len(b.given) > 1]
+
+    def _conditional(self, child: Column, parents: Sequence[Column], names: _Names) -> Block:
+        """The block of a column given others."""
+        every = [child, *parents]
+        cuts = {one.name: list(one.cuts) for one in every if one.kind == "number"}
+        options: dict[str, Any] = {"strength": LEAVE_ONE_OUT}
+        if cuts:
+            options["cuts"] = cuts
+        if any(one.null_level for one in every):
+            options["missing"] = "level"
+        given = [parent.name for parent in parents]
+        name = names.of(f"{child.name} given {', '.join(given)}")
+        return Block(child.block().estimator, child.name, name, given=given, **options)
 
     def _normals(self, names: _Names) -> Iterator[Block]:
         """Normal densities of all numbers: a covariance for each class, and one for all."""
@@ -347,6 +375,7 @@ class _Structure:
         self,
         singles: Sequence[Block],
         pairs: Sequence[Block],
+        groups: Sequence[Block],
         joint: Sequence[Block],
         chosen: Sequence[Block],
     ) -> Iterator[str]:
@@ -359,6 +388,10 @@ class _Structure:
                 f"Of the {len(pairs)} pairs of columns that depend on each other most within the "
                 f"classes, {kept} are blocks of their own."
             )
+        if acting := [str(block.name) for block in groups if block in chosen]:
+            yield f"Three columns and more act together in the blocks {listed(acting)}."
+        elif groups:
+            yield "No three columns act together so that a block of them helps the others."
         for block in joint:
             if block in chosen:
                 yield f"The block {block.name!r} models {len(block.columns)} numbers jointly."

@@ -23,6 +23,7 @@ from sklearn.preprocessing import OrdinalEncoder
 
 import probclass_core as pc
 from probclass_core.spec import Effort
+from probclass_core.structure.groups import acting_groups
 from probclass_core.structure.pairs import dependent_pairs
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "data"
@@ -268,6 +269,64 @@ def test_densities_of_scarce_classes_are_left_out_if_scarce_rows_are_refused() -
     pc.fit(rows, spec)
     with pytest.raises(pc.SpecError, match="on_scarce must be one of 'error', 'pool', got 'no'"):
         pc.ModelSpec.auto(rows, "label", on_scarce="no")
+
+
+def acting_columns(rows: int = 2000) -> tuple[list[np.ndarray], np.ndarray]:
+    """Six columns of three levels; the class needs 0, 2 and 5 together, and 1 tells some of it."""
+    random = np.random.default_rng(13)
+    truth = random.integers(0, 2, rows)
+    codes = list(random.integers(0, 3, (6, rows)))
+    high = codes[0] // 2 ^ codes[2] // 2 ^ (codes[5] > 0)
+    truth = np.where(random.random(rows) < 0.9, high, truth)
+    codes[1] = np.where(random.random(rows) < 0.4, truth, codes[1])
+    codes[3] = np.where(random.random(rows) < 0.9, codes[1], codes[3])  # tells nothing new
+    return codes, truth
+
+
+def test_columns_that_tell_the_class_only_together_are_a_group() -> None:
+    codes, truth = acting_columns()
+    groups = acting_groups(codes, [3] * 6, [False] * 6, truth, np.ones(2000), 2, 10)
+    assert set(groups[0]) == {0, 2, 5}
+    assert all({0, 2, 5} <= set(group) for group in groups)
+    # Of numbers, normal densities and neighbors say how they act together.
+    binned = [place in (0, 5) for place in range(6)]
+    assert acting_groups(codes, [3] * 6, binned, truth, np.ones(2000), 2, 10) == []
+    # Weights count rows.
+    codes, truth, two = [code[:1000] for code in codes], truth[:1000], np.full(1000, 2.0)
+    assert set(acting_groups(codes, [3] * 6, [False] * 6, truth, two, 2, 1)[0]) == {0, 2, 5}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_that_act_apart_are_no_group(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    truth = random.integers(0, 3, 800)
+    codes = [
+        np.where(random.random(800) < share, truth, random.integers(0, levels, 800))
+        for share, levels in ((0.6, 4), (0.5, 3), (0.4, 9), (0.2, 30), (0.0, 5), (0.0, 3))
+    ]
+    codes.append(codes[0])  # a copy tells nothing new
+    levels = [int(code.max()) + 1 for code in codes]
+    assert acting_groups(codes, levels, [False] * 7, truth, np.ones(800), 3, 10) == []
+
+
+def test_groups_larger_than_the_limits_are_not_tried() -> None:
+    random = np.random.default_rng(4)
+    codes = list(random.integers(0, 300, (40, 500)))
+    truth = random.integers(0, 4, 500)
+    assert acting_groups(codes, [300] * 40, [False] * 40, truth, np.ones(500), 4, 10) == []
+
+
+def test_a_model_knows_what_three_columns_tell_together() -> None:
+    codes, truth = acting_columns()
+    table = pa.table(
+        {"label": truth, **{f"x{i}": code.astype(str) for i, code in enumerate(codes)}}
+    )
+    train, test = table.slice(0, 1500), table.slice(1500)
+    spec = pc.ModelSpec.auto(train, "label")
+    (block,) = [block for block in spec.blocks if len(block.inputs) == 3]
+    assert set(block.inputs) == {"x0", "x2", "x5"}
+    assert f"Three columns and more act together in the blocks {block.name!r}." in spec.notes
+    assert pc.evaluate(pc.fit(train, spec), test).accuracy > 0.9
 
 
 def test_weights_count_rows() -> None:
