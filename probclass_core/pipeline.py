@@ -25,6 +25,7 @@ from probclass_core.execution.progress import ProgressOption, RowCounter, draws_
 from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
+from probclass_core.io.patterns import may_match, split_pattern
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Table
@@ -416,7 +417,12 @@ def _refuse_overlap(source: str, sink: str) -> None:
     Raises:
         TableError: if one of them is the other or inside it.
     """
+    base, pattern = split_pattern(source)
     (source_path, source), (sink_path, sink) = _resolve(source), _resolve(sink)
+    folder = _resolve(base)[0]
+    below = sink_path.relative_to(folder).as_posix() if folder in sink_path.parents else None
+    if pattern is not None and below is not None and may_match(below, pattern):
+        raise TableError(f"{sink} matches {source}; write the scored table somewhere else.")
     if source_path == sink_path:
         raise TableError(f"{sink} is the source; write the scored table somewhere else.")
     if sink_path in source_path.parents or source_path in sink_path.parents:

@@ -28,8 +28,8 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="Table to read: Parquet file or (Hive-partitioned) directory, Delta table, or "
-        "iceberg://catalog/namespace.table.",
+        help="Table to read: Parquet, CSV or JSON lines, as a file, a (Hive-partitioned) directory "
+        "or a pattern such as 'trips/*.csv'; a Delta table, or iceberg://catalog/namespace.table.",
     ),
 ]
 Ref = Annotated[

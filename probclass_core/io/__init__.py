@@ -6,6 +6,7 @@ open         open a table or a sink by path, URI or object
 filters      partition and row filters as Arrow expressions
 selection    the rows of a table that a caller asked for
 memory       tables, frames and readers in memory
+patterns     patterns of file names, such as trips/*.csv
 filesystem   Location: files at a path or URI, read and written atomically
 local_files  durable changes of a local disk
 retry        retries of transient failures
@@ -14,6 +15,6 @@ footers      a cache of the footers of Parquet files
 built_in     registers the formats below
 inspection   what a table contains, from its footers
 cleaning     remove files that killed writers left
-parquet/ delta/ iceberg/   one package per format
+parquet/ delta/ iceberg/ text/   one package per format
 commit/      what commits of all formats share
 """

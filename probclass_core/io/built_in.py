@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,8 +37,26 @@ def _open_parquet(ref: TableRef) -> Table:
     return parquet_table(ref)
 
 
+_FILE_SUFFIXES = re.compile(
+    r"\.(arrow|avro|db|duckdb|feather|gz|h5|ipc|orc|parquet|pkl|pq|sqlite|txt|xlsx?|zip|zst)",
+    re.IGNORECASE,
+)
+"""Suffixes that say that a sink is one file."""
+
+
+def _check_is_directory(ref: TableRef) -> None:
+    """Refuse to make a directory that is named like a file of another format."""
+    suffix = Path(ref.uri).suffix
+    if suffix != ".parquet" and _FILE_SUFFIXES.fullmatch(suffix) and not Path(ref.uri).is_dir():
+        raise TableError(
+            f"{ref.uri}: a scored table is one '.parquet' file or a directory of them; name the "
+            f"file {Path(ref.uri).stem + '.parquet'!r}, or leave {suffix!r} out."
+        )
+
+
 def _parquet_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
     _check_no_version(ref)
+    _check_is_directory(ref)
     if "://" in ref.uri:
         from probclass_core.io.parquet.object_sink import ObjectSink
 
@@ -52,8 +71,8 @@ def _parquet_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
 def _check_no_version(ref: TableRef) -> None:
     if not ref.newest:
         raise TableError(
-            f"{ref.uri} is a directory of Parquet files, which has no versions; "
-            "leave version and timestamp out."
+            f"{ref.uri} is a table of plain files, which has no versions; leave version and "
+            "timestamp out."
         )
 
 
@@ -68,6 +87,36 @@ def _parquet_leftovers(ref: TableRef) -> Sequence[Leftover]:
     if not leftovers and not Path(ref.uri).exists():
         raise TableError(f"{ref.uri} does not exist.")
     return leftovers
+
+
+def _is_csv(ref: TableRef) -> bool:
+    from probclass_core.io.text.formats import CSV, names_files
+
+    return names_files(ref, CSV)
+
+
+def _open_csv(ref: TableRef) -> Table:
+    from probclass_core.io.text.csv import CsvFormat
+    from probclass_core.io.text.formats import CSV
+    from probclass_core.io.text.table import text_table
+
+    _check_no_version(ref)
+    return text_table(ref, CsvFormat, CSV)
+
+
+def _is_json_lines(ref: TableRef) -> bool:
+    from probclass_core.io.text.formats import JSON_LINES, names_files
+
+    return names_files(ref, JSON_LINES)
+
+
+def _open_json_lines(ref: TableRef) -> Table:
+    from probclass_core.io.text.formats import JSON_LINES
+    from probclass_core.io.text.json_lines import JsonLinesFormat
+    from probclass_core.io.text.table import text_table
+
+    _check_no_version(ref)
+    return text_table(ref, JsonLinesFormat, JSON_LINES)
 
 
 def _is_delta(ref: TableRef) -> bool:
@@ -122,7 +171,7 @@ def _iceberg_leftovers(ref: TableRef) -> Sequence[Leftover]:
 
 @hookimpl
 def probclass_table_formats() -> Iterable[TableFormat]:
-    """Register Delta, Iceberg and Parquet."""
+    """Register Delta, Iceberg, CSV, JSON lines and Parquet."""
     yield TableFormat(
         name="delta",
         summary="Delta Lake: versions, and commits to a log",
@@ -138,6 +187,18 @@ def probclass_table_formats() -> Iterable[TableFormat]:
         open=_open_iceberg,
         sink=_iceberg_sink,
         leftovers=_iceberg_leftovers,
+    )
+    yield TableFormat(
+        name="csv",
+        summary="CSV files, plain or compressed, to read",
+        recognizes=_is_csv,
+        open=_open_csv,
+    )
+    yield TableFormat(
+        name="jsonl",
+        summary="files of JSON objects, one a line, plain or compressed, to read",
+        recognizes=_is_json_lines,
+        open=_open_json_lines,
     )
     yield TableFormat(
         name="parquet",

@@ -173,7 +173,7 @@ def inspect_table(
     columns = opened.partition_columns
     files: DataFiles | None
     partitions: Sequence[Mapping[str, Any]]
-    if isinstance(opened, _FileTable):
+    if isinstance(opened, _FileTable) and opened.has_footers:
         fragments = opened.file_fragments(partition=partition, where=where)
         files = DataFiles([_data_file(opened.location_of(f), f, columns) for f in fragments])
         partitions = [values for values, _ in files.by_partition()]
@@ -193,7 +193,9 @@ def inspect_table(
 
 @runtime_checkable
 class _FileTable(Protocol):
-    """A table that consists of Parquet files; see `DatasetTable`."""
+    """A table that consists of files; see `DatasetTable`."""
+
+    has_footers: bool
 
     def file_fragments(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None

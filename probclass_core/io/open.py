@@ -24,8 +24,8 @@ def open_table(source: Any) -> Table:
     """Open the table behind a source.
 
     Args:
-        source: path, URI or `TableRef`; pyarrow Table, RecordBatch, Dataset or RecordBatchReader
-            (read once); pandas or polars DataFrame; mapping of columns; `Table`.
+        source: path, URI, pattern of files or `TableRef`; pyarrow Table, RecordBatch, Dataset or
+            RecordBatchReader (read once); pandas or polars DataFrame; mapping of columns; `Table`.
 
     Raises:
         TableError: if there is no table at the path.
@@ -60,7 +60,10 @@ def open_sink(table: str | Path | TableRef, partition: Mapping[str, Any]) -> Sin
     ref = TableRef.parse(table)
     table_format = format_of(ref)
     if table_format.sink is None:
-        raise TableError(f"{ref.uri}: tables of format {table_format.name!r} are read-only.")
+        raise TableError(
+            f"{ref.uri}: tables of format {table_format.name!r} are read-only; write one Parquet "
+            "file, such as 'scored.parquet', or a directory."
+        )
     if not ref.newest:
         raise TableError(
             f"{ref.uri}: an earlier version cannot be written; leave version and timestamp out."

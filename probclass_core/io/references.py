@@ -27,8 +27,9 @@ class TableRef:
         format: name of a registered format; by default it follows from the prefix or the files.
         version: version or snapshot to read; by default the newest.
         timestamp: time whose newest version to read; not together with `version`.
-        options: storage or catalog options, as the library of the format takes them. The query of
-            a URI adds to them, except after ``http``. They are never shown or recorded.
+        options: storage or catalog options, as the library of the format takes them, and for text
+            files also how to read them, see `io.text.options`. The query of a URI adds to them,
+            except after ``http``. They are never shown or recorded.
 
     Raises:
         TableError: if `version` and `timestamp` are both given, the prefix and `format` differ, or
@@ -50,9 +51,9 @@ class TableRef:
                 raise TableError(f"{self.uri} is of format {prefix!r}, not {self.format!r}.")
             object.__setattr__(self, "format", prefix)
             object.__setattr__(self, "uri", rest)
-        object.__setattr__(self, "uri", self.uri.removeprefix("file://"))
         if "://" in self.uri:
             self._separate_options()
+        object.__setattr__(self, "uri", self.uri.removeprefix("file://"))
 
     def _separate_options(self) -> None:
         """Move the query into the options, because the URI is recorded in models and tables."""

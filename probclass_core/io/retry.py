@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
+
+import pyarrow as pa
 
 Result = TypeVar("Result")
 
@@ -67,3 +69,30 @@ def retry(operation: Callable[[], Result]) -> Result:
         except OSError as error:
             failures += 1
             RETRIES.wait(failures, error)
+
+
+def read_again(open_batches: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Yield batches; after a transient OSError, open them again and continue behind the last one.
+
+    Args:
+        open_batches: reads the same rows in the same order at each call.
+    """
+    failures = rows_read = 0
+    while True:
+        try:
+            for batch in _skip_rows(rows_read, open_batches()):
+                rows_read += batch.num_rows
+                yield batch
+            return
+        except OSError as error:
+            failures += 1
+            RETRIES.wait(failures, error)
+
+
+def _skip_rows(count: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Leave out the first rows of the batches."""
+    for batch in batches:
+        skipped = min(count, batch.num_rows)
+        count -= skipped
+        if skipped < batch.num_rows or not batch.num_rows:
+            yield batch.slice(skipped)

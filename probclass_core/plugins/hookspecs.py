@@ -54,19 +54,19 @@ def probclass_table_formats() -> Iterable[TableFormat]:
 
     Examples:
         >>> import probclass_core as pc
-        >>> def open_csv(ref):
-        ...     import pyarrow.csv
-        ...     return pc.open_table(pyarrow.csv.read_csv(ref.uri))
+        >>> def open_arrow(ref):
+        ...     import pyarrow.feather
+        ...     return pc.open_table(pyarrow.feather.read_table(ref.uri))
         >>> @pc.hookimpl
         ... def probclass_table_formats():
         ...     yield pc.TableFormat(
-        ...         name="csv",
-        ...         summary="comma-separated text, read whole",
-        ...         recognizes=lambda ref: ref.uri.endswith(".csv"),
-        ...         open=open_csv,
+        ...         name="arrow",
+        ...         summary="Arrow files, read whole",
+        ...         recognizes=lambda ref: ref.uri.endswith(".arrow"),
+        ...         open=open_arrow,
         ...     )
         >>> [table_format.name for table_format in probclass_table_formats()]
-        ['csv']
+        ['arrow']
     """
 
 

@@ -181,7 +181,7 @@ def build(entry_points: Iterable[importlib.metadata.EntryPoint] = ()) -> Registr
     plugins += [_load_entry_point(manager, point) for point in entry_points]
     failures = [plugin.failure for plugin in plugins if plugin.failure is not None]
     descriptors: list[Descriptor] = []
-    for same_name in _by_name(plugins):
+    for same_name in map(_without_replaced, _by_name(plugins)):
         if len(same_name) == 1:
             descriptors.append(same_name[0][1])
             continue
@@ -301,6 +301,17 @@ def _by_name(plugins: Iterable[FoundPlugin]) -> Iterable[list[tuple[FoundPlugin,
         for descriptor in plugin.descriptors:
             groups.setdefault((type(descriptor), descriptor.name), []).append((plugin, descriptor))
     return groups.values()
+
+
+def _without_replaced(
+    same_name: list[tuple[FoundPlugin, Descriptor]],
+) -> list[tuple[FoundPlugin, Descriptor]]:
+    """Leave out a built-in table format of which an installed plugin offers another reader.
+
+    A plugin may be older than the built-in format of that name, and its tables stay readable.
+    """
+    installed = [one for one in same_name if one[0].distribution is not None]
+    return installed if installed and isinstance(same_name[0][1], TableFormat) else same_name
 
 
 def _name_clash(same_name: Sequence[tuple[FoundPlugin, Descriptor]]) -> PluginError:

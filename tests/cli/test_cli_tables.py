@@ -166,7 +166,7 @@ def test_inspect_works_without_files_and_clean_does_not(
         (("clean", "nowhere"), "nowhere does not exist"),
         (("inspect", "lake", "--partition", "month=2015-01"), "has no partition with"),
         (("inspect", "lake", "--format", "delta"), "is not a Delta table"),
-        (("inspect", "lake", "--format", "csv"), "csv"),
+        (("inspect", "lake", "--format", "xml"), "unknown table format 'xml'"),
         (("clean", "lake", "--older-than", "-1"), "--older-than"),
     ],
 )

@@ -6,6 +6,8 @@ import json
 import math
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.feather
 import pytest
 from fake_install import ESTIMATOR, HOOK, PLUGIN, install, plugin_error, run
 
@@ -115,17 +117,18 @@ def test_an_installed_table_format_can_be_read_but_not_written(tmp_path: Path) -
     """The example in docs/plugins.md."""
     page = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
     source = page.split("## Table formats")[1].split("```py\n")[1].split("```")[0]
-    install(tmp_path, "tables-of-text", source)
-    rows = tmp_path / "rows.csv"
-    rows.write_text("x,y\n1.0,a\n2.0,a\n3.0,a\n10.0,b\n20.0,b\n30.0,b\n")
+    install(tmp_path, "tables-of-arrow", source)
+    rows = tmp_path / "rows.arrow"
+    table = pa.table({"x": [1.0, 2.0, 3.0, 10.0, 20.0, 30.0], "y": list("aaabbb")})
+    pa.feather.write_feather(table, rows)
     script = f"""
 spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
-named = pc.TableRef({str(rows)!r}, format="csv")
-prefixed = "csv+file://" + {str(rows)!r}
+named = pc.TableRef({str(rows)!r}, format="arrow")
+prefixed = "arrow+file://" + {str(rows)!r}
 model = pc.fit(table, spec)
 print(*{{pc.fit(rows, spec).id == model.id for rows in (named, prefixed, named.uri)}})
 for source, sink in [
-    (table, prefixed), (table, "tsv+file:///nowhere"), ({str(tmp_path / "none.csv")!r}, "scored")
+    (table, prefixed), (table, "tsv+file:///nowhere"), ({str(tmp_path / "none.arrow")!r}, "scored")
 ]:
     try:
         pc.score(pc.fit(table, spec), source, sink)
@@ -136,8 +139,8 @@ for source, sink in [
     assert result.returncode == 0, result.stderr
     same, only_read, unknown, missing = result.stdout.splitlines()
     assert same == "True"
-    assert only_read.endswith("tables of format 'csv' are read-only.")
-    assert "PluginError unknown table format 'tsv'; registered: 'csv', " in unknown
+    assert "tables of format 'arrow' are read-only; write one Parquet file" in only_read
+    assert "PluginError unknown table format 'tsv'; registered: 'arrow', 'csv', " in unknown
     assert missing.startswith("TableError cannot read")
 
 

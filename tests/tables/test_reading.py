@@ -351,8 +351,8 @@ UNREADABLE = {
     "text": (lambda path: path.write_text("a,b\n1,2\n"), "cannot read"),
     "a truncated file": (lambda path: path.write_bytes(b"PAR1" + bytes(99)), "cannot read"),
     "a directory of text": (
-        lambda path: (path.mkdir(), (path / "a.csv").write_text("a,b")),
-        "cannot read",
+        lambda path: (path.mkdir(), (path / "a.txt").write_text("a,b")),
+        "is not a Parquet file, .* name the format of text files",
     ),
 }
 

@@ -80,9 +80,9 @@ def notes_next_to_the_rows(root: Path) -> tuple[Path, Path, dict[str, Any]]:
     return rows, root / "scored", {}
 
 
-def csv(root: Path) -> tuple[Path, Path, dict[str, Any]]:
-    (root / "rows.csv").write_text("id,x\n1,2.5\n")
-    return root / "rows.csv", root / "scored", {}
+def text(root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    (root / "rows.txt").write_text("id,x\n1,2.5\n")
+    return root / "rows.txt", root / "scored", {}
 
 
 def a_text_file(root: Path) -> tuple[Path, Path, dict[str, Any]]:
@@ -117,7 +117,7 @@ REFUSED: list[tuple[Setup, str]] = [
     (a_text_file, "scored is a file; name a directory"),
     (below_a_file, "cannot write to .*/file: "),
     (notes_next_to_the_rows, r"cannot read .*/rows: .*/README\.md is not a Parquet file"),
-    (csv, r"cannot read .*/rows\.csv: it is not a Parquet file.* write CSV .* as Parquet first"),
+    (text, r"cannot read .*/rows\.txt: it is not a Parquet file.* name the format of text files"),
     (a_column_that_hides_its_directories, "column '_month' cannot be a partition column"),
 ]
 

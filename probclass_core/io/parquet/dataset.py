@@ -66,7 +66,12 @@ class DatasetTable:
         state: function that returns a text which differs between two states of a file; by default
             its path, for formats whose files never change.
         version: version of the table, or None if its format has no versions.
+
+    Attributes:
+        has_footers: whether the files are Parquet files.
     """
+
+    has_footers = True
 
     def __init__(
         self,

@@ -1,10 +1,11 @@
-"""Open a Parquet file or a directory of Parquet files, by path or URI."""
+"""Open Parquet files by path or URI: one, those of a directory, or those that a pattern matches."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -16,8 +17,9 @@ from probclass_core.errors import TableError
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location, open_location
 from probclass_core.io.parquet.dataset import DatasetTable
-from probclass_core.io.parquet.manifests import data_files
+from probclass_core.io.parquet.manifests import DATA_FILE, data_files
 from probclass_core.io.parquet.partitions import HIVE_NULL
+from probclass_core.io.patterns import matching_files, split_pattern
 from probclass_core.io.references import TableRef
 from probclass_core.io.retry import retry
 
@@ -32,22 +34,68 @@ def parquet_table(ref: TableRef) -> DatasetTable:
     Raises:
         TableError: if there is no Parquet file, or one cannot be read.
     """
-    location = open_location(ref.uri, ref.options)
+    found = find_files(ref, "Parquet")
+    dataset = _dataset(found.location, found.files)
+    return DatasetTable(dataset, uri=found.uri, location=found.location, state=found.state())
+
+
+@dataclass(frozen=True)
+class FoundFiles:
+    """The data files of a table.
+
+    Attributes:
+        uri: path or URI of the table, which may be a pattern.
+        location: location of the table; of a pattern, the folder before its first wildcard.
+        files: the files, by path.
+    """
+
+    uri: str
+    location: Location
+    files: Sequence[FileInfo]
+
+    def state(self) -> Callable[[ds.Fragment], str]:
+        """Return a function that gives the state of a file; see `DatasetTable`."""
+        location = self.location
+        listed_states = {str(info.path): file_state(location, info) for info in self.files}
+
+        def state(fragment: ds.Fragment) -> str:
+            # Only the first plan may use the listing.
+            listed = listed_states.pop(fragment.path, None)
+            return listed or file_state(location, location.info(location.relative(fragment.path)))
+
+        return state
+
+
+def find_files(ref: TableRef, kind: str) -> FoundFiles:
+    """Find the data files of a table by a path, a directory or a pattern.
+
+    Args:
+        ref: address of the table.
+        kind: name of their format, for messages.
+
+    Raises:
+        TableError: if there is none, or the location cannot be read.
+    """
+    base, pattern = split_pattern(ref.uri)
+    location = open_location(base, ref.options)
+    if pattern is not None:
+        files = matching_files(location, pattern)
+        uri = location.uri_of(pattern) if location.remote else ref.uri
+        if not files:
+            raise TableError(f"no file matches {uri}.")
+        if location.remote and any(DATA_FILE.fullmatch(info.base_name) for info in files):
+            raise TableError(
+                f"{uri} matches files of a scored table, of which only its commits know which "
+                "count; name the directory of the table."
+            )
+        return FoundFiles(uri, location, files)
     files = data_files(location)
     if not files:
         exists = location.info("").type != FileType.NotFound
         raise TableError(
-            f"{location.uri} {'has no Parquet files' if exists else 'does not exist'}."
+            f"{location.uri} {f'has no {kind} files' if exists else 'does not exist'}."
         )
-    listed_states = {str(info.path): _state(location, info) for info in files}
-
-    def state(fragment: ds.Fragment) -> str:
-        # Only the first plan may use the listing.
-        listed = listed_states.pop(fragment.path, None)
-        return listed or _state(location, location.info(location.relative(fragment.path)))
-
-    dataset = _dataset(location, files)
-    return DatasetTable(dataset, uri=location.uri, location=location, state=state)
+    return FoundFiles(location.uri, location, files)
 
 
 def _dataset(location: Location, files: Sequence[FileInfo]) -> ds.Dataset:
@@ -85,13 +133,16 @@ def _name_other_files(uri: str) -> Iterator[None]:
     try:
         yield
     except pa.ArrowInvalid as error:
-        match = re.search(r"source '(.+?)': Parquet magic bytes not found", str(error))
+        match = re.search(
+            r"source '(.+?)': Parquet (magic bytes not found|file size is)", str(error)
+        )
         if match is None:
             raise
         name = "it" if uri.endswith(match[1]) else match[1]
         raise TableError(
-            f"cannot read {uri}: {name} is not a Parquet file, or was cut off; write CSV and other "
-            "formats as Parquet first, and begin the names of files that are not data with '_'."
+            f"cannot read {uri}: {name} is not a Parquet file, or was cut off; name the format of "
+            f"text files, as in TableRef({uri!r}, format='csv') or 'jsonl', write others as "
+            "Parquet first, and begin the names of files that are not data with '_'."
         ) from error
 
 
@@ -109,20 +160,30 @@ def _merged_schema(first: pa.Schema, last: pa.Schema) -> pa.Schema:
 
 
 def _schema_of_null_partitions(location: Location, paths: Sequence[str]) -> pa.Schema | None:
-    """Return the partition columns if one has only null, whose type pyarrow cannot infer.
+    """Return the partition columns if one has only null, whose type pyarrow cannot infer."""
+    texts = _partition_texts(location, paths)
+    return None if all(texts.values()) else _partition_schema(texts)
 
-    That column is text; the others have the types that pyarrow would infer.
-    """
+
+def partition_schema_of(location: Location, paths: Sequence[str]) -> pa.Schema:
+    """Return the partition columns that folder names such as ``month=1`` give files."""
+    return _partition_schema(_partition_texts(location, paths))
+
+
+def _partition_texts(location: Location, paths: Sequence[str]) -> dict[str, set[str]]:
+    """Return the values of each partition column as in the names of folders, without null."""
     texts: dict[str, set[str]] = {}
     for path in paths:
         for segment in path.removeprefix(location.path).split("/")[:-1]:
             name, equal_sign, text = segment.partition("=")
             if equal_sign:
                 texts.setdefault(name, set()).add(text)
-    values = {name: column_texts - {HIVE_NULL} for name, column_texts in texts.items()}
-    if all(values.values()):
-        return None
-    return pa.schema([(unquote(name), _inferred_type(texts)) for name, texts in values.items()])
+    return {name: column_texts - {HIVE_NULL} for name, column_texts in texts.items()}
+
+
+def _partition_schema(texts: Mapping[str, set[str]]) -> pa.Schema:
+    """Return the types that pyarrow would infer; a column that has only null is text."""
+    return pa.schema([(unquote(name), _inferred_type(values)) for name, values in texts.items()])
 
 
 def _inferred_type(texts: set[str]) -> pa.DataType:
@@ -131,7 +192,7 @@ def _inferred_type(texts: set[str]) -> pa.DataType:
     return pa.int32() if texts and integers == texts else pa.string()
 
 
-def _state(location: Location, info: FileInfo) -> str:
+def file_state(location: Location, info: FileInfo) -> str:
     """Return the name, size and time of change of a file: they differ between two states of it."""
     name = location.relative(info.path)
     state = f"{name or info.base_name}\0{info.size}\0{info.mtime_ns}"

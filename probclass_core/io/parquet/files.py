@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from probclass_core.arrow.arrays import BATCH_ROWS, read_rows
 from probclass_core.errors import TableError
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.footers import Footer
-from probclass_core.io.retry import RETRIES
+from probclass_core.io.retry import read_again
 
 _FRAGMENT_ROWS = BATCH_ROWS
 """Consecutive row groups of a file are read together up to this many rows."""
@@ -34,6 +34,8 @@ def path_of(fragment: ds.Fragment) -> str:
 
 def reopened(fragment: ds.Fragment, row_groups: Sequence[int] | None = None) -> ds.Fragment:
     """Return the same file, or some row groups of it, without the footer in memory."""
+    if not isinstance(fragment, ds.ParquetFileFragment):
+        return fragment
     return fragment.format.make_fragment(
         fragment.path, fragment.filesystem, fragment.partition_expression, row_groups=row_groups
     )
@@ -170,18 +172,13 @@ class RowGroups:
             fragment = reopened(self.fragment, self.numbers)
             yield from replace(self, fragment=fragment, reopen=False).read()
             return
-        failures = rows_read = 0
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            self._check_unchanged()
+            return self._batches()
+
         with translate_read_errors(self.location):
-            while True:
-                try:
-                    self._check_unchanged()
-                    for batch in _skip_rows(rows_read, self._batches()):
-                        rows_read += batch.num_rows
-                        yield batch
-                    return
-                except OSError as error:
-                    failures += 1
-                    RETRIES.wait(failures, error)
+            yield from read_again(batches)
 
     def _check_unchanged(self) -> None:
         """Detect a file that was replaced since the plan was made, by its number of rows."""
@@ -206,12 +203,3 @@ class RowGroups:
             use_threads=False,
         )
         return batches
-
-
-def _skip_rows(count: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Leave out the first rows of the batches."""
-    for batch in batches:
-        skipped = min(count, batch.num_rows)
-        count -= skipped
-        if skipped < batch.num_rows or not batch.num_rows:
-            yield batch.slice(skipped)

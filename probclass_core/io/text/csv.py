@@ -1,0 +1,328 @@
+"""Types and rows of CSV files, by pyarrow's reader."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from probclass_core.errors import DataError, TableError, one_line, one_of
+from probclass_core.io.text.options import TextOptions
+
+BLOCK_BYTES = 1 << 23
+"""Bytes of text that are parsed at once, and from which types are inferred."""
+
+_TABS = re.compile(r".*\.(tsv|tab)(\.\w+)?", re.IGNORECASE)
+_OTHER_DELIMITERS = ";\t|"
+_GZIP = b"\x1f\x8b"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_QUOTE = b'"'
+_SHOWN = 80
+"""Characters of a malformed row in a message."""
+
+_FIELDS = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.S)
+_VALUE = re.compile(
+    r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (.+?): invalid value '(.*)'", re.S
+)
+_NOT_UTF8 = re.compile(r"invalid UTF8 data")
+
+OpenStream = Callable[[], pa.NativeFile]
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How CSV files are read.
+
+    A header names the columns. An empty field is null, and so are ``NA``, ``NaN``, ``null`` and the
+    like in columns that are not text.
+
+    Attributes:
+        options: see `TextOptions`.
+    """
+
+    options: TextOptions
+
+    name: ClassVar[str] = "csv"
+    title: ClassVar[str] = "CSV"
+    supported: ClassVar[frozenset[str]] = frozenset(
+        {"types", "delimiter", "decimal", "null", "encoding", "names"}
+    )
+
+    def infer(self, open_stream: OpenStream, location: str) -> tuple[pa.Schema, bool]:
+        """Return the columns of a file and whether it has rows.
+
+        Types are those of `TextOptions.types`, and of the values in the first `BLOCK_BYTES`.
+
+        Args:
+            open_stream: opens the file.
+            location: path or URI of the file, for messages.
+
+        Raises:
+            TableError: if the header or a row is malformed, or the text is not in the encoding.
+            DataError: if a value does not have the type of its column in the options.
+        """
+        names = self._header(open_stream, location)
+        with self._translate(location, names, {}), open_stream() as stream:
+            reader = self._open(stream, location, arrow_csv.ConvertOptions())
+            has_rows = any(batch.num_rows for batch in islice(reader, 1))
+            return pa.schema([self._inferred(field, location) for field in reader.schema]), has_rows
+        return pa.schema([(name, pa.null()) for name in names]), False
+
+    def read(
+        self, open_stream: OpenStream, location: str, schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of a file in their types; a column that it lacks is null.
+
+        Args:
+            open_stream: opens the file.
+            location: path or URI of the file, for messages.
+            schema: at least one column.
+
+        Raises:
+            TableError: if the header or a row is malformed, the text is not in the encoding, or the
+                file has none of the columns.
+            DataError: if a value does not have the type of its column.
+        """
+        names = self._header(open_stream, location)
+        if not {*names} & {*schema.names}:
+            raise TableError(
+                f"{location} has none of the columns {one_of(schema.names)}; its header is "
+                f"{one_of(names)}."
+            )
+        convert = arrow_csv.ConvertOptions(
+            include_columns=schema.names,
+            include_missing_columns=True,
+            column_types={field.name: field.type for field in schema},
+        )
+        types = {field.name: field.type for field in schema}
+        with self._translate(location, names, types), open_stream() as stream:
+            counted = _CountedQuotes(stream)
+            for batch in self._open(pa.PythonFile(counted, "r"), location, convert):
+                yield self._with_nulls(batch)
+        # Arrow takes all that follows a quote for one value, if no quote closes it.
+        if counted.quotes % 2 and self._ends_in_quotes(open_stream, location):
+            raise self._unclosed_quote(location)
+
+    def _ends_in_quotes(self, open_stream: OpenStream, location: str) -> bool:
+        """Whether the last value of a file has an opening quote and no closing one."""
+        with open_stream() as stream:
+            text = io.TextIOWrapper(io.BufferedReader(stream), self.options.encoding, newline="")
+            try:
+                for _ in csv.reader(text, delimiter=self._delimiter(location), strict=True):
+                    pass
+            except csv.Error as error:
+                return "end of data" in str(error)
+            return False
+
+    def _unclosed_quote(self, location: str) -> TableError:
+        return TableError(
+            f"{location} has a quote that is never closed, or a row of more than {BLOCK_BYTES} "
+            'bytes; close it, or write a quote within a value as "".'
+        )
+
+    def _open(
+        self, stream: pa.NativeFile, location: str, convert: arrow_csv.ConvertOptions
+    ) -> arrow_csv.CSVStreamingReader:
+        options = self.options
+        convert.column_types = {**options.types, **convert.column_types}
+        convert.null_values = [*convert.null_values, *options.null]
+        convert.decimal_point = options.decimal
+        return arrow_csv.open_csv(
+            stream,
+            # Threads would lose the numbers of rows, and read ahead without a bound.
+            arrow_csv.ReadOptions(
+                use_threads=False,
+                block_size=BLOCK_BYTES,
+                encoding=options.encoding,
+                column_names=options.names,
+            ),
+            arrow_csv.ParseOptions(delimiter=self._delimiter(location), newlines_in_values=True),
+            convert,
+        )
+
+    def _delimiter(self, location: str) -> str:
+        default = "\t" if _TABS.fullmatch(location) else ","
+        return self.options.delimiter or default
+
+    def _header(self, open_stream: OpenStream, location: str) -> Sequence[str]:
+        """Return the names of the columns, which must differ."""
+        names = self.options.names or self._read_header(open_stream, location)
+        for name in names:
+            if names.count(name) > 1:
+                raise TableError(
+                    f"{location} has {names.count(name)} columns named {name!r}; rename all but "
+                    "one."
+                )
+        if len(names) == 1 and self.options.delimiter is None:
+            found = [one for one in _OTHER_DELIMITERS if one in names[0]]
+            if found:
+                raise TableError(
+                    f"{location} has one column, {names[0][:_SHOWN]!r}; if {found[0]!r} is the "
+                    f"delimiter, give options={{'delimiter': {found[0]!r}}} of a TableRef."
+                )
+        return names
+
+    def _read_header(self, open_stream: OpenStream, location: str) -> Sequence[str]:
+        encoding = self.options.encoding
+        with open_stream() as stream:
+            data = io.BufferedReader(stream)
+            start = data.peek(2)
+            if start.startswith(_UTF16) and encoding == "utf-8":
+                raise self._wrong_encoding(location, right="utf-16")
+            if start.startswith(_GZIP):
+                raise TableError(f"{location} is compressed by gzip; end its name with '.gz'.")
+            marked = "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding
+            try:
+                text = io.TextIOWrapper(data, marked, newline="")
+                rows = csv.reader(text, delimiter=self._delimiter(location))
+                header = next((row for row in rows if row), None)
+            except UnicodeDecodeError as error:
+                raise self._wrong_encoding(location) from error
+            except csv.Error as error:
+                raise TableError(
+                    f"{location} has a malformed header: {one_line(error)}."
+                ) from error
+        if header is None:
+            raise TableError(f"{location} is empty; a CSV file begins with the names of columns.")
+        return header
+
+    def _inferred(self, field: pa.Field, location: str) -> pa.Field:
+        if pa.types.is_binary(field.type) and field.name not in self.options.types:
+            raise self._wrong_encoding(location, field.name)
+        return field.with_type(fine_times(field.type))
+
+    def _with_nulls(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Make the texts null that mean null."""
+        nulls = pa.array(["", *self.options.null])
+        for number, field in enumerate(batch.schema):
+            if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+                column = batch.column(number)
+                is_null = pc.is_in(column, nulls.cast(field.type))
+                if pc.any(is_null).as_py():
+                    texts = pc.if_else(is_null, pa.scalar(None, field.type), column)
+                    batch = batch.set_column(number, field, texts)
+        return batch
+
+    def _wrong_encoding(
+        self, location: str, column: str | None = None, *, right: str = "latin-1"
+    ) -> TableError:
+        where = "" if column is None else f", column {column!r},"
+        return TableError(
+            f"{location}{where} is not {self.options.encoding.upper()} text; name its encoding, "
+            f"as in options={{'encoding': {right!r}}} of a TableRef."
+        )
+
+    @contextmanager
+    def _translate(
+        self, location: str, names: Sequence[str], types: dict[str, pa.DataType]
+    ) -> Iterator[None]:
+        """Raise errors of ours for those of the reader.
+
+        Args:
+            location: path or URI of the file.
+            names: names of all columns of the file.
+            types: inferred types of columns.
+        """
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            raise self._wrong_encoding(location) from error
+        except pa.ArrowInvalid as error:
+            text = str(error)
+            if "Empty CSV file" in text:  # as Arrow calls a header that no line end follows
+                return
+            if _NOT_UTF8.search(text):
+                column = re.search(r"CSV column #(\d+)", text)
+                raise self._wrong_encoding(
+                    location, None if column is None else names[int(column[1])]
+                ) from error
+            if fields := _FIELDS.match(text):
+                row, expected, found, line = fields.groups()
+                plural = "s" * (found != "1")
+                raise TableError(
+                    f"{location}, row {row}{self._counting}, has {found} field{plural}, but "
+                    f"{'the header has' if self.options.names is None else 'there are'} "
+                    f"{expected}: {' '.join(line.split())[:_SHOWN]!r}; quote a field that "
+                    "contains the delimiter, or correct the row."
+                ) from error
+            if value := _VALUE.match(text):
+                name = names[int(value[1])]
+                kind = types.get(name, value[3])
+                raise misfit(
+                    f"{location}, row {value[2]}{self._counting}", name, kind, value[4]
+                ) from error
+            if "straddling" in text:
+                raise self._unclosed_quote(location) from error
+            raise TableError(f"cannot read {location}: {one_line(error)}.") from error
+
+    @property
+    def _counting(self) -> str:
+        return " (the header is row 1)" if self.options.names is None else ""
+
+
+class _CountedQuotes(io.RawIOBase):
+    """A stream that counts the quotes that are read from it.
+
+    Args:
+        stream: the stream.
+    """
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream = stream
+        self.quotes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._stream.read(size)
+        self.quotes += data.count(_QUOTE)
+        return data
+
+
+def fine_times(kind: pa.DataType) -> pa.DataType:
+    """Return the type with microseconds for seconds, because later values may have fractions."""
+    if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"):
+        return pa.timestamp("us", kind.tz)
+    return kind
+
+
+def misfit(where: str, column: str, kind: pa.DataType | str, value: object) -> DataError:
+    """Return the error of a value that does not have the type of its column.
+
+    Args:
+        where: path or URI of the file, and the row.
+        column: name of the column.
+        kind: type of the column.
+        value: the value.
+    """
+    return DataError(
+        f"{where}: column {column!r} is {kind}, but has {str(value)[:_SHOWN]!r}; correct the "
+        f"value, or {give_type(column, _wider(value))}."
+    )
+
+
+def give_type(column: str, kind: str) -> str:
+    """Return how to give a column a type, as the end of a message."""
+    return (
+        "give a TableRef the type of the column, as in "
+        f"options={{'types': {{{column!r}: {kind!r}}}}}"
+    )
+
+
+def _wider(value: object) -> str:
+    """Return the name of a type that has a value, and most others."""
+    for kind in (pa.float64(), pa.timestamp("us")):
+        with suppress(pa.ArrowInvalid):
+            pa.array([str(value)]).cast(kind)
+            return str(kind)
+    return "string"

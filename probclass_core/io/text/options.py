@@ -1,0 +1,116 @@
+"""How to read text files: options of a `TableRef` next to those of its storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+import pyarrow as pa
+
+from probclass_core.errors import TableError, nearest, one_of
+from probclass_core.io.references import TableRef
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How to read text files.
+
+    In the query of a URI, types are ``types=fare:double,zone:string``, and other lists have commas:
+    ``csv+file:///data/trips.txt?delimiter=;&null=-,unknown``.
+
+    Attributes:
+        types: types of columns, by Arrow's names or as `pa.DataType`; those of the other columns
+            are inferred.
+        delimiter: one character between fields; by default a tab in ``.tsv`` files, else a comma.
+        decimal: decimal point.
+        null: texts that mean null in all columns, in addition to the empty text.
+        encoding: encoding of the text.
+        names: names of the columns if the files have no header.
+    """
+
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    delimiter: str | None = None
+    decimal: str = "."
+    null: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    names: tuple[str, ...] | None = None
+
+    @classmethod
+    def separate(cls, ref: TableRef, supported: frozenset[str]) -> tuple[Self, dict[str, Any]]:
+        """Separate the options of text files from those of the storage.
+
+        Args:
+            ref: address of the table.
+            supported: names of the options that the format has.
+
+        Raises:
+            TableError: if an option has an invalid value, or a local path has an unknown one.
+        """
+        given = {name: ref.options[name] for name in ref.options if name in supported}
+        storage = {name: ref.options[name] for name in ref.options if name not in supported}
+        if storage and "://" not in ref.uri:
+            name = next(iter(storage))
+            raise TableError(
+                f"{ref.uri}: unknown option {name!r}; there are {one_of(supported)}."
+                f"{nearest(name, supported)}"
+            )
+        parsers: dict[str, Callable[[Any], Any]] = {
+            "types": _types,
+            "null": _texts,
+            "names": _texts,
+        }
+        try:
+            values: dict[str, Any] = {
+                name: parsers[name](value) if name in parsers else _text(value)
+                for name, value in given.items()
+            }
+            options = cls(**values)
+            "".encode(options.encoding)
+            for name in ("delimiter", "decimal"):
+                if len(values.get(name, ",").encode()) != 1:
+                    raise ValueError(f"{name} must be one ASCII character")
+        except (TypeError, ValueError, LookupError) as error:
+            raise TableError(f"{ref.uri}: invalid options {given}: {error}.") from error
+        return options, storage
+
+    def identity(self) -> dict[str, Any]:
+        """Return the options that differ from their defaults as plain values."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values["types"] = {name: str(kind) for name, kind in sorted(self.types.items())}
+        defaults = {one.name: getattr(type(self)(), one.name) for one in fields(self)}
+        return {name: value for name, value in values.items() if value != defaults[name]}
+
+
+def _types(value: Any) -> dict[str, pa.DataType]:
+    if isinstance(value, str):
+        value = dict(_pair(part) for part in value.split(","))
+    return {str(name): _type(kind) for name, kind in dict(value).items()}
+
+
+def _type(kind: Any) -> pa.DataType:
+    if isinstance(kind, pa.DataType):
+        return kind
+    try:
+        return pa.type_for_alias(kind)
+    except ValueError:
+        names = "int64, double, string, bool, date32 or timestamp[us]"
+        raise ValueError(f"{kind!r} is not a type of Arrow, such as {names}") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, colon, kind = text.rpartition(":")
+    if not colon:
+        raise ValueError(f"{text!r} is not column:type")
+    return name, kind
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    texts = value.split(",") if isinstance(value, str) else list(value)
+    return tuple(_text(text) for text in texts)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value
