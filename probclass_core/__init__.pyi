@@ -54,6 +54,7 @@ from .spec import Block as Block, ModelSpec as ModelSpec
 from .estimation.statistics import Statistics as Statistics, merge as merge, refine as refine
 from .store.references import Alias as Alias
 from .store.evaluations import EvaluationRecord as EvaluationRecord
+from .store.model_folder import load as load
 from .store.model_store import ModelStore as ModelStore
 from .store.promotions import Promotion as Promotion
 from .store.references import ModelVersion as ModelVersion

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.display import Part, TablePart, as_html, as_text
 from probclass_core.errors import DataError, NotSupportedError, SpecError, expect, one_of
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
@@ -90,6 +91,32 @@ class Comparison:
             row["model"]
             for row in self.table.to_pylist()
             if row["log_evidence"] < row["baseline_log_evidence"] - _ROUNDING
+        ]
+
+    def __str__(self) -> str:
+        """The table, and what evidence does not tell."""
+        return as_text(self._report())
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return as_html(self._report())
+
+    def _report(self) -> list[Part]:
+        names = ("model", "log_evidence", "baseline_log_evidence", "posterior", "odds", "reading")
+        columns = {name.replace("_", " "): self.table[name].to_pylist() for name in names}
+        worse = [
+            f"{name} is worse than its class prior alone: the rows are more probable if the "
+            "columns do not depend on the class."
+            for name in self.worse_than_prior
+        ]
+        caution = (
+            "Evidence says which of these models the rows support most, not whether one of them is "
+            "good: all may be poor. Evaluate the best on rows that training did not see."
+        )
+        return [
+            caution,
+            TablePart(columns, "models, the most probable first; odds against the best"),
+            worse,
         ]
 
     def odds(self, model: object, against: object) -> ModelOdds:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,17 +27,24 @@ from probclass_core.arrow.arrays import (
     in_slices,
     label_codes,
 )
+from probclass_core.arrow.display import MOST_ROWS, Part, TablePart, as_html, as_text
 from probclass_core.errors import DataError, one_of
+from probclass_core.estimation.statistics import MAX_CLASSES
 from probclass_core.execution.engine import Engine
 from probclass_core.io.table import Fragment, Plan
 from probclass_core.model.decision import REJECTION_REASONS, DecisionOption, Decisions
 from probclass_core.model.model import Model
+
+if TYPE_CHECKING:
+    from probclass_core.plots.methods import EvaluationPlots
 
 _WORSE = {"log_loss": 1.0, "brier": 1.0, "accuracy": -1.0, "cost": 1.0}
 """Metrics, and 1 if more is worse, −1 if less is worse."""
 
 _ROUNDING = 1e-9
 """Relative difference below which two metrics are equal."""
+
+_BY_CLASS = ("class", "precision", "recall", "f1")
 
 _ADDED = ("baseline_brier", "baseline_ece")
 """Fields that older records lack."""
@@ -132,6 +139,80 @@ class Evaluation:
             value, baseline = ("–" if each is None else f"{each:.4f}" for each in values)
             lines.append(f"{name.replace('_', ' '):9} {value:>8} {baseline:>12}")
         return "\n".join(lines)
+
+    def report(self) -> str:
+        """Metrics by class and of all rows as a text table, with those of the class prior.
+
+        Precision, recall and their averages are those of scikit-learn's ``classification_report``:
+        an undefined value counts as 0 in an average. Rows that the rule rejected, and rows with a
+        label that the model never saw, are only counted.
+        """
+        return as_text(self._report(with_averages=True))
+
+    def _repr_html_(self) -> str:
+        """The report and the confusion matrix, for notebooks."""
+        parts = self._report(with_averages=False)
+        if len(self.confusion) <= MOST_ROWS:
+            parts.append(TablePart(self.confusion.to_pydict(), "rows by true and predicted class"))
+        return as_html(parts)
+
+    def _report(self, *, with_averages: bool) -> list[Part]:
+        columns = {
+            name: self.per_class[name].to_pylist() for name in (*_BY_CLASS, "support", "ece")
+        }
+        if with_averages:
+            for name, values in self._averages().items():
+                columns[name] += values
+        lines = [] if self.warning is None else [f"{self.warning[:1].upper()}{self.warning[1:]}."]
+        names = ["accuracy", "log_loss", "brier", "ece", *([] if self.cost is None else ["cost"])]
+        counted = [
+            *([f"{self.null_labels:,} rows without a label"] if self.null_labels else []),
+            *([f"{self.unseen_labels:,} with a label of no class"] if self.unseen_labels else []),
+            *(
+                f"{rows:,} rejected for {reason.replace('_', ' ')}"
+                for reason, rows in self.rejected.items()
+                if rows
+            ),
+        ]
+        return [
+            f"{self.rows:,} labeled rows{''.join(f'; {text}' for text in counted)}",
+            *lines,
+            TablePart(
+                {
+                    "": [name.replace("_", " ") for name in names],
+                    "model": [getattr(self, name) for name in names],
+                    "prior alone": [getattr(self, f"baseline_{name}") for name in names],
+                }
+            ),
+            TablePart(columns, most=MAX_CLASSES),
+        ]
+
+    def _averages(self) -> dict[str, list[Any]]:
+        """Rows of the report below the classes: macro and weighted averages."""
+        support = self.per_class["support"].to_numpy()
+        present = (support > 0) | (self.per_class["predicted"].to_numpy() > 0)
+        rows: dict[str, list[Any]] = {
+            "class": ["macro average", "weighted average"],
+            "support": [int(support.sum())] * 2,
+            "ece": [None, None],
+        }
+        for name in _BY_CLASS[1:]:
+            values = self.per_class[name].fill_null(0.0).to_numpy()
+            rows[name] = [
+                float(values[present].mean()) if present.any() else None,
+                float(values @ support / support.sum()) if support.any() else None,
+            ]
+        return rows
+
+    @property
+    def plot(self) -> EvaluationPlots:
+        """Plots of the evaluation: ``evaluation.plot.reliability()``, ``.confusion()``.
+
+        They need matplotlib: ``pip install 'probclass[plots]'``.
+        """
+        from probclass_core.plots.methods import EvaluationPlots
+
+        return EvaluationPlots(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, with `worse_than_prior`; an infinite or undefined number is null."""

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.arrow.display import Part, TablePart, as_html
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.errors import DataError, SpecError, expect, nearest, one_of
 from probclass_core.estimation.contract import (
@@ -45,6 +46,9 @@ MAX_ROWS = 1_000
 
 UNITS = {"nats": 1.0, "bits": 1.0 / math.log(2.0), "decibans": 10.0 / math.log(10.0)}
 """The number of each unit in one nat. Ten decibans are a factor of ten in the odds."""
+
+_MOST_IN_HTML = 10
+"""Rows that a notebook shows."""
 
 _MAX_CELLS = 1 << 21
 """Maximum number of values in a batch of single features: bounds the memory for wide blocks."""
@@ -105,6 +109,26 @@ class Explanation:
             ledgers.setdefault(entry.pop("row"), []).append(entry)
         rows = [{**row, "ledger": ledgers[row["row"]]} for row in json_values(self.rows)]
         return {"model_id": self.model_id, "units": self.units, "rows": rows}
+
+    def _repr_html_(self) -> str:
+        """The ledgers of the first rows, for notebooks."""
+        rows = self.rows.to_pylist()
+        parts: list[Part] = []
+        for row in rows[:_MOST_IN_HTML]:
+            entries = self.table.filter(pc.field("row") == row["row"]).to_pylist()
+            probability = f"{row['prediction']} {_probability_text(row['probability'])}"
+            rival = f"{row['against']} {_probability_text(row['probability_against'])}"
+            columns = {
+                "entry": [one["item"] or one["block"] or one["entry"] for one in entries],
+                "value": [one["value"] for one in entries],
+                "weight": [one["weight"] for one in entries],
+                "total": [one["total"] for one in entries],
+            }
+            title = f"row {row['row']}: {probability}, {rival}; weights of evidence in {self.units}"
+            parts.append(TablePart(columns, title, most=len(entries), bars="weight"))
+        if len(rows) > _MOST_IN_HTML:
+            parts.append(f"… and {len(rows) - _MOST_IN_HTML:,} more rows")
+        return as_html(parts)
 
     def __str__(self) -> str:
         """The ledgers as text of at most 80 columns."""

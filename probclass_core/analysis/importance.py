@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from probclass_core.analysis.explanation import MAX_ROWS, explain
 from probclass_core.analysis.json_values import json_values
+from probclass_core.arrow.display import TablePart, as_html
 from probclass_core.errors import DataError, SpecError, expect
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
@@ -56,6 +57,13 @@ class Importance:
             "units": self.units,
             "importance": json_values(self.table),
         }
+
+    def _repr_html_(self) -> str:
+        """The items as bars, over all rows, for notebooks."""
+        lines = self.table.filter(pc.field("class").is_null())
+        columns = {name: lines[name].to_pylist() for name in ("item", "size")}
+        title = f"mean absolute weight of evidence in {self.units}"
+        return as_html([TablePart(columns, title, bars="size")])
 
     def __str__(self) -> str:
         """The items as bars, over all rows, as text of at most 80 columns."""

@@ -18,10 +18,11 @@ The methods named ``predict…``, ``joint_log_likelihood``, ``score_samples`` an
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from probclass_core.arrow.arrays import (
     FloatArray,
     as_table,
     batch_rows,
+    check_columns,
     in_slices,
 )
 from probclass_core.arrow.bundle import (
@@ -37,6 +39,7 @@ from probclass_core.arrow.bundle import (
     READS_BLOCK_WEIGHTS,
     Bundle,
 )
+from probclass_core.arrow.display import Part, TablePart, as_html, as_text
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.arrow.types import schema_from_names, type_names
@@ -49,6 +52,7 @@ from probclass_core.model.block_weights import (
     WeightedBlocks,
     fit_block_weights,
     given_weights,
+    ranked_blocks,
 )
 from probclass_core.model.calibration import (
     Calibrator,
@@ -68,6 +72,10 @@ from probclass_core.model.posterior import Posterior, normalize
 from probclass_core.plugins.manager import check_reader, find_estimator, origins
 from probclass_core.spec import Block, ModelSpec, Prior, category_text
 
+if TYPE_CHECKING:
+    from probclass_core.plots.methods import ModelPlots
+    from probclass_core.scoring.batch import PosteriorFormat
+
 _POSTFIT_TABLES = ("calibration", "density_quantiles")
 """Optional tables of a model, measured after it was fitted."""
 
@@ -79,7 +87,7 @@ SEVERAL_BLOCKS = (
 )
 """Why a model has no density, unless its spec `factorizes`."""
 
-LOAD_HINT = "load one by ModelStore(…).load"
+LOAD_HINT = "load one by load(path) or ModelStore(…).load"
 """How to fix a call that was given the name of a model instead of a model."""
 
 
@@ -334,7 +342,124 @@ class Model:
         results = [compute(batch) for batch in in_slices(table.to_batches(), rows)]
         return np.concatenate(results or [compute(pa.RecordBatch.from_pylist([], table.schema))])
 
+    def predict_table(
+        self,
+        data: Any,
+        *,
+        columns: str | Sequence[str] | None = None,
+        posterior: PosteriorFormat = "columns",
+        decision: DecisionOption = "map",
+    ) -> pa.Table:
+        """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
+
+        Args:
+            data: table or frame with the feature columns; see `arrays.as_table`.
+            columns: column of the data to keep, or several; all by default.
+            posterior: ``"columns"`` for one column ``p_<class>`` per class, ``"list"`` for one list
+                column ``posterior``.
+            decision: decision rule; see `DecisionRule`.
+
+        Returns:
+            One row per row of the data: the columns that are kept, then ``prediction``,
+            ``probability`` and the others of `scoring.batch.BatchScorer`.
+
+        Raises:
+            DataError: if a column is missing, has an unsuitable type, or is infinite.
+            SpecError: if a column has the name of a scored one, an argument is not one of its
+                choices, or the rule does not fit the model.
+        """
+        from probclass_core.scoring.batch import BatchOptions, BatchScorer
+
+        table = as_table(data)
+        names = [columns] if isinstance(columns, str) else columns
+        kept = list(table.schema.names if names is None else names)
+        check_columns(table.schema, kept)
+        sources = source_columns(table.schema, self.spec.features)
+        table = table.select(list(dict.fromkeys([*kept, *sources])))
+        scorer = BatchScorer(self, table.schema, BatchOptions(kept, posterior, decision))
+        rows = min(self.batch_rows, batch_rows(table.num_columns))
+        batches = [scorer.score(batch) for batch in in_slices(table.to_batches(), rows)]
+        return pa.Table.from_batches(batches, scorer.schema)
+
     # Other forms of the model.
+
+    def __str__(self) -> str:
+        """Classes, blocks and notes as short tables."""
+        return as_text(self._report())
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return as_html(self._report())
+
+    def _report(self) -> list[Part]:
+        spec, training = self.spec, self.training
+        rows = f", fitted on {training['rows']:,} rows" if "rows" in training else ""
+        counts = self.priors["count"].to_pylist()
+        names = [str(block.name) for block in spec.blocks]
+        of_blocks: dict[str, list[Any]] = {
+            "block": names,
+            "estimator": [block.estimator for block in spec.blocks],
+            "columns": [_columns_text(block) for block in spec.blocks],
+        }
+        if self.block_weights is not None:
+            weights = ranked_blocks(self.block_weights)
+            order = [names.index(name) for name in weights["block"].to_pylist()]
+            of_blocks = {key: [values[i] for i in order] for key, values in of_blocks.items()}
+            of_blocks["weight"] = weights["weight"].to_pylist()
+            if spec.fits_weights:
+                of_blocks["importance"] = weights["importance"].to_pylist()
+        notes = [*spec.notes, *training.get("notes", ())]
+        if self.calibration is not None:
+            method = (training.get("calibration") or {}).get("method", "an unknown method")
+            notes.append(f"The posterior is calibrated: {method}.")
+        if self.density_quantiles is not None:
+            notes.append("It has density quantiles, so a decision rule can reject unusual rows.")
+        title = (
+            f"Model of {spec.label!r}: {len(self.classes):,} classes, {len(names):,} blocks of "
+            f"{len(spec.features):,} columns{rows}; id {self.id[:12]}"
+        )
+        return [
+            title,
+            TablePart(
+                {
+                    "class": self.class_names,
+                    "prior": self.priors["prior"].to_pylist(),
+                    "rows" if spec.weight is None else "weight": [
+                        int(count) if count.is_integer() else count for count in counts
+                    ],
+                }
+            ),
+            TablePart(of_blocks),
+            notes,
+        ]
+
+    @property
+    def plot(self) -> ModelPlots:
+        """Plots of the model, such as ``model.plot.class_densities("x")``; see `ModelPlots`.
+
+        They need matplotlib: ``pip install 'probclass[plots]'``.
+        """
+        from probclass_core.plots.methods import ModelPlots
+
+        return ModelPlots(self)
+
+    def save(
+        self, path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write the model to a folder of its own, in one step; `load` reads it.
+
+        The files are Arrow tables and JSON with a checksum of each. A `ModelStore` keeps versions.
+
+        Args:
+            path: path or URI of the folder. It must not exist, unless it has this model already.
+            options: arguments of the file system of a URI, as in a `TableRef`.
+
+        Raises:
+            StoreError: if the path contains anything else, or the file system refuses.
+        """
+        from probclass_core.store.model_folder import save
+
+        save(self, path, options)
 
     def linear_form(self) -> pa.Table:
         """log p(x, c) as a linear function of the features, up to a term common to all classes.
@@ -516,6 +641,11 @@ def _weigh_blocks(model: Model, statistics: Statistics) -> Model:
     return dataclasses.replace(
         model, block_weights=table, training={**model.training, "block_weights": fitted}
     )
+
+
+def _columns_text(block: Block) -> str:
+    columns = ", ".join(block.columns)
+    return f"{columns} given {', '.join(block.given)}" if block.given else columns
 
 
 def _product(logs: Iterator[FloatArray]) -> FloatArray:

@@ -10,6 +10,7 @@ over_time   a scored table day by day
 weights     block weights: importance of each block
 marginals   the model seen in a few columns, and the rows to plot with it
 regions     the region in which a class has most of its density
+methods     the plots of a model and of an evaluation as methods
 style       colors, markers and lines of classes; axes with units
 """
 

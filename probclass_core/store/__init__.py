@@ -3,6 +3,7 @@
 references        names, aliases and references such as ``air@champion``
 records           small records as JSON
 display           records as short text, for the command line and web pages
+model_folder      a model in a folder of its own, outside of a store
 model_store       `ModelStore` saves, loads, lists and promotes models
 promotions        the ledger of promotions: what each alias named, when, by whom and why
 gate              whether a challenger is better than the champion

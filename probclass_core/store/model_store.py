@@ -48,7 +48,8 @@ from probclass_core.store.references import (
     parse_ref,
 )
 
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
+"""The file of a version that lists the others; written last, so the version exists once it does."""
 _ALIASES = "aliases"
 
 
@@ -80,7 +81,7 @@ class ModelStore:
         self, uri: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None
     ) -> None:
         self.uri = os.fspath(uri)
-        self._files = _open_location(self.uri, options)
+        self._files = open_store_location(self.uri, options)
 
     def __repr__(self) -> str:
         return f"ModelStore({self.uri!r})"
@@ -114,10 +115,10 @@ class ModelStore:
         recorded = {**bundle.provenance, **plain_json(provenance or {}, "provenance")}
         manifest = {**bundle.manifest(), "provenance": recorded, "created": timestamp()}
         folder = f"{name}/{bundle.content_id}"
-        if self._files.is_file(f"{folder}/{_MANIFEST}"):
+        if self._files.is_file(f"{folder}/{MANIFEST}"):
             self._bundle(name, bundle.content_id)
         else:
-            files = {**bundle.files(), _MANIFEST: encode_record(manifest)}
+            files = {**bundle.files(), MANIFEST: encode_record(manifest)}
             self._files.publish(folder, files)
         return self._version(name, bundle.content_id)
 
@@ -458,7 +459,7 @@ class ModelStore:
                 "first, or roll it back."
             )
         folder = f"{version.model}/{version.id}"
-        self._files.remove(f"{folder}/{_MANIFEST}")  # without it the version does not exist
+        self._files.remove(f"{folder}/{MANIFEST}")  # without it the version does not exist
         self._files.remove_folder(folder)
         self._files.remove_folder(f"{version.model}/{EVALUATIONS}/{version.id}")
         return version
@@ -544,7 +545,7 @@ class ModelStore:
         return bundle
 
     def _manifest(self, name: str, content_id: str) -> dict[str, Any]:
-        path = f"{name}/{content_id}/{_MANIFEST}"
+        path = f"{name}/{content_id}/{MANIFEST}"
         try:
             manifest = read_record(self._files, path)
         except FileNotFoundError as error:
@@ -631,7 +632,7 @@ class ModelStore:
 
     def _ids(self, name: str) -> list[str]:
         ids = (folder for folder in self._files.names(name) if is_id(folder))
-        return [id_ for id_ in ids if self._files.is_file(f"{name}/{id_}/{_MANIFEST}")]
+        return [id_ for id_ in ids if self._files.is_file(f"{name}/{id_}/{MANIFEST}")]
 
     def _known_ids(self, name: str) -> list[str]:
         """Content ids of the versions of a model; an error that lists the models if it has none."""
@@ -679,7 +680,7 @@ def _alias_path(name: str, alias: str) -> str:
     return f"{name}/{_ALIASES}/{alias}.json"
 
 
-def _open_location(uri: str, options: Mapping[str, Any] | None) -> Location:
+def open_store_location(uri: str, options: Mapping[str, Any] | None) -> Location:
     """Open the folder of a store.
 
     Args:

@@ -26,6 +26,7 @@ from probclass_core.analysis.drift.distributions import (
 )
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.display import Part, TablePart, as_html, as_text
 from probclass_core.errors import DataError, SpecError, one_of
 from probclass_core.estimation.families.discretized.cuts import bin_name
 from probclass_core.estimation.statistics import Statistics
@@ -50,6 +51,7 @@ _SCHEMA = pa.schema(
         ("probability_after", pa.float64()),
     ]
 )
+_PROBABILITIES = ("probability_before", "probability_after")
 _SHARES = ("share_before", "share_after")
 
 
@@ -84,6 +86,37 @@ class Drift:
     features: pa.Table
     by_feature: pa.Table
     uncompared: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The columns that changed most, and the classes."""
+        return as_text(self._report())
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return as_html(self._report())
+
+    def _report(self) -> list[Part]:
+        rows = self.by_feature.to_pylist()
+        columns: dict[str, list[Any]] = {
+            "column": [
+                row["feature"] if row["term"] is None else f"{row['feature']} {row['term']!r}"
+                for row in rows
+            ],
+            "divergence": [row["divergence"] for row in rows],
+        }
+        for name in ("class", "mean_shift", "variance_ratio", "value", *_PROBABILITIES):
+            columns[name.replace("_", " ")] = [row[name] for row in rows]
+        return [
+            f"Drift from model {self.before[:12]} to {self.after[:12]}",
+            TablePart(
+                self.classes.to_pydict(),
+                f"classes; divergence of their shares: {self.class_divergence:.4f} bits",
+            ),
+            TablePart(
+                columns, "columns, most changed first; in bits, and of the class that changed most"
+            ),
+            [f"Not compared: {reason}" for reason in self.uncompared],
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an infinite number is null."""

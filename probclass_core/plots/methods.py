@@ -1,0 +1,51 @@
+"""The plots of a model and of an evaluation as methods: ``model.plot.class_densities("x")``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.model.model import Model
+from probclass_core.plots import columns, evaluation, planes, weights
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class _Plot(Generic[Parameters, Result]):
+    """A function whose first argument is the model or evaluation that it is read from."""
+
+    def __init__(self, function: Callable[Concatenate[Any, Parameters], Result]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, plots: Any, owner: type) -> Callable[Parameters, Result]:
+        method = partial(self._function, None if plots is None else plots._subject)
+        method.__doc__ = self.__doc__
+        return method
+
+
+@dataclass(frozen=True)
+class ModelPlots:
+    """Plots of a model; each is a function of `probclass_core.plots` without its first argument."""
+
+    _subject: Model
+
+    block_weights = _Plot(weights.block_weights)
+    category_masses = _Plot(columns.category_masses)
+    class_contours = _Plot(planes.class_contours)
+    class_densities = _Plot(columns.class_densities)
+    neighbor_ball = _Plot(planes.neighbor_ball)
+
+
+@dataclass(frozen=True)
+class EvaluationPlots:
+    """Plots of an evaluation; as `ModelPlots`."""
+
+    _subject: Evaluation
+
+    confusion = _Plot(evaluation.confusion)
+    reliability = _Plot(evaluation.reliability)

@@ -1,0 +1,99 @@
+"""A model in a folder of its own, outside of a store: the files of one version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from probclass_core.arrow.bundle import Bundle
+from probclass_core.errors import StoreError, one_of
+from probclass_core.io.filesystem import Location
+from probclass_core.model.model import Model
+from probclass_core.store.model_store import MANIFEST, ModelStore, open_store_location
+from probclass_core.store.records import encode_record, read_record, timestamp
+
+
+def save(
+    model: Model, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None
+) -> None:
+    """Write a model; see `Model.save`."""
+    files, folder = _folder_in_parent(path, options)
+    bundle = model.to_bundle()
+    if files.entries(folder) or files.is_file(folder):
+        _check_equal(files, folder, bundle)
+        return
+    manifest = {**bundle.manifest(), "created": timestamp()}
+    files.publish(folder, {**bundle.files(), MANIFEST: encode_record(manifest)})
+    _check_equal(files, folder, bundle)  # another process may have been faster
+
+
+def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None) -> Model:
+    """Load a model that `Model.save` wrote. No code is executed, and nothing is unpickled.
+
+    Every file is first checked against its SHA-256; local files are memory-mapped.
+
+    Args:
+        path: path or URI of the folder; the folder of a version in a store is one as well.
+        options: arguments of the file system of a URI, as in a `TableRef`.
+
+    Raises:
+        StoreError: if there is no model, it is damaged, or it was written by a newer release.
+        PluginError: if an estimator of the model is not installed.
+    """
+    files = open_store_location(_path_text(path), options)
+    where = files.uri_of("")
+    if files.is_file(""):
+        raise StoreError(f"{where}: this is a file; give the folder that save wrote.")
+    try:
+        manifest = read_record(files, MANIFEST)
+    except FileNotFoundError as error:
+        raise StoreError(f"{where}: {_what_is_there(files, path, options)}") from error
+    if manifest is None:
+        raise StoreError(f"{where}: {MANIFEST} is not a JSON object; restore it from a copy.")
+    return Model.from_bundle(Bundle.from_files(manifest, files.read, where=where))
+
+
+def _what_is_there(
+    files: Location, path: str | os.PathLike[str], options: Mapping[str, Any] | None
+) -> str:
+    if models := ModelStore(path, options=options).models():
+        return (
+            f"this is a model store with the models {one_of(models)}; load one by "
+            f"ModelStore({os.fspath(path)!r}).load({models[0]!r})."
+        )
+    if files.entries(""):
+        return f"the folder has no {MANIFEST}, so it is not a saved model; check the path."
+    return "there is no such folder; check the path, or save a model first."
+
+
+def _check_equal(files: Location, folder: str, bundle: Bundle) -> None:
+    """Refuse a path at which there is something else than this model."""
+    try:
+        manifest = read_record(files, f"{folder}/{MANIFEST}")
+    except (FileNotFoundError, StoreError):
+        manifest = None
+    if (manifest or {}).get("content_id") != bundle.content_id:
+        found = "another model" if manifest else "something else"
+        raise StoreError(
+            f"{files.uri_of(folder)} exists and contains {found}; remove it or choose another "
+            "path. A ModelStore keeps all versions of a model under one name."
+        )
+
+
+def _folder_in_parent(
+    path: str | os.PathLike[str], options: Mapping[str, Any] | None
+) -> tuple[Location, str]:
+    """The parent folder, in which a folder is published in one step, and the folder's name."""
+    text = _path_text(path)
+    text = text.rstrip("/") if "://" in text else os.path.abspath(text)  # noqa: PTH100
+    parent, _, name = text.rpartition("/")
+    if not name:
+        raise StoreError(f"{os.fspath(path)!r} is no path of a folder; name one for the model.")
+    return open_store_location(parent or "/", options), name
+
+
+def _path_text(path: object) -> str:
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise StoreError(f"expected the path of a folder, got {path!r}.")
+    return str(os.fspath(path))

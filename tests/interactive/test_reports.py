@@ -1,0 +1,147 @@
+"""What ``print``, notebooks and ``Evaluation.report`` show."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.metrics import classification_report
+
+import probclass_core as pc
+
+HOSTILE = "<script>alert('x')</script>\n\x1b[31m\"&"
+ROWS = pa.table(
+    {
+        HOSTILE: ["a<b>", HOSTILE] * 30,
+        "x": [float(row % 7) for row in range(60)],
+        "c<i>": ["p", "q", "</td>"] * 20,
+    }
+)
+SPEC = pc.ModelSpec(HOSTILE, {"gaussian_diagonal": "x", "categorical": "c<i>"})
+
+
+@pytest.fixture(scope="module")
+def model(penguins: pa.Table) -> pc.Model:
+    return pc.fit(penguins, label="species")
+
+
+def reports() -> dict[str, Any]:
+    model = pc.fit(ROWS, SPEC)
+    other = pc.fit(ROWS.slice(0, 40), SPEC)
+    specs = [SPEC, pc.ModelSpec(HOSTILE, {"categorical": "c<i>", "gaussian_full": "x"})]
+    return {
+        "model": model,
+        "evaluation": pc.evaluate(model, ROWS),
+        "comparison": pc.compare(ROWS, specs, names=[HOSTILE, "other"]),
+        "drift": pc.drift(model, other),
+        "explanation": pc.explain(model, ROWS, rows=range(12)),
+        "importance": pc.importance(model, ROWS),
+    }
+
+
+REPORTS = reports()
+TAGS = {"div", "p", "ul", "li", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+
+
+class Tags(HTMLParser):
+    """Collects tags, and checks that they are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.attributes: set[str] = set()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_html_contains_no_value_as_markup(name: str) -> None:
+    text = REPORTS[name]._repr_html_()
+    tags = Tags()
+    tags.feed(text)
+    assert "table" in tags.seen <= TAGS
+    assert tags.attributes <= {"class", "style"}
+    assert tags.open == []
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("name", ["model", "comparison", "drift"])
+def test_text_has_no_control_characters(name: str) -> None:
+    lines = str(REPORTS[name]).splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) < 40
+
+
+def test_a_model_prints_its_classes_blocks_and_notes(model: pc.Model) -> None:
+    text = str(model)
+    assert "Model of 'species': 3 classes" in text
+    assert "fitted on 344 rows" in text
+    assert model.block_weights is not None
+    for name in (*model.class_names, *model.parameters, *model.spec.notes):
+        assert name in text
+    adelie = next(line.split() for line in text.splitlines() if line.startswith("Adelie"))
+    assert adelie == ["Adelie", f"{152 / 344:.4f}", "152"]
+
+
+def test_many_classes_and_blocks_are_counted() -> None:
+    columns = {f"x{i}": [1.0, 2.0, 3.0] * 10 for i in range(30)}
+    rows = pa.table({"y": [f"class {i:02}" for i in range(30)], **columns})
+    text = str(pc.fit(rows, pc.ModelSpec("y", [pc.Block("gaussian_diagonal", c) for c in columns])))
+    assert text.count("… and 10 more") == 2
+
+
+def test_the_report_is_that_of_scikit_learn_with_the_prior(
+    model: pc.Model, penguins: pa.Table
+) -> None:
+    """Also with a class that is never predicted, whose precision counts as 0 in the averages."""
+    never = model.with_prior({"Adelie": 0.5, "Chinstrap": 0.0, "Gentoo": 0.5})
+    for evaluated in (model, never):
+        evaluation = pc.evaluate(evaluated, penguins)
+        truth, predicted = penguins["species"].to_pylist(), evaluated.predict(penguins).to_pylist()
+        peer = classification_report(truth, predicted, output_dict=True, zero_division=0)
+        lines = [line.rsplit(None, 5) for line in evaluation.report().splitlines()]
+        shown = {line[0]: line[1:] for line in lines if len(line) == 6}
+        for name in (*model.class_names, "macro average", "weighted average"):
+            expected = peer[name.replace("average", "avg")]
+            values = [0.0 if text == "–" else float(text) for text in shown[name][:3]]
+            metrics = [expected[key] for key in ("precision", "recall", "f1-score")]
+            np.testing.assert_allclose(values, metrics, atol=5e-5)
+            assert int(shown[name][3]) == expected["support"]
+        by_name = {
+            line[0]: line[-2:] for line in map(str.split, evaluation.report().splitlines()) if line
+        }
+        assert by_name["log"] == [
+            f"{evaluation.log_loss:.4f}",
+            f"{evaluation.baseline_log_loss:.4f}",
+        ]
+        assert float(by_name["accuracy"][0]) == pytest.approx(peer["accuracy"], abs=5e-5)
+
+
+def test_a_report_counts_rows_that_are_left_out(model: pc.Model, penguins: pa.Table) -> None:
+    species = pa.array([None, "Emperor", *penguins["species"].to_pylist()[2:]])
+    rows = penguins.set_column(penguins.schema.names.index("species"), "species", species)
+    evaluation = pc.evaluate(model, rows, decision=pc.DecisionRule(min_probability=0.99))
+    first = evaluation.report().splitlines()[0]
+    assert first.startswith("343 labeled rows; 1 rows without a label; 1 with a label of no class")
+    assert "rejected for" in first
+    assert pc.Evaluation.from_dict(evaluation.to_dict()).report() == evaluation.report()
+
+
+def test_plots_are_methods(model: pc.Model, penguins: pa.Table) -> None:
+    names = [name for name in dir(model.plot) if not name.startswith("_")]
+    assert names == [
+        *("block_weights", "category_masses", "class_contours", "class_densities", "neighbor_ball"),
+    ]
+    figure = model.plot.category_masses("island", most=2)
+    assert type(figure).__name__ == "Figure"
+    assert pc.evaluate(model, penguins).plot.confusion().axes

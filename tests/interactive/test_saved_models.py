@@ -1,0 +1,142 @@
+"""Models in folders of their own, and scored tables in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+
+
+@pytest.fixture(scope="module")
+def model(penguins: pa.Table) -> pc.Model:
+    return pc.fit(penguins, label="species")
+
+
+def test_a_saved_model_is_loaded_as_it_was(
+    model: pc.Model, penguins: pa.Table, tmp_path: Path
+) -> None:
+    path = tmp_path / "models" / "penguins"
+    model.save(path)
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    model.save(str(path))  # the same again changes nothing
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert [file.name for file in path.parent.iterdir()] == ["penguins"]
+    loaded = pc.load(path)
+    assert loaded.id == model.id
+    assert loaded.training["rows"] == penguins.num_rows
+    assert loaded.predict(penguins) == model.predict(penguins)
+    assert {file.suffix for file in path.iterdir()} == {".arrow", ".json"}
+
+
+def test_a_version_of_a_store_is_a_saved_model(model: pc.Model, tmp_path: Path) -> None:
+    version = pc.ModelStore(tmp_path).save(model, "penguins")
+    assert pc.load(tmp_path / "penguins" / version.id).id == model.id
+    with pytest.raises(pc.StoreError, match=r"model store with the models 'penguins'; load one by"):
+        pc.load(tmp_path)
+
+
+def other(penguins: pa.Table) -> pc.Model:
+    return pc.fit(penguins, pc.ModelSpec("species", {"categorical": "island"}))
+
+
+BROKEN: list[tuple[Callable[[Path], object], str]] = [
+    (lambda folder: (folder / "priors.arrow").unlink(), "file 'priors.arrow' is missing"),
+    (lambda folder: (folder / "priors.arrow").write_bytes(b"x"), "has 1 bytes instead of"),
+    (
+        lambda folder: (folder / "manifest.json").write_text("[]"),
+        "manifest.json is not a JSON object",
+    ),
+    (
+        lambda folder: (folder / "manifest.json").unlink(),
+        "has no manifest.json, so it is not a saved",
+    ),
+    (
+        lambda folder: folder.rename(folder.with_name("moved")),
+        "there is no such folder; check the path",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), BROKEN)
+def test_a_damaged_folder_is_refused(
+    damage: Callable[[Path], object], message: str, model: pc.Model, tmp_path: Path
+) -> None:
+    model.save(tmp_path / "m")
+    damage(tmp_path / "m")
+    with pytest.raises(pc.StoreError, match=message) as caught:
+        pc.load(tmp_path / "m")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_path_with_anything_else_is_refused_and_left_alone(
+    model: pc.Model, penguins: pa.Table, tmp_path: Path
+) -> None:
+    model.save(tmp_path / "m")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "mine").touch()
+    for name, found in (
+        ("m", "another model"),
+        ("file", "something else"),
+        ("folder", "something"),
+    ):
+        with pytest.raises(pc.StoreError, match=f"exists and contains {found}"):
+            other(penguins).save(tmp_path / name)
+    assert pc.load(tmp_path / "m").id == model.id
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "folder", "m"]
+    with pytest.raises(pc.StoreError, match="this is a file; give the folder"):
+        pc.load(tmp_path / "file")
+    for path in ("", None, 3):
+        with pytest.raises(pc.StoreError, match="expected the path of a folder"):
+            pc.load(path)  # type: ignore[arg-type]
+
+
+RULE = pc.DecisionRule(min_probability=0.9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"columns": "island"}, {"columns": [], "posterior": "list"}, {"decision": RULE}],
+    ids=str,
+)
+def test_predict_table_is_what_score_writes(
+    options: dict[str, object], model: pc.Model, penguins: pa.Table, tmp_path: Path
+) -> None:
+    pc.score(model, penguins, tmp_path / "scored.parquet", **options)  # type: ignore[arg-type]
+    written = pq.read_table(tmp_path / "scored.parquet")
+    scored = model.predict_table(penguins, **options)  # type: ignore[arg-type]
+    assert scored.schema.names == written.schema.names
+    assert scored.cast(written.schema.remove_metadata()).equals(
+        written.replace_schema_metadata(None)
+    )
+    assert model.predict_table(penguins.to_pandas(), columns=[]).num_rows == penguins.num_rows
+    assert model.predict_table(penguins.slice(0, 0), **options).schema.names == scored.schema.names  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "error", "message"),
+    [
+        ("scored.parquet", {}, pc.DataError, "cannot read str as a table"),
+        ({"island": ["Dream"]}, {}, pc.DataError, "no columns 'bill_depth_mm', "),
+        (None, {"columns": "iland"}, pc.DataError, "no column 'iland'; .* mean 'island'"),
+        (None, {"columns": ["island", "island"]}, pc.SpecError, "'island' is listed twice"),
+        (None, {"posterior": "rows"}, pc.SpecError, "posterior must be 'columns' or 'list'"),
+        (None, {"decision": "maybe"}, pc.SpecError, "maybe"),
+    ],
+)
+def test_a_refused_table_is_one_line(
+    rows: object,
+    options: dict[str, object],
+    error: type[Exception],
+    message: str,
+    model: pc.Model,
+    penguins: pa.Table,
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        model.predict_table(penguins if rows is None else rows, **options)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
