@@ -381,8 +381,10 @@ class ModelSpec:
           of the class only together, and normal densities of all numbers. All are closed forms.
         - ``"best"``: also densities of nearest neighbors of all numbers, which score more slowly.
 
-        Columns without values, constants, keys, copies of the label, dates, times, and types that
-        no estimator models are left out. `notes` of the spec has each decision as a sentence.
+        Columns without values, constants, keys, copies of the label, dates as text, and types that
+        no estimator models are left out. Dates and times are tried by their parts: the hour if the
+        times of day differ, the weekday if the rows cover two weeks, the month if they cover a
+        year. `notes` of the spec has each decision as a sentence.
 
         Given a schema, or a reader, whose rows can be read only once, the columns are what their
         types say, and the effort is ``"fast"``.
@@ -392,7 +394,7 @@ class ModelSpec:
             label: the class column.
             effort: ``"fast"``, ``"default"`` or ``"best"``.
             weight: the column of sample weights, or None.
-            exclude: column to leave out, or several.
+            exclude: column to leave out, or several; also parts of dates such as ``hour(pickup)``.
             prior: as for `ModelSpec`.
             on_scarce: as for `ModelSpec`. With ``"error"``, joint densities that the sample does
                 not suffice for are left out.

@@ -12,6 +12,7 @@ from probclass_core.errors import PluginError, SpecError, nearest, one_of
 from probclass_core.estimation.statistics import bind_block
 from probclass_core.spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
 from probclass_core.structure.columns import columns_of
+from probclass_core.structure.dates import parts_by_types
 
 Blocks = str | ModelSpec | Mapping[str, str | Sequence[str]] | Sequence[Block | Mapping[str, Any]]
 """Forms of the parameter ``estimator``; see `ProbClassifier`."""
@@ -79,7 +80,7 @@ def _blocks_by_types(schema: pa.Schema) -> list[Block]:
     Raises:
         SpecError: if a column is of another type.
     """
-    columns = columns_of(schema, ())
+    columns = parts_by_types(columns_of(schema, ()))
     for reason, names in columns.left_out.items():
         raise SpecError(
             f"column {names[0]!r} has no default estimator: {reason}; drop it, or list the blocks."

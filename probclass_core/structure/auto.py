@@ -19,6 +19,7 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import label_codes
+from probclass_core.arrow.parts import part_of
 from probclass_core.arrow.row_sample import COUNT, HASH, SAMPLE_ROWS
 from probclass_core.errors import DataError, SpecError, nearest, one_of
 from probclass_core.estimation.families.conditional.counts import LEAVE_ONE_OUT
@@ -46,6 +47,7 @@ from probclass_core.structure.columns import (
     level_codes,
     listed,
 )
+from probclass_core.structure.dates import candidate_parts, parts_by_types, parts_by_values
 from probclass_core.structure.groups import acting_groups
 from probclass_core.structure.pairs import dependent_pairs
 
@@ -117,13 +119,14 @@ def auto_spec(
     columns = _named_columns(table.schema, label, weight, exclude)
     if isinstance(table, ReaderTable):  # its rows can be read once, by the training
         return _spec_by_types(spec_of, columns, label)
-    used = [column.name for column in columns.used]
+    used = [*(column.name for column in columns.used), *columns.dates]
     keys = [name for name in table.partition_columns if name in used]
     columns = columns.without(dict.fromkeys(keys, "the table is partitioned by them"))
     columns = _without_keys(columns, table, partition, where)
+    candidates = candidate_parts(columns)
     statistics = summarize(
         table,
-        _one_block_each(spec_of, columns, label),
+        _one_block_each(spec_of, candidates, label),
         partition=partition,
         where=where,
         engine=engine,
@@ -133,7 +136,7 @@ def auto_spec(
     )
     if statistics.sample is None or statistics.classes.num_rows < 2:
         return _spec_by_types(spec_of, columns, label)
-    return _Structure.of(columns, statistics, effort).spec(spec_of)
+    return _Structure.of(candidates, statistics, effort).spec(spec_of)
 
 
 def _named_columns(
@@ -141,7 +144,9 @@ def _named_columns(
 ) -> Columns:
     """The columns by their types; raises an error for names that the table lacks."""
     named = (label, *(() if weight is None else (weight,)), *exclude)
-    missing = [name for name in dict.fromkeys(named) if name not in schema.names]
+    known = set(schema.names)
+    known |= {name for name in exclude if (part := part_of(str(name))) and part.column in known}
+    missing = [name for name in dict.fromkeys(named) if name not in known]
     if missing:
         noun = "column" if len(missing) == 1 else "columns"
         raise SpecError(
@@ -190,6 +195,7 @@ def _require_columns(columns: Columns, label: str) -> None:
 
 def _spec_by_types(spec_of: SpecOf, columns: Columns, label: str) -> ModelSpec:
     """One block for each column, without a look at the values."""
+    columns = parts_by_types(columns)
     _require_columns(columns, label)
     names = _Names()
     blocks = [column.block(names.of(column.name)) for column in columns.used]
@@ -221,7 +227,7 @@ class _Structure:
         for field in statistics.features:
             place = sample.schema.get_field_index(field.name)
             sample = sample.set_column(place, field, sample[field.name].cast(field.type))
-        columns = columns_by_values(columns, statistics, sample)
+        columns = columns_by_values(parts_by_values(columns, sample), statistics, sample)
         _require_columns(columns, spec.label)
         return cls(columns, statistics, sample, effort)
 
@@ -409,10 +415,11 @@ class _Structure:
 
 
 def _notes_on_columns(columns: Columns) -> list[str]:
-    return [
+    left_out = [
         f"Columns left out because {reason}: {listed(names)}."
         for reason, names in columns.left_out.items()
     ]
+    return [*left_out, *columns.notes]
 
 
 class _Names:

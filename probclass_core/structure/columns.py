@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
+from probclass_core.arrow.parts import Part, parts_of_type
 from probclass_core.arrow.row_sample import COUNT
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
 from probclass_core.estimation.statistics import Statistics, bind
@@ -60,7 +63,9 @@ class Column:
         is_number: whether the values are numbers, which may be categories all the same.
         null_level: whether a null counts as a value of its own.
         cuts: cut points between the bins of a number, ascending.
-        has_squares: whether the squares of a number, which joint densities need, fit float64.
+        has_squares: whether the squares of a number, which joint densities need, fit float64; not
+            for parts of dates, whose last value is next to their first.
+        is_part: whether it is a part of a date or time.
     """
 
     name: str
@@ -69,6 +74,7 @@ class Column:
     null_level: bool = False
     cuts: tuple[float, ...] = ()
     has_squares: bool = False
+    is_part: bool = False
 
     @property
     def is_category_of_numbers(self) -> bool:
@@ -88,17 +94,25 @@ class Columns:
     Attributes:
         used: columns to model.
         left_out: reason to the names of the columns that are left out for it.
+        dates: columns of dates and times whose parts are not chosen yet, and their types.
+        excluded: columns and parts of dates that the caller excludes.
+        notes: other decisions, as sentences.
     """
 
     used: Sequence[Column]
     left_out: Mapping[str, Sequence[str]]
+    dates: Mapping[str, pa.DataType] = field(default_factory=dict)
+    excluded: frozenset[str] = frozenset()
+    notes: Sequence[str] = ()
 
     def without(self, reasons: Mapping[str, str]) -> Columns:
         """The same without some columns: name to the reason."""
         left_out = {reason: list(names) for reason, names in self.left_out.items()}
         for name, reason in reasons.items():
             left_out.setdefault(reason, []).append(name)
-        return Columns([column for column in self.used if column.name not in reasons], left_out)
+        used = [column for column in self.used if column.name not in reasons]
+        dates = {name: kind for name, kind in self.dates.items() if name not in reasons}
+        return replace(self, used=used, left_out=left_out, dates=dates)
 
     def replaced(self, columns: Iterable[Column]) -> Columns:
         """The same with other roles of some columns."""
@@ -111,37 +125,42 @@ def columns_of(schema: pa.Schema, excluded: Iterable[str]) -> Columns:
 
     Args:
         schema: schema of the table.
-        excluded: columns to skip: the label, the weight, and those that the caller excludes.
+        excluded: columns to skip: the label, the weight, and those that the caller excludes, which
+            may be parts of dates.
     """
-    skipped = set(excluded)
+    skipped = frozenset(excluded)
+    names = set(schema.names)
+    dates: dict[str, pa.DataType] = {}
+    notes: list[str] = []
     used: list[Column] = []
     left_out: dict[str, list[str]] = {}
-    for field in schema:
-        if field.name in skipped or field.name.startswith(_INDEX):
+    for one in schema:
+        if one.name in skipped or one.name.startswith(_INDEX):
             continue
-        if not field.name:
-            left_out.setdefault("they have no name", []).append(field.name)
+        if not one.name:
+            left_out.setdefault("they have no name", []).append(one.name)
             continue
-        kind = value_type(field.type)
-        if is_category_type(kind) and not is_number_type(field.type):
-            used.append(Column(field.name, "category"))
+        kind = value_type(one.type)
+        if is_category_type(kind) and not is_number_type(one.type):
+            used.append(Column(one.name, "category"))
         elif is_number_type(kind):
-            used.append(Column(field.name, "number", is_number=True))
-        elif is_terms_type(field.type):
-            used.append(Column(field.name, "terms"))
-        elif pa.types.is_temporal(kind):
-            reason = (
-                "they are dates or times (add columns of their parts, such as the hour, the "
-                "weekday or the month, to use them)"
-            )
-            left_out.setdefault(reason, []).append(field.name)
+            used.append(Column(one.name, "number", is_number=True))
+        elif is_terms_type(one.type):
+            used.append(Column(one.name, "terms"))
+        elif parts := parts_of_type(kind):
+            if any(str(Part(part, one.name)) in names for part in parts):
+                notes.append(
+                    f"The table has columns of parts of {one.name!r}: others are not tried."
+                )
+            else:
+                dates[one.name] = kind
         else:
-            left_out.setdefault("no estimator models their type by default", []).append(field.name)
-    return Columns(used, left_out)
+            left_out.setdefault("no estimator models their type by default", []).append(one.name)
+    return Columns(used, left_out, dates, skipped, notes)
 
 
 def keys_at_a_glance(columns: Columns, rows: pa.RecordBatch) -> Columns:
-    """Leave out text that differs in nearly every one of the first rows.
+    """Leave out text that differs in nearly every one of the first rows, and dates as text.
 
     It spares the statistics of a value for each row of the table.
     """
@@ -150,11 +169,30 @@ def keys_at_a_glance(columns: Columns, rows: pa.RecordBatch) -> Columns:
         if column.kind == "category":
             values = rows.column(column.name)
             known = len(values) - values.null_count
-            if known >= ENOUGH_ROWS and _different(values) > _DIFFERENT_AT_A_GLANCE * known:
+            if _are_iso_dates(values):
+                reasons[column.name] = _DATES_AS_TEXT
+            elif known >= ENOUGH_ROWS and _different(values) > _DIFFERENT_AT_A_GLANCE * known:
                 reasons[column.name] = _KEY
     return columns if len(reasons) == len(columns.used) else columns.without(reasons)
 
 
+def _are_iso_dates(values: pa.Array) -> bool:
+    """Whether text is dates, or dates and times, as ISO 8601 writes them."""
+    texts = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    texts = texts.drop_null()
+    if not len(texts) or pa.types.is_boolean(texts.type):
+        return False
+    for unit, zone in itertools.product(("us", "ns"), (None, "UTC")):
+        with suppress(pa.ArrowInvalid):
+            texts.cast(pa.timestamp(unit, zone))
+            return True
+    return False
+
+
+_DATES_AS_TEXT = (
+    "they are dates as text (convert them to dates or timestamps, so that their hour, weekday and "
+    "month can be modeled)"
+)
 _NO_VALUES = "they have no values"
 _TOO_LARGE = "they are integers beyond 2⁵³ that float64 cannot tell apart (subtract a constant)"
 _KEY = "they differ in nearly every row, as a key or prose does"
@@ -165,14 +203,16 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
 
     Args:
         columns: columns by their types.
-        statistics: of one block for each column, named like the column's place in ``columns``.
+        statistics: of one block for each column, and perhaps for others.
         sample: sample of the rows.
     """
     classes = statistics.classes["class"].combine_chunks()
     estimators = bind(statistics.spec, statistics.features)
     reasons: dict[str, str] = {}
     roles = []
-    for block, column in zip(statistics.spec.blocks, columns.used, strict=True):
+    blocks = {block.columns[0]: block for block in statistics.spec.blocks}
+    for column in columns.used:
+        block = blocks[column.name]
         table = statistics.blocks.get(str(block.name))
         values = sample[column.name]
         nulls = int(_is_missing(values).sum())
@@ -186,7 +226,7 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
         if reason is not None:
             reasons[column.name] = reason
             continue
-        has_squares = column.is_number and _squares_fit(values)
+        has_squares = column.is_number and not column.is_part and _squares_fit(values)
         column = replace(column, null_level=nulls >= _FEWEST_NULLS, has_squares=has_squares)
         is_integer = pa.types.is_integer(statistics.features.field(column.name).type)
         if is_integer and not cells.exact and _different(values) <= _MOST_INTEGERS:

@@ -328,3 +328,93 @@ def test_a_wrong_part_is_one_clear_error(feature: str, column: pa.DataType, mess
 def test_dates_that_have_no_parts_are_refused(values: pa.Array, message: str) -> None:
     with pytest.raises(pc.DataError, match=message):
         select(pa.record_batch([values], names=["t"]), ["weekday(t)"])
+
+
+def shifts(days: int, rows: int = 1200, *, start: str = "2014-03-01") -> pa.Table:
+    """Moments of some days; the class depends on the hour, the weekday and the month."""
+    noise = np.random.default_rng(3)
+    moments = np.datetime64(start, "s") + noise.integers(0, days * 86_400, rows)
+    at = pa.array(moments)
+    odds = 1.5 * np.asarray(pac.greater(pac.hour(at), 11)) + np.asarray(
+        pac.greater(pac.day_of_week(at), 4)
+    )
+    odds = odds + 1.0 * np.asarray(pac.greater(pac.month(at), 6))
+    busy = noise.random(rows) < 1 / (1 + np.exp(1.5 - 1.5 * odds))
+    return pa.table({"at": at, "busy": busy, "noise": noise.normal(size=rows)})
+
+
+@pytest.mark.parametrize(
+    ("days", "kind", "expected"),
+    [
+        (730, pa.timestamp("us"), {"hour(at)", "weekday(at)", "month(at)"}),
+        (730, pa.date32(), {"weekday(at)", "month(at)"}),
+        (60, pa.timestamp("us"), {"hour(at)", "weekday(at)"}),
+        (9, pa.timestamp("us"), {"hour(at)"}),
+    ],
+)
+def test_auto_takes_the_parts_that_the_rows_cover(
+    days: int, kind: pa.DataType, expected: set[str]
+) -> None:
+    table = shifts(days)
+    dates = table["at"].cast(kind, safe=False)
+    table = table.set_column(0, "at", dates)
+    spec = pc.ModelSpec.auto(table, "busy", effort="fast")
+    assert set(spec.features) - {"noise"} == expected
+    (note,) = (note for note in spec.notes if "'at'" in note)
+    assert note.startswith("Parts of 'at' that are tried: ")
+    assert "the year and the moment itself, because later rows have other ones" in note
+    for part, reason in (("month", "less than a year"), ("weekday", "less than two weeks")):
+        assert (f"the {part}, because" in note and reason in note) == (
+            f"{part}(at)" not in expected
+        )
+
+
+def test_auto_sees_through_unknown_dates_and_midnights() -> None:
+    table = shifts(60)
+    days = pac.floor_temporal(table["at"], unit="day")
+    unknown = pa.scalar(datetime(1900, 1, 1), days.type)
+    rows = np.arange(len(days))
+    table = table.set_column(0, "at", pac.if_else(pa.array(rows < 5), unknown, days))
+    (note,) = (n for n in pc.ModelSpec.auto(table, "busy", effort="fast").notes if "'at'" in n)
+    assert "'weekday(at)'" in note
+    assert "the hour, because it is the same in all rows" in note
+    assert "the month, because the rows cover" in note
+
+
+def test_auto_of_a_schema_or_reader_takes_hours_and_weekdays(table: pa.Table) -> None:
+    for source in (table.schema, table.to_reader()):
+        spec = pc.ModelSpec.auto(source, "tip")
+        assert spec.features == ("fare", "hour(pickup)", "weekday(pickup)")
+
+
+def test_parts_can_be_excluded(table: pa.Table) -> None:
+    spec = pc.ModelSpec.auto(table, "tip", effort="fast", exclude=["hour(pickup)"])
+    assert "hour(pickup)" not in " ".join((*spec.features, *spec.notes))
+    assert pc.ModelSpec.auto(table, "tip", exclude="pickup").features == ("fare",)
+    with pytest.raises(pc.SpecError, match=r"no column 'hour\(pikup\)'"):
+        pc.ModelSpec.auto(table, "tip", exclude="hour(pikup)")
+
+
+def test_columns_of_parts_that_exist_are_taken_instead() -> None:
+    table = shifts(60)
+    table = table.append_column("hour(at)", pac.hour(table["at"]))
+    spec = pc.ModelSpec.auto(table, "busy", effort="fast")
+    assert "The table has columns of parts of 'at': others are not tried." in spec.notes
+    assert "hour(at)" in spec.features
+
+
+@pytest.mark.parametrize("text", ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S"])
+def test_auto_says_that_text_is_dates(text: str) -> None:
+    table = shifts(60)
+    table = table.append_column("written", pac.strftime(table["at"], text))
+    spec = pc.ModelSpec.auto(table, "busy", effort="fast")
+    assert "written" not in spec.features
+    assert any("they are dates as text" in note and "'written'" in note for note in spec.notes)
+
+
+def test_a_classifier_takes_frames_with_dates(table: pa.Table) -> None:
+    frame = table.to_pandas()
+    for estimator in ("default", "auto"):
+        classifier = ProbClassifier(estimator).fit(frame[["pickup", "fare"]], frame["tip"])
+        assert "hour(pickup)" in classifier.model_.spec.features
+        assert classifier.predict(frame[["pickup", "fare"]]).shape == (len(frame),)

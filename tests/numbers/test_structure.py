@@ -97,7 +97,7 @@ def test_columns_that_cannot_help_are_left_out_and_the_notes_say_why() -> None:
         "they differ in nearly every row, as a key or prose does: 'key'.",
         "they number the rows: 'row'.",
         "they are copies of the label 'label': 'answer'.",
-        "they are dates or times (add columns of their parts",
+        "Parts of 'at' that are tried: 'hour(at)', 'weekday(at)'. Left out: the month, because",
         "no estimator models their type by default: 'vector'.",
         "A null is a level of its own in 'gaps'.",
     ):
