@@ -5,8 +5,10 @@ In reading order:
 - `app`: the list of commands; a failure is one line on stderr, with exit code 2.
 - `options`: options that several commands take, alone and in groups.
 - `parsing`: text such as ``month >= 2013-01`` to the values that the library takes.
-- `output`: tables, JSON, progress, warnings and errors.
+- `output`: tables, JSON, warnings and errors.
 - `layout`: tables and text in the width of a terminal.
+- `verbosity`: warnings, progress and the log of a command; `project`: the file probclass.toml.
+- `command`: what every command has in addition to its own options.
 - `commands`: one module per group of commands:
     - `train_and_score`: fit, calibrate, score.
     - `analysis`: evaluate, explain, importance, compare, drift.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import traceback
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 import probclass_core
+from probclass_core.cli.command import complete_commands
 from probclass_core.cli.commands import (
     analysis,
     cache,
@@ -24,57 +24,57 @@ from probclass_core.cli.commands import (
     train_and_score,
 )
 from probclass_core.cli.options import with_groups
-from probclass_core.cli.output import show_error, show_warning
+from probclass_core.cli.output import show_message
+from probclass_core.cli.verbosity import Messages, collected_messages
 from probclass_core.errors import ProbClassError
 
 # Typer's releases export different usage errors from different modules; this is their base class.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
+_BROKEN_PIPE = 128 + 13
+"""Exit code if the reader of stdout has gone, as of programs that the signal SIGPIPE ends."""
+
+
 class OneLineErrors(TyperGroup):
     """A group of commands that reports each failure as one line on stderr, with exit code 2."""
 
-    def main(self, *args: Any, **kwargs: Any) -> Any:
+    def main(self, args: Any = None, *others: Any, **kwargs: Any) -> Any:
         """Run a command and end the process."""
         kwargs["standalone_mode"] = False  # Typer then raises errors instead of formatting them
-        with _collected_warnings() as warnings:
+        as_json = "--json" in (sys.argv[1:] if args is None else args)
+        with collected_messages() as messages:
+            failed = True  # until it ends
             try:
-                code = super().main(*args, **kwargs)
+                code = super().main(args, *others, **kwargs)
+                sys.stdout.flush()
+                failed = False
             except ProbClassError as error:
-                show_error(str(error))
-                sys.exit(2)
+                code = _fail(error, str(error), messages, as_json)
             except _UsageError as error:
-                show_error(_usage_message(error))
-                sys.exit(2)
+                code = _fail(error, _usage_message(error), messages, as_json)
             except (KeyboardInterrupt, typer.Abort):
                 code = 130
-        if code == 130:
-            show_error("interrupted.")
-        for warning in warnings:
-            show_warning(warning)
+            except BrokenPipeError:
+                code = _BROKEN_PIPE
+            except SystemExit as end:  # of rich and Typer, which close stdout
+                code = _BROKEN_PIPE if isinstance(end.__context__, OSError) else end.code
+        if code == _BROKEN_PIPE:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes stdout at exit
+        elif code == 130:
+            show_message("error", "interrupted.", as_json=as_json)
+        if not failed:
+            for warning in messages.warnings:
+                show_message("warning", warning, as_json=as_json)
         sys.exit(code if isinstance(code, int) else 0)
 
 
-class _WarningCollector(logging.Handler):
-    """Collects the library's warnings; they are shown only if no error repeats them."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
-
-
-@contextmanager
-def _collected_warnings() -> Iterator[list[str]]:
-    collector = _WarningCollector()
-    logger = logging.getLogger("probclass_core")
-    logger.addHandler(collector)
-    try:
-        yield collector.messages
-    finally:
-        logger.removeHandler(collector)
+def _fail(error: Exception, message: str, messages: Messages, as_json: bool) -> int:
+    if (messages.verbosity or 0) > 1:
+        traceback.print_exception(error)
+    details = {"type": type(error).__name__} if isinstance(error, ProbClassError) else {}
+    show_message("error", message, as_json=as_json, **details)
+    return 2
 
 
 def _usage_message(error: Any) -> str:
@@ -88,7 +88,9 @@ def _usage_message(error: Any) -> str:
 app = typer.Typer(
     cls=OneLineErrors,
     help="Train Bayes classifiers on tables, and score tables with them.",
-    epilog="To try it on bundled data: probclass demo",
+    epilog="Options and arguments that are not given come from environment variables, then from "
+    "probclass.toml in the working directory or the nearest parent. "
+    "To try it on bundled data: probclass demo",
     rich_markup_mode="markdown",  # joins the lines of a docstring into paragraphs
     pretty_exceptions_enable=False,
 )
@@ -115,6 +117,7 @@ for name, group in {
     "cache": cache.cache,
 }.items():
     app.add_typer(group, name=name)
+complete_commands(app)
 
 
 def _show_version(value: bool) -> None:

@@ -202,15 +202,15 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     parameters = [
         option
-        for name, parameter in _parameters(command).items()
-        for option in (_parameters(groups[name]).values() if name in groups else [parameter])
+        for name, parameter in parameters_of(command).items()
+        for option in (parameters_of(groups[name]).values() if name in groups else [parameter])
     ]
     run.__dict__["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
-def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Parameters by name, each by keyword and with its annotation evaluated."""
     hints = get_type_hints(function, include_extras=True)
     return {

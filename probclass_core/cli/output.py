@@ -27,6 +27,7 @@ _MAX_MATRIX_SIZE = 8
 _LONGEST_LINE = 100
 """Length of a line of documentation on a terminal that is wider."""
 
+_STYLES = {"error": "bold red", "warning": "yellow"}
 
 Part = str | Callable[[int], "Text"]
 """A part of a report: text as it is, or a function from the width of the terminal to text."""
@@ -125,14 +126,23 @@ def partition_path(partition: Mapping[str, Any]) -> str:
     return "/".join(f"{column}={value}" for column, value in partition.items())
 
 
-def show_error(message: str) -> None:
-    """Print an error as one line on stderr."""
-    _show_on_stderr("error", "bold red", message)
+def show_message(kind: str, message: str, *, as_json: bool = False, **details: str) -> None:
+    """Print an error or a warning as one line on stderr.
 
+    Args:
+        kind: ``"error"`` or ``"warning"``.
+        message: what happened; line breaks become spaces.
+        as_json: whether the line is a JSON object, with the message under the kind.
+        details: more entries of the object, which text leaves out.
+    """
+    line = " ".join(part.strip() for part in message.splitlines())
+    if as_json:
+        typer.echo(json.dumps({kind: line, **details}, ensure_ascii=False), err=True)
+        return
+    from rich.text import Text
 
-def show_warning(message: str) -> None:
-    """Print a warning as one line on stderr."""
-    _show_on_stderr("warning", "yellow", message)
+    text = Text.assemble((f"{kind}: ", _STYLES[kind]), line)
+    _console(stderr=True).print(text, soft_wrap=True)
 
 
 def _console(*, stderr: bool) -> Console:
@@ -142,13 +152,6 @@ def _console(*, stderr: bool) -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 1_000  # lines in a file or a pipe need not wrap
     return console
-
-
-def _show_on_stderr(kind: str, style: str, message: str) -> None:
-    from rich.text import Text
-
-    line = " ".join(part.strip() for part in message.splitlines())
-    _console(stderr=True).print(Text.assemble((f"{kind}: ", style), line), soft_wrap=True)
 
 
 def _text(lines: Iterable[Line]) -> Text:

@@ -248,7 +248,7 @@ def test_a_broken_plugin_fails_estimators_and_warns_in_other_commands(
     train = data / "adult_train.parquet"
     out, err = shell("fit", train, "--auto", "--label", "income", "--name", "adult", "--json")
     assert json.loads(out)["rows"] == 32_561
-    assert err.startswith(f"warning: {message}")
+    assert json.loads(err)["warning"].startswith(message)
     assert err.count("\n") == 1
 
 

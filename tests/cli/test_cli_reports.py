@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -400,6 +401,7 @@ def test_help_fits_every_option_name_on_a_narrow_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = probclass.ok(*path.split()[1:], "--help").out
+    assert not re.search(r"<\w+>", shown), "types of flags and arguments say nothing"
     options = [param for param in COMMANDS[path].params if param.param_type_name == "option"]
     assert [name for option in options for name in option.opts if f"{name} " not in shown] == []
 

@@ -20,8 +20,8 @@ from probclass_core.cli.options import (
     Store,
 )
 from probclass_core.cli.output import MAX_ROWS, Part, key_values, prose, show, show_json, table
+from probclass_core.cli.verbosity import progress
 from probclass_core.errors import SpecError, one_of
-from probclass_core.execution.progress import progress_bar
 
 if TYPE_CHECKING:
     from probclass_core import Evaluation, ModelOdds
@@ -72,7 +72,7 @@ def evaluate(
 
     reading, rule = rows.arguments(), decision.rule()
     loaded, version = model.load()
-    with progress_bar("evaluating") as report:
+    with progress("evaluating") as report:
         evaluation = pc.evaluate(loaded, source, decision=rule, progress=report, **reading)
     if as_json:
         show_json({"model": version.ref, **evaluation.to_dict()})
@@ -214,7 +214,7 @@ def compare(
         raise SpecError("the file name of a spec names its model, and two files have one name.")
     prior = dict.fromkeys(paths, 1.0) | _prior_odds(odds or (), paths)
     models = {name: pc.ModelSpec.from_file(path) for name, path in paths.items()}
-    with progress_bar("summarizing") as report:
+    with progress("summarizing") as report:
         statistics = {
             name: pc.summarize(source, spec, progress=report, **reading)
             for name, spec in models.items()

@@ -20,8 +20,8 @@ from probclass_core.cli.options import (
 )
 from probclass_core.cli.output import show, show_json
 from probclass_core.cli.parsing import parse_names, parse_point
+from probclass_core.cli.verbosity import progress
 from probclass_core.errors import SpecError, TableError, one_of
-from probclass_core.execution.progress import progress_bar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -301,7 +301,7 @@ def _evaluate(
 
     reading = rows.arguments()
     loaded, version = model.load()
-    with progress_bar("evaluating") as report:
+    with progress("evaluating") as report:
         return pc.evaluate(loaded, source, progress=report, **reading), version
 
 

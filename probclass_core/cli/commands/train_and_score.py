@@ -29,8 +29,8 @@ from probclass_core.cli.output import (
     table,
 )
 from probclass_core.cli.parsing import parse_names
+from probclass_core.cli.verbosity import progress
 from probclass_core.errors import SpecError
-from probclass_core.execution.progress import progress_bar
 
 if TYPE_CHECKING:
     from probclass_core import Model, ModelSpec, ModelStore, ModelVersion
@@ -85,7 +85,7 @@ class SpecOptions:
         excluded = parse_names("exclude", self.exclude or ()) or ()
         if self.label is None:
             raise SpecError("--auto needs --label, the column of the class.")
-        with progress_bar("choosing blocks") as report:
+        with progress("choosing blocks") as report:
             return ModelSpec.auto(
                 source,
                 self.label,
@@ -156,7 +156,7 @@ def fit(
     aliases = alias or []
     _check_names(name, aliases)
     model_store = pc.ModelStore(store)
-    with progress_bar("training") as report:
+    with progress("training") as report:
         fitted = pc.fit(
             source,
             spec,
@@ -166,7 +166,7 @@ def fit(
         )
     if density_quantiles:
         del reading["engine"]
-        with progress_bar("measuring") as report:
+        with progress("measuring") as report:
             fitted = pc.with_density_quantiles(fitted, source, progress=report, **reading)
     version = _save(model_store, fitted, name, aliases)
     _show_fit(fitted, version, aliases, store, as_json)
@@ -211,7 +211,7 @@ def calibrate(
     name, aliases = name or version.model, alias or []
     _check_names(name, aliases)
     original = store.load(version.ref)
-    with progress_bar("calibrating") as report:
+    with progress("calibrating") as report:
         calibrated = pc.calibrate(original, source, method, progress=report, **reading)
     saved = _save(store, calibrated, name, aliases)
     calibration, record = calibrated.calibration, calibrated.training["calibration"]
@@ -303,7 +303,7 @@ def score(
     names = parse_names("columns", columns or ())
     rule = decision.rule()
     loaded, version = model.load()
-    with progress_bar("scoring") as report:
+    with progress("scoring") as report:
         result = pc.score(
             loaded,
             source,

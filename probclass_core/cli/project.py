@@ -1,0 +1,242 @@
+"""The project file ``probclass.toml``: values for options and arguments that are not given.
+
+The file is the first one found in the working directory and its parents. Keys at its top apply to
+every command that has such an option; a table such as ``[fit]`` or ``[plot.contours]`` applies to
+one command and comes first. Relative paths are relative to the file.
+"""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin
+
+from typer.models import OptionInfo
+
+from probclass_core.cli.options import parameters_of
+from probclass_core.errors import SpecError, nearest, one_line, one_of
+
+FILE = "probclass.toml"
+
+SHARED = (
+    "store",
+    "source",
+    "sink",
+    "spec",
+    "model",
+    "label",
+    "exclude",
+    "weight",
+    "effort",
+    "engine",
+    "workers",
+    "decision",
+    "costs",
+    "min_probability",
+    "min_density_quantile",
+)
+"""Keys at the top of the file."""
+
+_PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "data", "out")
+"""Keys whose values may be paths."""
+
+_AUTO = ("label", "exclude", "weight", "effort")
+"""Keys that describe the spec to derive, if there is no file with a spec."""
+
+_KEYS = {"ref": "model", "json": "", "verbose": "", "quiet": ""}
+"""Keys with other names than their options; an empty one cannot be set in the file."""
+
+_EXPECTED = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "text or a list of texts",
+}
+
+log = logging.getLogger("probclass_core.cli")
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a key of the file sets.
+
+    Attributes:
+        parameter: name of the parameter of the command.
+        kind: type of its value: bool, int, float, str or list.
+        items: type of the items of a list.
+    """
+
+    parameter: str
+    kind: type
+    items: type = str
+
+
+Commands = Mapping[tuple[str, ...], Mapping[str, Key]]
+"""The keys of each command by its words, such as ``("plot", "contours")``."""
+
+
+def keys_of(command: Callable[..., Any]) -> dict[str, Key]:
+    """The keys that set the options and arguments of a command."""
+    keys = {}
+    for name, parameter in parameters_of(command).items():
+        annotation, *others = get_args(parameter.annotation)
+        option = next((value for value in others if isinstance(value, OptionInfo)), None)
+        long = [text for text in (option.param_decls or () if option else ()) if text[:2] == "--"]
+        key = long[0][2:].replace("-", "_") if long else name
+        if key := _KEYS.get(key, key):
+            keys[key] = Key(name, *_kind(annotation))
+    return keys
+
+
+def defaults(
+    command: tuple[str, ...], arguments: Sequence[str], commands: Commands
+) -> dict[str, Any]:
+    """Values of the project file for the parameters of a command; empty if there is no file.
+
+    Args:
+        command: words of the command.
+        arguments: what was given on the command line, which the values must not contradict.
+        commands: keys of all commands, for the whole file is checked.
+
+    Raises:
+        SpecError: if the file cannot be read, or contains an unknown key or a value of another
+            type.
+    """
+    path = next(_candidates(), None)
+    if path is None:
+        return {}
+    document = _read(path)
+    values = _values(document, path, commands)
+    keys = commands[command]
+    own = values.get(command, {})
+    shared = {key: value for key, value in values[()].items() if key in keys}
+    chosen = {**shared, **_from_model(command, values[()].get("model", "")), **own}
+    if {"spec", "auto"} <= keys.keys():
+        chosen = _one_spec(chosen, arguments)
+    chosen = {key: value for key, value in chosen.items() if value is not None}
+    log.info("options from %s: %s", path, ", ".join(chosen) or "none")
+    return {keys[key].parameter: value for key, value in chosen.items()}
+
+
+def _candidates() -> Iterator[Path]:
+    folder = Path.cwd()
+    for parent in (folder, *folder.parents):
+        if (parent / FILE).is_file():
+            # Relative to the working directory if that is the folder, as a user would type it.
+            yield Path(FILE) if parent == folder else parent / FILE
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"cannot read {path}: {error.strerror}.") from error
+    except ValueError as error:
+        raise SpecError(f"{path} is not valid TOML: {one_line(error)}.") from error
+
+
+def _values(
+    document: Mapping[str, Any], path: Path, commands: Commands
+) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The checked values by the words of a command; of no words, those at the top of the file."""
+    everywhere = {key: found for keys in commands.values() for key, found in keys.items()}
+    top = {key: everywhere[key] for key in SHARED}
+    tables = {words[0] for words in commands}
+    values: dict[tuple[str, ...], dict[str, Any]] = {(): {}}
+    for name, value in document.items():
+        if name in tables and isinstance(value, Mapping):
+            for words, table in _command_tables(name, value, path, commands):
+                where = f"[{'.'.join(words)}] "
+                known = commands[words]
+                values[words] = {
+                    key: _checked(path, where, key, item, known) for key, item in table.items()
+                }
+        elif name in top:
+            values[()][name] = _checked(path, "", name, value, top)
+        else:
+            raise SpecError(_unknown(path, "", name, top, tables))
+    return values
+
+
+def _command_tables(
+    name: str, table: Mapping[str, Any], path: Path, commands: Commands
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """The tables of the commands of a group, or the one of a command that is in no group."""
+    if (name,) in commands:
+        yield (name,), table
+        return
+    known = [words[1] for words in commands if words[0] == name]
+    for command, value in table.items():
+        if command not in known or not isinstance(value, Mapping):
+            raise SpecError(_unknown(path, f"[{name}] ", command, known))
+        yield (name, command), value
+
+
+def _checked(path: Path, where: str, name: str, value: Any, known: Mapping[str, Key]) -> Any:
+    """The value of a key as the command line takes it."""
+    if name not in known:
+        raise SpecError(_unknown(path, where, name, known))
+    kind, items = known[name].kind, value if isinstance(value, list) else [value]
+    wanted = known[name].items if kind is list else kind
+    if not all(_is(item, wanted) for item in (items if kind is list else [value])):
+        raise SpecError(f"{path}: {where}{name} must be {_EXPECTED[kind]}, got {value!r}.")
+    if name in _PATHS:
+        return _located(value, path)
+    return items if kind is list else value
+
+
+def _is(value: object, kind: type) -> bool:
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _located(value: str, path: Path) -> str:
+    """A path relative to the project file as one relative to the working directory."""
+    return value if "://" in value or path == Path(FILE) else str(path.parent / value)
+
+
+def _unknown(
+    path: Path, where: str, name: str, keys: Iterable[str], tables: Iterable[str] = ()
+) -> str:
+    hint = nearest(name, [*keys, *tables])
+    if not hint:
+        commands = ", and a table for each command, such as [fit]" if tables else ""
+        hint = f" Keys are {one_of(keys)}{commands}."
+    return f"{path}: unknown key {where}{name!r}.{hint}"
+
+
+def _from_model(command: tuple[str, ...], model: str) -> dict[str, Any]:
+    """What ``model = "name@alias"`` sets in commands that take its name or its alias."""
+    name, _, alias = model.partition("@")
+    values: dict[tuple[str, ...], dict[str, Any]] = {
+        ("fit",): {"name": name},
+        ("promote",): {"model": None, "alias": alias},
+        ("rollback",): {"model": name, "alias": alias},
+        ("models", "history"): {"model": name},
+        ("models", "delete"): {"model": None},
+    }
+    return {key: value or None for key, value in values.get(command, {}).items()}
+
+
+def _one_spec(values: dict[str, Any], arguments: Sequence[str]) -> dict[str, Any]:
+    """Either the file of a spec or what derives one, as the command line or the file says."""
+    given = {argument.partition("=")[0] for argument in arguments}
+    if "--spec" in given or ("--auto" not in given and "spec" in values):
+        return {key: value for key, value in values.items() if key not in (*_AUTO, "auto")}
+    auto = "--auto" in given or "label" in values
+    return {**{key: value for key, value in values.items() if key != "spec"}, "auto": auto}
+
+
+def _kind(annotation: Any) -> tuple[type, type]:
+    """The type of the values of a parameter, and of their items if they are lists."""
+    if get_origin(annotation) is UnionType:
+        annotation = next(part for part in get_args(annotation) if part is not type(None))
+    if get_origin(annotation) is list:
+        return list, _kind(get_args(annotation)[0])[0]
+    return (str if annotation is Path else annotation), str
