@@ -2,6 +2,10 @@
 
 from .analysis.bayes_rule import BayesTable as BayesTable, bayes_rule as bayes_rule
 from .analysis.comparison import Comparison as Comparison, ModelOdds as ModelOdds
+from .cross_validation import (
+    CrossValidation as CrossValidation,
+    cross_validate as cross_validate,
+)
 from .arrow.sparse_counts import counts_column as counts_column
 from .model.decision import DecisionRule as DecisionRule
 from .analysis.drift.report import Drift as Drift, drift as drift

@@ -38,6 +38,9 @@ from probclass_core.model.model import Model
 if TYPE_CHECKING:
     from probclass_core.plots.methods import EvaluationPlots
 
+METRICS = ("accuracy", "log_loss", "brier", "ece", "cost")
+"""Metrics of an `Evaluation` that have one of the class prior, ``baseline_…``."""
+
 _WORSE = {"log_loss": 1.0, "brier": 1.0, "accuracy": -1.0, "cost": 1.0}
 """Metrics, and 1 if more is worse, −1 if less is worse."""
 
@@ -131,7 +134,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         """The warning, and the metrics with those of the prior alone, as a few lines of text."""
-        metrics = ["accuracy", "log_loss", "brier", "ece", *([] if self.cost is None else ["cost"])]
+        metrics = [name for name in METRICS if name != "cost" or self.cost is not None]
         lines = [f"{self.rows:,} labeled rows", *filter(None, [self.warning])]
         lines.append(f"{'':9} {'model':>8}  prior alone")
         for name in metrics:
@@ -164,7 +167,7 @@ class Evaluation:
             for name, values in self._averages().items():
                 columns[name] += values
         lines = [] if self.warning is None else [f"{self.warning[:1].upper()}{self.warning[1:]}."]
-        names = ["accuracy", "log_loss", "brier", "ece", *([] if self.cost is None else ["cost"])]
+        names = [name for name in METRICS if name != "cost" or self.cost is not None]
         counted = [
             *([f"{self.null_labels:,} rows without a label"] if self.null_labels else []),
             *([f"{self.unseen_labels:,} with a label of no class"] if self.unseen_labels else []),

@@ -101,9 +101,14 @@ def _smallest(rows: pa.Table) -> pa.Table:
     return sample.set_column(sample.schema.get_field_index(COUNT), COUNT, pa.array(counts))
 
 
-def row_hashes(rows: pa.RecordBatch) -> HashArray:
-    """A hash of the values of each row, ``(n,)``: the same whatever the types that encode them."""
-    hashes = np.zeros(rows.num_rows, dtype=np.uint64)
+def row_hashes(rows: pa.RecordBatch, seed: int = 0) -> HashArray:
+    """A hash of the values of each row, ``(n,)``: the same whatever the types that encode them.
+
+    Args:
+        rows: ``n`` rows.
+        seed: number that the hashes depend on, at least 0 and below 2**64.
+    """
+    hashes = np.full(rows.num_rows, seed, dtype=np.uint64)
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         hashes = _mix(hashes * _NULL + _hash_values(column, name))
     return hashes

@@ -262,10 +262,15 @@ def merge_all(parts: Iterable[Statistics]) -> Statistics:
     Raises:
         DataError: if the parts cannot be merged.
     """
-    accumulator = Accumulator(merge, lambda pending: len(pending) >= _MOST_STATISTICS)
+    merged = accumulator()
     for part in parts:
-        accumulator.add(part)
-    return accumulator.result()
+        merged.add(part)
+    return merged.result()
+
+
+def accumulator() -> Accumulator[Statistics]:
+    """Collects statistics of parts and merges them in bounded memory."""
+    return Accumulator(merge, lambda pending: len(pending) >= _MOST_STATISTICS)
 
 
 def merge(parts: Sequence[Statistics]) -> Statistics:

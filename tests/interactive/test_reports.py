@@ -39,6 +39,7 @@ def reports() -> dict[str, Any]:
         "drift": pc.drift(model, other),
         "explanation": pc.explain(model, ROWS, rows=range(12)),
         "importance": pc.importance(model, ROWS),
+        "cross-validation": pc.cross_validate(ROWS, SPEC, folds=3),
     }
 
 
@@ -75,7 +76,7 @@ def test_html_contains_no_value_as_markup(name: str) -> None:
     assert "\x1b" not in text
 
 
-@pytest.mark.parametrize("name", ["model", "comparison", "drift"])
+@pytest.mark.parametrize("name", ["model", "comparison", "drift", "cross-validation"])
 def test_text_has_no_control_characters(name: str) -> None:
     lines = str(REPORTS[name]).splitlines()
     assert all(line.isprintable() for line in lines)

@@ -1,0 +1,390 @@
+"""Cross-validation on tables: every row is evaluated by a model that did not see it.
+
+The statistics of each fold are computed once and merged without those of the fold that is held out,
+so the rows are read twice, once to summarize and once to evaluate, however many folds there are:
+``finalize(merge(statistics of the other folds))`` instead of a fit for each fold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSums, Evaluator
+from probclass_core.analysis.json_values import json_values
+from probclass_core.arrow.arrays import IntArray
+from probclass_core.arrow.display import Part, TablePart, as_html, as_text
+from probclass_core.arrow.parts import select
+from probclass_core.arrow.row_sample import row_hashes
+from probclass_core.errors import DataError, ProbClassError, SpecError
+from probclass_core.estimation.statistics import Statistics, merge, refine, summarize_batches
+from probclass_core.estimation.statistics import accumulator as statistics_accumulator
+from probclass_core.execution.engine import Engine, EngineOption
+from probclass_core.execution.open import open_engine
+from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
+from probclass_core.io.filters import Where
+from probclass_core.io.memory import ReaderTable
+from probclass_core.io.open import open_table
+from probclass_core.io.selection import Selection
+from probclass_core.io.table import Fragment, Plan
+from probclass_core.model.decision import DecisionOption
+from probclass_core.model.model import Model, finalize
+from probclass_core.pipeline import spec_or_auto
+from probclass_core.spec import ModelSpec
+
+Result = TypeVar("Result")
+
+_MOST_FOLDS = 1_000
+"""Folds whose statistics and models fit in memory for most specs."""
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Evaluations of the folds, each by a model of the other folds.
+
+    Attributes:
+        evaluations: one for each fold.
+        spec: specification of the models.
+        notes: notes of the fits, each once; see ``Model.training``.
+    """
+
+    evaluations: tuple[Evaluation, ...]
+    spec: ModelSpec
+    notes: tuple[str, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """One row per fold: fold (from 0), rows, and each metric with that of the prior alone.
+
+        The columns are named as in `Evaluation`: ``log_loss``, ``baseline_log_loss`` and so on.
+        """
+        names = [name for metric in self._metrics for name in (metric, f"baseline_{metric}")]
+        return pa.table(
+            {
+                "fold": range(len(self.evaluations)),
+                "rows": [one.rows for one in self.evaluations],
+                **{
+                    name: pa.array([getattr(one, name) for one in self.evaluations], pa.float64())
+                    for name in names
+                },
+            }
+        )
+
+    @cached_property
+    def summary(self) -> pa.Table:
+        """One row per metric: metric, mean, standard_error, prior, prior_standard_error.
+
+        Means are over the folds; ``prior`` is that of predicting the class prior alone. Standard
+        errors are s / √k, with the standard deviation s of the k folds. They are approximate,
+        because the models of two folds share most of their rows (Bengio and Grandvalet, "No
+        unbiased estimator of the variance of k-fold cross-validation", JMLR 5, 2004). A metric that
+        is undefined in a fold has the mean of the others.
+        """
+        rows = []
+        for metric in self._metrics:
+            mean, error = _mean_and_error(self.table[metric])
+            prior, prior_error = _mean_and_error(self.table[f"baseline_{metric}"])
+            rows.append(
+                {
+                    "metric": metric,
+                    "mean": mean,
+                    "standard_error": error,
+                    "prior": prior,
+                    "prior_standard_error": prior_error,
+                }
+            )
+        numbers = ("mean", "standard_error", "prior", "prior_standard_error")
+        kinds = [("metric", pa.string()), *((name, pa.float64()) for name in numbers)]
+        return pa.Table.from_pylist(rows, schema=pa.schema(kinds))
+
+    @property
+    def _metrics(self) -> list[str]:
+        return [name for name in METRICS if name != "cost" or self.evaluations[0].cost is not None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values: the summary, and the evaluation of each fold."""
+        return {
+            "spec": self.spec.to_dict(),
+            "summary": json_values(self.summary),
+            "folds": [one.to_dict() for one in self.evaluations],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        """The summary, and the metrics of each fold."""
+        return as_text(self._report())
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return as_html(self._report())
+
+    def _report(self) -> list[Part]:
+        summary = self.summary.to_pydict()
+        rows = self.table["rows"].to_pylist()
+        shown = ["fold", "rows", "accuracy", "log_loss", "baseline_log_loss", "brier", "ece"]
+        return [
+            f"{len(rows):,} folds of {sum(rows):,} labeled rows, evaluated by models of the others",
+            TablePart(
+                {
+                    "": [name.replace("_", " ") for name in summary["metric"]],
+                    "mean": summary["mean"],
+                    "± s.e.": summary["standard_error"],
+                    "prior alone": summary["prior"],
+                    "± s.e. ": summary["prior_standard_error"],
+                }
+            ),
+            TablePart(
+                {
+                    name.replace("baseline_", "prior ").replace("_", " "): self.table[
+                        name
+                    ].to_pylist()
+                    for name in shown
+                }
+            ),
+            self.notes,
+        ]
+
+
+@draws_progress("cross-validating")
+def cross_validate(
+    source: Any,
+    spec: ModelSpec | None = None,
+    *,
+    label: str | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    decision: DecisionOption = "map",
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+) -> CrossValidation:
+    """Evaluate a spec on rows that its models did not see, fold by fold.
+
+    In each batch of rows that is read, the rows of each class are dealt out to the folds in turn,
+    in the order of a hash of their values. So every fold has the same share of each class, equal
+    rows are spread over the folds, and the folds depend neither on the engine nor on the order of
+    the rows in a batch. Block weights are fitted anew for each fold, on the rows of the others.
+
+    Args:
+        source: path, table, frame or dataset, as for `fit`; it is read twice, and once more for
+            each further pass of an estimator.
+        spec: the model. Its blocks are those of every fold: if `ModelSpec.auto` chose them on the
+            same rows, the result is slightly optimistic.
+        label: the class column, instead of a spec: the spec is that of `ModelSpec.auto`.
+        folds: number of folds, from 2 to 1,000.
+        seed: number that the folds depend on.
+        partition: partition to read.
+        where: rows to read.
+        decision: decision rule; see `DecisionRule`.
+        engine: engine that reads, summarizes and measures. The result does not depend on it.
+        workers: number of workers of the engine.
+        progress: True for a bar, or a function that progress is reported to.
+
+    Raises:
+        SpecError: if neither or both of spec and label are given, the spec does not fit the
+            columns, or ``folds`` or ``seed`` is not such a number.
+        DataError: if there are fewer labeled rows than folds, a model cannot be estimated from the
+            other folds, or the source is a reader, which can be read only once.
+        TableError: if the table or partition does not exist or cannot be read.
+        NotSupportedError: if the rule needs a density that a block knows only up to a term.
+    """
+    _check_whole("folds", folds, 2, _MOST_FOLDS)
+    _check_whole("seed", seed, 0, 2**32 - 1)
+    table = open_table(source)
+    if isinstance(table, ReaderTable):
+        raise DataError(
+            "cross-validation reads the rows twice, and a reader can be read only once; pass a "
+            "table or a path."
+        )
+    reading: dict[str, Any] = {"partition": partition, "where": where}
+    with open_engine(engine, workers) as opened:
+        spec = spec_or_auto(spec, label, table, engine=opened, progress=progress, **reading)
+        plan = Selection(table, **reading).plan(spec.label_and_weight, spec.features)
+        dealer = _Dealer(spec, folds, seed)
+        counter = RowCounter(progress, None if plan.rows is None else 2 * plan.rows)
+        models = _models(plan, spec, dealer, opened, counter.add)
+        evaluators = [_in_fold(i, partial(Evaluator, m, decision)) for i, m in enumerate(models)]
+        measure = _MeasureFolds(dealer, tuple(models), decision)
+        for measured in opened.map(measure, plan.fragments):
+            for evaluator, sums in zip(evaluators, measured, strict=True):
+                evaluator.add(sums)
+            counter.add(sum(sums.rows for sums in measured))
+    notes = [note for model in models for note in model.training.get("notes", ())]
+    return CrossValidation(
+        tuple(_in_fold(i, evaluator.result) for i, evaluator in enumerate(evaluators)),
+        spec,
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _models(
+    plan: Plan,
+    spec: ModelSpec,
+    dealer: _Dealer,
+    engine: Engine,
+    on_rows: Callable[[int], None],
+) -> list[Model]:
+    """For each fold, the model of the rows of all others."""
+    folds = range(dealer.folds)
+    inside = [statistics_accumulator() for _ in folds]
+    empty = summarize_batches(spec, plan.schema, ())
+    for part in inside:
+        part.add(empty)
+    for statistics in engine.map(_SummarizeFolds(dealer, plan.schema), plan.fragments):
+        for part, of_fold in zip(inside, statistics, strict=True):
+            part.add(of_fold)
+        on_rows(sum(of_fold.rows for of_fold in statistics))
+    of_folds = [part.result() for part in inside]
+    labeled = sum(int(one.classes["rows"].to_numpy().sum()) for one in of_folds)
+    if labeled < dealer.folds:
+        raise DataError(
+            f"{dealer.folds} folds need as many labeled rows, and there are {labeled}; use fewer "
+            "folds or more rows."
+        )
+    training = [merge([*of_folds[:fold], *of_folds[fold + 1 :]]) for fold in folds]
+    passes = 1
+    while refined := _refined(training, passes):
+        outside = {fold: statistics_accumulator() for fold in refined}
+        work = _SummarizeOutside(dealer, plan.schema, refined)
+        for statistics in engine.map(work, plan.fragments):
+            for fold, of_fold in zip(refined, statistics, strict=True):
+                outside[fold].add(of_fold)
+        for fold, part in outside.items():
+            training[fold] = part.result()
+        passes += 1
+    models = [_in_fold(i, partial(finalize, s, early=True)) for i, s in enumerate(training)]
+    return [dataclasses.replace(model, spec=spec) for model in models]
+
+
+def _refined(training: Sequence[Statistics], passes: int) -> dict[int, ModelSpec]:
+    """The specs of another pass over the rows of the other folds, by fold that needs one."""
+    specs = {fold: refine(statistics, passes=passes) for fold, statistics in enumerate(training)}
+    return {fold: spec for fold, spec in specs.items() if spec is not None}
+
+
+@dataclass(frozen=True)
+class _Dealer:
+    """Deals out the rows of batches to folds.
+
+    Attributes:
+        spec: model, whose label and features decide the fold of a row.
+        folds: number of folds.
+        seed: number that the folds depend on.
+    """
+
+    spec: ModelSpec
+    folds: int
+    seed: int
+
+    def deal(self, batch: pa.RecordBatch) -> IntArray:
+        """The fold of each row, ``(n,)``: those of each class in turn, by their hashes."""
+        if not batch.num_rows:
+            return np.empty(0, dtype=np.intp)
+        rows = select(batch, list(dict.fromkeys((self.spec.label, *self.spec.features))))
+        hashes = row_hashes(rows, self.seed)
+        order = np.lexsort((hashes, row_hashes(batch.select([self.spec.label]))))
+        fold = np.empty(len(order), dtype=np.intp)
+        # The first fold differs from batch to batch, or the last ones would get fewer rows.
+        fold[order] = (
+            int(hashes.min() % np.uint64(self.folds)) + np.arange(len(order))
+        ) % self.folds
+        return fold
+
+
+@dataclass(frozen=True)
+class _SummarizeFolds:
+    """The work of an engine in the first pass: the statistics of each fold of a fragment."""
+
+    dealer: _Dealer
+    schema: pa.Schema
+
+    def __call__(self, fragment: Fragment) -> list[Statistics]:
+        dealt = [(batch, self.dealer.deal(batch)) for batch in fragment.read()]
+        return [
+            summarize_batches(
+                self.dealer.spec,
+                self.schema,
+                (batch.filter(pa.array(folds == fold)) for batch, folds in dealt),
+            )
+            for fold in range(self.dealer.folds)
+        ]
+
+
+@dataclass(frozen=True)
+class _SummarizeOutside:
+    """The work of an engine in a further pass: statistics of the rows outside of some folds.
+
+    Attributes:
+        specs: spec of the pass, which depends on the other folds, by fold.
+    """
+
+    dealer: _Dealer
+    schema: pa.Schema
+    specs: Mapping[int, ModelSpec]
+
+    def __call__(self, fragment: Fragment) -> list[Statistics]:
+        dealt = [(batch, self.dealer.deal(batch)) for batch in fragment.read()]
+        return [
+            summarize_batches(
+                spec,
+                self.schema,
+                (batch.filter(pa.array(folds != fold)) for batch, folds in dealt),
+            )
+            for fold, spec in self.specs.items()
+        ]
+
+
+@dataclass(frozen=True)
+class _MeasureFolds:
+    """The work of an engine in evaluation: each fold of a fragment, measured by its model."""
+
+    dealer: _Dealer
+    models: tuple[Model, ...]
+    decision: DecisionOption
+
+    @cached_property
+    def _evaluators(self) -> list[Evaluator]:
+        return [Evaluator(model, self.decision) for model in self.models]
+
+    def __call__(self, fragment: Fragment) -> list[EvaluationSums]:
+        sums = [evaluator.sums for evaluator in self._evaluators]
+        for batch in fragment.read():
+            folds = self.dealer.deal(batch)
+            for fold, evaluator in enumerate(self._evaluators):
+                held_out = batch.filter(pa.array(folds == fold))
+                size = evaluator.model.batch_rows
+                for start in range(0, held_out.num_rows, size):
+                    sums[fold] += evaluator.measure(held_out.slice(start, size))
+        return sums
+
+
+def _in_fold(fold: int, compute: Callable[[], Result]) -> Result:
+    """A result of one fold; errors say which fold they are about."""
+    try:
+        return compute()
+    except ProbClassError as error:
+        raise type(error)(f"fold {fold}: {error}") from error
+
+
+def _mean_and_error(values: pa.ChunkedArray) -> tuple[float | None, float | None]:
+    """Mean of the folds and its standard error; None if it is undefined."""
+    known = values.drop_null().to_numpy()
+    if not len(known):
+        return None, None
+    mean = float(known.mean())
+    if len(known) < 2 or not np.isfinite(known).all():
+        return mean, None
+    return mean, float(known.std(ddof=1) / np.sqrt(len(known)))
+
+
+def _check_whole(name: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise SpecError(f"{name} must be a whole number from {least} to {most:,}, got {value!r}.")
