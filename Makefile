@@ -47,6 +47,7 @@ lint: setup ## Check style, types and import layers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy plugins/probclass-distributions/probclass_distributions
 	$(VENV)/bin/mypy plugins/probclass-kde/probclass_kde plugins/probclass-student-t/probclass_student_t
 	$(VENV)/bin/lint-imports
 

@@ -22,6 +22,7 @@ OTHER_PAGES = {
     "CHANGELOG.md": "changelog.md",
     "LICENSE": "license.md",
     "benchmarks/data/README.md": "data/benchmarks.md",
+    "plugins/probclass-distributions/README.md": "plugins/distributions.md",
     "plugins/probclass-kde/README.md": "plugins/kde.md",
     "plugins/probclass-student-t/README.md": "plugins/student_t.md",
     "probclass_core/demo/beijing_pm25.md": "data/beijing_pm25.md",

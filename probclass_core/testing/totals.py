@@ -59,7 +59,8 @@ class Total(NamedTuple):
 
     Attributes:
         of: what was summed or integrated, for messages.
-        least: smallest total that the likelihood claims, ``(k,)``; NaN for a point mass.
+        least: smallest total that the likelihood claims, ``(k,)``; NaN for a point mass and for a
+            column that the model leaves out.
         most: the largest, ``(k,)``; it differs if one unseen value may represent all others.
         error: estimated error of both, ``(k,)``.
     """
@@ -209,6 +210,9 @@ def _integrate_column(
             of_class = _of_class(evaluate, position)
             modes.append(_axes(of_class, own.mean(axis=1), spread)[0][0])
     anchors = np.append(values[0], modes)
+    if not evaluate(np.append(anchors, [0.0, 0.5, 1e9])[:, None]).any():
+        none = np.full(len(model.classes), math.nan)  # the model leaves the column out
+        return Total(name, none, none, none)
     total, error = integrate_line(lambda x: evaluate(x[:, None]), anchors, space)
     return Total(
         f"column {name!r} from {space.low} to {space.high}{condition}", total, total, error
@@ -228,13 +232,14 @@ def integrate_line(
     Returns:
         Integral and error, ``(k,)`` each; the integral of a point mass is NaN.
     """
-    bounds = [bound for bound in space if math.isfinite(bound)]
+    bounds = [bound for bound in (space.low, space.high) if math.isfinite(bound)]
     anchors = np.unique([value for value in (*values, 0.0, *bounds) if value == value])
     anchors = anchors[(anchors >= space.low) & (anchors <= space.high)]
     near = np.maximum(4.0 * np.finfo(np.float64).eps * np.abs(anchors), _LEAST_DISTANCE)
     with np.errstate(over="ignore"):
         peaks = log_density(anchors) + np.log(near)[:, None]
-    point_mass = (peaks > math.log(_POINT_MASS)).any(axis=0)
+    is_atom = np.isin(anchors, space.atoms)
+    point_mass = (peaks[~is_atom] > math.log(_POINT_MASS)).any(axis=0)
 
     def integral(panels: FloatArray) -> FloatArray:
         """Probability of panels ``(p, 4)``, each an anchor, a sign and two log distances."""
@@ -242,14 +247,15 @@ def integrate_line(
         u = 0.5 * (low + high) + 0.5 * (high - low) * _NODES
         x = np.clip(anchor + sign * np.exp(u), -_LARGEST_DISTANCE, _LARGEST_DISTANCE)
         logs = log_density(x.ravel()).reshape(*x.shape, -1) + u[:, :, None]
-        by_node = _exp(logs) * _WEIGHTS[:, None] * 0.5 * (high - low)[:, :, None]
-        sums: FloatArray = by_node.sum(axis=1)
+        with np.errstate(over="ignore"):
+            by_node = _exp(logs) * _WEIGHTS[:, None] * 0.5 * (high - low)[:, :, None]
+            sums: FloatArray = by_node.sum(axis=1)
         return sums
 
     panels = _panels(anchors, near, space)
     whole = integral(panels)
     total, error = (np.zeros(whole.shape[1]) for _ in range(2))
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if np.isfinite(whole).all() else 0):
         middle = 0.5 * (panels[:, 2] + panels[:, 3])
         left, right = panels.copy(), panels.copy()
         left[:, 3] = right[:, 2] = middle
@@ -264,6 +270,8 @@ def integrate_line(
             break
     total += whole.sum(axis=0)
     error += whole.sum(axis=0) if len(panels) > _MOST_PANELS else 0.0
+    if space.atoms:
+        total += _exp(log_density(np.array(space.atoms))).sum(axis=0)
     return np.where(point_mass, np.nan, total), error
 
 

@@ -30,10 +30,14 @@ COUNTS = "counts"
 
 
 class Interval(NamedTuple):
-    """The space of a column of real numbers: its density is integrated from ``low`` to ``high``."""
+    """The space of a column of real numbers: its density is integrated from ``low`` to ``high``.
+
+    The likelihood of one of ``atoms`` is a probability, which is added to the integral.
+    """
 
     low: float = -math.inf
     high: float = math.inf
+    atoms: tuple[float, ...] = ()
 
 
 LINE = Interval()

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, category_values, label_codes
 from probclass_core.estimation.families.categorical.independent import complete_cells
-from probclass_core.estimation.tidy import by_feature, dense_arrays, masses_by_class
+from probclass_core.estimation.tidy import by_feature, dense_arrays, masses_by_class, notes_of
 from probclass_core.model.model import Model
 from probclass_core.spec import Block
 
@@ -29,7 +29,8 @@ class MeanVariance:
     """Mean and variance in each class, ``(k,)``, of one family of distributions.
 
     Attributes:
-        kind: ``"normal"``, ``"poisson"``, or ``"points"``, whose distribution is unknown.
+        kind: ``"normal"``, ``"poisson"``, or ``"points"`` and ``"other"``, of which only the
+            moments are compared.
         correlations: correlation with each other column of the block, ``(k,)``, by its name.
     """
 
@@ -87,9 +88,10 @@ def _block_distributions(model: Model, block: Block, table: pa.Table) -> dict[Ke
     columns = set(table.column_names)
     if {"feature", "mean", "variance"} <= columns:
         names, mean, variance = _by_feature_and_class(model, table, "mean", "variance")
+        is_normal = notes_of(table).get("distribution", "normal") == "normal"
+        kind = "normal" if is_normal else "other"
         return {
-            (name, None): MeanVariance("normal", mean[i], variance[i])
-            for i, name in enumerate(names)
+            (name, None): MeanVariance(kind, mean[i], variance[i]) for i, name in enumerate(names)
         }
     if {"mean", "covariance"} <= columns:
         return _multivariate_normal(model, block, table)
