@@ -298,7 +298,7 @@ def _block_entries(
 ) -> Iterator[list[_Entry]]:
     """The entries of a block for each row, weighted if the model is."""
     name = str(block.name)
-    likelihood, batch = model.likelihoods[name], select(batch, block.inputs)
+    likelihood, batch = model.likelihoods[name], select(batch, block.inputs, model.time_zones)
     texts = _texts(block, batch)
     if model.weights is None:
         yield from _unweighted_entries(likelihood, block, batch, texts, classes)
@@ -310,7 +310,8 @@ def _block_entries(
     relative = below_best(likelihood.log_likelihood(batch))
     base = base_blocks(model.spec.blocks).get(name)
     if base is not None:
-        relative -= below_best(model.likelihoods[base].log_likelihood(select(batch, block.columns)))
+        columns = select(batch, block.columns, model.time_zones)
+        relative -= below_best(model.likelihoods[base].log_likelihood(columns))
     of_block = np.take_along_axis(relative, classes, axis=1).tolist()
     rows = _unweighted_entries(likelihood, block, batch, texts, classes)
     for entries, limited, cells in zip(rows, of_block, texts, strict=True):

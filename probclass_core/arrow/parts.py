@@ -3,14 +3,19 @@
 A feature of a model is a column of the table or, if no column has its name, a part of a column of
 dates or times. `select` is where batches become features; it computes the parts. Readers ask
 `source_columns` for the columns to read, and `feature_schema` has the types of features.
+
+The fields of that schema also record the time zone of the training (`time_zones`): rows to score
+may have their instants in another zone, as tables of some formats have all of theirs in UTC.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +42,12 @@ _TIME_PARTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
 
 PARTS = (*_DATE_PARTS, *_TIME_PARTS)
 """Names of all parts."""
+
+_ZONE = b"time_zone"
+"""Key of the metadata of a feature: the time zone of its column, empty for local times."""
+
+TimeZones: TypeAlias = Mapping[str, str | None]
+"""Time zone by feature, None for times without one; parts of dates and of times are left out."""
 
 _PART = re.compile(r"(\w+)\((.+)\)", re.DOTALL)
 
@@ -95,30 +106,78 @@ def source_columns(schema: pa.Schema, features: Sequence[str]) -> list[str]:
 
 
 def feature_schema(schema: pa.Schema, features: Sequence[str]) -> pa.Schema:
-    """Features with the types that they are recorded as; see `canonical_schema`.
+    """Features with the types that they are recorded as, see `canonical_schema`, and `time_zones`.
 
     Raises:
         DataError, SpecError: as `source_columns`.
     """
     parts = _parts_among(schema, features)
-    return canonical_schema(_with_parts(schema, features, parts), features)
+    kinds = {name: value_type(schema.field(part.column).type) for name, part in parts.items()}
+    zones = {name: kind.tz for name, kind in kinds.items() if pa.types.is_timestamp(kind)}
+    recorded = canonical_schema(_with_parts(schema, features, parts), features)
+    return with_time_zones(recorded, zones)
 
 
-def select(batch: pa.RecordBatch, features: Sequence[str]) -> pa.RecordBatch:
-    """The features of a batch, in order: columns as they are, and parts of dates and times.
+def time_zones(features: pa.Schema) -> dict[str, str | None]:
+    """The time zones that parts were computed in; see `TimeZones`."""
+    recorded = ((field.name, (field.metadata or {}).get(_ZONE)) for field in features)
+    return {name: zone.decode() or None for name, zone in recorded if zone is not None}
 
-    A part is null where its column is. Parts are in the time zone of their column.
+
+def with_time_zones(features: pa.Schema, zones: TimeZones) -> pa.Schema:
+    """The same features with the time zones of their parts."""
+    return pa.schema(
+        [
+            field.with_metadata({_ZONE: zones[field.name] or ""}) if field.name in zones else field
+            for field in features
+        ]
+    )
+
+
+def common_time_zones(schemas: Iterable[pa.Schema]) -> dict[str, str | None]:
+    """The time zones of features that several parts of the rows have.
 
     Raises:
-        DataError: if a column is missing, the batch has it twice, its time zone is unknown, or a
-            date is outside of the years 1 to 9999.
+        DataError: if a time zone differs.
+    """
+    common: dict[str, str | None] = {}
+    for schema in schemas:
+        for name, zone in time_zones(schema).items():
+            if common.setdefault(name, zone) != zone:
+                raise DataError(
+                    f"{name!r} is of times {_in_zone(common[name])} in one part and "
+                    f"{_in_zone(zone)} in another; convert them to one time zone."
+                )
+    return common
+
+
+def _in_zone(zone: str | None) -> str:
+    return "without a time zone" if zone is None else f"in time zone {zone!r}"
+
+
+def select(
+    batch: pa.RecordBatch, features: Sequence[str], zones: TimeZones = MappingProxyType({})
+) -> pa.RecordBatch:
+    """The features of a batch, in order: columns as they are, and parts of dates and times.
+
+    A part is null where its column is.
+
+    Args:
+        batch: rows with the columns of the features.
+        features: names of the features.
+        zones: time zones to compute parts in; those of the columns by default.
+
+    Raises:
+        DataError: if a column is missing, the batch has it twice, its time zone is unknown, it has
+            a time zone and that of the part has none or the reverse, or a date is outside of the
+            years 1 to 9999.
         SpecError: if a feature is a part that its column does not have.
     """
     parts = _parts_among(batch.schema, features)
     if not parts:
         return batch.select(list(features))
     arrays = [
-        _compute(batch.column(parts[name].column), parts[name])
+        _compute(batch.column(parts[name].column), parts[name], zones)
         if name in parts
         else batch.column(name)
         for name in features
@@ -178,15 +237,24 @@ def _check_part(part: Part, kind: pa.DataType) -> None:
     raise SpecError(f"no feature '{part}': {column}, whose parts are {one_of(known)}.{hint}")
 
 
-def _compute(column: pa.Array, part: Part) -> pa.Array:
-    return converted(column, part.name, lambda: _values(column, part))
+def _compute(column: pa.Array, part: Part, zones: TimeZones) -> pa.Array:
+    kind = value_type(column.type)
+    zone = zones.get(str(part), kind.tz) if pa.types.is_timestamp(kind) else None
+    return converted(column, (part.name, zone), lambda: _values(column, part, zone))
 
 
-def _values(column: pa.Array, part: Part) -> pa.Array:
+def _values(column: pa.Array, part: Part, zone: str | None) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
         return column.cast(part.type)
+    if pa.types.is_timestamp(column.type) and column.type.tz != zone:
+        if column.type.tz is None or zone is None:
+            raise DataError(
+                f"column {part.column!r} has times {_in_zone(column.type.tz)}, but '{part}' was "
+                f"trained on times {_in_zone(zone)}; convert the column as for the training."
+            )
+        column = column.cast(pa.timestamp(column.type.unit, zone))  # the same instants
     _check_years(column, part)
     compute = {**_DATE_PARTS, **_TIME_PARTS}[part.name]
     try:

@@ -26,7 +26,13 @@ from probclass_core.arrow.arrays import (
     weight_vector,
 )
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
-from probclass_core.arrow.parts import feature_schema, select
+from probclass_core.arrow.parts import (
+    common_time_zones,
+    feature_schema,
+    select,
+    time_zones,
+    with_time_zones,
+)
 from probclass_core.arrow.row_sample import merge_samples, sample_rows
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.arrow.types import (
@@ -122,6 +128,7 @@ class Statistics:
             content={
                 "spec": self.spec.to_dict(),
                 "features": type_names(self.features),
+                **({"time_zones": zones} if (zones := time_zones(self.features)) else {}),
                 "rows": self.rows,
                 "null_labels": self.null_labels,
             },
@@ -141,7 +148,9 @@ class Statistics:
         content = bundle.content
         return cls.from_tables(
             spec=ModelSpec.from_dict(content["spec"]),
-            features=schema_from_names(content["features"]),
+            features=with_time_zones(
+                schema_from_names(content["features"]), content.get("time_zones", {})
+            ),
             tables=bundle.tables,
             rows=content["rows"],
             null_labels=content["null_labels"],
@@ -296,6 +305,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
     for part in parts[1:]:
         if part.features != features:
             features = _common_schema(features, part.features)
+    features = with_time_zones(features, common_time_zones(part.features for part in parts))
     with_rows = [part for part in parts if part.rows]
     if len(with_rows) == 1 and with_rows[0].features == features:
         return with_rows[0]

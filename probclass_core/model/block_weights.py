@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
-from probclass_core.arrow.parts import select
+from probclass_core.arrow.parts import TimeZones, select
 from probclass_core.arrow.row_sample import COUNT, HASH
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.errors import DataError
@@ -99,6 +99,7 @@ class WeightedBlocks:
         weights: weights and biases.
         blocks: all blocks of the model.
         likelihoods: their likelihoods, by name.
+        zones: time zones of the parts of dates.
     """
 
     def __init__(
@@ -106,7 +107,9 @@ class WeightedBlocks:
         weights: BlockWeights,
         blocks: Sequence[Block],
         likelihoods: Mapping[str, Likelihood],
+        zones: TimeZones,
     ) -> None:
+        self._zones = zones
         self._bias = weights.bias[:, None]
         self._lookups: list[tuple[Sequence[str], CellLikelihood, FloatArray]] = []
         self._others: list[tuple[str, Sequence[str], Likelihood, float]] = []
@@ -134,11 +137,11 @@ class WeightedBlocks:
         """
         total = np.tile(self._bias, (1, batch.num_rows))
         for inputs, lookup, table in self._lookups:
-            total += table.take(lookup.cells(select(batch, inputs)), axis=1)
+            total += table.take(lookup.cells(select(batch, inputs, self._zones)), axis=1)
         for name, inputs, likelihood, factor in self._others:
             log = known.get(name)
             if log is None:
-                log = likelihood.log_likelihood(select(batch, inputs))
+                log = likelihood.log_likelihood(select(batch, inputs, self._zones))
             term = below_best(log)
             term *= factor
             total += term.T

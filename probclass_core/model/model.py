@@ -40,7 +40,13 @@ from probclass_core.arrow.bundle import (
     Bundle,
 )
 from probclass_core.arrow.display import Part, TablePart, as_html, as_text
-from probclass_core.arrow.parts import select, source_columns
+from probclass_core.arrow.parts import (
+    TimeZones,
+    select,
+    source_columns,
+    time_zones,
+    with_time_zones,
+)
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.arrow.types import schema_from_names, type_names
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
@@ -131,6 +137,11 @@ class Model:
         """The classes as text, in class order."""
         return [category_text(value) for value in self.classes.to_pylist()]
 
+    @cached_property
+    def time_zones(self) -> TimeZones:
+        """Time zone of the training by part of a date, such as ``hour(pickup)``; None for none."""
+        return time_zones(self.features)
+
     @property
     def batch_rows(self) -> int:
         """Number of rows to score at once, so that their posteriors easily fit in memory."""
@@ -159,7 +170,7 @@ class Model:
         """log p(x_block | c) of one batch: ``(n, k)`` for each block."""
         for block in blocks:
             likelihood = self.likelihoods[str(block.name)]
-            yield likelihood.log_likelihood(select(batch, block.inputs))
+            yield likelihood.log_likelihood(select(batch, block.inputs, self.time_zones))
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         """log p(x | c) of one batch, ``(n, k)``; the caller must not change the array."""
@@ -229,7 +240,7 @@ class Model:
     def _weighted_blocks(self) -> WeightedBlocks | None:
         if self.weights is None:
             return None
-        return WeightedBlocks(self.weights, self.spec.blocks, self.likelihoods)
+        return WeightedBlocks(self.weights, self.spec.blocks, self.likelihoods, self.time_zones)
 
     @cached_property
     def _calibrator(self) -> Calibrator | None:
@@ -526,6 +537,7 @@ class Model:
             content={
                 "spec": self.spec.to_dict(),
                 "features": type_names(self.features),
+                **({"time_zones": dict(zones)} if (zones := self.time_zones) else {}),
                 "blocks": blocks,
             },
             tables={"priors": self.priors, **self.parameters, **optional},
@@ -561,7 +573,9 @@ class Model:
         tables = dict(bundle.tables)
         model = cls(
             spec=ModelSpec.from_dict(bundle.content["spec"]),
-            features=schema_from_names(bundle.content["features"]),
+            features=with_time_zones(
+                schema_from_names(bundle.content["features"]), bundle.content.get("time_zones", {})
+            ),
             priors=tables.pop("priors"),
             **{name: tables.pop(name) for name in _OPTIONAL_TABLES if name in tables},
             parameters=tables,

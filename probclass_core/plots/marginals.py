@@ -254,7 +254,9 @@ def rows_by_class(
     table = as_table(data)
     sources = table.select(source_columns(table.schema, columns))
     batches = sources.to_batches() or [pa.RecordBatch.from_pylist([], sources.schema)]
-    features = pa.Table.from_batches([select(batch, columns) for batch in batches])
+    features = pa.Table.from_batches(
+        [select(batch, columns, model.time_zones) for batch in batches]
+    )
     values = [_numbers(features.combine_chunks(), name) for name in columns]
     label = model.spec.label
     codes = np.full(table.num_rows, MISSING, dtype=np.intp)
