@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from probclass_core.analysis.explanation import MAX_ROWS, explain
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.display import TablePart, as_html
+from probclass_core.arrow.parts import source_columns
 from probclass_core.errors import DataError, SpecError, expect
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
@@ -110,7 +111,9 @@ def importance(
     expect(model, Model, LOAD_HINT)
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise SpecError(f"rows must be a whole number of at least 1, got {rows!r}.")
-    plan = open_table(source).plan(tuple(model.spec.features), partition=partition, where=where)
+    opened = open_table(source)
+    columns = source_columns(opened.schema, model.spec.features)
+    plan = opened.plan(columns, partition=partition, where=where)
     drawn = _draw(plan, rows)
     if not drawn.num_rows:
         raise DataError("there are no rows to explain: the source is empty.")

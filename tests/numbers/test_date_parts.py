@@ -243,6 +243,12 @@ def test_everything_that_reads_rows_computes_parts(
     assert ledgers[0].table.equals(ledgers[1].table)
     values = {line["item"]: line["value"] for line in ledgers[0].table.to_pylist()}
     assert values["hour(pickup)"] == str(columns["hour(pickup)"][4])
+    importances = [pc.importance(by_hour, rows).table for rows in (files, columns)]
+    assert importances[0] == importances[1]
+    scores = [pc.cross_validate(rows, SPEC, folds=3).table for rows in (table, columns)]
+    assert scores[0] == scores[1]
+    predicted = plain.predict_table(table)
+    assert predicted.column_names[:3] == table.column_names
 
 
 def in_zone(table: pa.Table, zone: str | None) -> pa.Table:
