@@ -68,12 +68,15 @@ def as_table(data: Any) -> pa.Table:
     """Convert data in memory to an Arrow table of `safe_types`.
 
     Args:
-        data: a pyarrow Table, RecordBatch or RecordBatchReader, a mapping of columns, or any data
-            frame with the Arrow PyCapsule interface (pandas, polars, duckdb, …).
+        data: a pyarrow Table, RecordBatch or RecordBatchReader, a mapping of columns, any data
+            frame with the Arrow PyCapsule interface (pandas, polars, duckdb, …), or a polars
+            LazyFrame, which is collected.
 
     Raises:
         DataError: if it is none of these, or Arrow cannot convert its columns.
     """
+    if is_lazy_frame(data):
+        data = data.collect()
     if isinstance(data, pa.Table):
         return in_safe_types(data)
     if isinstance(data, pa.RecordBatch):
@@ -93,6 +96,11 @@ def as_table(data: Any) -> pa.Table:
         f"cannot read {type(data).__name__} as a table; pass a pyarrow table, a pandas or polars "
         "DataFrame, or a mapping of columns."
     )
+
+
+def is_lazy_frame(data: Any) -> bool:
+    """Whether data are a LazyFrame of polars, which need not be installed."""
+    return type(data).__name__ == "LazyFrame" and type(data).__module__.startswith("polars")
 
 
 def check_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
@@ -245,8 +253,13 @@ def missing_patterns(matrix: FloatArray) -> Iterator[tuple[BoolArray, IntArray |
         yield ~missing[:, row], np.flatnonzero(group == number)
 
 
-def category_codes(column: pa.Array) -> tuple[IntArray, list[str]]:
+def category_codes(column: pa.Array, name: str | None = None) -> tuple[IntArray, list[str]]:
     """Encode a column as codes into its distinct values.
+
+    Args:
+        column: text, bool, integers, or floats that are whole numbers, NaN or null: 1.0 is the
+            category 1, because pandas stores integers with nulls as floats.
+        name: name of the column, for messages.
 
     Returns:
         Codes ``(n,)``, `MISSING` for null, and the values as text in order of appearance. A
@@ -255,18 +268,22 @@ def category_codes(column: pa.Array) -> tuple[IntArray, list[str]]:
     Raises:
         DataError: if the column's values are not categories.
     """
-    codes, values = short_codes(column)
+    codes, values = short_codes(column, name)
     return codes.astype(np.intp, copy=False), values
 
 
-def short_codes(column: pa.Array) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
+def short_codes(
+    column: pa.Array, name: str | None = None
+) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
     """`category_codes` as narrow integers: enough for counting, but products may overflow."""
     if isinstance(column, pa.ChunkedArray):  # a column of a table, which batches do not share
-        return _encode(column)
-    return converted(column, "codes", lambda: _encode(column))
+        return _encode(column, name)
+    return converted(column, "codes", lambda: _encode(column, name))
 
 
-def _encode(column: pa.Array) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
+def _encode(column: pa.Array, name: str | None) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
+    if pa.types.is_floating(value_type(column.type)):
+        column = whole_numbers(column, "" if name is None else f"column {name!r}: ")
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     if isinstance(column, pa.ChunkedArray):
@@ -299,12 +316,39 @@ def category_values(values: pa.Array) -> list[str | None]:
     Raises:
         DataError: if the values are not categories.
     """
+    if pa.types.is_floating(values.type):
+        values = whole_numbers(values, "")
     if not is_category_type(values.type):
         raise DataError(
             f"{values.type} values are not categories (text, bool or integer); cast the column."
         )
     texts: list[str | None] = values.cast(pa.string()).to_pylist()
     return texts
+
+
+def whole_numbers(column: pa.Array | pa.ChunkedArray, where: str) -> pa.Array | pa.ChunkedArray:
+    """Floats as int64, NaN as null: pandas stores integers with nulls as floats.
+
+    Args:
+        column: floats, dictionary-encoded or not.
+        where: beginning of a message.
+
+    Raises:
+        DataError: if a value is not a whole number, or is beyond int64.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    numbers = column.cast(pa.float64())
+    numbers = pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
+    try:
+        return numbers.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        other = pc.not_equal(numbers, pc.trunc(numbers))
+        example = f", such as {numbers.filter(other)[0]}," if pc.any(other).as_py() else ""
+        raise DataError(
+            f"{where}{column.type} values{example} are not categories (text, bool or integer); "
+            "cast the column, or cut it into bins."
+        ) from error
 
 
 def class_labels(batch: pa.RecordBatch, label: str) -> pa.DictionaryArray:
@@ -315,6 +359,9 @@ def class_labels(batch: pa.RecordBatch, label: str) -> pa.DictionaryArray:
     """
     column = batch.column(label)
     kind = value_type(column.type)
+    if pa.types.is_floating(kind):
+        with suppress(DataError):
+            column, kind = whole_numbers(column, ""), pa.int64()
     if not is_category_type(kind):
         distinct = 0
         with suppress(pa.ArrowNotImplementedError):  # for types whose values Arrow cannot count
@@ -344,7 +391,8 @@ def class_type(kind: pa.DataType) -> pa.DataType:
     """The type that classes of this label type are stored as: string, bool or int64."""
     if pa.types.is_boolean(kind):
         return pa.bool_()
-    return pa.int64() if pa.types.is_integer(kind) else pa.string()
+    whole = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return pa.int64() if whole else pa.string()
 
 
 def weight_vector(batch: pa.RecordBatch, name: str) -> FloatArray:

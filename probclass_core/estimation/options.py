@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, NoReturn
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import is_numeric_type
-from probclass_core.arrow.types import is_category_type
+from probclass_core.arrow.types import is_category_type, value_type
 from probclass_core.errors import SpecError, one_of, unknown_option
 
 
@@ -271,7 +271,11 @@ class ColumnTypes(NamedTuple):
 
 NUMBERS = ColumnTypes("numbers", is_numeric_type)
 """Columns of numbers, for the attribute ``models`` of an estimator."""
-CATEGORIES = ColumnTypes("categories (text, bool, integers)", is_category_type)
+CATEGORIES = ColumnTypes(
+    "categories (text, bool, integers)",
+    # Floats must be whole numbers, as pandas has for integers with nulls.
+    lambda kind: is_category_type(kind) or bool(pa.types.is_floating(value_type(kind))),
+)
 """Columns of categories, for the attribute ``models`` of an estimator."""
 
 

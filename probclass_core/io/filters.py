@@ -70,6 +70,16 @@ def expression(
     return functools.reduce(operator.and_, terms) if terms else None
 
 
+def filtered_columns(
+    schema: pa.Schema, partition: Mapping[str, Any] | None, where: Where
+) -> set[str]:
+    """The columns that conditions are about; all columns of the schema for an Arrow expression."""
+    where = parse_where(where)
+    if isinstance(where, pc.Expression):  # it does not say which columns it is about
+        return set(schema.names)
+    return {*(partition or {}), *(condition[0] for condition in where or ())}
+
+
 def parse_where(where: Where) -> Sequence[Condition] | pc.Expression | None:
     """The conditions of a filter, with every text parsed; an Arrow expression or None as it is.
 

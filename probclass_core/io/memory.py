@@ -1,9 +1,12 @@
-"""Tables in memory: Arrow tables, data frames, and readers that can be read once."""
+"""Tables in memory: Arrow tables, data frames, lazy frames, and readers that can be read once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +15,8 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import BATCH_ROWS, as_table, in_slices, read_rows
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.types import in_safe_types, safe_types
-from probclass_core.errors import TableError
-from probclass_core.io.filters import Where
+from probclass_core.errors import TableError, one_line
+from probclass_core.io.filters import Where, filtered_columns
 from probclass_core.io.table import Plan, columns_and_filter
 
 _FRAGMENT_ROWS = BATCH_ROWS
@@ -131,3 +134,76 @@ class _Stream:
             rows = batch if self.row_filter is None else batch.filter(self.row_filter)
             rows = rows.select(list(self.columns))
             yield from in_slices([rows], read_rows(rows.schema))
+
+
+class LazyTable(_InMemory):
+    """A lazy frame of polars: one fragment, collected in batches each time that it is read.
+
+    Only the requested columns are collected, and polars reads ahead by a few batches. Rows keep the
+    order that polars gives them.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        with _translate_polars_errors():
+            return as_table(self._frame.clear()).schema
+
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+        allow_dictionaries: bool = False,
+    ) -> Plan:
+        columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
+        # Arrow filters the rows, so they are the same as for every other table.
+        read = dict.fromkeys([*columns, *sorted(filtered_columns(self.schema, partition, where))])
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        rows = _Collected(self._frame.select([*read]), schema, row_filter)
+        return Plan(schema, [rows], None, None)
+
+
+@dataclass(frozen=True)
+class _Collected:
+    """The rows of a lazy frame, as a fragment."""
+
+    frame: Any
+    schema: pa.Schema
+    row_filter: pc.Expression | None
+    digest: None = None
+
+    def __str__(self) -> str:
+        return "a lazy frame"
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        rows = read_rows(self.schema)
+        with _translate_polars_errors():
+            for frame in _collected(self.frame, rows):
+                for batch in as_table(frame).combine_chunks().to_batches():
+                    kept = batch if self.row_filter is None else batch.filter(self.row_filter)
+                    yield from in_slices([kept.select(self.schema.names)], rows)
+
+
+def _collected(frame: Any, rows: int) -> Iterable[Any]:
+    """Collect a lazy frame in frames of about some rows, or at once before polars 1.34."""
+    if hasattr(frame, "collect_batches"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # polars may change its arguments
+            batches: Iterable[Any] = frame.collect_batches(chunk_size=rows, maintain_order=True)
+        return batches
+    return [frame.collect()]
+
+
+@contextmanager
+def _translate_polars_errors() -> Iterator[None]:
+    """Raise TableError for an error of polars: a missing file or column, a failing expression."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("polars") and not isinstance(error, OSError):
+            raise
+        raise TableError(f"cannot collect the lazy frame: {one_line(error)}.") from error

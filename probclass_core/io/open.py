@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from probclass_core.arrow.arrays import is_lazy_frame
 from probclass_core.errors import TableError
-from probclass_core.io.memory import MemoryTable, ReaderTable
+from probclass_core.io.memory import LazyTable, MemoryTable, ReaderTable
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Sink, Table
 from probclass_core.plugins.descriptors import TableFormat
@@ -25,13 +26,16 @@ def open_table(source: Any) -> Table:
 
     Args:
         source: path, URI, pattern of files or `TableRef`; pyarrow Table, RecordBatch, Dataset or
-            RecordBatchReader (read once); pandas or polars DataFrame; mapping of columns; `Table`.
+            RecordBatchReader (read once); pandas or polars DataFrame; polars LazyFrame; mapping of
+            columns; `Table`.
 
     Raises:
         TableError: if there is no table at the path.
         DataError: if the object is none of these.
         PluginError: if the format is unknown.
     """
+    if is_lazy_frame(source):  # first, because looking at its attributes would resolve the query
+        return LazyTable(source)
     if isinstance(source, Table):
         return source
     if isinstance(source, pa.RecordBatchReader):

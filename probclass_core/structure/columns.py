@@ -240,7 +240,8 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
             parameters = estimators[str(block.name)].finalize(table, classes)
             lower = np.unique(parameters["lower"].to_numpy())
             column = replace(column, cuts=tuple(lower[np.isfinite(lower)].tolist()))
-            if is_integer and _are_categories(cells, np.array(column.cuts)):
+            is_whole = is_integer or (nulls > 0 and _are_whole(cells))
+            if is_whole and _are_categories(cells, np.array(column.cuts)):
                 column = replace(column, kind="category")
         roles.append(column)
     with_roles = columns.replaced(roles)
@@ -301,6 +302,11 @@ def _reason_to_leave_out(
     if cells.exact and one_to_one:
         return f"they are copies of the label {statistics.spec.label!r}"
     return None
+
+
+def _are_whole(cells: _Cells) -> bool:
+    """Whether numbers are integers, which pandas makes floats if there are nulls among them."""
+    return cells.exact and bool(pc.all(pc.equal(cells.values, pc.trunc(cells.values))).as_py())
 
 
 def _are_categories(cells: _Cells, cuts: FloatArray) -> bool:

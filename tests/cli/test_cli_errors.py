@@ -62,7 +62,7 @@ INVALID_TABLES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
     "number as text": (with_columns(x=["a lot"] * ROWS), ["'x' is string", "numbers"]),
     "category as number": (
         with_columns(wind=np.arange(ROWS) / 3),
-        ["'wind' is double", "categories"],
+        ["'wind': double values, such as 0.333", "are not categories"],
     ),
     "missing column": (
         {name: values for name, values in COLUMNS.items() if name != "y"},
@@ -204,7 +204,7 @@ INVALID_SCORES: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "wrong type": (("text.parquet", "scored"), ["'x' is string"]),
     "missing column": (("narrow.parquet", "scored"), ["'y'", "'air', 'wind', 'x'"]),
     "empty table": (("empty.parquet", "scored"), ["no rows"]),
-    "not a Parquet file": (("spec.json", "scored"), ["cannot read spec.json"]),
+    "another table": (("spec.json", "scored"), ["no columns", "the table has 'blocks', 'label'"]),
 }
 
 

@@ -171,7 +171,11 @@ def test_a_source_without_rows_is_refused(tmp_path: Path) -> None:
 INVALID_COLUMNS: dict[str, tuple[str, pa.Array, str]] = {
     "infinite": ("y", pa.array([0.0] * 39 + [float("inf")]), "'y' contains 1 infinite value"),
     "text": ("y", pa.array(["tall"] * 40), "'y' is string, not a number; cast it or re-train"),
-    "a number": ("wind", pa.array([0.5] * 40), "double values are not categories"),
+    "a number": (
+        "wind",
+        pa.array([0.5] * 40),
+        "column 'wind': double values, such as 0.5, are not categories",
+    ),
 }
 
 

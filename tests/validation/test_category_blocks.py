@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 
 import pyarrow as pa
 import pytest
@@ -10,13 +11,18 @@ import pytest
 import probclass_core as pc
 
 ROWS = pa.table(
-    {"c": ["a", "b"] * 3, "u": ["p", "q"] * 3, "v": ["s", "s", "t"] * 2, "x": [0.5] * 6}
+    {
+        "c": ["a", "b"] * 3,
+        "u": ["p", "q"] * 3,
+        "v": ["s", "s", "t"] * 2,
+        "x": [date(2024, 1, 1)] * 6,
+    }
 )
 
 OPTIONS: list[tuple[pc.Block, str]] = [
     (
         pc.Block("categorical_joint", ["u", "x"]),
-        "column 'x' is double, but it models categories",
+        "column 'x' is date32.* but it models categories",
     ),
     (pc.Block("categorical_joint", ["u"], pseudo_count=-1), "pseudo_count must be .*got -1"),
     (

@@ -43,7 +43,7 @@ OPTIONS: list[tuple[pc.Block, str]] = [
     (given(cuts={"x": [2, 1]}), r"cuts of 'x' must be a list of ascending numbers, got \[2, 1\]"),
     (given(domain={"v": ["s"]}), "domain names column 'v', which is given; declare domains of 'u'"),
     (given(cuts={"n": [1]}, columns=["n"], domain={"n": ["1"]}), "domain names column 'n', whose"),
-    (given(columns=["x"], given=["u"]), "column 'x' is double, but it models categories"),
+    (given(columns=["t"], given=["u"]), "column 't' is timestamp.* but it models categories"),
     (given("discretized"), "column 'u' is string, but it models numbers"),
     (given(given=["t"]), "column 't' is .*, but it models numbers and categories"),
 ]

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import probclass_core as pc
 
-ROWS = pa.table({"c": ["a", "b"] * 3, "x": [1.0, 2, 3, 4, 5, 6], "u": ["p", "q"] * 3})
+ROWS = pa.table(
+    {
+        "c": ["a", "b"] * 3,
+        "x": [1.0, 2, 3, 4, 5, 6],
+        "u": ["p", "q"] * 3,
+        "t": [date(2024, 1, 1)] * 6,
+    }
+)
 
 
 OPTIONS: list[tuple[pc.Block, str]] = [
@@ -167,8 +176,8 @@ OPTIONS: list[tuple[pc.Block, str]] = [
     ),
     (pc.Block("knn_density", ["u"]), "column 'u' is string, but it models numbers"),
     (
-        pc.Block("categorical", ["x"]),
-        r"column 'x' is double, but it models categories \(text, bool, ",
+        pc.Block("categorical", ["t"]),
+        r"column 't' is date32.* but it models categories \(text, bool, ",
     ),
 ]
 

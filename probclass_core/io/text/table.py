@@ -21,7 +21,7 @@ from probclass_core.arrow.types import common_type
 from probclass_core.errors import DataError, TableError, nearest, one_line, one_of
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location
-from probclass_core.io.filters import Where, parse_where
+from probclass_core.io.filters import Where, filtered_columns, parse_where
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.digests import FragmentDigests
 from probclass_core.io.parquet.discovery import (
@@ -133,11 +133,7 @@ class TextTable(DatasetTable):
     ) -> Plan:
         columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
         where = parse_where(where)
-        needed = {*columns, *(partition or {})}
-        if isinstance(where, pc.Expression):  # it does not say which columns it is about
-            needed.update(self.schema.names)
-        else:
-            needed.update(condition[0] for condition in where or ())
+        needed = {*columns, *filtered_columns(self.schema, partition, where)}
         stored = [name for name in self._stored if name in needed] or self._stored[:1]
         file_schema = pa.schema([self.schema.field(name) for name in stored])
         schema = pa.schema([self.schema.field(name) for name in columns])

@@ -180,7 +180,7 @@ def domain_codes(column: pa.Array, name: str, domain: pa.Array, unseen: str) -> 
 
 
 def _find_codes(column: pa.Array, name: str, domain: pa.Array, unseen: str) -> IntArray:
-    codes, values = category_codes(column)
+    codes, values = category_codes(column, name)
     known = label_codes(pa.array(values, pa.string()), domain)
     if unseen == "pseudo_count":
         known = np.where(known == MISSING, len(domain), known)

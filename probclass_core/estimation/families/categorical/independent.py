@@ -95,7 +95,7 @@ class Categorical(LikelihoodEstimator):
     ) -> pa.Table:
         labels = classes.dictionary
         rows = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        encoded = [short_codes(batch.column(feature)) for feature in self.features.names]
+        encoded = [short_codes(batch.column(feature), feature) for feature in self.features.names]
         values: list[str | None] = []
         cells = []
         tables = _counts(rows, len(labels), encoded, weights)

@@ -83,7 +83,7 @@ class CategoricalJoint(LikelihoodEstimator):
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        encoded = [category_codes(batch.column(name)) for name in self.features.names]
+        encoded = [category_codes(batch.column(name), name) for name in self.features.names]
         codes = np.stack([column for column, _ in encoded])
         rows = np.flatnonzero((codes != MISSING).any(axis=0))
         label = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)

@@ -289,7 +289,7 @@ class ConditionalCounts(LikelihoodEstimator):
         self, batch: pa.RecordBatch, name: str, cuts: Sequence[float] | None
     ) -> tuple[IntArray, list[str | None]]:
         if cuts is None:
-            codes, values = category_codes(batch.column(name))
+            codes, values = category_codes(batch.column(name), name)
             return codes + 1, [None, *values]
         numbers, _ = numbers_rounded_down(batch, name)
         codes = np.searchsorted(np.array(cuts), numbers, side="right") + 1
