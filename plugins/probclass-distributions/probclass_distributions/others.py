@@ -19,7 +19,7 @@ from probclass_core.authoring import (
     sum_counts,
 )
 from probclass_distributions.base import Distribution, Estimates, FromMoments, SpreadOptions, Terms
-from probclass_distributions.special import concentration, log1p_minus, stirling_rest
+from probclass_distributions.special import concentration, log_minus, stirling_rest
 
 _NARROW = 1e-7
 """Spread below which a beta density is fitted by its moments, which differ only by rounding."""
@@ -72,16 +72,12 @@ class Beta(FromMoments):
     def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
         a, b = estimates["a"], estimates["b"]
         size = a + b
-        mean, rest = a / size, b / size
         # The kernel is −(a + b) KL(mean ‖ x), whose terms of first order cancel exactly.
-        distance = values - mean
-        up, down = distance / mean, -distance / rest
-        of_mean = np.where(up < -0.5, np.log(values / mean) - up, log1p_minus(np.maximum(up, -0.5)))
-        others = np.log1p(-values) - np.log(rest) - down
-        of_rest = np.where(down < -0.5, others, log1p_minus(np.maximum(down, -0.5)))
-        kernel = a * of_mean + b * of_rest
+        logs, largest = (np.log(values), np.log1p(-values)), float(size.max())
+        kernel = a * log_minus(values, logs[0], a / size, largest)
+        kernel += b * log_minus(1.0 - values, logs[1], b / size, largest)
         constant = stirling_rest(a) + stirling_rest(b) - stirling_rest(size)
-        log_density: FloatArray = kernel + constant - np.log(values) - np.log1p(-values)
+        log_density: FloatArray = kernel + constant - logs[0] - logs[1]
         return log_density
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from probclass_core.authoring import BoolArray, FloatArray, Moments, choice, number
 from probclass_distributions.base import Estimates, FromMoments, SpreadOptions, Terms
-from probclass_distributions.special import gamma_shape, log1p_minus, stirling_rest
+from probclass_distributions.special import gamma_shape, log_minus, stirling_rest
 
 _NARROW = 1e-6
 """Variance of log x below which log E[x] − E[log x] comes from moments, without cancellation."""
@@ -87,13 +87,10 @@ class Gamma(FromMoments):
 
     def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
         shape, mean = estimates["shape"], estimates["mean"]
-        with np.errstate(over="ignore", under="ignore"):
-            distance = (values - mean) / mean
-            exact = log1p_minus(np.maximum(distance, -0.5))
-            # Near 0, 1 + distance has lost the digits of x: take the logarithm of x itself.
-            near_0 = np.log(values) - np.log(mean) - distance
-            kernel = shape * np.where(distance < -0.5, near_0, exact)
-        log_density: FloatArray = kernel + stirling_rest(shape) - np.log(values)
+        logs = np.log(values)
+        with np.errstate(over="ignore"):
+            kernel = shape * log_minus(values, logs, mean, float(shape.max()))
+        log_density: FloatArray = kernel + stirling_rest(shape) - logs
         return log_density
 
 

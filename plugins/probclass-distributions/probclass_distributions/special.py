@@ -11,6 +11,23 @@ _LARGE = 1e3
 """From here on Stirling's series is exact to the last digit."""
 
 
+def log_minus(x: FloatArray, log_x: FloatArray, center: FloatArray, size: float) -> FloatArray:
+    """log(x / c) − (x / c − 1), 0 or less, where ``size`` times it needs its digits.
+
+    Args:
+        x: values above 0, ``(n, 1)``.
+        log_x: their logarithms, as exact as the caller knows them.
+        center: c above 0, ``(k,)``.
+        size: largest factor that the result is multiplied by.
+    """
+    with np.errstate(over="ignore"):
+        distance = (x - center) / center
+    direct: FloatArray = log_x - np.log(center) - distance
+    if size < _LARGE:
+        return direct
+    return np.where(distance < -0.5, direct, log1p_minus(np.maximum(distance, -0.5)))
+
+
 def log1p_minus(t: FloatArray) -> FloatArray:
     """log(1 + t) − t for t > −1, 0 or less; −∞ for t = −1."""
     t = np.minimum(t, 1e300)
