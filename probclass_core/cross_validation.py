@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSums, Evaluator
 from probclass_core.analysis.json_values import json_values
+from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import IntArray
 from probclass_core.arrow.display import Part, TablePart, as_html, as_text
 from probclass_core.arrow.parts import select
@@ -59,13 +60,13 @@ class CrossValidation:
     notes: tuple[str, ...] = field(default=(), repr=False)
 
     @cached_property
-    def table(self) -> pa.Table:
+    def table(self) -> ArrowTable:
         """One row per fold: fold (from 0), rows, and each metric with that of the prior alone.
 
         The columns are named as in `Evaluation`: ``log_loss``, ``baseline_log_loss`` and so on.
         """
         names = [name for metric in self._metrics for name in (metric, f"baseline_{metric}")]
-        return pa.table(
+        table: ArrowTable = pa.table(
             {
                 "fold": range(len(self.evaluations)),
                 "rows": [one.rows for one in self.evaluations],
@@ -75,9 +76,10 @@ class CrossValidation:
                 },
             }
         )
+        return table
 
     @cached_property
-    def summary(self) -> pa.Table:
+    def summary(self) -> ArrowTable:
         """One row per metric: metric, mean, standard_error, prior, prior_standard_error.
 
         Means are over the folds; ``prior`` is that of predicting the class prior alone. Standard
@@ -101,7 +103,8 @@ class CrossValidation:
             )
         numbers = ("mean", "standard_error", "prior", "prior_standard_error")
         kinds = [("metric", pa.string()), *((name, pa.float64()) for name in numbers)]
-        return pa.Table.from_pylist(rows, schema=pa.schema(kinds))
+        table: ArrowTable = pa.Table.from_pylist(rows, schema=pa.schema(kinds))
+        return table
 
     @property
     def _metrics(self) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.model.posterior import normalize
@@ -32,7 +33,7 @@ class BayesTable:
         log_evidence: log p(D) in nats.
     """
 
-    table: pa.Table
+    table: ArrowTable
     log_likelihood: FloatArray
     log_evidence: float
 

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, TablePart, as_html, as_text
 from probclass_core.errors import DataError, NotSupportedError, SpecError, expect, one_of
@@ -77,7 +78,7 @@ class Comparison:
             baseline_log_evidence (nats, of the class prior alone).
     """
 
-    table: pa.Table
+    table: ArrowTable
 
     @property
     def best(self) -> str:

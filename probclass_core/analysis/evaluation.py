@@ -18,6 +18,7 @@ from probclass_core.analysis.reliability import (
     calibration_errors,
     reliability_table,
 )
+from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import (
     MISSING,
     BoolArray,
@@ -105,9 +106,9 @@ class Evaluation:
     baseline_brier: float | None
     baseline_ece: float | None
     model_id: str
-    confusion: pa.Table = field(repr=False)
-    per_class: pa.Table = field(repr=False)
-    reliability: pa.Table = field(repr=False)
+    confusion: ArrowTable = field(repr=False)
+    per_class: ArrowTable = field(repr=False)
+    reliability: ArrowTable = field(repr=False)
 
     @property
     def worse_than_prior(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.analysis.json_values import json_values
+from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, TablePart, as_html
 from probclass_core.arrow.parts import select, source_columns
@@ -97,8 +98,8 @@ class Explanation:
         model_id: content id of the model.
     """
 
-    rows: pa.Table
-    table: pa.Table
+    rows: ArrowTable
+    table: ArrowTable
     units: str
     model_id: str
 

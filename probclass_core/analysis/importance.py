@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from probclass_core.analysis.explanation import MAX_ROWS, explain
 from probclass_core.analysis.json_values import json_values
+from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.display import TablePart, as_html
 from probclass_core.arrow.parts import source_columns
 from probclass_core.errors import DataError, SpecError, expect
@@ -47,7 +48,7 @@ class Importance:
         model_id: content id of the model.
     """
 
-    table: pa.Table
+    table: ArrowTable
     units: str
     model_id: str
 

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
@@ -80,11 +81,11 @@ class Statistics:
 
     spec: ModelSpec
     features: pa.Schema
-    classes: pa.Table
-    blocks: Mapping[str, pa.Table]
+    classes: ArrowTable
+    blocks: Mapping[str, ArrowTable]
     rows: int
     null_labels: int
-    sample: pa.Table | None = None
+    sample: ArrowTable | None = None
 
     @property
     def row_weight(self) -> float:
@@ -102,7 +103,7 @@ class Statistics:
         return _unpickle, (self.spec, self.features, tables, self.rows, self.null_labels)
 
     @property
-    def tables(self) -> dict[str, pa.Table]:
+    def tables(self) -> dict[str, ArrowTable]:
         """All tables by name: ``classes``, those of the blocks, and ``sample`` if there is one."""
         sample = {} if self.sample is None else {"sample": self.sample}
         return {"classes": self.classes, **self.blocks, **sample}
@@ -112,7 +113,7 @@ class Statistics:
         cls,
         spec: ModelSpec,
         features: pa.Schema,
-        tables: Mapping[str, pa.Table],
+        tables: Mapping[str, ArrowTable],
         rows: int,
         null_labels: int,
     ) -> Statistics:

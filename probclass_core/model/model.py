@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.arrow.annotations import ArrowArray, ArrowTable
 from probclass_core.arrow.arrays import (
     FloatArray,
     as_table,
@@ -115,12 +116,12 @@ class Model:
 
     spec: ModelSpec
     features: pa.Schema = field(repr=False)
-    priors: pa.Table = field(repr=False)
-    parameters: Mapping[str, pa.Table] = field(repr=False)
+    priors: ArrowTable = field(repr=False)
+    parameters: Mapping[str, ArrowTable] = field(repr=False)
     training: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    block_weights: pa.Table | None = field(default=None, repr=False)
-    calibration: pa.Table | None = field(default=None, repr=False)
-    density_quantiles: pa.Table | None = field(default=None, repr=False)
+    block_weights: ArrowTable | None = field(default=None, repr=False)
+    calibration: ArrowTable | None = field(default=None, repr=False)
+    density_quantiles: ArrowTable | None = field(default=None, repr=False)
 
     @cached_property
     def id(self) -> str:
@@ -128,7 +129,7 @@ class Model:
         return self.to_bundle().content_id
 
     @cached_property
-    def classes(self) -> pa.Array:
+    def classes(self) -> ArrowArray:
         """The ``k`` classes, ascending: the column order of every result."""
         return self.priors["class"].combine_chunks()
 
@@ -297,7 +298,7 @@ class Model:
 
     # The same for whole tables.
 
-    def predict(self, data: Any, decision: DecisionOption = "map") -> pa.Array:
+    def predict(self, data: Any, decision: DecisionOption = "map") -> ArrowArray:
         """The predicted class of each row, null if the rule rejects the row: ``(n,)``.
 
         Args:
@@ -311,7 +312,8 @@ class Model:
         """
         rule = self.compile_rule(decision)
         positions = self._by_batch(data, lambda batch: self.decide(batch, rule)[1].prediction)
-        return take_classes(self.classes, positions)
+        predicted: ArrowArray = take_classes(self.classes, positions)
+        return predicted
 
     def predict_proba(self, data: Any) -> FloatArray:
         """P(c | x), ``(n, k)``; raises like `predict`."""
@@ -360,7 +362,7 @@ class Model:
         columns: str | Sequence[str] | None = None,
         posterior: PosteriorFormat = "columns",
         decision: DecisionOption = "map",
-    ) -> pa.Table:
+    ) -> ArrowTable:
         """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
 
         Args:
@@ -390,7 +392,8 @@ class Model:
         scorer = BatchScorer(self, table.schema, BatchOptions(kept, posterior, decision))
         rows = min(self.batch_rows, batch_rows(table.num_columns))
         batches = [scorer.score(batch) for batch in in_slices(table.to_batches(), rows)]
-        return pa.Table.from_batches(batches, scorer.schema)
+        scored: ArrowTable = pa.Table.from_batches(batches, scorer.schema)
+        return scored
 
     # Other forms of the model.
 
@@ -472,7 +475,7 @@ class Model:
 
         save(self, path, options)
 
-    def linear_form(self) -> pa.Table:
+    def linear_form(self) -> ArrowTable:
         """log p(x, c) as a linear function of the features, up to a term common to all classes.
 
         It applies to rows without nulls and includes neither block weights nor a calibration.
@@ -500,7 +503,8 @@ class Model:
         intercept = self.log_prior + sum(intercept for _, _, intercept in forms)
         weights = np.column_stack([*(weights for _, weights, _ in forms), intercept])
         cells = {"feature": pa.array(features, pa.string())}
-        return tidy_table(self.classes, cells, {"weight": weights})
+        form: ArrowTable = tidy_table(self.classes, cells, {"weight": weights})
+        return form
 
     def with_prior(self, prior: Prior) -> Model:
         """The same likelihoods with another prior; ``"uniform"`` predicts by maximum likelihood.
@@ -705,7 +709,7 @@ def _notes_on_rows(statistics: Statistics, classes: pa.Array) -> list[str]:
     return notes
 
 
-def _prior_table(classes: pa.Array, counts: FloatArray, prior: Prior) -> pa.Table:
+def _prior_table(classes: ArrowArray, counts: FloatArray, prior: Prior) -> ArrowTable:
     if prior == "empirical":
         values = counts / counts.sum()
     elif prior == "uniform":
@@ -721,4 +725,5 @@ def _prior_table(classes: pa.Array, counts: FloatArray, prior: Prior) -> pa.Tabl
             )
             raise SpecError(f"the prior {problem}; training saw {one_of(names)}.")
         values = np.array([prior[name] for name in names], dtype=np.float64)
-    return pa.table({"class": classes, "count": counts, "prior": values})
+    table: ArrowTable = pa.table({"class": classes, "count": counts, "prior": values})
+    return table

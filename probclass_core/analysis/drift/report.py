@@ -25,6 +25,7 @@ from probclass_core.analysis.drift.distributions import (
     distributions,
 )
 from probclass_core.analysis.json_values import json_values
+from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, TablePart, as_html, as_text
 from probclass_core.errors import DataError, SpecError, one_of
@@ -82,9 +83,9 @@ class Drift:
     before: str
     after: str
     class_divergence: float
-    classes: pa.Table
-    features: pa.Table
-    by_feature: pa.Table
+    classes: ArrowTable
+    features: ArrowTable
+    by_feature: ArrowTable
     uncompared: tuple[str, ...]
 
     def __str__(self) -> str:
