@@ -12,7 +12,8 @@ In reading order:
 - `commands`: one module per group of commands:
     - `train_and_score`: fit, calibrate, score.
     - `analysis`: evaluate, explain, importance, compare, drift.
-    - `models`: models, promote, inspect; `cache`: cache ls, cache gc.
+    - `models`: models ls, models history, models delete, inspect; `promotions`: promote, rollback.
+    - `cache`: cache ls, cache gc.
     - `tables`: table inspect, table clean, table formats.
     - `plots`: plot, with one command per plot.
     - `estimators`: estimators; `plugin`: plugin new, a project for an estimator of your own.

@@ -8,10 +8,9 @@ import traceback
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import probclass_core
-from probclass_core.cli.command import complete_commands
+from probclass_core.cli.command import Group, complete_commands
 from probclass_core.cli.commands import (
     analysis,
     cache,
@@ -20,6 +19,7 @@ from probclass_core.cli.commands import (
     models,
     plots,
     plugin,
+    promotions,
     tables,
     train_and_score,
 )
@@ -36,7 +36,7 @@ _BROKEN_PIPE = 128 + 13
 """Exit code if the reader of stdout has gone, as of programs that the signal SIGPIPE ends."""
 
 
-class OneLineErrors(TyperGroup):
+class OneLineErrors(Group):
     """A group of commands that reports each failure as one line on stderr, with exit code 2."""
 
     def main(self, args: Any = None, *others: Any, **kwargs: Any) -> Any:
@@ -104,13 +104,14 @@ for command in (
     analysis.compare,
     analysis.drift,
     models.inspect,
-    models.models,
-    models.promote,
+    promotions.promote,
+    promotions.rollback,
     estimators.estimators,
     demo.demo,
 ):
     app.command()(with_groups(command))
 for name, group in {
+    "models": models.models,
     "plugin": plugin.plugin,
     "plot": plots.plot,
     "table": tables.table,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from probclass_core.cli.project import Key, defaults, keys_of
 from probclass_core.cli.verbosity import with_verbosity
@@ -15,7 +15,24 @@ COMMANDS: dict[tuple[str, ...], dict[str, Key]] = {}
 """The keys of the project file for each command, by its words."""
 
 
-class Command(TyperCommand):
+class _PlainHelp:
+    """Arguments and flags show no type in the help."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+            elif parameter.param_type_name == "argument":
+                parameter.__dict__["display_type_rich"] = _no_type
+        return parameters
+
+
+class Group(_PlainHelp, TyperGroup):
+    """A group of commands."""
+
+
+class Command(_PlainHelp, TyperCommand):
     """A command whose missing options and arguments come from the project file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -23,16 +40,6 @@ class Command(TyperCommand):
         if not ctx.resilient_parsing and "--help" not in args:
             ctx.default_map = defaults(words, args, COMMANDS)
         return super().parse_args(ctx, args)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters, of which arguments and flags show no type in the help."""
-        parameters = super().get_params(ctx)
-        for parameter in parameters:
-            if getattr(parameter, "is_flag", False):
-                parameter.metavar = ""
-            elif parameter.param_type_name == "argument":
-                parameter.__dict__["display_type_rich"] = _no_type
-        return parameters
 
 
 def complete_commands(app: typer.Typer) -> None:

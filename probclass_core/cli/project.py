@@ -118,6 +118,9 @@ def defaults(
     chosen = {**shared, **_from_model(command, values[()].get("model", "")), **own}
     if {"spec", "auto"} <= keys.keys():
         chosen = _one_spec(chosen, arguments)
+    if "if_better" in keys and not ("--if-better" in arguments or chosen.get("if_better")):
+        # A promotion without comparing compares no rows.
+        chosen = {key: value for key, value in chosen.items() if key not in ("partition", "where")}
     chosen = {key: value for key, value in chosen.items() if value is not None}
     log.info("options from %s: %s", path, ", ".join(chosen) or "none")
     return {keys[key].parameter: value for key, value in chosen.items()}
@@ -219,7 +222,6 @@ def _from_model(command: tuple[str, ...], model: str) -> dict[str, Any]:
         ("promote",): {"model": None, "alias": alias},
         ("rollback",): {"model": name, "alias": alias},
         ("models", "history"): {"model": name},
-        ("models", "delete"): {"model": None},
     }
     return {key: value or None for key, value in values.get(command, {}).items()}
 

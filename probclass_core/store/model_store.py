@@ -441,11 +441,12 @@ class ModelStore:
         ]
         return sorted(entries, key=lambda entry: (entry.time, entry.alias))
 
-    def delete(self, ref: str) -> ModelVersion:
+    def delete(self, ref: str, *, dry_run: bool = False) -> ModelVersion:
         """Delete a version with its evaluations; its promotions stay in the ledger.
 
         Args:
             ref: reference to the version; see `load`.
+            dry_run: whether only to check that it can be deleted.
 
         Raises:
             StoreError: if an alias names the version, there is no such version, or the file system
@@ -458,6 +459,8 @@ class ModelStore:
                 f"{_short(version)} has the alias {one_of(named)}; promote another version to it "
                 "first, or roll it back."
             )
+        if dry_run:
+            return version
         folder = f"{version.model}/{version.id}"
         self._files.remove(f"{folder}/{MANIFEST}")  # without it the version does not exist
         self._files.remove_folder(folder)

@@ -169,6 +169,7 @@ def test_calibrate_saves_a_new_version(
         "aliases": ["fair"],
         "of": f"iris@{raw.id}",
         "store": document["store"],
+        "unchanged": False,
         "method": method,
         "rows": 150,
         "applied": True,

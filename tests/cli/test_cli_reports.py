@@ -290,7 +290,11 @@ def test_score_reports_partitions_and_unchanged_ones(probclass: Any, iris_model:
     assert "partitions 4: part=0, part=1, … part=3" in shown
     shown = probclass.ok("score", "iris", "lake", "scored", "--partition", "part=1").lines
     assert "partitions part=1" in shown
-    assert "unchanged 1 of 1: already scored from the same inputs" in shown
+    assert shown[0] == "unchanged: already scored from the same inputs, nothing written"
+    assert "scored 30 rows" in shown
+    probclass.table("lake/part=9/part-0.parquet", iris.slice(0, 5))
+    shown = probclass.ok("score", "iris", "lake", "scored").lines
+    assert "unchanged 4 of 5: already scored from the same inputs" in shown
     arguments = ("--posterior", "list", "--columns", "species", "--where", "part < 2", "--json")
     report = probclass("score", "iris@book", "lake", "lists", *arguments).json
     assert (report["rows"], report["model"]) == (60, f"iris@{iris_model.id}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from probclass_core.cli.command import Group
 from probclass_core.cli.options import DryRunRemoval, Json, Store
 from probclass_core.cli.output import show, show_json, table
 from probclass_core.store.display import minute
@@ -15,7 +16,7 @@ from probclass_core.store.display import minute
 if TYPE_CHECKING:
     from probclass_core.store.statistics_cache import CacheEntry
 
-cache = typer.Typer(help="List and remove cached statistics.", no_args_is_help=True)
+cache = typer.Typer(cls=Group, help="List and remove cached statistics.", no_args_is_help=True)
 
 
 @cache.command("ls")

@@ -1,4 +1,4 @@
-"""models, promote and inspect: list the models of a store, name them, and show their content."""
+"""models and inspect: list, show and delete the models of a store, and their promotions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probclass_core.cli.options import Json, ModelOptions, Store
+from probclass_core.cli.command import Group
+from probclass_core.cli.commands.promotions import document
+from probclass_core.cli.options import DryRunRemoval, Json, ModelOptions, Store
 from probclass_core.cli.output import (
     MAX_ROWS,
     Part,
@@ -35,7 +37,23 @@ _MAX_BLOCKS = 12
 _BAR_WIDTH = 24
 
 
-def models(
+class _ListByDefault(Group):
+    """A group whose first command runs if none is named: ``models air`` is ``models ls air``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args[:1] != ["--help"] and (not args or args[0] not in self.commands):
+            args = ["ls", *args]
+        return super().parse_args(ctx, args)
+
+
+models = typer.Typer(
+    cls=_ListByDefault,
+    help="List the models of a store and their versions; their promotions; delete versions.",
+)
+
+
+@models.command("ls")
+def ls(
     store: Store,
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="List the versions of this model.")
@@ -85,23 +103,72 @@ def models(
         show(table(columns, f"Versions of {name}, oldest first"))
 
 
-def promote(
-    model: ModelOptions,
-    alias: Annotated[str, typer.Argument(metavar="ALIAS", help="Alias, such as champion.")],
-    *,
+@models.command("history")
+def history(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.")],
+    store: Store,
+    alias: Annotated[
+        str | None,
+        typer.Option("--alias", metavar="ALIAS", help="Only promotions to this alias."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Number of entries to show.")
+    ] = MAX_ROWS,
     as_json: Json = False,
 ) -> None:
-    """Point an alias at a version of a model.
+    """List the promotions of a model, newest first: who, when and why, refused ones included.
 
-    Example: probclass promote air@1f0c2a9b champion --store models
+    Example: probclass models history air
     """
-    store, version = model.resolve()
-    record = store.promote(version.model, version, alias)
+    from probclass_core import ModelStore
+
+    entries = ModelStore(store).history(model, alias)[::-1]
     if as_json:
-        show_json(vars(record))
-        return
-    before = f" (before: {record.previous[:12]})" if record.previous else ""
-    show(f"{record.model}@{record.alias} is {record.id[:12]}{before}")
+        show_json({"model": model, "promotions": [document(entry) for entry in entries]})
+    elif not entries:
+        show(f"No version of {model} was promoted.")
+    else:
+        columns = {
+            "alias": [entry.alias for entry in entries],
+            "what": [entry.action.replace("_", " ") for entry in entries],
+            "version": [entry.id[:12] for entry in entries],
+            "before": [entry.previous and entry.previous[:12] for entry in entries],
+            "when": [minute(entry.time) for entry in entries],
+            "by": [entry.by for entry in entries],
+            "why": [entry.reason for entry in entries],
+        }
+        show(table(columns, f"Promotions of {model}, newest first", limit=limit))
+
+
+@models.command("delete")
+def delete(
+    refs: Annotated[
+        list[str],
+        typer.Argument(metavar="REF…", help="Versions to delete, such as air@1f0c2a9b."),
+    ],
+    store: Store,
+    dry_run: DryRunRemoval = False,
+    as_json: Json = False,
+) -> None:
+    """Delete versions and their evaluations; a version with an alias is not deleted.
+
+    Their promotions stay in the history. If one of the versions cannot be deleted, none is.
+
+    Example: probclass models delete air@1f0c2a9b
+    """
+    from probclass_core import ModelStore
+
+    model_store = ModelStore(store)
+    versions = [model_store.delete(ref, dry_run=True) for ref in refs]
+    if not dry_run:
+        for version in versions:
+            model_store.delete(version.ref)
+    if as_json:
+        deleted = [version.ref for version in versions]
+        show_json({"store": store, "dry_run": dry_run, "deleted": deleted})
+    else:
+        verb = "Would delete" if dry_run else "Deleted"
+        show("\n".join(f"{verb} {version.ref}" for version in versions))
 
 
 def inspect(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from probclass_core.cli.command import Group
 from probclass_core.cli.options import (
     EngineOptions,
     Json,
@@ -102,6 +103,7 @@ class PlotOptions:
 
 
 plot = typer.Typer(
+    cls=Group,
     help="Plot a model, its evaluation or a scored table.",
     no_args_is_help=False,  # a missing command is an error like any other
 )

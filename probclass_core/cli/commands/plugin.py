@@ -12,11 +12,12 @@ from typing import Annotated
 
 import typer
 
+from probclass_core.cli.command import Group
 from probclass_core.cli.options import Json
 from probclass_core.cli.output import show, show_json
 from probclass_core.errors import PluginError, SpecError
 
-plugin = typer.Typer(help="Create your own estimator.", no_args_is_help=True)
+plugin = typer.Typer(cls=Group, help="Create your own estimator.", no_args_is_help=True)
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 

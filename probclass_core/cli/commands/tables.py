@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from probclass_core.cli.command import Group
 from probclass_core.cli.options import DryRunRemoval, Json, RowOptions, with_groups
 from probclass_core.cli.output import key_values, partition_path, show, show_json
 from probclass_core.cli.output import table as table_of
@@ -21,7 +22,7 @@ _MAX_PARTITIONS = 24
 """If there are more partitions than this, a report only counts them; JSON lists all."""
 
 table = typer.Typer(
-    help="Inspect tables, and remove leftovers of killed writers.", no_args_is_help=True
+    cls=Group, help="Inspect tables, and remove leftovers of killed writers.", no_args_is_help=True
 )
 
 Uri = Annotated[

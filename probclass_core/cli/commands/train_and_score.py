@@ -21,6 +21,7 @@ from probclass_core.cli.options import (
 )
 from probclass_core.cli.output import (
     MAX_ROWS,
+    Part,
     key_values,
     partition_path,
     prose,
@@ -31,12 +32,17 @@ from probclass_core.cli.output import (
 from probclass_core.cli.parsing import parse_names
 from probclass_core.cli.verbosity import progress
 from probclass_core.errors import SpecError
+from probclass_core.store.display import minute
+from probclass_core.store.records import timestamp
 
 if TYPE_CHECKING:
     from probclass_core import Model, ModelSpec, ModelStore, ModelVersion
     from probclass_core.scoring.batch import PosteriorFormat
     from probclass_core.scoring.plan import Overwrite
     from probclass_core.spec import Effort
+
+
+_UNCHANGED_SCORES = "unchanged: already scored from the same inputs, nothing written"
 
 
 @dataclass(frozen=True)
@@ -168,8 +174,10 @@ def fit(
         del reading["engine"]
         with progress("measuring") as report:
             fitted = pc.with_density_quantiles(fitted, source, progress=report, **reading)
-    version = _save(model_store, fitted, name, aliases)
-    _show_fit(fitted, version, aliases, store, as_json)
+    version, is_new = _save(model_store, fitted, name, aliases)
+    cached = fitted.training.get("cache") or {"fragments": 0, "reused": 0}
+    unchanged = not is_new and cached["fragments"] == cached["reused"]
+    _show_fit(fitted, version, aliases, store, unchanged, as_json)
 
 
 def calibrate(
@@ -213,7 +221,7 @@ def calibrate(
     original = store.load(version.ref)
     with progress("calibrating") as report:
         calibrated = pc.calibrate(original, source, method, progress=report, **reading)
-    saved = _save(store, calibrated, name, aliases)
+    saved, is_new = _save(store, calibrated, name, aliases)
     calibration, record = calibrated.calibration, calibrated.training["calibration"]
     assert calibration is not None
     figures = {
@@ -227,6 +235,7 @@ def calibrate(
                 "aliases": aliases,
                 "of": version.ref,
                 "store": model.store,
+                "unchanged": not is_new,
                 "method": method,
                 "rows": record["rows"],
                 **figures,
@@ -235,6 +244,7 @@ def calibrate(
         )
         return
     show(
+        *([] if is_new else [_unchanged(saved)]),
         key_values(
             {
                 **_saved(saved, aliases, model.store),
@@ -320,17 +330,20 @@ def score(
         show_json({"model": version.ref, **result.to_dict()})
         return
     commits = max(len(result.partitions), 1)
-    unchanged = f"{result.skipped} of {commits}: already scored from the same inputs"
+    is_unchanged = result.skipped == commits
+    some = f"{result.skipped} of {commits}: already scored from the same inputs"
     show(
+        *([prose(_UNCHANGED_SCORES)] if is_unchanged else []),
         key_values(
             {
-                "scored": f"{result.rows:,} rows in {result.seconds:.2f} s",
+                "scored": f"{result.rows:,} rows"
+                + ("" if is_unchanged else f" in {result.seconds:.2f} s"),
                 "by": version.ref,
                 "into": result.uri,
                 "partitions": _abbreviated(result.partitions),
-                "unchanged": unchanged if result.skipped else None,
+                "unchanged": some if result.skipped and not is_unchanged else None,
             }
-        )
+        ),
     )
 
 
@@ -343,11 +356,18 @@ def _check_names(name: str, aliases: Sequence[str]) -> None:
         check_alias(alias)
 
 
-def _save(store: ModelStore, model: Model, name: str, aliases: Sequence[str]) -> ModelVersion:
+def _save(
+    store: ModelStore, model: Model, name: str, aliases: Sequence[str]
+) -> tuple[ModelVersion, bool]:
+    """Save a model and promote it; the version, and whether anything was written."""
+    started = timestamp()
     version = store.save(model, name)
-    for alias in aliases:
-        store.promote(name, version, alias)
-    return version
+    times = [store.promote(name, version, alias).promoted for alias in aliases]
+    return version, any(time >= started for time in (version.created, *times))
+
+
+def _unchanged(version: ModelVersion) -> Part:
+    return prose(f"unchanged: saved {minute(version.created)}, nothing written")
 
 
 def _show_spec(source: str, spec: ModelSpec, as_json: bool) -> None:
@@ -378,7 +398,12 @@ def to_toml(spec: ModelSpec) -> str:
 
 
 def _show_fit(
-    model: Model, version: ModelVersion, aliases: list[str], store: str, as_json: bool
+    model: Model,
+    version: ModelVersion,
+    aliases: list[str],
+    store: str,
+    unchanged: bool,
+    as_json: bool,
 ) -> None:
     if as_json:
         show_json(
@@ -387,6 +412,7 @@ def _show_fit(
                 "model_id": version.id,
                 "aliases": aliases,
                 "store": store,
+                "unchanged": unchanged,
                 "spec_digest": model.spec.digest,
                 "spec_notes": model.spec.notes,
                 "priors": model.priors.to_pylist(),
@@ -397,6 +423,7 @@ def _show_fit(
     unlabeled, cache = model.training["null_labels"], model.training.get("cache")
     left_out = f", {unlabeled:,} of them left out: {model.spec.label!r} is null"
     show(
+        *([_unchanged(version)] if unchanged else []),
         key_values(
             {
                 **_saved(version, aliases, store),

@@ -1,0 +1,151 @@
+"""promote, rollback, models history and models delete; reruns that change nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import probclass_core as pc
+
+GOOD = {"estimator": "gaussian_full", "columns": ["petal_length", "petal_width"]}
+POOR = {"estimator": "gaussian_diagonal", "columns": ["sepal_width"]}
+
+
+@pytest.fixture
+def store(probclass: Any, iris: pa.Table) -> pc.ModelStore:
+    """``iris@poor`` and ``iris@good``, trained on the same rows; no champion."""
+    probclass.table("iris.parquet", iris)
+    for alias, block in (("poor", POOR), ("good", GOOD)):
+        spec = probclass.spec(block, label="species")
+        probclass.ok("fit", "iris.parquet", "--spec", spec, "--name", "iris", "--alias", alias)
+    return pc.ModelStore("models")
+
+
+def test_only_a_better_version_is_promoted_and_the_exit_code_says_so(
+    probclass: Any, store: pc.ModelStore
+) -> None:
+    poor, good = (store.resolve(f"iris@{alias}").id for alias in ("poor", "good"))
+    gate = ("champion", "iris.parquet", "--if-better", "--where", "sepal_width > 2")
+    first = probclass.ok("promote", "iris@poor", *gate)
+    assert first.out == f"iris@champion is {poor[:12]}: iris has no champion yet\n"
+    entry = probclass("promote", "iris@good", *gate, "--json").json
+    assert (entry["action"], entry["id"], entry["previous"]) == ("promoted", good, poor)
+    rows = {"source": "iris.parquet", "where": [["sepal_width", ">", "2"]]}
+    losses = [
+        pc.evaluate(store.load(f"iris@{id_}"), "iris.parquet", where="sepal_width > 2").log_loss
+        for id_ in (good, poor)
+    ]
+    metrics = entry["metrics"]
+    assert [metrics["challenger_value"], metrics["champion_value"]] == losses
+    assert entry["provenance"] == rows
+    assert store.evaluations(f"iris@{good}")[-1].on == rows
+
+    refused = probclass("promote", "iris@poor", *gate)
+    assert (refused.code, refused.err) == (1, "")
+    assert refused.out.startswith(f"not promoted: iris@{good[:12]} stays champion: log_loss ")
+    assert refused.out.count("\n") == 1
+    refused = probclass("promote", "iris@poor", *gate, "--metric", "accuracy", "--json")
+    assert refused.code == 1
+    assert '"action": "refused"' in refused.out
+
+    again = probclass.ok("promote", "iris@good", *gate)
+    assert again.out == f"unchanged: iris@{good[:12]} is the champion already, nothing written\n"
+    assert probclass.ok("promote", "iris@good", "champion").out == again.out
+
+
+def test_a_promotion_can_be_rolled_back_and_listed(probclass: Any, store: pc.ModelStore) -> None:
+    poor, good = (store.resolve(f"iris@{alias}").id for alias in ("poor", "good"))
+    for alias in ("poor", "good"):
+        probclass.ok("promote", f"iris@{alias}", "champion", "--reason", f"a {alias} one")
+    assert probclass("inspect", "iris@previous", "--json").json["model_id"] == poor
+    back = probclass.ok("rollback", "iris", "--reason", "odd")
+    assert back.out == f"iris@champion is {poor[:12]} again (before: {good[:12]}): odd\n"
+    gate = ("champion", "iris.parquet", "--if-better")
+    refused = probclass("promote", "iris@good", *gate)
+    assert refused.code == 1
+    assert f"champion was rolled back from iris@{good[:12]}" in refused.out
+
+    shown = probclass.ok("models", "history", "iris", "--alias", "champion").lines
+    assert [" ".join(line.split()[:3]) for line in shown[3:]] == [
+        f"champion refused {good[:12]}",
+        "champion rolled back",
+        f"champion promoted {good[:12]}",
+        f"champion promoted {poor[:12]}",
+    ]
+    assert "a good one" in shown[5]
+    entries = probclass("models", "history", "iris", "--json").json["promotions"]
+    assert [entry["reason"] for entry in entries][1:4] == ["odd", "a good one", "a poor one"]
+    assert probclass("rollback", "iris", "--to", "2000-01-01").code == 2
+    line = probclass.error("rollback", "iris", "--alias", "good", "--steps", "2")
+    assert "cannot roll back 'iris@good' by 2: it has 0 earlier promotions" in line
+
+
+def test_versions_without_an_alias_are_deleted_together_or_not_at_all(
+    probclass: Any, store: pc.ModelStore
+) -> None:
+    poor = store.resolve("iris@poor")
+    store.promote("iris", "good", "poor")
+    line = probclass.error("models", "delete", poor.ref, "iris@good")
+    assert "has the alias 'good', 'poor'" in line
+    assert probclass.ok("models", "delete", poor.ref, "--dry-run").out.startswith("Would delete")
+    assert len(store.versions("iris")) == 2
+    deleted = probclass("models", "delete", poor.ref, "--json").json
+    assert deleted["deleted"] == [poor.ref]
+    assert [version.ref for version in store.versions("iris")] == [store.resolve("iris@good").ref]
+    assert "has no version" in probclass.error("rollback", "iris", "--alias", "poor")
+
+
+def test_the_subcommands_of_models_are_not_names_of_models(
+    probclass: Any, store: pc.ModelStore
+) -> None:
+    assert probclass.ok("models", "iris").out == probclass.ok("models", "ls", "iris").out
+    assert probclass.ok("models").out == probclass.ok("models", "ls").out
+    store.save(store.load("iris@good"), "history")
+    assert "Versions of history" in probclass.ok("models", "ls", "history").out
+    assert "history" in probclass.ok("models", "--help").out
+
+
+def test_rows_to_compare_on_need_if_better(probclass: Any, store: pc.ModelStore) -> None:
+    line = probclass.error("promote", "iris@good", "champion", "--where", "sepal_width > 2")
+    assert "--if-better; add it" in line
+    assert "needs SOURCE" in probclass.error("promote", "iris@good", "champion", "--if-better")
+
+
+def test_a_rerun_that_changes_nothing_says_so_first(probclass: Any, store: pc.ModelStore) -> None:
+    spec = probclass.spec(GOOD, label="species")
+    fit = ("fit", "iris.parquet", "--spec", spec, "--name", "iris")
+    before = probclass.files()
+    first = probclass.ok(*fit, "--alias", "good").lines[0]
+    assert first.startswith("unchanged: saved ")
+    assert first.endswith(", nothing written")
+    assert probclass(*fit, "--json").json["unchanged"] is True
+    assert probclass.files() == before
+    assert probclass(*fit, "--alias", "new", "--json").json["unchanged"] is False
+    calibrate = ("calibrate", "iris@good", "iris.parquet", "--name", "fair", "--quiet")
+    assert probclass(*calibrate, "--json").json["unchanged"] is False
+    assert probclass(*calibrate).out.startswith("unchanged: saved ")
+
+
+def test_a_project_file_is_enough_to_fit_gate_score_and_roll_back(
+    probclass: Any, store: pc.ModelStore
+) -> None:
+    good = store.resolve("iris@good").id
+    store.promote("iris", "poor", "champion")
+    Path("probclass.toml").write_text(
+        'source = "iris.parquet"\nsink = "scored.parquet"\nspec = "spec.json"\n'
+        'model = "iris@champion"\n[fit]\nalias = "new"\n'
+        '[promote]\nmodel = "iris@new"\nwhere = "sepal_width > 2"\n'
+    )
+    probclass.ok("fit")
+    assert f"iris@champion is {good[:12]}" in probclass.ok("promote", "--if-better").out
+    assert probclass("score", "--json").json["model_id"] == good
+    assert "again" in probclass.ok("rollback").out
+    assert probclass("promote", "--if-better").code == 1
+    assert probclass.ok("promote").out.startswith(f"iris@champion is {good[:12]}")
+    history = probclass("models", "history", "--alias", "champion", "--json").json["promotions"]
+    assert [entry["action"] for entry in history] == [
+        *("promoted", "refused", "rolled_back", "promoted", "promoted"),
+    ]
