@@ -362,6 +362,7 @@ class ModelSpec:
         exclude: str | Iterable[str] = (),
         prior: Prior = "empirical",
         on_scarce: str = "pool",
+        like: ModelSpec | None = None,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
         cache: CacheOption = None,
@@ -398,6 +399,9 @@ class ModelSpec:
             prior: as for `ModelSpec`.
             on_scarce: as for `ModelSpec`. With ``"error"``, joint densities that the sample does
                 not suffice for are left out.
+            like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
+                pairs included, if their log loss on the sample is at most 1 % above that of the
+                blocks found now; then a fit with the same `cache` reads new fragments only.
             partition: partition to read, as for `fit`, like the arguments that follow.
             where: rows to read.
             cache: model store in which the statistics of fragments are cached.
@@ -407,7 +411,8 @@ class ModelSpec:
 
         Raises:
             SpecError: if a named column is missing, no column is left to model, `effort` is
-                unknown, or a schema has a column of a type that no estimator models by default.
+                unknown, a schema has a column of a type that no estimator models by default, or
+                `like` is not a spec for this label.
             DataError: if a column contains an invalid value.
             TableError: if the table or partition does not exist or cannot be read.
         """
@@ -422,6 +427,7 @@ class ModelSpec:
             exclude=exclude,
             prior=prior,
             on_scarce=on_scarce,
+            like=like,
             partition=partition,
             where=where,
             cache=cache,

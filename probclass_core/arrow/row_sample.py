@@ -57,13 +57,10 @@ def sample_rows(
     """
     hashes = row_hashes(rows.select(schema.names))
     counts = np.ones(len(hashes)) if weights is None else weights
-    if len(hashes) > SAMPLE_ROWS:
-        # Repeated rows may leave fewer different ones than that; then all rows are candidates.
-        limit = np.partition(hashes, SAMPLE_ROWS)[SAMPLE_ROWS]
+    if (limit := _limit(hashes)) is not None:
         candidates = np.flatnonzero(hashes <= limit)
-        if len(np.unique(hashes[candidates])) >= SAMPLE_ROWS:
-            rows = rows.take(pa.array(candidates))
-            hashes, counts = hashes[candidates], counts[candidates]
+        rows = rows.take(pa.array(candidates))
+        hashes, counts = hashes[candidates], counts[candidates]
     columns = {field.name: _recorded(rows.column(field.name), field.type) for field in schema}
     return _smallest(pa.table({**columns, HASH: hashes, COUNT: counts}))
 
@@ -82,15 +79,29 @@ def merge_samples(samples: Sequence[pa.Table]) -> pa.Table:
             for name in first.names
         ]
         samples = [sample.cast(pa.schema(kinds)) for sample in samples]
-    # Samples are sorted, so rows above the k-th smallest hash of one of them cannot remain.
-    limits = [sample[HASH][-1].as_py() for sample in samples if sample.num_rows == SAMPLE_ROWS]
-    if limits:
-        limit = np.uint64(min(limits))
+    # Samples are sorted, so rows above the k-th smallest hash of all cannot remain.
+    hashes = [sample[HASH].to_numpy() for sample in samples]
+    if (limit := _limit(np.concatenate(hashes))) is not None:
         samples = [
-            sample.slice(0, int(np.searchsorted(sample[HASH].to_numpy(), limit, side="right")))
-            for sample in samples
+            sample.slice(0, int(np.searchsorted(of_sample, limit, side="right")))
+            for sample, of_sample in zip(samples, hashes, strict=True)
         ]
     return _smallest(pa.concat_tables(samples))
+
+
+def _limit(hashes: HashArray) -> np.uint64 | None:
+    """A hash that at least as many different ones as a sample has do not exceed, or None.
+
+    It is small, so that few rows remain candidates.
+    """
+    smallest = SAMPLE_ROWS
+    # Equal rows have equal hashes, so it may take more of them until enough are different.
+    while smallest < len(hashes):
+        limit = np.partition(hashes, smallest)[smallest]
+        if len(np.unique(hashes[hashes <= limit])) >= SAMPLE_ROWS:
+            return np.uint64(limit)
+        smallest *= 4
+    return None
 
 
 def _smallest(rows: pa.Table) -> pa.Table:

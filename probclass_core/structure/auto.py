@@ -83,6 +83,12 @@ _LEAST_WEIGHT = 1e-6
 SpecOf = Callable[..., ModelSpec]
 """The spec of blocks and notes, with the label, prior and other arguments of the caller."""
 
+_AS_GOOD = 1.01
+"""Largest ratio of the log losses of an earlier spec and a new one at which the former is kept."""
+
+_COMPARED_ROWS, _COMPARED_OF_CLASS = 8192, 100
+"""Rows of the sample on which an earlier spec is compared with a new one, and of each class."""
+
 _SIMPLE_NAME = re.compile(r"[^\W_][\w \-+.,()%=]{0,63}")
 """Names of columns that can name blocks, and thereby files, on every system."""
 
@@ -97,6 +103,7 @@ def auto_spec(
     exclude: Iterable[str],
     prior: Prior,
     on_scarce: str,
+    like: ModelSpec | None,
     partition: Mapping[str, Any] | None,
     where: Where,
     cache: CacheOption,
@@ -107,6 +114,7 @@ def auto_spec(
     """See `ModelSpec.auto`."""
     if effort not in get_args(Effort):
         raise SpecError(f"effort must be one of {one_of(get_args(Effort))}, got {effort!r}.")
+    _check_like(like, label)
     exclude = (exclude,) if isinstance(exclude, str) else tuple(exclude)
     spec_of = partial(
         ModelSpec, label, prior=prior, weight=weight, block_weights="fit", on_scarce=on_scarce
@@ -114,11 +122,11 @@ def auto_spec(
     if isinstance(source, pa.Schema):
         columns = _named_columns(source, label, weight, exclude)
         _refuse_types(columns, source)
-        return _spec_by_types(spec_of, columns, label)
+        return _spec_by_types(spec_of, columns, label, like)
     table = open_table(source)
     columns = _named_columns(table.schema, label, weight, exclude)
     if isinstance(table, ReaderTable):  # its rows can be read once, by the training
-        return _spec_by_types(spec_of, columns, label)
+        return _spec_by_types(spec_of, columns, label, like)
     used = [*(column.name for column in columns.used), *columns.dates]
     keys = [name for name in table.partition_columns if name in used]
     columns = columns.without(dict.fromkeys(keys, "the table is partitioned by them"))
@@ -135,8 +143,20 @@ def auto_spec(
         cache=cache,
     )
     if statistics.sample is None or statistics.classes.num_rows < 2:
-        return _spec_by_types(spec_of, columns, label)
-    return _Structure.of(candidates, statistics, effort).spec(spec_of)
+        return _spec_by_types(spec_of, columns, label, like)
+    return _Structure.of(candidates, statistics, effort).spec(spec_of, like)
+
+
+def _check_like(like: ModelSpec | None, label: str) -> None:
+    """Refuse an earlier spec that is none, or is for another label."""
+    if like is None:
+        return
+    if not isinstance(like, ModelSpec):
+        raise SpecError(f"like must be a ModelSpec, got {like!r}; load a model and pass its spec.")
+    if like.label != label:
+        raise SpecError(
+            f"like is a spec for the label {like.label!r}, not {label!r}; pass one for this label."
+        )
 
 
 def _named_columns(
@@ -193,14 +213,26 @@ def _require_columns(columns: Columns, label: str) -> None:
         raise SpecError(f"no column is left to model besides the label {label!r}.{reasons}")
 
 
-def _spec_by_types(spec_of: SpecOf, columns: Columns, label: str) -> ModelSpec:
-    """One block for each column, without a look at the values."""
+def _spec_by_types(
+    spec_of: SpecOf, columns: Columns, label: str, like: ModelSpec | None
+) -> ModelSpec:
+    """The blocks of an earlier spec, or one for each column, without a look at the values."""
     columns = parts_by_types(columns)
     _require_columns(columns, label)
+    notes = [*_notes_on_columns(columns), "The values of the columns were not looked at."]
+    if like is not None and not (lost := _not_used(like, columns)):
+        return spec_of(blocks=like.blocks, notes=(*notes, "The blocks are those of like."))
+    if like is not None:
+        notes.append(f"The blocks are not those of like, which reads {listed(lost)}.")
     names = _Names()
     blocks = [column.block(names.of(column.name)) for column in columns.used]
-    notes = (*_notes_on_columns(columns), "The values of the columns were not looked at.")
-    return spec_of(blocks=blocks, notes=notes)
+    return spec_of(blocks=blocks, notes=tuple(notes))
+
+
+def _not_used(spec: ModelSpec, columns: Columns) -> list[str]:
+    """The features of a spec that are not among the columns to model."""
+    used = {column.name for column in columns.used}
+    return [name for name in spec.features if name not in used]
 
 
 @dataclass(frozen=True)
@@ -231,8 +263,31 @@ class _Structure:
         _require_columns(columns, spec.label)
         return cls(columns, statistics, sample, effort)
 
-    def spec(self, spec_of: SpecOf) -> ModelSpec:
-        """The blocks of the candidates that have a weight above 0."""
+    def spec(self, spec_of: SpecOf, like: ModelSpec | None) -> ModelSpec:
+        """The spec of the blocks that help, or of those of an earlier spec if they are as good."""
+        if like is None:
+            return self._search(spec_of)[0]
+        compared = self._for_comparison()
+        found, log_loss = compared._search(spec_of)
+        as_good, note = compared._compare(like, log_loss)
+        if as_good:
+            notes = [*_notes_on_columns(self.columns), *self._notes_on_giveaways()]
+            return spec_of(blocks=like.blocks, notes=(*notes, note))
+        if compared is not self:
+            found, _ = self._search(spec_of)
+        return replace(found, notes=(*found.notes, note))
+
+    def _for_comparison(self) -> _Structure:
+        """The structure of fewer rows, if they have enough of every class."""
+        rows = self.sample.slice(0, _COMPARED_ROWS)
+        counts = rows[self.statistics.spec.label].value_counts().field("counts").to_numpy()
+        classes = self.statistics.classes.num_rows
+        if rows.num_rows == self.sample.num_rows or len(counts) < classes:
+            return self
+        return replace(self, sample=rows) if counts.min() >= _COMPARED_OF_CLASS else self
+
+    def _search(self, spec_of: SpecOf) -> tuple[ModelSpec, float]:
+        """The spec of the candidates that have a weight above 0, and the log loss of all."""
         names = _Names()
         singles = [column.block(names.of(column.name)) for column in self.columns.used]
         pairs: list[Block] = []
@@ -245,7 +300,7 @@ class _Structure:
             joint += self._neighbors(names)
         joint, failures = self._without_failures(spec_of, joint)
         candidates = [*singles, *pairs, *groups, *joint]
-        weights = self._weights(candidates)
+        weights, log_loss = self._weights(candidates)
         helpful = {name for name, weight in weights.items() if weight > 0.0}
         # The weight of a column given others is about what it adds to its block alone.
         bases = base_blocks(candidates)
@@ -258,7 +313,7 @@ class _Structure:
         if not chosen:
             chosen = singles[:1]
             notes.append("No column tells the classes apart on rows that a model did not see.")
-        return spec_of(blocks=chosen, notes=tuple(notes))
+        return spec_of(blocks=chosen, notes=tuple(notes)), log_loss
 
     def _conditionals(self, names: _Names) -> tuple[list[Block], list[Block]]:
         """Blocks of columns given one other, and of columns given more.
@@ -349,15 +404,35 @@ class _Structure:
                 fitting.append(block)
         return fitting, notes
 
-    def _weights(self, blocks: Sequence[Block]) -> dict[str, float]:
-        """The weights of blocks by name, fitted together on the sample."""
-        table = finalize(self._summarize(blocks), early=True).block_weights
-        assert table is not None
-        return {
+    def _compare(self, like: ModelSpec, log_loss: float) -> tuple[bool, str]:
+        """Whether the blocks of an earlier spec are as good as those found now, and a note on it.
+
+        Args:
+            like: the earlier spec.
+            log_loss: log loss of the blocks found now, on rows that they did not see.
+        """
+        lost = _not_used(like, self.columns)
+        if lost:
+            return False, f"The blocks are not those of like, which reads {listed(lost)}."
+        try:
+            _, before = self._weights(like.blocks)
+        except (DataError, SpecError) as error:
+            return False, f"The blocks are not those of like: {error}"
+        losses = f"{before:.4g} in place of {log_loss:.4g} for blocks chosen anew"
+        if before <= _AS_GOOD * log_loss:
+            return True, f"The blocks are those of like; their log loss is {losses}."
+        return False, f"The blocks are not those of like, whose log loss would be {losses}."
+
+    def _weights(self, blocks: Sequence[Block]) -> tuple[dict[str, float], float]:
+        """The weights of blocks by name, fitted together on the sample, and their log loss."""
+        model = finalize(self._summarize(blocks), early=True)
+        assert model.block_weights is not None
+        weights = {
             row["name"]: row["value"] if row["value"] > _LEAST_WEIGHT else 0.0
-            for row in table.to_pylist()
+            for row in model.block_weights.to_pylist()
             if row["term"] == "block"
         }
+        return weights, float(model.training["block_weights"]["log_loss"])
 
     def _summarize(self, blocks: Sequence[Block]) -> Statistics:
         """Statistics of the sample under other blocks; a row counts as often as it occurs."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -127,6 +128,63 @@ def test_the_spec_depends_on_the_rows_alone(effort: Effort, tmp_path: Path) -> N
         found = pc.ModelSpec.auto(tmp_path, "label", effort=effort, engine=executor)
     assert found.to_dict() == expected.to_dict()
     assert found.notes == expected.notes
+
+
+def days_of_numbers(days: int) -> pa.Table:
+    """200 rows a day: the class depends on ``a`` and ``b`` together, and on ``c`` alone."""
+    random = np.random.default_rng(5)
+    a, b = random.normal(size=(2, 200 * days))
+    differ = (a > 0.4) ^ (b > -0.6) ^ (random.random(200 * days) < 0.1)
+    label = np.where(differ, "other", "same")
+    c = np.where(label == "same", 1.0, -1.0) + random.normal(0.0, 2.0, 200 * days)
+    day = np.repeat(np.arange(days), 200)
+    return pa.table({"a": a, "b": b, "c": c, "label": label, "day": day})
+
+
+def test_an_earlier_spec_is_kept_and_only_the_new_day_is_read(tmp_path: Path) -> None:
+    lake, store = tmp_path / "lake", pc.ModelStore(tmp_path / "store")
+    pq.write_to_dataset(days_of_numbers(6), lake, partition_cols=["day"])
+    spec, reused = None, []
+    for first in (0, 1):
+        chosen: dict[str, Any] = {
+            "where": [("day", ">=", first), ("day", "<", first + 5)],
+            "cache": store,
+        }
+        anew = pc.ModelSpec.auto(lake, "label", **chosen)
+        before, spec = spec, pc.ModelSpec.auto(lake, "label", like=spec, **chosen)
+        reused.append(pc.fit(lake, spec, **chosen).training["cache"]["reused"])
+    assert before is not None
+    assert spec == before != anew, "cuts found anew are other ones"
+    assert reused == [0, 4]
+    assert any("The blocks are those of like; their log loss is" in note for note in spec.notes)
+
+
+def test_an_earlier_spec_is_replaced_if_the_rows_contradict_it() -> None:
+    table = days_of_numbers(5)
+    spec = pc.ModelSpec.auto(table, "label")
+    changed = table.set_column(1, "b", pa.array(np.roll(table["b"].to_numpy(), 1)))
+    changed = changed.append_column("d", table["b"])
+    found = pc.ModelSpec.auto(changed, "label", like=spec)
+    assert found == pc.ModelSpec.auto(changed, "label")
+    assert any("whose log loss would be" in note for note in found.notes)
+    without = changed.drop_columns(["c"])
+    for rows in (without, without.schema):
+        found = pc.ModelSpec.auto(rows, "label", like=spec)
+        assert "The blocks are not those of like, which reads 'c'." in found.notes
+        assert found.blocks == pc.ModelSpec.auto(rows, "label").blocks
+    assert pc.ModelSpec.auto(table.schema, "label", like=spec) == spec
+
+
+@pytest.mark.parametrize(
+    ("like", "message"),
+    [
+        ("air@champion", "like must be a ModelSpec, got 'air@champion'"),
+        (pc.ModelSpec("other", [pc.Block("discretized", "a")]), "for the label 'other', not"),
+    ],
+)
+def test_an_earlier_spec_is_one_for_the_label(like: Any, message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message):
+        pc.ModelSpec.auto(days_of_numbers(1), "label", like=like)
 
 
 def test_more_effort_gives_more_kinds_of_blocks() -> None:
