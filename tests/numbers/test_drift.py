@@ -17,6 +17,7 @@ from scipy.stats import norm, poisson
 
 import probclass_core as pc
 from probclass_core.analysis.drift import divergence
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 LABELS = ["a", "a", "a", "a", "b", "b", "b", "b"]
 
@@ -157,6 +158,18 @@ def test_training_points_have_moments_and_no_divergence() -> None:
     row = pc.drift(before, after).by_feature.to_pylist()[0]
     assert row["divergence"] is None
     assert row["mean_shift"] == pytest.approx(1.0 / np.std([0.0, 2.0, 0.0]))
+
+
+def test_another_estimator_with_a_mean_and_a_variance_has_no_divergence_of_normals() -> None:
+    class Skewed(GaussianDiagonal):
+        name = "skewed"
+
+    spec = pc.ModelSpec("c", [pc.Block("skewed", ["x"])])
+    rows = {"x": [0.0, 2.0, 5.0, 7.0], "c": ["a", "a", "b", "b"]}
+    with pc.trying(pc.EstimatorPlugin("skewed", Skewed, "may be of any shape")):
+        later = pc.fit({**rows, "x": [1.0, 3.0, 5.0, 7.0]}, spec)
+        of_a, _ = pc.drift(pc.fit(rows, spec), later).features.to_pylist()
+    assert (of_a["mean_shift"], of_a["divergence"]) == (1.0, None)
 
 
 def test_class_shares_with_classes_of_one_model_only() -> None:

@@ -117,7 +117,7 @@ class Distribution(pc.LikelihoodEstimator):
             feature = pa.array([name] * len(classes), pa.string())
             parts.append(pa.table({"class": classes, "feature": feature, **fields}))
         table = pa.concat_tables(parts).combine_chunks()
-        return self.annotate(table, scarce=list(dict.fromkeys(notes)), distribution=self.name)
+        return self.annotate(table, scarce=list(dict.fromkeys(notes)))
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DistributionLikelihood:
         return DistributionLikelihood(self, parameters, classes)

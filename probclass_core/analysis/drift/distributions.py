@@ -1,7 +1,8 @@
 """The distribution of every column in every class, read from a model's parameters.
 
 The columns of a parameters table say what kind of distribution it describes: a mean and a variance,
-a rate, the probabilities of categories, bins or terms, or the training points.
+a rate, the probabilities of categories, bins or terms, or the training points. A mean and variance
+of another estimator than `gaussian_diagonal` need not be those of a normal distribution.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, category_values, label_codes
 from probclass_core.estimation.families.categorical.independent import complete_cells
-from probclass_core.estimation.tidy import by_feature, dense_arrays, masses_by_class, notes_of
+from probclass_core.estimation.tidy import by_feature, dense_arrays, masses_by_class
 from probclass_core.model.model import Model
 from probclass_core.spec import Block
 
@@ -88,14 +89,13 @@ def _block_distributions(model: Model, block: Block, table: pa.Table) -> dict[Ke
     columns = set(table.column_names)
     if {"feature", "mean", "variance"} <= columns:
         names, mean, variance = _by_feature_and_class(model, table, "mean", "variance")
-        is_normal = notes_of(table).get("distribution", "normal") == "normal"
-        kind = "normal" if is_normal else "other"
+        kind = "normal" if block.estimator == "gaussian_diagonal" else "other"
         return {
             (name, None): MeanVariance(kind, mean[i], variance[i]) for i, name in enumerate(names)
         }
     if {"mean", "covariance"} <= columns:
         return _multivariate_normal(model, block, table)
-    if {"feature", "rate"} <= columns:
+    if {"feature", "rate"} <= columns and block.estimator == "poisson":
         names, rate = _by_feature_and_class(model, table, "rate")
         return {
             (name, None): MeanVariance("poisson", rate[i], rate[i]) for i, name in enumerate(names)
