@@ -53,7 +53,7 @@ Aliases = Annotated[
 DryRunRemoval = Annotated[
     bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON, for scripts.")]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ Verbose = Annotated[
         "-v",
         count=True,
         metavar="",
+        show_default=False,
         help="Log steps with times on stderr; -vv also logs details and tracebacks.",
     ),
 ]

@@ -27,6 +27,7 @@ from probclass_core.store.gate import Gate
 from probclass_core.store.promotions import FOLDER as PROMOTIONS
 from probclass_core.store.promotions import (
     Promotion,
+    is_recorded,
     promotions_in_force,
     record_first,
     record_promotion,
@@ -323,7 +324,9 @@ class ModelStore:
         if champion is not None and champion.id == version.id:
             reason = f"{_short(version)} is the {alias} already"
             return replace(entry, action="unchanged", reason=reason)
-        if version.id in returns(promotions_in_force(self._files, named))[1]:
+        # Most challengers are new, and the entries need not be read.
+        is_known = is_recorded(self._files, version.model, alias, version.id)
+        if is_known and version.id in returns(promotions_in_force(self._files, named))[1]:
             reason = f"{alias} was rolled back from {_short(version)}; promote it without comparing"
             return self._refuse(replace(entry, reason=f"{reason} if that is right"))
         new = gate.measure(_evaluated(evaluate, version, "challenger"))
@@ -478,7 +481,7 @@ class ModelStore:
 
     def _refuse(self, entry: Promotion) -> Promotion:
         """Record a refusal, unless the last one was the same."""
-        before = refusals(self._files, entry.model, entry.alias)
+        before = refusals(self._files, entry.model, entry.alias, entry.id)
         if before and replace(before[-1], time=entry.time, by=entry.by) == entry:
             return before[-1]
         return record_promotion(self._files, entry)

@@ -120,15 +120,19 @@ def promotions_in_force(files: Location, alias: Alias | None) -> list[Promotion]
     return entries[::-1]
 
 
-def refusals(files: Location, model: str, alias: str) -> list[Promotion]:
-    """The refused promotions to an alias, oldest first.
+def refusals(files: Location, model: str, alias: str, id_: str = "") -> list[Promotion]:
+    """The refused promotions to an alias, of one version or of all, oldest first.
 
     Raises:
         StoreError: if an entry is damaged, or the file system refuses.
     """
-    folder = f"{model}/{FOLDER}/{alias}"
-    entries = (_read(files, f"{folder}/{name}") for name in files.names(folder))
+    entries = (_read(files, path) for path in _paths(files, model, alias, id_))
     return [entry for entry in entries if entry is not None and entry.action == "refused"]
+
+
+def is_recorded(files: Location, model: str, alias: str, id_: str) -> bool:
+    """Whether a version was ever promoted to an alias, or refused; reads no entry."""
+    return bool(_paths(files, model, alias, id_))
 
 
 def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], set[str]]:
@@ -155,6 +159,12 @@ def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], set[str]]:
 
 def _unrecorded(alias: Alias) -> Promotion:
     return Promotion(alias.model, alias.alias, "promoted", alias.id, alias.previous, alias.promoted)
+
+
+def _paths(files: Location, model: str, alias: str, id_: str) -> list[str]:
+    """The files of the entries of a version; of all versions if the id is empty."""
+    folder, end = f"{model}/{FOLDER}/{alias}", f"-{id_[:12]}.json" if id_ else ".json"
+    return [f"{folder}/{name}" for name in files.names(folder) if name.endswith(end)]
 
 
 def _path(model: str, alias: str, time: str, id_: str) -> str:
