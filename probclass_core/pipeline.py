@@ -337,8 +337,8 @@ def score(
     Args:
         model: model to score with.
         source: as for `fit`.
-        sink: directory or URI of the scored table, or one ``.parquet`` file; a `TableRef` if its
-            format or storage needs options.
+        sink: directory or URI of the scored table, or one local ``.parquet`` or ``.csv`` file; a
+            `TableRef` if its format or storage needs options.
         partition: partition to read, written as this partition of the sink; by default each
             partition of the source in turn, or the whole of an unpartitioned one.
         where: rows to score; partitions without any are left as they are.

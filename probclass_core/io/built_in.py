@@ -104,6 +104,17 @@ def _open_csv(ref: TableRef) -> Table:
     return text_table(ref, CsvFormat, CSV)
 
 
+def _csv_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
+    from probclass_core.io.text.sink import CsvSink
+
+    _check_no_version(ref)
+    return CsvSink(ref, partition)
+
+
+def _csv_leftovers(ref: TableRef) -> Sequence[Leftover]:
+    return () if "://" in ref.uri else _parquet_leftovers(ref)
+
+
 def _is_json_lines(ref: TableRef) -> bool:
     from probclass_core.io.text.formats import JSON_LINES, names_files
 
@@ -190,13 +201,15 @@ def probclass_table_formats() -> Iterable[TableFormat]:
     )
     yield TableFormat(
         name="csv",
-        summary="CSV files, plain or compressed, to read",
+        summary="CSV files, plain or compressed",
         recognizes=_is_csv,
         open=_open_csv,
+        sink=_csv_sink,
+        leftovers=_csv_leftovers,
     )
     yield TableFormat(
         name="jsonl",
-        summary="files of JSON objects, one a line, plain or compressed, to read",
+        summary="files of JSON objects, one a line, plain or compressed",
         recognizes=_is_json_lines,
         open=_open_json_lines,
     )

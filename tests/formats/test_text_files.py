@@ -391,13 +391,11 @@ def test_a_sink_that_the_pattern_of_the_source_matches_is_refused(
 @pytest.mark.parametrize(
     ("sink", "message"),
     [
-        ("scored.csv", "format 'csv' are read-only; write one Parquet file"),
-        ("scored.csv.gz", "format 'csv' are read-only"),
-        ("scored.jsonl", "format 'jsonl' are read-only"),
+        ("scored.jsonl", "format 'jsonl' are read-only; write one Parquet file"),
         ("scored.xlsx", r"one '\.parquet' file or a directory of them; name .*'scored\.parquet'"),
         ("scored.parquet.gz", r"one '\.parquet' file or a directory of them"),
         ("scored.PARQUET", r"one '\.parquet' file or a directory of them"),
-        ("memory://scored.csv", "format 'csv' are read-only"),
+        ("memory://scored.csv", "a CSV file cannot be written on an object store; name a local"),
         ("memory://scored.xlsx", r"one '\.parquet' file or a directory of them"),
         ("memory://scored.parquet", "a single file cannot be written on an object store"),
     ],
@@ -409,6 +407,44 @@ def test_a_sink_named_as_a_file_is_never_a_directory(
     with pytest.raises(pc.TableError, match=message):
         pc.score(pc.fit(trips(), SPEC), trips(), target)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["scored.csv", "scored.csv.gz", "scored.tsv"])
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_a_csv_sink_is_one_file_that_reads_back(tmp_path: Path, name: str, engine: str) -> None:
+    model, sink = pc.fit(trips(), SPEC), tmp_path / "new" / name
+    report = pc.score(model, trips(), sink, engine=engine, workers=1)
+    assert report.rows == 60
+    assert [path.name for path in sink.parent.iterdir()] == [name]
+    pc.score(model, trips(), tmp_path / "scored.parquet")
+    expected = pq.read_table(tmp_path / "scored.parquet").replace_schema_metadata(None)
+    assert rows_of(sink).equals(expected)  # all 17 digits of the probabilities
+    before = sink.read_bytes()
+    assert pc.score(model, trips(), sink).skipped == 0
+    assert sink.read_bytes() == before
+    pc.score(model, trips(30), sink)
+    assert rows_of(sink).num_rows == 30
+
+
+def test_a_failed_scoring_leaves_the_csv_file_as_it_was(tmp_path: Path) -> None:
+    model, sink = pc.fit(trips(), SPEC), tmp_path / "scored.csv"
+    pc.score(model, trips(), sink)
+    before = sink.read_bytes()
+    source = write(tmp_path / "bad" / "trips.csv", as_csv(trips(300)) + "one,field,more\n")
+    attempts: list[tuple[dict[str, Any], str]] = [
+        ({"source": source}, "has 3 fields, but the header has 7"),
+        ({"posterior": "list"}, "column 'posterior' is list<.*, which CSV cannot store"),
+        ({"overwrite": "never"}, "already exists"),
+        ({"overwrite": "append"}, "cannot be appended to; score with overwrite='partition'"),
+        ({"partition": {"night": True}}, "is a file and cannot have partitions"),
+        ({"sink": tmp_path / "bad"}, "bad is a directory of text files; write to another"),
+    ]
+    for changed, message in attempts:
+        options = {"source": trips(), "sink": sink, **changed}
+        with pytest.raises(pc.ProbClassError, match=message):
+            pc.score(model, options.pop("source"), options.pop("sink"), **options)
+    assert sink.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad", "scored.csv"]
 
 
 def test_text_on_an_object_store_is_read(tmp_path: Path) -> None:

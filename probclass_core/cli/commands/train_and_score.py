@@ -265,8 +265,8 @@ def score(
         str,
         typer.Argument(
             metavar="SINK",
-            help="Scored table to write: a directory or .parquet file; a new Delta table as "
-            "delta+file://PATH; or iceberg://catalog/namespace.table.",
+            help="Scored table to write: a directory, a .parquet or .csv file; a new Delta table "
+            "as delta+file://PATH; or iceberg://catalog/namespace.table.",
         ),
     ],
     *,

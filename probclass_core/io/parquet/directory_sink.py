@@ -141,7 +141,7 @@ class ParquetSink:
         directory = parent / f"{STAGING_PREFIX}{self.root.name}-{uuid.uuid4().hex}"
         try:
             parent.mkdir(parents=True, exist_ok=True)
-            remove_abandoned(_staging_folders(self.root))
+            remove_abandoned(staging_folders(self.root))
             directory.mkdir()
         except OSError as error:
             raise TableError(f"cannot write to {parent}: {error.strerror}.") from error
@@ -267,13 +267,13 @@ def _file_schema(directory: Path, replaced: set[Path]) -> pa.Schema | None:
 def staging_leftovers(root: Path) -> list[Leftover]:
     """List what writers of a table have staged next to it or in it, live writers included."""
     leftovers = []
-    for folder in _staging_folders(root):
+    for folder in staging_folders(root):
         with suppress(FileNotFoundError):  # its writer has just finished
             leftovers.append(folder_leftover(folder))
     return leftovers
 
 
-def _staging_folders(root: Path) -> Iterator[Path]:
+def staging_folders(root: Path) -> Iterator[Path]:
     """Find the staging folders of a table that no reader needs.
 
     A folder with a retired partition is left out: its writer was killed between the two renames of

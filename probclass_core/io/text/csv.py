@@ -73,8 +73,9 @@ class CsvFormat:
         names = self._header(open_stream, location)
         with self._translate(location, names, {}), open_stream() as stream:
             reader = self._open(stream, location, arrow_csv.ConvertOptions())
-            has_rows = any(batch.num_rows for batch in islice(reader, 1))
-            return pa.schema([self._inferred(field, location) for field in reader.schema]), has_rows
+            rows = pa.Table.from_batches(islice(reader, 1), reader.schema)
+            columns = [self._inferred(field, rows[field.name], location) for field in rows.schema]
+            return pa.schema(columns), rows.num_rows > 0
         return pa.schema([(name, pa.null()) for name in names]), False
 
     def read(
@@ -150,8 +151,7 @@ class CsvFormat:
         )
 
     def _delimiter(self, location: str) -> str:
-        default = "\t" if _TABS.fullmatch(location) else ","
-        return self.options.delimiter or default
+        return self.options.delimiter or default_delimiter(location)
 
     def _header(self, open_stream: OpenStream, location: str) -> Sequence[str]:
         """Return the names of the columns, which must differ."""
@@ -195,10 +195,18 @@ class CsvFormat:
             raise TableError(f"{location} is empty; a CSV file begins with the names of columns.")
         return header
 
-    def _inferred(self, field: pa.Field, location: str) -> pa.Field:
-        if pa.types.is_binary(field.type) and field.name not in self.options.types:
+    def _inferred(self, field: pa.Field, values: pa.ChunkedArray, location: str) -> pa.Field:
+        if field.name in self.options.types:
+            return field
+        if pa.types.is_binary(field.type):
             raise self._wrong_encoding(location, field.name)
-        return field.with_type(fine_times(field.type))
+        if pa.types.is_timestamp(field.type):
+            # Arrow infers seconds or nanoseconds; most fractions are of microseconds.
+            with suppress(pa.ArrowInvalid):
+                kind = pa.timestamp("us", field.type.tz)
+                values.cast(kind)
+                return field.with_type(kind)
+        return field
 
     def _with_nulls(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Make the texts null that mean null."""
@@ -289,11 +297,9 @@ class _CountedQuotes(io.RawIOBase):
         return data
 
 
-def fine_times(kind: pa.DataType) -> pa.DataType:
-    """Return the type with microseconds for seconds, because later values may have fractions."""
-    if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"):
-        return pa.timestamp("us", kind.tz)
-    return kind
+def default_delimiter(location: str) -> str:
+    """Return the character between the fields of files with such a name."""
+    return "\t" if _TABS.fullmatch(location) else ","
 
 
 def misfit(where: str, column: str, kind: pa.DataType | str, value: object) -> DataError:
