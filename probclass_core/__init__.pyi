@@ -65,6 +65,7 @@ from .store.references import ModelVersion as ModelVersion
 from .store.statistics_cache import StatisticsCache as StatisticsCache
 from .io.references import Leftover as Leftover, TableRef as TableRef
 from .plugins.descriptors import TableFormat as TableFormat
+from .io.filters import parse_where as parse_where
 from .io.open import open_table as open_table
 from .io.cleaning import clean_table as clean_table
 from .io.inspection import (

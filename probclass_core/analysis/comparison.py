@@ -248,6 +248,8 @@ def named_models(
     else:
         size = len(models)
         chosen = [f"M{number}" for number in range(1, size + 1)] if names is None else names
+        if isinstance(chosen, str):
+            raise SpecError(f"names must be a list of {size} names, got {chosen!r}.")
         named = dict(zip(map(str, chosen), models, strict=False))
         if len(named) < size or len(chosen) != size:
             raise SpecError(f"{size} models need as many different names, got {chosen!r}.")

@@ -34,7 +34,7 @@ from probclass_core.estimation.contract import (
     ItemizedLikelihood,
     Likelihood,
 )
-from probclass_core.io.filters import Where
+from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
 from probclass_core.model.block_weights import base_blocks, below_best
@@ -145,7 +145,7 @@ def explain(
     model: Model,
     source: Any,
     *,
-    rows: Sequence[int] | None = None,
+    rows: int | Sequence[int] | None = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     against: object = None,
@@ -157,7 +157,8 @@ def explain(
     Args:
         model: fitted model.
         source: as for `fit`; at most 1,000 of its rows can be explained.
-        rows: numbers of the rows to explain, from 0, after partition and filter; None for all.
+        rows: number of the row to explain, or several, from 0, after partition and filter; None
+            for all.
         partition: partition to read, or None for all.
         where: row filter, or None for all rows.
         against: the rival class; by default, and if it is the prediction itself, the class with the
@@ -179,7 +180,7 @@ def explain(
     rival = None if against is None else _class_position(model, against)
     table = open_table(source)
     columns = source_columns(table.schema, model.spec.features)
-    plan = table.plan(columns, partition=partition, where=where)
+    plan = table.plan(columns, partition=partition, where=parse_where(where))
     batch, numbers = _read_rows(plan, None if rows is None else _checked_rows(rows))
     pairs = _ClassPairs.of(model, batch, rival)
     blocks = [
@@ -452,8 +453,9 @@ def _read_rows(plan: Plan, rows: Sequence[int] | None) -> tuple[pa.RecordBatch, 
     return combined[0], range(seen) if rows is None else rows
 
 
-def _checked_rows(rows: Sequence[int]) -> list[int]:
+def _checked_rows(rows: int | Sequence[int]) -> list[int]:
     """Row numbers, ascending."""
+    rows = [rows] if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool) else rows
     listed = list(rows) if isinstance(rows, Iterable) else []
     checked = sorted({row for row in listed if isinstance(row, (int, np.integer)) and row >= 0})
     if len(checked) < len(listed) or not checked:

@@ -21,7 +21,7 @@ from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.display import TablePart, as_html
 from probclass_core.arrow.parts import source_columns
 from probclass_core.errors import DataError, SpecError, expect
-from probclass_core.io.filters import Where
+from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
 from probclass_core.model.model import LOAD_HINT, Model
@@ -114,7 +114,7 @@ def importance(
         raise SpecError(f"rows must be a whole number of at least 1, got {rows!r}.")
     opened = open_table(source)
     columns = source_columns(opened.schema, model.spec.features)
-    plan = opened.plan(columns, partition=partition, where=where)
+    plan = opened.plan(columns, partition=partition, where=parse_where(where))
     drawn = _draw(plan, rows)
     if not drawn.num_rows:
         raise DataError("there are no rows to explain: the source is empty.")

@@ -33,7 +33,7 @@ _Z = 1.959964
 """95 % of a standard normal distribution are within ± this."""
 
 
-def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figure:
+def reliability(evaluation: Evaluation, *, classes: str | Sequence[str] = ()) -> Figure:
     """Plot a reliability diagram: observed frequencies against predicted probabilities.
 
     Each point is a bin of rows: their mean predicted probability, and the share of rows in which
@@ -42,7 +42,7 @@ def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figur
 
     Args:
         evaluation: evaluation to plot; see `Evaluation.reliability`.
-        classes: classes whose own probabilities are plotted in addition to the probability of the
+        classes: class or classes whose own probabilities are plotted besides the probability of the
             predicted class.
 
     Returns:
@@ -55,6 +55,7 @@ def reliability(evaluation: Evaluation, *, classes: Sequence[str] = ()) -> Figur
     figure = blank_figure(7.0, 5.6)
     from matplotlib.ticker import LogLocator
 
+    classes = [classes] if isinstance(classes, str) else classes
     known = evaluation.per_class["class"].to_pylist()
     for name in classes:
         if name not in known:

@@ -209,7 +209,7 @@ def test_one_hundred_partitions_are_a_small_xcom_and_more_are_an_error(
     fields = {"source": str(lake), "store": store.uri, "model": "tiny"}
     with pytest.raises(AirflowFailException, match="101 partitions where None, and one run maps"):
         execute(ProbClassPlanPartitionsOperator, **fields)
-    where = [("day", "!=", "2014-01-01")]
+    where = "day != 2014-01-01"
     task = run(ProbClassPlanPartitionsOperator, where=where, **fields)
     assert len(task.result) == 100
     assert len(json.dumps(task.result)) < LARGEST_MESSAGE

@@ -38,6 +38,16 @@ def test_specs_are_compared_as_their_statistics_are(penguins: pa.Table) -> None:
     assert named.table["log_evidence"] != of_statistics.table["log_evidence"]
 
 
+def test_one_row_is_a_list_of_one(penguins: pa.Table) -> None:
+    model = pc.fit(penguins, SPEC)
+    where = "island = Dream and sex != MALE"
+    listed = pc.explain(
+        model, penguins, rows=[3], where=[("island", "=", "Dream"), ("sex", "!=", "MALE")]
+    )
+    assert pc.explain(model, penguins, rows=3, where=where).table == listed.table
+    assert pc.importance(model, penguins, where=where).table["rows"][0].as_py() > 50
+
+
 def test_one_column_is_a_list_of_one(penguins: pa.Table, tmp_path: Path) -> None:
     listed = pc.ModelSpec.auto(penguins, "species", exclude=["island"])
     assert pc.ModelSpec.auto(penguins, "species", exclude="island") == listed
@@ -48,8 +58,8 @@ def test_one_column_is_a_list_of_one(penguins: pa.Table, tmp_path: Path) -> None
 
 
 SPEC = pc.ModelSpec("species", {"gaussian_diagonal": BODY})
-DAYS = pa.table(
-    {"y": ["a", "b"], "day": pa.array([0, 1], pa.date32()), "blob": [b"", b"x"], "x": [1.0, 2.0]}
+ODD = pa.table(
+    {"y": ["a", "b"], "codes": pa.array([{"a": 1}, {"a": 2}]), "blob": [b"", b"x"], "x": [1.0, 2.0]}
 )
 
 REFUSED: list[tuple[Callable[[pa.Table], object], type[Exception], str]] = [
@@ -62,6 +72,11 @@ REFUSED: list[tuple[Callable[[pa.Table], object], type[Exception], str]] = [
     ),
     (lambda rows: pc.fit(rows, label="kind"), pc.SpecError, "no column 'kind'; the table has"),
     (lambda rows: pc.compare(rows), pc.SpecError, "expected a list or mapping of Statistics"),
+    (
+        lambda rows: pc.compare(rows, [SPEC, SPEC], names="ab"),
+        pc.SpecError,
+        "names must be a list of 2 names, got 'ab'",
+    ),
     (lambda rows: pc.compare(rows, [SPEC]), pc.SpecError, "two models or more, got 1"),
     (
         lambda rows: pc.compare(rows, ["a.toml", "b.toml"]),
@@ -79,9 +94,9 @@ REFUSED: list[tuple[Callable[[pa.Table], object], type[Exception], str]] = [
         "no columns 'ile', 'sexe'; the table has",
     ),
     (
-        lambda rows: pc.ModelSpec.auto(DAYS.schema, "y"),
+        lambda rows: pc.ModelSpec.auto(ODD.schema, "y"),
         pc.SpecError,
-        r"column 'day' is date32\[day\], column 'blob' is binary, .*exclude=\['day', 'blob'\]",
+        r"column 'codes' is struct<.*>, column 'blob' is binary, .*exclude=\['codes', 'blob'\]",
     ),
     (
         lambda rows: pc.fit(rows, pc.ModelSpec("species", {"gaussian_full": ["sex", "island"]})),
@@ -90,10 +105,10 @@ REFUSED: list[tuple[Callable[[pa.Table], object], type[Exception], str]] = [
     ),
     (
         lambda rows: pc.fit(
-            rows, pc.ModelSpec("species", {"gaussian_full": "sex", "categorical": "bill_length_mm"})
+            rows, pc.ModelSpec("species", {"gaussian_full": "sex", "gaussian_shared": "island"})
         ),
         pc.SpecError,
-        "column 'sex' is .* column 'bill_length_mm' is double",
+        "gaussian_full: column 'sex' is .* gaussian_shared: column 'island' is ",
     ),
 ]
 

@@ -81,7 +81,7 @@ def model() -> pc.Model:
         ({"rows": [0, -1]}, r"rows must be .*got \[0, -1\]"),
         ({"rows": [1, 1]}, r"rows must be different numbers.*got \[1, 1\]"),
         ({"rows": ["0"]}, "rows must be .*got "),
-        ({"rows": 3}, "rows must be .*got 3"),
+        ({"rows": "3"}, "rows must be .*got '3'"),
         ({"rows": range(1001)}, "an explanation covers at most 1,000 rows, got 1,001"),
     ],
 )

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from probclass_core import Model, ModelSpec, ModelStore, ModelVersion, TableRef
 
-Where = Sequence[tuple[str, str, Any]]
+Where = str | Sequence[str | tuple[str, str, Any]]
+"""Rows to read: as text, such as ``"month >= '2014-01'"``, or a list of conditions."""
 
 
 class ProbClassTaskStopped(AirflowException):

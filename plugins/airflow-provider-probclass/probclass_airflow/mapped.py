@@ -199,13 +199,14 @@ class ProbClassPlanPartitionsOperator(ProbClassOperator):
                 f"{self.source} has no partitions to map over; score it in one task, with a "
                 "ProbClassScoreOperator."
             )
-        for column, *_ in self.where or ():
+        where = pc.parse_where(self.where)
+        for column, *_ in where or ():
             if column not in table.partition_columns:
                 raise pc.SpecError(
                     f"{column!r} is not a partition column of {self.source}; it has "
                     f"{', '.join(map(repr, table.partition_columns))}."
                 )
-        keys = table.partitions(self.where)
+        keys = table.partitions(where)
         if not keys:
             raise pc.TableError(f"{self.source} has no partition where {self.where}.")
         if len(keys) > _MAX_PARTITIONS:
