@@ -40,6 +40,10 @@ BLOCKS: Mapping[str, list[pc.Block]] = {
     "poisson": [pc.Block("poisson", ["i"], pseudo_rows=2.0)],
     "knn_density": [pc.Block("knn_density", NUMBERS, k=7)],
     "mixed": [pc.Block("gaussian_full", NUMBERS), pc.Block("categorical", WORDS)],
+    "dates": [
+        pc.Block("categorical", ["hour(at)", "weekday(at)"]),
+        pc.Block("gaussian_diagonal", ["time_of_day(at)"]),
+    ],
     "given": [
         pc.Block("categorical", ["u"]),
         pc.Block("categorical", ["v"], given=["u"]),
@@ -70,6 +74,7 @@ def rows() -> pa.Table:
         [["rain", "wind", "sun"][word] for word in rng.integers(0, 2, 3) + (code == 2)]
         for code in kind
     ]
+    seconds = 26_000 * np.arange(size) + 9_000 * kind
     columns = {
         "x": np.round(rng.normal(kind, 1.0), 3),
         "y": np.round(rng.normal(-2.0 * kind, 1.5), 3),
@@ -84,6 +89,7 @@ def rows() -> pa.Table:
                 name: pa.array(table[name].to_pylist(), table[name].type, mask=mask)
                 for name, mask in zip(columns, nulls, strict=True)
             },
+            "at": pa.array(seconds, mask=nulls[0]).cast(pa.timestamp("s", "America/New_York")),
             "text": pa.array(documents, pa.list_(pa.string())),
             "kind": np.array(["low", "middle", "high"])[kind],
             "weight": rng.integers(1, 4, size).astype(float),
@@ -97,10 +103,20 @@ def rows() -> pa.Table:
                 "u": "never",
                 "v": None,
                 "i": 30,
+                "at": 10**9,
                 "text": ["snow"],
                 "weight": 0.0,
             },
-            {"x": None, "y": None, "u": None, "v": None, "i": None, "text": None, "weight": 0.0},
+            {
+                "x": None,
+                "y": None,
+                "u": None,
+                "v": None,
+                "i": None,
+                "at": None,
+                "text": None,
+                "weight": 0.0,
+            },
         ],
         schema=table.schema,
     )
