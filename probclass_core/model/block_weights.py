@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -111,41 +110,74 @@ class WeightedBlocks:
     ) -> None:
         self._zones = zones
         self._bias = weights.bias[:, None]
-        self._lookups: list[tuple[Sequence[str], CellLikelihood, FloatArray]] = []
-        self._others: list[tuple[str, Sequence[str], Likelihood, float]] = []
+        self._lookups: list[_Lookup] = []
+        self._others: list[tuple[Sequence[str], Likelihood, float]] = []
         for block in blocks:
             name = str(block.name)
             likelihood, factor = likelihoods[name], weights.factors[name]
-            if not factor:
-                continue
             lookup = likelihood if isinstance(likelihood, CellLikelihood) else None
             table = None if lookup is None else lookup.cell_log_likelihood
             if lookup is None or table is None:
-                self._others.append((name, block.inputs, likelihood, factor))
+                self._others.append((block.inputs, likelihood, factor))
             else:
-                weighted = np.ascontiguousarray(factor * below_best(table.T).T)
-                self._lookups.append((block.inputs, lookup, weighted))
+                self._lookups.append(_Lookup(block.inputs, lookup, factor, table))
 
-    def log_likelihood(
-        self, batch: pa.RecordBatch, known: Mapping[str, FloatArray] = MappingProxyType({})
-    ) -> FloatArray:
-        """b_c + Σ_B w_B s_B,c, ``(n, k)``.
-
-        Args:
-            batch: ``n`` rows.
-            known: log-likelihoods ``(n, k)`` that were computed before, by block name.
-        """
+    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        """b_c + Σ_B w_B s_B,c of ``n`` rows, ``(n, k)``."""
         total = np.tile(self._bias, (1, batch.num_rows))
-        for inputs, lookup, table in self._lookups:
-            total += table.take(lookup.cells(select(batch, inputs, self._zones)), axis=1)
-        for name, inputs, likelihood, factor in self._others:
-            log = known.get(name)
-            if log is None:
+        for lookup in self._lookups:
+            if lookup.factor:
+                total += lookup.weighted.take(self._cells(lookup, batch), axis=1)
+        for inputs, likelihood, factor in self._others:
+            if factor:
                 log = likelihood.log_likelihood(select(batch, inputs, self._zones))
-            term = below_best(log)
-            term *= factor
-            total += term.T
+                total += factor * below_best(log).T
         return total.T
+
+    def log_likelihoods(self, batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray]:
+        """`log_likelihood`, and Σ_B log p(x_B | c), in one pass: each ``(n, k)``."""
+        classes = len(self._bias)
+        total = np.zeros((2 * classes, batch.num_rows))
+        weighted, product = total[:classes], total[classes:]
+        weighted += self._bias
+        for lookup in self._lookups:
+            total += lookup.both.take(self._cells(lookup, batch), axis=1)
+        for inputs, likelihood, factor in self._others:
+            log = likelihood.log_likelihood(select(batch, inputs, self._zones))
+            product += log.T
+            if factor:
+                weighted += factor * below_best(log).T
+        return weighted.T, product.T
+
+    def _cells(self, lookup: _Lookup, batch: pa.RecordBatch) -> IntArray:
+        return lookup.likelihood.cells(select(batch, lookup.inputs, self._zones))
+
+
+@dataclass(frozen=True)
+class _Lookup:
+    """A block whose log-likelihoods are columns of a table.
+
+    Attributes:
+        inputs: features of the block.
+        likelihood: gives the column of each row.
+        factor: what s of the block is multiplied by.
+        table: log p(x | c) of each cell, ``(k, cells)``.
+    """
+
+    inputs: Sequence[str]
+    likelihood: CellLikelihood
+    factor: float
+    table: FloatArray
+
+    @cached_property
+    def weighted(self) -> FloatArray:
+        """factor · s of each cell, ``(k, cells)``."""
+        return np.ascontiguousarray(self.factor * below_best(self.table.T).T)
+
+    @cached_property
+    def both(self) -> FloatArray:
+        """`weighted` and below it `table`, ``(2k, cells)``."""
+        return np.concatenate([self.weighted, self.table])
 
 
 def base_blocks(blocks: Sequence[Block]) -> dict[str, str]:

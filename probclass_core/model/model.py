@@ -75,7 +75,7 @@ from probclass_core.model.decision import (
     take_classes,
 )
 from probclass_core.model.density_quantiles import log_density_quantile
-from probclass_core.model.posterior import Posterior, normalize
+from probclass_core.model.posterior import Posterior, log_density, normalize
 from probclass_core.plugins.manager import check_reader, find_estimator, origins
 from probclass_core.spec import Block, ModelSpec, Prior, category_text
 
@@ -211,11 +211,7 @@ class Model:
         if self._weighted_blocks is None or not self.normalized:
             return self.weighted_log_likelihood(batch), None
         with shared_conversions():
-            names = [str(block.name) for block in self.spec.blocks]
-            logs = list(self._block_log_likelihoods(batch, self.spec.blocks))
-            known = dict(zip(names, logs, strict=True))
-            weighted = self._weighted_blocks.log_likelihood(batch, known)
-        return weighted, _product(iter(logs))
+            return self._weighted_blocks.log_likelihoods(batch)
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
@@ -223,7 +219,7 @@ class Model:
         if self._calibrator is not None:
             posterior = apply_calibration(posterior, self._calibrator)
         if product is not None:
-            density = normalize(product + self.log_prior, self.log_prior).log_density
+            density = log_density(product + self.log_prior)
             posterior = Posterior(posterior.log_probability, density)
         elif self.weights is not None:
             unknown = np.full(len(weighted), np.nan)

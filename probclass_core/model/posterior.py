@@ -64,10 +64,24 @@ def normalize(joint: FloatArray, log_prior: FloatArray) -> Posterior:
     """
     peak = joint.max(axis=1)
     impossible = np.isneginf(peak)
-    # Subtracting the peak first keeps the sum between 1 and k: no overflow, no underflow.
     scaled = joint - np.where(impossible, 0.0, peak)[:, None]
-    with np.errstate(divide="ignore"):
-        log_sum = np.log(np.exp(scaled).sum(axis=1))
+    log_sum = _log_sum(scaled)
     scaled -= np.where(impossible, 0.0, log_sum)[:, None]
     scaled[impossible] = log_prior
     return Posterior(scaled, peak + np.where(impossible, 0.0, log_sum))
+
+
+def log_density(joint: FloatArray) -> FloatArray:
+    """log p(x), ``(n,)``, as `normalize` gives it for the same joint log-likelihoods."""
+    peak = joint.max(axis=1)
+    impossible = np.isneginf(peak)
+    log_sum = _log_sum(joint - np.where(impossible, 0.0, peak)[:, None])
+    density: FloatArray = peak + np.where(impossible, 0.0, log_sum)
+    return density
+
+
+def _log_sum(scaled: FloatArray) -> FloatArray:
+    """log Σ_c exp of logs less their peak: the sum is between 1 and k, so nothing overflows."""
+    with np.errstate(divide="ignore"):
+        log_sum: FloatArray = np.log(np.exp(scaled).sum(axis=1))
+    return log_sum
