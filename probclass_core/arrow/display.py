@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 MOST_ROWS = 20
 """Number of rows of a table that a report shows."""
+
+_WIDTH = 100
+"""Number of characters of a line of text, except for tables."""
+
+_HANGING: dict[str, Any] = {"subsequent_indent": "  ", "break_on_hyphens": False}
 
 _LONGEST = 60
 """Number of characters of a value that a report shows."""
@@ -56,11 +62,12 @@ def as_text(parts: Sequence[Part]) -> str:
     texts = []
     for part in parts:
         if isinstance(part, str):
-            texts.append(_printable(part))
+            texts.append(textwrap.fill(_printable(part), _WIDTH, break_on_hyphens=False))
         elif isinstance(part, TablePart):
             texts.append("\n".join(_table_lines(part)))
         elif part:
-            texts.append("\n".join(f"- {_printable(item)}" for item in part))
+            items = (textwrap.fill(f"- {_printable(item)}", _WIDTH, **_HANGING) for item in part)
+            texts.append("\n".join(items))
     return "\n\n".join(texts)
 
 
@@ -128,7 +135,8 @@ def _shares(part: TablePart) -> list[float]:
     if part.bars is None:
         return []
     values = [
-        0.0 if value is None else float(value) for value in part.columns[part.bars][: part.most]
+        0.0 if value is None or math.isnan(value) else float(value)
+        for value in part.columns[part.bars][: part.most]
     ]
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
     return [max(-1.0, min(1.0, value / largest)) for value in values]

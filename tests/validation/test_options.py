@@ -188,6 +188,7 @@ UNKNOWN: list[tuple[str, dict[str, object], str]] = [
     ("categorical_joint", {"psuedo_count": 1}, "'psuedo_count'.* mean 'pseudo_count'"),
     ("discretized", {"bin": 5}, r"no option 'bin'; it has .* Did you mean 'bins'\?"),
     ("categorical", {"given": "v", "smooth": "zeros"}, "categorical has no option 'smooth'"),
+    ("gaussian_full", {"given": "v", "rigde": 1}, "gaussian_full has no option 'rigde'"),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.categorical.independent import (
     SPARSE_VERSION,
     Categorical,
@@ -25,6 +26,7 @@ from probclass_core.estimation.families.knn.density import KnnDensity
 from probclass_core.plugins.descriptors import (
     PROBCLASS_API,
     Conditional,
+    ConditionalFactory,
     EstimatorPlugin,
     Traits,
 )
@@ -56,10 +58,18 @@ _ESTIMATORS = (
     ),
 )
 
+
+def _divided(joint: type[LikelihoodEstimator]) -> ConditionalFactory:
+    """A joint estimator divided by its density of the given columns, with the same options."""
+    factory = partial(JointConditional, joint)
+    vars(factory)["Options"] = joint.Options  # a block checks their names
+    return factory
+
+
 _COUNTS = Traits(factorizes=True, has_evidence=True, passes=2)
 _CONDITIONALS = {
     **{
-        joint.name: Conditional(partial(JointConditional, joint))
+        joint.name: Conditional(_divided(joint))
         for joint in (GaussianFull, GaussianShared, CategoricalJoint)
     },
     **{
