@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -47,6 +48,25 @@ def test_the_model_is_that_of_the_same_rows_on_a_local_disk(lake: Path, bucket: 
     assert remote.training["source"] == f"s3://{bucket.name}/lake"
     january = bucket.at("lake/month=2014-01/0.parquet")
     assert pc.fit(january, SPEC).training["rows"] == 40
+
+
+def test_compressed_csv_is_read_by_pattern_and_by_directory(lake: Path, bucket: Bucket) -> None:
+    for month in MONTHS:
+        rows = read(lake, month)
+        text = pa.BufferOutputStream()
+        pa.csv.write_csv(rows.drop_columns(["month"]), text)
+        path = f"{bucket.name}/text/month={month}/part.csv.gz"
+        with bucket.filesystem.open_output_stream(path, compression="gzip") as file:
+            file.write(text.getvalue())
+    expected = pc.fit(lake, SPEC, where="month > 2014-01")
+    by_pattern, folder = bucket.at("text/*/part.csv.gz"), bucket.at("text")
+    for source in (by_pattern, dataclasses.replace(folder, format="csv")):
+        found = pc.fit(source, SPEC, where="month > 2014-01")
+        assert found.training["rows"] == expected.training["rows"]
+        assert found.priors.equals(expected.priors)
+        assert read(source, "2014-02")["id"].equals(read(lake, "2014-02")["id"])
+    with pytest.raises(pc.TableError, match=r"no file matches s3://.*/text/none"):
+        pc.open_table(bucket.at("text/none*.csv"))
 
 
 def test_partitions_are_scored_once_and_as_on_a_local_disk(
