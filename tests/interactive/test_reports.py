@@ -88,8 +88,9 @@ def test_a_model_prints_its_classes_blocks_and_notes(model: pc.Model) -> None:
     assert "Model of 'species': 3 classes" in text
     assert "fitted on 344 rows" in text
     assert model.block_weights is not None
-    for name in (*model.class_names, *model.parameters, *model.spec.notes):
-        assert name in text
+    assert max(len(line) for line in text.splitlines() if line.startswith(("-", " "))) <= 100
+    for words in (*model.class_names, *model.parameters, *model.spec.notes):
+        assert words in " ".join(text.split()), "notes are wrapped"
     adelie = next(line.split() for line in text.splitlines() if line.startswith("Adelie"))
     assert adelie == ["Adelie", f"{152 / 344:.4f}", "152"]
 
