@@ -8,8 +8,11 @@ import io
 import json
 import logging
 import pickle
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -336,6 +339,19 @@ def test_bad_text_is_one_line_that_names_the_place(
     assert not list(tmp_path.glob("*scored*"))
 
 
+@pytest.mark.parametrize("rows", [1, 10_000, 700_000])
+def test_a_quote_that_is_never_closed_is_an_error_however_much_follows(
+    tmp_path: Path, rows: int
+) -> None:
+    """Arrow takes all that follows for one value."""
+    row = "1.5,a,true,cash\n"
+    path = write(tmp_path / "trips.csv", GOOD + row * 9 + '3.5,b,true,"card\n' + row * rows)
+    with pytest.raises(pc.TableError, match=r"trips\.csv has a quote that is never closed"):
+        pc.fit(path, SPEC)
+    inches = "fare,zone,night,payment\n" + '1.5,5" pipe,true,cash\n2.5,b,false,card\n'
+    assert rows_of(write(path, inches))["zone"].to_pylist() == ['5" pipe', "b"]
+
+
 WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"delimeter": ";"}, "unknown option 'delimeter'.*Did you mean 'delimiter'"),
     ({"delimiter": "::"}, "delimiter must be one ASCII character"),
@@ -445,6 +461,41 @@ def test_a_failed_scoring_leaves_the_csv_file_as_it_was(tmp_path: Path) -> None:
             pc.score(model, options.pop("source"), options.pop("sink"), **options)
     assert sink.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad", "scored.csv"]
+
+
+KILLED = """
+import os, signal, sys
+import probclass_core as pc
+from probclass_core.io.text import sink
+
+when, source, target = sys.argv[1:]
+put_in_place = sink.put_in_place
+
+def put_in_place_and_die(*paths):
+    if when == "after":
+        put_in_place(*paths)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+sink.put_in_place = put_in_place_and_die
+model = pc.fit(source, pc.ModelSpec("payment", [pc.Block("gaussian_diagonal", ["fare"])]))
+pc.score(model, source, target)
+"""
+
+
+@pytest.mark.parametrize(("when", "rows"), [("before", 60), ("after", 30)])
+def test_a_killed_scoring_leaves_the_old_csv_file_or_the_new_one(
+    tmp_path: Path, when: str, rows: int
+) -> None:
+    sink = tmp_path / "scored.csv"
+    pc.score(pc.fit(trips(), SPEC), trips(), sink)
+    source = write(tmp_path / "new" / "trips.csv", as_csv(trips(30)))
+    command = [sys.executable, "-c", KILLED, when, str(source), str(sink)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert rows_of(sink).num_rows == rows
+    assert list(tmp_path.glob("_staging-*"))
+    pc.clean_table(sink, older_than=timedelta(0))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "scored.csv"]
+    assert rows_of(sink).num_rows == rows
 
 
 def test_text_on_an_object_store_is_read(tmp_path: Path) -> None:

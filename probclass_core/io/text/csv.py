@@ -121,7 +121,8 @@ class CsvFormat:
                 for _ in csv.reader(text, delimiter=self._delimiter(location), strict=True):
                     pass
             except csv.Error as error:
-                return "end of data" in str(error)
+                # The value in quotes may be longer than Python's csv module reads.
+                return "end of data" in str(error) or "field larger" in str(error)
             return False
 
     def _unclosed_quote(self, location: str) -> TableError:
