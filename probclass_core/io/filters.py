@@ -95,7 +95,7 @@ def parse_where(where: Where) -> Sequence[Condition] | pc.Expression | None:
             'where must be text such as "month >= 2013-01" or a list of (column, op, value), '
             f"got {where!r}."
         )
-    if len(where) == 3 and where[1] in _OPERATORS:
+    if len(where) == 3 and isinstance(where[1], str) and where[1] in _OPERATORS:
         return [where]  # a condition instead of a list of them
     conditions: list[Condition] = []
     for condition in where:

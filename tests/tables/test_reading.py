@@ -222,6 +222,7 @@ TEXTS = [
     "year >= 2014",
     " year>='2014' AND air in (good, bad, 'x and y') ",
     ["year >= 2014", ("air", "!=", "missing")],
+    [("air", "in", ["good", "bad"]), ("year", "in", [2014, 2015]), "air != missing"],
     ("year", ">=", 2014),
 ]
 
