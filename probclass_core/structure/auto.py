@@ -47,7 +47,12 @@ from probclass_core.structure.columns import (
     level_codes,
     listed,
 )
-from probclass_core.structure.dates import candidate_parts, parts_by_types, parts_by_values
+from probclass_core.structure.dates import (
+    candidate_parts,
+    parts_by_types,
+    parts_by_values,
+    possible_parts,
+)
 from probclass_core.structure.groups import acting_groups
 from probclass_core.structure.pairs import dependent_pairs
 
@@ -231,7 +236,7 @@ def _spec_by_types(
 
 def _not_used(spec: ModelSpec, columns: Columns) -> list[str]:
     """The features of a spec that are not among the columns to model."""
-    used = {column.name for column in columns.used}
+    used = {column.name for column in columns.used} | possible_parts(columns)
     return [name for name in spec.features if name not in used]
 
 

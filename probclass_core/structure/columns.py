@@ -94,7 +94,7 @@ class Columns:
     Attributes:
         used: columns to model.
         left_out: reason to the names of the columns that are left out for it.
-        dates: columns of dates and times whose parts are not chosen yet, and their types.
+        dates: columns of dates and times whose parts are not chosen by the rows, and their types.
         excluded: columns and parts of dates that the caller excludes.
         notes: other decisions, as sentences.
     """

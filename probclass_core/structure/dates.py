@@ -40,7 +40,17 @@ def parts_by_types(columns: Columns) -> Columns:
         used += [Column(str(Part(part, name)), "category") for part in parts]
         left_out = {"the values were not looked at": ["month"]} if _has_days(kind) else {}
         notes.append(_note(name, kind, parts, left_out))
-    return replace(columns, used=used, notes=[*columns.notes, *notes], dates={})
+    return replace(columns, used=used, notes=[*columns.notes, *notes])
+
+
+def possible_parts(columns: Columns) -> set[str]:
+    """All parts of the dates and times that are not chosen by the rows, as names of features."""
+    every = {
+        str(Part(part, name))
+        for name, kind in columns.dates.items()
+        for part in parts_of_type(kind)
+    }
+    return every - columns.excluded
 
 
 def candidate_parts(columns: Columns) -> Columns:

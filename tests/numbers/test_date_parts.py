@@ -433,6 +433,9 @@ def test_auto_of_a_schema_or_reader_takes_hours_and_weekdays(table: pa.Table) ->
     for source in (table.schema, table.to_reader()):
         spec = pc.ModelSpec.auto(source, "tip")
         assert spec.features == ("fare", "hour(pickup)", "weekday(pickup)")
+    monthly = pc.ModelSpec("tip", [pc.Block("categorical", "month(pickup)")])
+    kept = pc.ModelSpec.auto(table.to_reader(), "tip", like=monthly)
+    assert kept.features == ("month(pickup)",)
 
 
 def test_parts_can_be_excluded(table: pa.Table) -> None:
