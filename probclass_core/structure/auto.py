@@ -22,7 +22,7 @@ from probclass_core.arrow.arrays import label_codes
 from probclass_core.arrow.parts import part_of
 from probclass_core.arrow.row_sample import COUNT, HASH, SAMPLE_ROWS
 from probclass_core.errors import DataError, SpecError, nearest, one_of
-from probclass_core.estimation.families.conditional.counts import LEAVE_ONE_OUT
+from probclass_core.estimation.families.strength import LEAVE_ONE_OUT
 from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption, draws_progress
@@ -354,7 +354,9 @@ class _Structure:
         """The block of a column given others."""
         every = [child, *parents]
         cuts = {one.name: list(one.cuts) for one in every if one.kind == "number"}
-        options: dict[str, Any] = {"strength": LEAVE_ONE_OUT}
+        options: dict[str, Any] = dict(child.block().options)
+        if child.kind == "category":
+            options["strength"] = LEAVE_ONE_OUT
         if cuts:
             options["cuts"] = cuts
         if any(one.null_level for one in every):

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_c
 from probclass_core.arrow.parts import Part, parts_of_type
 from probclass_core.arrow.row_sample import COUNT
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
+from probclass_core.estimation.families.strength import LEAVE_ONE_OUT
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.spec import Block, category_text
 
@@ -49,6 +50,10 @@ _MOST_INTEGERS = 50
 _LARGEST = 1e100
 """Numbers beyond it, or differences below its inverse, have sums of squares outside of float64."""
 
+_MOST_CELLS = 65_536
+"""Classes times categories up to which the estimates of classes back off to that of all classes
+together: parameters are not sparse then."""
+
 _INDEX = "__index_level_"
 """How pandas names an index that it stores as a column."""
 
@@ -66,6 +71,7 @@ class Column:
         has_squares: whether the squares of a number, which joint densities need, fit float64; not
             for parts of dates, whose last value is next to their first.
         is_part: whether it is a part of a date or time.
+        shares_prior: whether the estimates of classes back off to that of all classes together.
     """
 
     name: str
@@ -75,6 +81,7 @@ class Column:
     cuts: tuple[float, ...] = ()
     has_squares: bool = False
     is_part: bool = False
+    shares_prior: bool = False
 
     @property
     def is_category_of_numbers(self) -> bool:
@@ -83,7 +90,9 @@ class Column:
 
     def block(self, name: str | None = None) -> Block:
         """The block of this column alone."""
-        options = {"missing": "level"} if self.null_level else {}
+        options: dict[str, Any] = {"missing": "level"} if self.null_level else {}
+        if self.shares_prior:
+            options["shared_strength"] = LEAVE_ONE_OUT
         return Block(ESTIMATORS[self.kind], self.name, name, **options)
 
 
@@ -243,7 +252,8 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
             is_whole = is_integer or (nulls > 0 and _are_whole(cells))
             if is_whole and _are_categories(cells, np.array(column.cuts)):
                 column = replace(column, kind="category")
-        roles.append(column)
+        few = cells.counts.size <= _MOST_CELLS
+        roles.append(replace(column, shares_prior=few and column.kind == "category"))
     with_roles = columns.replaced(roles)
     if len(reasons) == len(columns.used):
         # A model needs a column; one without values would not make any.

@@ -26,15 +26,18 @@ DOMAINS = {"domain": {"u": ["", "b", "3", "ß"], "v": ["", "b", "3", "ß"]}}
 VOCABULARY = {"vocabulary": ["", "b", "3", "ß"]}
 FEW_CELLS = [{"cells": 4, **options} for options in OPTIONS["discretized"]]
 NULL_LEVELS = [{**options, "missing": "level"} for options in OPTIONS["categorical"]]
+NULL_LEVELS.append({"shared_strength": "loo", "missing": "level"})
 CUTS = [
     {"missing": "level"},
     {"cuts": {"x": [-1.5, 0, 1e6], "y": []}},
     {"cuts": {"x": [0.125]}, "missing": "level", "pseudo_count": 0.5, "cells": 4},
+    {"missing": "level", "shared_strength": "loo", "cells": 4},
 ]
 GIVEN, GIVEN_NUMBERS = {"z": categories(), "x": numbers()}, {"z": numbers(), "w": categories()}
 GIVEN_OPTIONS = [
     {"cells": 4},
     {"missing": "level", "strength": "loo", "unseen": "ignore"},
+    {"missing": "level", "strength": "loo", "shared_strength": "loo"},
     {"strength": 0.5, "pseudo_count": 0.1, "back_off": "uniform", "cells": 4},
 ]
 DIRICHLET = {"back_off": "uniform", "strength": 2}

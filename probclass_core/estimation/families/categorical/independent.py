@@ -24,7 +24,7 @@ from probclass_core.arrow.arrays import (
     short_codes,
     sorted_classes,
 )
-from probclass_core.errors import DataError
+from probclass_core.errors import DataError, NotSupportedError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.categorical.cells import runs
@@ -38,6 +38,11 @@ from probclass_core.estimation.families.scarce import (
     pooled_counts,
     require_values,
     without_values,
+)
+from probclass_core.estimation.families.strength import (
+    shared_mean,
+    shared_prior,
+    shared_strength_option,
 )
 from probclass_core.estimation.options import CATEGORIES, choice
 from probclass_core.estimation.tidy import (
@@ -66,6 +71,7 @@ class IndependentOptions(CategoricalOptions):
         "row has a null, 'level' scores it as the option unseen says.",
         omit_default=True,
     )
+    shared_strength: float | str | None = shared_strength_option()
 
 
 class Categorical(LikelihoodEstimator):
@@ -124,11 +130,17 @@ class Categorical(LikelihoodEstimator):
         parts, unseen, totals = [], {}, {}
         sparse: dict[str, list[str]] = {}
         empty, none = [], []
+        shared = self.options.shared_strength
         for feature, domain, counts, alpha in self._counted(statistics, classes):
             if not domain:
                 empty.append(feature)
                 continue
-            prior = float(alpha.sum())
+            prior, least = float(alpha.sum()), float(alpha.min())
+            if shared is not None and counts.sum() + prior:
+                # α of a value that no class showed is a share of the mean.
+                least /= counts.sum() + prior
+                prior, mean = shared_prior(counts, alpha, shared, self.row_weight)
+                least, alpha = least * prior, mean * prior
             counts, absent = pooled_counts(self.on_scarce, feature, classes, counts, prior)
             none.append(absent)
             table = self._table(classes, feature, domain, counts, alpha)
@@ -137,7 +149,7 @@ class Categorical(LikelihoodEstimator):
                 absent_values = (v for v, count in zip(domain, seen, strict=True) if not count)
                 sparse[feature] = [str(value) for value in absent_values]
             parts.append(table)
-            unseen[feature] = float(alpha.min())
+            unseen[feature] = least
             totals[feature] = prior
         if self.on_scarce == "error":
             require_values(empty, [0] * len(empty), hint=", or declare its domain")
@@ -160,6 +172,11 @@ class Categorical(LikelihoodEstimator):
         may contain different values.
         """
         self.options.check_prior()
+        if self.options.shared_strength is not None:
+            raise NotSupportedError(
+                f"{self.name} offers no log evidence with shared_strength, a prior that depends on "
+                "the rows; leave it out."
+            )
         counted = self._counted(statistics, sorted_classes(statistics["class"]))
         return sum(
             float(dirichlet_categorical(counts, alpha).sum()) for _, _, counts, alpha in counted
@@ -263,7 +280,7 @@ class Categorical(LikelihoodEstimator):
         truth: IntArray,
         weights: FloatArray | None,
     ) -> FloatArray:
-        """See `LeaveOneOut`. A value that only this row has remains in the domain."""
+        """See `LeaveOneOut`. Domains, strengths and p(x) remain those of all rows."""
         likelihood = self.likelihood(parameters, classes)
         total_alpha = notes_of(parameters)["total_pseudo_count"]
         own = np.zeros(batch.num_rows)
@@ -277,6 +294,8 @@ class Categorical(LikelihoodEstimator):
             (counts,) = dense_arrays(
                 cells, classes, "value", pa.array(values, pa.string()), ["count"]
             )
+            if self.options.shared_strength is not None:
+                alpha = total_alpha[feature] * shared_mean(counts.sum(axis=0), alpha)
             codes = likelihood.codes(batch, feature)
             counted = np.flatnonzero(codes < len(domain))  # a null has the code −1, the last value
             if not self.models_nulls:

@@ -1,6 +1,6 @@
 """Back-off from counts: p(x | z₁ … z_d, class) from that given one column fewer.
 
-    p(x | class)         = (n(x) + α) / (N + α m)
+    p(x | class)           = (n(x) + α) / (N + α m),  or that of a prior that all classes share
     p(x | z₁ … z_d, class) = (n(x, z₁ … z_d) + s_d p(x | z₁ … z_{d−1}, class)) / (N(z₁ … z_d) + s_d)
 
 n counts rows of the class, N is the sum of n over x, m the number of values of x, α a pseudo-count
@@ -34,6 +34,7 @@ from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import domain_codes
 from probclass_core.estimation.families.discretized.cuts import bin_codes
 from probclass_core.estimation.families.left_out import without_row
+from probclass_core.estimation.families.strength import shared_mean, smoothed
 
 _MAX_DENSE = 2**18
 """Numbers in a table of all combinations of values; with more, they are computed for each row."""
@@ -134,8 +135,9 @@ class Chain:
         classes: class of each cell, ``(g,)``, by depth.
         counts: Σ w of each cell in its class, ``(g,)``, by depth.
         k_classes: number of classes.
-        strengths: s of depths 1 … d.
+        strengths: s of depths 1 … d, after that of depth 0 if the classes share a prior.
         alpha: α.
+        shared: whether depth 0 backs off to p(x), that of all classes together.
         uniform: whether every depth backs off to 1 / m.
 
     Attributes:
@@ -153,12 +155,20 @@ class Chain:
         strengths: Sequence[float],
         alpha: float,
         *,
+        shared: bool,
         uniform: bool,
     ) -> None:
         self.levels = levels
-        self.strengths = strengths
+        self.strengths: Sequence[float | None] = strengths if shared else [None, *strengths]
         self.alpha = alpha
         self.uniform = uniform
+        of_value = np.zeros(levels[0].size)
+        np.add.at(of_value, codes[0][0], counts[0])
+        of_value = of_value[: len(levels[0].values)]
+        # An unseen value has the pseudo-count alone; a null that is no value has no probability.
+        mean = shared_mean(of_value, alpha)
+        unseen = smoothed(np.zeros(1), of_value.sum(), alpha, alpha * len(of_value))
+        self._mean = np.concatenate([mean, unseen, np.ones(1)])
         self._steps = []
         for code, label, count in zip(codes, classes, counts, strict=True):
             sizes = [level.size for level in levels[: len(code)]]
@@ -202,7 +212,7 @@ class Chain:
             )
         else:
             places = self._places(np.stack(codes))
-        p = np.ones(len(truth))
+        p = self._mean[codes[0]]
         for depth, (step, cell, total, known) in enumerate(places):
             count = without_row(step.counts.of_class(truth, cell), weights)
             rows = without_row(step.totals.of_class(truth, total), weights)
@@ -214,7 +224,7 @@ class Chain:
         return np.indices(self._sizes).reshape(len(self._sizes), -1)
 
     def _log_probability(self, codes: IntArray) -> FloatArray:
-        p = np.ones((1, codes.shape[1]))
+        p = self._mean[codes[0]][None]
         for depth, (step, cell, total, known) in enumerate(self._places(codes)):
             counts, rows = step.counts.of_all(cell), step.totals.of_all(total)
             p = np.where(known, self._probability(depth, counts, rows, p), p)
@@ -244,10 +254,10 @@ class Chain:
         self, depth: int, counts: FloatArray, totals: FloatArray, before: FloatArray
     ) -> FloatArray:
         values = max(len(self.levels[0].values), 1)
-        if depth == 0:
+        strength = self.strengths[depth]
+        if strength is None:
             return smoothed(counts, totals, self.alpha, self.alpha * values)
-        mean = 1.0 / values if self.uniform else before
-        strength = self.strengths[depth - 1]
+        mean = 1.0 / values if self.uniform and depth else before
         return smoothed(counts, totals, strength * mean, strength)
 
 
@@ -315,12 +325,3 @@ class _Counts:
 
 _Place: TypeAlias = tuple[_Step, IntArray, IntArray, BoolArray]
 """A step, positions of cells and of rows in it, and which rows get that far."""
-
-
-def smoothed(
-    counts: FloatArray, totals: FloatArray, mass: FloatArray | float, total_mass: float
-) -> FloatArray:
-    """(n + mass) / (N + total mass); 0 if the numerator is 0."""
-    numerator, denominator = counts + mass, totals + total_mass
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(numerator > 0.0, numerator / denominator, 0.0)

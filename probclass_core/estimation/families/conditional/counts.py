@@ -33,7 +33,7 @@ from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import parse_domain
-from probclass_core.estimation.families.conditional.chain import Chain, Levels, smoothed
+from probclass_core.estimation.families.conditional.chain import Chain, Levels
 from probclass_core.estimation.families.discretized.cuts import mdl_cuts, parse_cuts
 from probclass_core.estimation.families.left_out import without_row
 from probclass_core.estimation.families.scarce import (
@@ -42,13 +42,21 @@ from probclass_core.estimation.families.scarce import (
     require_values,
     without_values,
 )
+from probclass_core.estimation.families.strength import (
+    STRENGTH,
+    best_shared_strength,
+    best_strength,
+    parse_strength,
+    shared_mean,
+    shared_strength_option,
+    smoothed,
+)
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
 from probclass_core.estimation.options import (
     CATEGORIES,
     NUMBERS,
     ColumnTypes,
     EstimatorOptions,
-    OptionPath,
     choice,
     number,
     option,
@@ -60,30 +68,14 @@ from probclass_core.estimation.tidy import by_feature, notes_of, sum_counts
 MAX_CELLS = 2**22
 """Most rows of statistics: with more combinations of values, nearly every row is one of its own."""
 
-LEAVE_ONE_OUT = "loo"
-_STRENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
-"""Strengths that the option ``strength="loo"`` chooses from."""
-
-_TIE = 1e-12
-"""Relative difference up to which two log-likelihoods count as equal: it may be rounding."""
-
-
-def _parse_strength(path: OptionPath, given: Any) -> float | None:
-    """A strength, or None if it is to be chosen."""
-    if given == LEAVE_ONE_OUT:
-        return None
-    if not isinstance(given, (int, float)) or isinstance(given, bool) or not given > 0.0:
-        raise path.error(f"a number above 0, or {LEAVE_ONE_OUT!r}", given)
-    return float(given)
-
 
 class ConditionalOptions(EstimatorOptions):
     """Options of `ConditionalCategorical` and `ConditionalDiscretized`."""
 
     strength: float | None = option(
         10.0,
-        _parse_strength,
-        expected=f"a number above 0, or {LEAVE_ONE_OUT!r}",
+        parse_strength,
+        expected=STRENGTH,
         doc="The number of rows that the estimate given one column fewer is worth. 'loo' chooses a "
         "strength for each column and number of given columns, by the likelihood of the training "
         "rows as if each had been left out.",
@@ -98,6 +90,7 @@ class ConditionalOptions(EstimatorOptions):
     pseudo_count: float = number(
         1.0, doc="α of every value, in the estimate that uses no given column."
     )
+    shared_strength: float | str | None = shared_strength_option()
     cuts: dict[str, list[float]] = option(
         {},
         parse_cuts,
@@ -495,10 +488,14 @@ class ConditionalCounts(LikelihoodEstimator):
     def _parameters(
         self, feature: str, counted: _Counted, classes: pa.Array
     ) -> tuple[pa.Table, list[float]]:
-        """The rows of a column, those of depth 0 first, and the strength of each further depth."""
+        """The rows of a column, those of depth 0 first, and the strength of each further depth.
+
+        The first strength is that of the prior which all classes share, if they do.
+        """
         own, *given = counted.levels
         known = counted.codes[0] != own.null  # outside a declared domain
         alpha, values = self.options.pseudo_count, max(len(own.values), 1)
+        shared = self.options.shared_strength
         parts, strengths = [], []
         before: CellIndex | None = None
         p = left_out = np.ones(0)
@@ -514,7 +511,22 @@ class ConditionalCounts(LikelihoodEstimator):
             totals = _sums(of_rows.group, counts, len(of_rows.first))[of_rows.group]
             # One row of average weight left out of its cell, to choose the strength.
             others, rest = (without_row(sums / self.row_weight, None) for sums in (counts, totals))
-            if before is None:
+            if before is None and shared is not None:
+                of_value = _sums(keys_of_cells[1], counts, own.size)
+                mean = shared_mean(of_value[: len(own.values)], alpha)[keys_of_cells[1]]
+                if not isinstance(shared, float):
+                    shared = best_shared_strength(
+                        counts,
+                        totals,
+                        of_value[keys_of_cells[1]],
+                        alpha,
+                        alpha * values,
+                        self.row_weight,
+                    )
+                strengths.append(shared)
+                p = smoothed(counts, totals, shared * mean, shared)
+                left_out = smoothed(others, rest, shared * mean, shared)
+            elif before is None:
                 p = smoothed(counts, totals, alpha, alpha * values)
                 left_out = smoothed(others, rest, alpha, alpha * values)
             else:
@@ -524,7 +536,7 @@ class ConditionalCounts(LikelihoodEstimator):
                     mean = mean_left_out = np.full(len(place), 1.0 / values)
                 strength = self.options.strength
                 if strength is None:
-                    strength = _best_strength(counts, others, rest, mean_left_out)
+                    strength = best_strength(counts, others, rest, mean_left_out)
                 strengths.append(strength)
                 p = smoothed(counts, totals, strength * mean, strength)
                 left_out = smoothed(others, rest, strength * mean_left_out, strength)
@@ -684,6 +696,7 @@ class ConditionalCountsLikelihood:
                 len(classes),
                 notes["strengths"][feature],
                 options.pseudo_count,
+                shared=options.shared_strength is not None,
                 uniform=options.back_off == "uniform",
             )
 
@@ -785,19 +798,3 @@ def _count(
 def _sums(group: IntArray, weights: FloatArray | None, groups: int) -> FloatArray:
     """Σ w of each group; a weight is 1 if there are none."""
     return np.bincount(group, weights, groups).astype(np.float64)
-
-
-def _best_strength(
-    counts: FloatArray, others: FloatArray, rest: FloatArray, mean: FloatArray
-) -> float:
-    """The strength under which training rows are most probable, each left out of its counts."""
-    with np.errstate(divide="ignore"):
-        scores = np.array(
-            [
-                counts @ np.log(smoothed(others, rest, strength * mean, strength))
-                for strength in _STRENGTHS
-            ]
-        )
-    best = scores.max()
-    tolerance = _TIE * abs(best) if np.isfinite(best) else 0.0
-    return _STRENGTHS[int(np.argmax(scores >= best - tolerance))]

@@ -39,6 +39,11 @@ from probclass_core.estimation.families.scarce import (
     require_values,
     without_values,
 )
+from probclass_core.estimation.families.strength import (
+    shared_mean,
+    shared_prior,
+    shared_strength_option,
+)
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
 from probclass_core.estimation.options import (
     NUMBERS,
@@ -104,6 +109,7 @@ class Discretized(LikelihoodEstimator):
             "of its own, the last.",
             omit_default=True,
         )
+        shared_strength: float | str | None = shared_strength_option()
 
     options: Options
 
@@ -160,6 +166,7 @@ class Discretized(LikelihoodEstimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, notes, empty, modeled, none = [], [], [], [], []
+        shared, strengths = self.options.shared_strength, {}
         for feature, cells, nulls in self._cells(statistics, classes):
             notes += self._rounded(feature, cells, nulls)
             if not nulls.any() and not len(cells.values):
@@ -180,8 +187,11 @@ class Discretized(LikelihoodEstimator):
                 "lower": pa.array(lower, from_pandas=True),  # NaN is null
                 "upper": pa.array(upper, from_pandas=True),
             }
-            alpha = self.options.pseudo_count
-            prior = alpha * counts.shape[1]
+            alpha: FloatArray | float = self.options.pseudo_count
+            prior = self.options.pseudo_count * counts.shape[1]
+            if shared is not None:
+                prior, mean = shared_prior(counts, alpha, shared, self.row_weight)
+                strengths[feature], alpha = prior, prior * mean
             counts, absent = pooled_counts(self.on_scarce, feature, classes, counts, prior)
             modeled.append(feature)
             none.append(absent)
@@ -193,7 +203,8 @@ class Discretized(LikelihoodEstimator):
         notes += without_values(empty, [0] * len(empty))
         notes += of_other_rows(modeled, classes, none, self.options.pseudo_count)
         parts = parts or [_no_parameters(classes)]
-        return self.annotate(pa.concat_tables(parts).combine_chunks(), scarce=notes)
+        about = {} if shared is None else {"shared_strengths": strengths}
+        return self.annotate(pa.concat_tables(parts).combine_chunks(), scarce=notes, **about)
 
     def _rounded(self, feature: str, cells: Histogram, nulls: FloatArray) -> list[str]:
         """A sentence about integers that were counted no finer than float64 represents them.
@@ -230,9 +241,9 @@ class Discretized(LikelihoodEstimator):
         truth: IntArray,
         weights: FloatArray | None,
     ) -> FloatArray:
-        """See `LeaveOneOut`. The cuts remain those of all rows."""
+        """See `LeaveOneOut`. Cuts, strengths and p(x) remain those of all rows."""
         likelihood = self.likelihood(parameters, classes)
-        alpha = self.options.pseudo_count
+        strengths = notes_of(parameters).get("shared_strengths", {})
         own = np.zeros(batch.num_rows)
         for feature, cells in by_feature(parameters, self.features.names):
             if not cells.num_rows:
@@ -244,7 +255,10 @@ class Discretized(LikelihoodEstimator):
             row, weight = truth[counted], None if weights is None else weights[counted]
             left = without_row(counts[row, number[counted]], weight)
             rows_left = without_row(counts.sum(axis=1)[row], weight)
-            own[counted] += log_share(left, rows_left, alpha, alpha * len(bins))
+            alpha = np.full(len(bins), self.options.pseudo_count)
+            if feature in strengths:
+                alpha = strengths[feature] * shared_mean(counts.sum(axis=0), alpha)
+            own[counted] += log_share(left, rows_left, alpha[number[counted]], alpha.sum())
         result = likelihood.log_likelihood(batch)
         result[np.arange(len(own)), truth] = own
         return result
@@ -298,7 +312,8 @@ class DiscretizedLikelihood:
     ) -> None:
         self.classes = len(classes)
         self.lookup: dict[str, tuple[FloatArray, FloatArray]] = {}
-        for feature, cells in by_feature(parameters, notes_of(parameters)["features"]):
+        notes = notes_of(parameters)
+        for feature, cells in by_feature(parameters, notes["features"]):
             if not cells.num_rows:
                 continue  # training saw no value
             number = cells["bin"].to_numpy()
@@ -317,8 +332,12 @@ class DiscretizedLikelihood:
             else:
                 masses = np.pad(masses, [(0, 0), (0, 1)])  # a missing value adds 0
                 if null_alpha is not None:  # a null that training never saw
-                    totals = counts.sum(axis=1) + null_alpha * len(edges)
-                    masses[:, -1] = log_share(np.zeros_like(totals), totals, null_alpha, 0.0)
+                    mass, prior = null_alpha, null_alpha * len(edges)
+                    if feature in notes.get("shared_strengths", {}):
+                        strength = notes["shared_strengths"][feature]
+                        mass, prior = strength * mass / (counts.sum() + prior), strength
+                    rows = counts.sum(axis=1)
+                    masses[:, -1] = log_share(np.zeros_like(rows), rows, mass, prior)
             self.lookup[feature] = cuts, masses
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
