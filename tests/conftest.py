@@ -19,7 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from buckets import Bucket
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "probclass_core" / "demo" / "data"
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 # Airflow reads these when it is first imported; the user's Airflow home must not be touched.
@@ -35,7 +35,7 @@ hypothesis.settings.load_profile("probclass")
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The folder of bundled tables; see its README."""
+    """The folder of bundled tables; see examples.md next to it."""
     return DATA
 
 

@@ -26,7 +26,7 @@ OTHER_PAGES = {
     "plugins/probclass-kde/README.md": "plugins/kde.md",
     "plugins/probclass-student-t/README.md": "plugins/student_t.md",
     "probclass_core/demo/beijing_pm25.md": "data/beijing_pm25.md",
-    "tests/data/README.md": "data/tests.md",
+    "probclass_core/demo/examples.md": "data/examples.md",
 }
 """Pages from outside ``docs/``: path in the repository to path on the site."""
 

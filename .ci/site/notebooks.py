@@ -20,14 +20,13 @@ _HTML_TABLE = re.compile(r"<style scoped>.*?</style>\s*|<table[^>]*>", re.DOTALL
 
 
 def execute(path: Path) -> nbformat.NotebookNode:
-    """Execute a notebook in a temporary folder that contains ``tests/data``.
+    """Execute a notebook in a temporary folder, which is empty.
 
     Raises:
         nbclient.exceptions.CellExecutionError: if a cell fails; the message shows the cell.
     """
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "tests").symlink_to(ROOT / "tests")
         client = NotebookClient(
             notebook,
             timeout=_CELL_SECONDS,

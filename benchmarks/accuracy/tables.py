@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.accuracy import generators
 from benchmarks.accuracy.generators import LABEL, Rows
+from probclass_core.demo.examples import example_file
 
 ROOT = Path(__file__).parents[2]
 SMALL = 2_000
@@ -110,13 +111,13 @@ def _stored(name: str) -> Rows:
 
 
 def _adult() -> Rows:
-    parts = (ROOT / "tests" / "data" / f"adult_{part}.parquet" for part in ("train", "test"))
+    parts = (example_file(f"adult_{part}.parquet") for part in ("train", "test"))
     return rows_of(pa.concat_tables(pq.read_table(part) for part in parts), "income")
 
 
 def _penguins() -> Rows:
     table = pyarrow.csv.read_csv(
-        ROOT / "tests" / "data" / "penguins.csv",
+        example_file("penguins.csv"),
         convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True),
     )
     return rows_of(table, "species")

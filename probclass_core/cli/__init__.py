@@ -2,7 +2,8 @@
 
 In reading order:
 
-- `app`: the list of commands; a failure is one line on stderr, with exit code 2.
+- `app`: the list of commands; a failure is one line on stderr, with exit code 2. (Without the extra
+  ``cli`` the exit code is 1.)
 - `options`: options that several commands take, alone and in groups.
 - `parsing`: text such as ``month >= 2013-01`` to the values that the library takes.
 - `output`: tables, JSON, warnings and errors.
@@ -32,8 +33,11 @@ def main() -> None:
     """Run the console script ``probclass`` and end the process."""
     missing = [name for name in _REQUIRED if importlib.util.find_spec(name) is None]
     if missing:
-        sys.stderr.write(f"error: probclass needs {missing[0]}: pip install 'probclass[cli]'\n")
-        sys.exit(2)
+        sys.stderr.write(
+            f"error: the command line needs {missing[0]}, which is not installed: "
+            "pip install 'probclass[cli]'\n"
+        )
+        sys.exit(1)
     from probclass_core.cli.app import app
 
     app(prog_name="probclass")

@@ -29,7 +29,7 @@ SPEC = {
         {"estimator": "categorical", "columns": ["wind_direction"]},
     ],
 }
-ADULT = Path(__file__).parents[1] / "data" / "adult_test.parquet"
+ADULT = Path(__file__).parents[2] / "probclass_core" / "demo" / "data" / "adult_test.parquet"
 JANUARY = {"month": "2013-01"}
 FEBRUARY = {"month": "2013-02"}
 MONTHS = (("2012-12", "2013-02"), ("2013-01", "2013-03"))

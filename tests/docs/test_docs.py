@@ -1,27 +1,23 @@
 """The documentation is correct and complete: examples print what it shows, and links work.
 
-In the README and in ``docs/``, the ``python`` blocks of a page run in order in one namespace, in a
-temporary folder that contains ``tests/data``. A ``text`` block directly below one is its expected
-output, in which ``...`` matches anything.
+`run_page` says how the code of a page is run; here it runs in the environment of the tests, and in
+``test_needs.py`` in a new environment with what the page says it needs.
 """
 
 from __future__ import annotations
 
 import ast
-import contextlib
-import doctest
-import io
 import os
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from pages import PAGES, ROOT, anchors, blocks, examples, links, relative, section, table
+import run_page
+from pages import PAGES, ROOT, anchors, blocks, links, relative, section, table
 
 import probclass_core as pc
 
@@ -34,21 +30,8 @@ IMAGES = sorted((ROOT / "docs").rglob("*.png"))
 def test_examples_run_and_print_what_the_page_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "data").symlink_to(ROOT / "tests" / "data")
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {"__name__": "__main__"}
-    checker = doctest.OutputChecker()
-    for block, expected in examples(page.read_text(encoding="utf-8")):
-        # Leading blank lines, so that a traceback names the line of the page.
-        code = compile("\n" * (block.line - 1) + block.body, str(page), "exec")
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(code, namespace)
-        same = checker.check_output(
-            expected, printed.getvalue(), doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-        )
-        assert same, f"{relative(page)}, line {block.line} prints\n{printed.getvalue()}"
+    run_page.run(page)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import pyarrow.csv as csv
 import pytest
 
 import probclass_core as pc
+from probclass_core.demo.examples import example_file
 
 SPECS: dict[str, pc.ModelSpec] = {
     "product": pc.ModelSpec(
@@ -35,7 +36,7 @@ SPECS: dict[str, pc.ModelSpec] = {
 @pytest.fixture(scope="module")
 def penguins() -> pa.Table:
     nulls = csv.ConvertOptions(strings_can_be_null=True)
-    return csv.read_csv("tests/data/penguins.csv", convert_options=nulls)
+    return csv.read_csv(example_file("penguins.csv"), convert_options=nulls)
 
 
 @pytest.mark.parametrize("name", SPECS)

@@ -21,18 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from environments import PROJECTS, ROOT, build_wheel, install, new_environment, run
 
 import probclass_core as pc
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
-CONSTRAINTS = ROOT / "constraints.txt"
-PROVIDER = ROOT / "plugins" / "airflow-provider-probclass"
-PROJECTS = {"probclass": ROOT, "airflow-provider-probclass": PROVIDER}
+PROVIDER = PROJECTS["airflow-provider-probclass"]
 SUPPORTED = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 THIS_VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
-ADULT = ROOT / "tests" / "data" / "adult_test.parquet"
+ADULT = ROOT / "probclass_core" / "demo" / "data" / "adult_test.parquet"
 FIT = f"""
 import probclass_core as pc
 blocks = [pc.Block("gaussian_full", ["age", "hours_per_week"]), pc.Block("knn_density", ["fnlwgt"])]
@@ -57,20 +55,6 @@ names = [name for name in ProvidersManager().providers if "probclass" in name]
 plugins = [plugin.name for plugin in plugins_manager._get_plugins()[0] if "prob" in plugin.name]
 print(json.dumps([names, plugins, probclass_core.__file__, probclass_airflow.__file__]))
 """
-
-
-def run(*command: str | Path, **environment: str) -> str:
-    """Output of a command; if it fails, so does the test, with the command's output."""
-    ended = subprocess.run(
-        [str(part) for part in command],
-        cwd=Path(sys.prefix).parent.anchor,  # not the checkout, whose packages would be found first
-        env={**os.environ, "PYTHONPATH": "", "PYTHONSAFEPATH": "1", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
 
 
 def pythons() -> Iterator[tuple[str, Path]]:
@@ -130,27 +114,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
         if project not in projects:
             chain, tree = (tmp_path_factory.mktemp(name) for name in ("chain", "tree"))
             run(sys.executable, "-m", "build", "--outdir", chain, PROJECTS[project])
-            run(sys.executable, "-m", "build", "--wheel", "--outdir", tree, PROJECTS[project])
-            ((sdist,), (wheel,), (from_tree,)) = (
-                chain.glob("*.tar.gz"),
-                chain.glob("*.whl"),
-                tree.glob("*.whl"),
-            )
-            projects[project] = Built(sdist, wheel, from_tree)
+            (sdist,), (wheel,) = chain.glob("*.tar.gz"), chain.glob("*.whl")
+            projects[project] = Built(sdist, wheel, build_wheel(project, tree))
         return projects[project]
 
     return build
-
-
-def new_environment(folder: Path, version: str = THIS_VERSION) -> Path:
-    """Create an environment without pip; the path of its Python."""
-    run(PYTHONS[version], "-m", "venv", "--without-pip", folder)
-    return folder / "bin" / "python"
-
-
-def install(python: Path, *arguments: str | Path) -> None:
-    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
-    run(*pip, "--constraint", CONSTRAINTS, *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +131,7 @@ def installed(
     def under(version: str) -> Callable[..., Path]:
         if version not in environments:
             folder = tmp_path_factory.mktemp("environment") / version
-            environments[version] = new_environment(folder, version)
+            environments[version] = new_environment(folder, PYTHONS[version])
 
         def with_extra(extra: str = "") -> Path:
             install(environments[version], f"{built('probclass').wheel}{extra}")
@@ -288,12 +256,10 @@ def test_the_wheel_works_in_a_new_environment(
     bare = subprocess.run(
         [python, "-m", "probclass_core"], capture_output=True, text=True, check=False
     )
-    assert (bare.returncode, bare.stderr) == (
-        2,
-        "error: probclass needs typer: pip install 'probclass[cli]'\n",
-    )
+    advice = "the command line needs typer, which is not installed: pip install 'probclass[cli]'"
+    assert (bare.returncode, bare.stderr) == (1, f"error: {advice}\n")
 
-    python = installed(version)("[cli]")
+    install(python, "probclass[cli]")  # pip finds probclass in the environment
     output = run(python, "-m", "probclass_core", "--version")
     assert output == run(python.with_name("probclass"), "--version")
     assert pc.__version__ in output
