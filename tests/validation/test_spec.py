@@ -226,7 +226,7 @@ def test_auto_models_columns_by_their_types() -> None:
     assert pc.ModelSpec.auto(indexed, "air").features == ("f",)
 
 
-SCHEMA = pa.schema([("air", pa.string()), ("x", pa.float64()), ("at", pa.timestamp("us"))])
+SCHEMA = pa.schema([("air", pa.string()), ("x", pa.float64()), ("at", pa.duration("us"))])
 AUTO: list[tuple[Callable[[], object], str]] = [
     (
         lambda: pc.ModelSpec.auto(SCHEMA, "ear"),
@@ -236,7 +236,7 @@ AUTO: list[tuple[Callable[[], object], str]] = [
     (lambda: pc.ModelSpec.auto(SCHEMA, "air", exclude=["y"]), "no column 'y'"),
     (
         lambda: pc.ModelSpec.auto(SCHEMA, "air"),
-        r"column 'at' is timestamp\[us\], which no default .* exclude=\['at'\]",
+        r"column 'at' is duration\[us\], which no default .* exclude=\['at'\]",
     ),
     (lambda: pc.ModelSpec.auto(SCHEMA, "air", exclude=["at", "x"]), "no column is left to model"),
     (
