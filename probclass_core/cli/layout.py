@@ -44,9 +44,9 @@ class Column:
     @cached_property
     def least(self) -> int:
         """The width of the longest word; the smallest one in which no word is broken."""
-        pieces = [*self.header.split(), ""]
+        pieces = _pieces(self.header)
         for cell in self.cells:
-            pieces += _lines(cell) if self._is_rigid(cell) else cell.split()
+            pieces += _lines(cell) if self._is_rigid(cell) else _pieces(cell)
         return max(map(_width, pieces))
 
     def broken(self, text: str, width: int) -> list[str]:
@@ -166,6 +166,12 @@ def _row(
     for parts in zip_longest(*cells, fillvalue=""):
         aligned = (c.align(part, w) for c, part, w in zip(columns, parts, widths, strict=True))
         yield (" " * gap).join(aligned).rstrip()
+
+
+def _pieces(text: str) -> list[str]:
+    """The words of a text, each indented as the line that `wrap` gives it."""
+    indent = text[: len(text) - len(text.lstrip())]
+    return [indent + word for word in text.split()] or [text]
 
 
 def _lines(text: str) -> list[str]:

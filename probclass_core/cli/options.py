@@ -36,8 +36,8 @@ Ref = Annotated[
     str,
     typer.Argument(
         metavar="REF",
-        help="Model: name@alias, name@id, or the name of a model with one version; name@alias@previous "
-        "and name@alias@DATE are earlier versions.",
+        help="Model: name@alias, name@id, or the name of a model with one version; "
+        "name@alias@previous and name@alias@DATE are earlier versions.",
     ),
 ]
 _STORE = typer.Option(
