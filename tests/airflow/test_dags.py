@@ -15,7 +15,7 @@ from probclass_airflow import ProbClassTrainOperator
 from probclass_core.demo.lake import lay_out
 
 ROOT = Path(__file__).parents[2]
-MODELS = ("air_full", "air_naive")
+MODELS = ("air_full", "air_naive", "air_pool")
 TRAINING = ("plan", "summarize", "merge", "evaluate", "promote")
 
 
