@@ -19,7 +19,7 @@ from probclass_core.authoring import (
     sum_counts,
 )
 from probclass_distributions.base import Distribution, Estimates, FromMoments, SpreadOptions, Terms
-from probclass_distributions.special import concentration, log_minus, stirling_rest
+from probclass_distributions.special import concentration, log1p_minus, log_minus, stirling_rest
 
 _NARROW = 1e-7
 """Spread below which a beta density is fitted by its moments, which differ only by rounding."""
@@ -231,12 +231,15 @@ class NegativeBinomial(Distribution):
 
     def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
         mean, shape = estimates["mean"], estimates["shape"]
-        # Γ(x + r) / (Γ(r) x!) is 1 / (x B(x, r)), which keeps its digits for a large r.
-        above = np.maximum(values, 1.0)
-        ways = np.where(values > 0.0, -np.log(above) - special.betaln(above, shape), 0.0)
-        log_density: FloatArray = (
-            ways - shape * np.log1p(mean / shape) - values * np.log1p(shape / mean)
-        )
+        # As a binomial probability in the form of Loader (2000), whose terms do not cancel.
+        x, size = np.maximum(values, 1.0), shape + mean
+        up, down = (x - mean) / size, -(shape / size) * (x - mean) / x
+        far = np.log(mean / size) + np.log1p(shape / x) - down
+        of_x = np.where(down < -0.5, far, log1p_minus(np.maximum(down, -0.5)))
+        constant = stirling_rest(shape) + stirling_rest(x) - stirling_rest(x + shape)
+        above_0 = shape * log1p_minus(up) + x * of_x + constant - np.log(x)
+        at_0 = -shape * np.log1p(mean / shape)
+        log_density: FloatArray = np.where(values > 0.0, above_0, at_0)
         return log_density
 
 

@@ -269,3 +269,12 @@ def test_the_example_of_the_readme_prints_what_it_says(
     monkeypatch.chdir(tmp_path)
     exec(code, {})
     assert capsys.readouterr().out == printed
+
+
+def test_large_counts_of_a_poisson_class_keep_their_digits() -> None:
+    counts = np.array([1048576.0, 1048576.0])
+    model = fitted("negative_binomial", two_classes(counts, np.array([0.0, 3.0])))
+    points = 1048576.0 + np.arange(-6000.0, 6000.0)
+    logs = densities(model, points)[:, 0]
+    np.testing.assert_allclose(logs, stats.poisson.logpmf(points, counts[0]), atol=1e-4)
+    assert np.exp(logs).sum() == pytest.approx(1.0, abs=1e-6)
