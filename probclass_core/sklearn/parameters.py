@@ -139,12 +139,13 @@ def estimator_names(estimator: Blocks) -> set[str]:
 
 
 def models_floats(block: Block) -> bool:
-    """Whether the block's estimator accepts float64 columns; otherwise it models categories.
+    """Whether the block's estimator models numbers with fractions; otherwise it models categories.
 
     Raises:
         PluginError: if the estimator is unknown.
     """
-    features = pa.schema([(column, pa.float64()) for column in block.inputs])
+    # Floats can be categories, namely whole numbers; decimals are always numbers.
+    features = pa.schema([(column, pa.decimal128(3, 1)) for column in block.inputs])
     try:
         bind_block(block, features)
     except SpecError:

@@ -212,7 +212,7 @@ def test_before_fit_there_is_no_model(X: pd.DataFrame) -> None:
             pc.SpecError,
             "categorical has no option 'alpha'",
         ),
-        ({"estimator": {"categorical": BODY}}, pc.SpecError, "it models categories"),
+        ({"estimator": {"categorical": BODY}}, pc.DataError, "such as 39.1, are not categories"),
         ({"prior": [0.2, 0.3, 0.5]}, pc.SpecError, "prior must be 'empirical', 'uniform'"),
         ({"prior": {"Adelie": 1.0}}, pc.SpecError, "leaves out class 'Chinstrap'"),
     ],
