@@ -1,3 +1,5 @@
+"""What a user types, in under 15 lines."""
+
 import probclass_core as pc
 
 january, march = "pickup < '2026-02-01'", "pickup >= '2026-03-01'"
