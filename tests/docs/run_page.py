@@ -47,11 +47,13 @@ class Shell:
         self._folder = tempfile.TemporaryDirectory()
         self._errors = Path(self._folder.name, "errors")
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        # Without a width, lines are not broken.
+        variables = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
         self._bash = subprocess.Popen(
             ["bash", "--norc"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PATH": path, "HOME": str(Path.cwd())},
+            env={**variables, "PATH": path, "HOME": str(Path.cwd())},
             text=True,
         )
 
