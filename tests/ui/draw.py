@@ -16,7 +16,8 @@ from sites import BASE, CHROMIUM, ROOT, logged_in, running
 import probclass_core as pc
 from probclass_core.demo.lake import lay_out
 
-MISSING = """Array.from(document.images).some(image => image.offsetParent && !image.naturalWidth
+MISSING = """Array.from(document.images).some(image =>
+    image.checkVisibility() && !image.naturalWidth
     && image.getBoundingClientRect().top < innerHeight
     && image.getBoundingClientRect().bottom > 0)"""
 IMAGES = ROOT / "docs" / "images"
