@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSums, Evaluator
 from probclass_core.analysis.json_values import json_values
@@ -33,7 +34,7 @@ from probclass_core.io.filters import Where
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import Fragment, Plan
+from probclass_core.io.table import Fragment, Plan, Table
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model, finalize
 from probclass_core.pipeline import spec_or_auto
@@ -162,6 +163,7 @@ def cross_validate(
     label: str | None = None,
     folds: int = 5,
     seed: int = 0,
+    groups: str | None = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     decision: DecisionOption = "map",
@@ -176,6 +178,10 @@ def cross_validate(
     rows are spread over the folds, and the folds depend neither on the engine nor on the order of
     the rows in a batch. Block weights are fitted anew for each fold, on the rows of the others.
 
+    Rows that are alike, such as the hours of a day or the visits of a patient, tell of each other,
+    and a model that has seen some of them looks better than it will be on new days and patients.
+    With ``groups``, all rows of a day or patient are in one fold.
+
     Args:
         source: path, table, frame or dataset, as for `fit`; it is read twice, and once more for
             each further pass of an estimator.
@@ -184,6 +190,9 @@ def cross_validate(
         label: the class column, instead of a spec: the spec is that of `ModelSpec.auto`.
         folds: number of folds, from 2 to 1,000.
         seed: number that the folds depend on.
+        groups: column whose rows with the same value are in the same fold, such as a partition
+            column; null is a value. The largest groups come first, each in the fold that has the
+            fewest rows so far.
         partition: partition to read.
         where: rows to read.
         decision: decision rule; see `DecisionRule`.
@@ -193,9 +202,9 @@ def cross_validate(
 
     Raises:
         SpecError: if neither or both of spec and label are given, the spec does not fit the
-            columns, or ``folds`` or ``seed`` is not such a number.
-        DataError: if there are fewer labeled rows than folds, a model cannot be estimated from the
-            other folds, or the source is a reader, which can be read only once.
+            columns, ``folds`` or ``seed`` is not such a number, or ``groups`` is the label.
+        DataError: if there are fewer labeled rows or groups than folds, a model cannot be estimated
+            from the other folds, or the source is a reader, which can be read only once.
         TableError: if the table or partition does not exist or cannot be read.
         NotSupportedError: if the rule needs a density that a block knows only up to a term.
     """
@@ -210,8 +219,12 @@ def cross_validate(
     reading: dict[str, Any] = {"partition": partition, "where": where}
     with open_engine(engine, workers) as opened:
         spec = spec_or_auto(spec, label, table, engine=opened, progress=progress, **reading)
-        plan = Selection(table, **reading).plan(spec.label_and_weight, spec.features)
-        dealer = _Dealer(spec, folds, seed)
+        grouped = None
+        if groups is not None:
+            grouped = _GroupedRows.of(table, spec, groups, folds, seed, reading)
+        columns = [*spec.label_and_weight, *([] if groups is None else [groups])]
+        plan = Selection(table, **reading).plan(columns, spec.features)
+        dealer = _Dealer(spec, folds, seed, grouped)
         counter = RowCounter(progress, None if plan.rows is None else 2 * plan.rows)
         models = _models(plan, spec, dealer, opened, counter.add)
         evaluators = [_in_fold(i, partial(Evaluator, m, decision)) for i, m in enumerate(models)]
@@ -274,6 +287,60 @@ def _refined(training: Sequence[Statistics], passes: int) -> dict[int, ModelSpec
 
 
 @dataclass(frozen=True)
+class _GroupedRows:
+    """The folds of groups of rows.
+
+    Attributes:
+        column: column whose values are the groups.
+        values: each value of the column, ``(g,)``.
+        folds: its fold, ``(g,)``.
+    """
+
+    column: str
+    values: pa.Array
+    folds: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        spec: ModelSpec,
+        column: str,
+        folds: int,
+        seed: int,
+        reading: Mapping[str, Any],
+    ) -> _GroupedRows:
+        """Read the column, and put each group in the fold that has the fewest rows so far."""
+        if column == spec.label:
+            raise SpecError(
+                f"groups is the label {column!r}: a fold would have all rows of a class."
+            )
+        values = pa.chunked_array(
+            [batch.column(0) for batch in table.plan([column], **reading).batches()],
+            table.schema.field(column).type,
+        )
+        counted = values.value_counts()
+        found, counts = counted.field("values"), counted.field("counts").to_numpy()
+        if len(found) < folds:
+            raise DataError(
+                f"{folds} folds need as many groups, and column {column!r} has {len(found)}; use "
+                "fewer folds or another column."
+            )
+        hashes = row_hashes(pa.RecordBatch.from_arrays([found], [column]), seed)
+        rows, fold = np.zeros(folds, dtype=np.int64), np.empty(len(found), dtype=np.intp)
+        for group in np.lexsort((hashes, -counts)):
+            fold[group] = rows.argmin()
+            rows[fold[group]] += counts[group]
+        return cls(column, found, fold)
+
+    def deal(self, batch: pa.RecordBatch) -> IntArray:
+        """The fold of each row, ``(n,)``."""
+        group = pc.index_in(batch.column(self.column), self.values)
+        folds: IntArray = self.folds[group.to_numpy(zero_copy_only=False)]
+        return folds
+
+
+@dataclass(frozen=True)
 class _Dealer:
     """Deals out the rows of batches to folds.
 
@@ -281,16 +348,20 @@ class _Dealer:
         spec: model, whose label and features decide the fold of a row.
         folds: number of folds.
         seed: number that the folds depend on.
+        grouped: folds of groups of rows, or None if each row is dealt out by itself.
     """
 
     spec: ModelSpec
     folds: int
     seed: int
+    grouped: _GroupedRows | None = None
 
     def deal(self, batch: pa.RecordBatch) -> IntArray:
         """The fold of each row, ``(n,)``: those of each class in turn, by their hashes."""
         if not batch.num_rows:
             return np.empty(0, dtype=np.intp)
+        if self.grouped is not None:
+            return self.grouped.deal(batch)
         rows = select(batch, list(dict.fromkeys((self.spec.label, *self.spec.features))))
         hashes = row_hashes(rows, self.seed)
         order = np.lexsort((hashes, row_hashes(batch.select([self.spec.label]))))

@@ -15,7 +15,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
 import probclass_core as pc
-from probclass_core.cross_validation import _Dealer
+from probclass_core.cross_validation import _Dealer, _GroupedRows
 
 BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 COUNTS = pc.Block("categorical", "island", "island")
@@ -53,6 +53,40 @@ def test_folds_are_evaluated_by_models_of_the_other_rows(name: str, known: pa.Ta
             value = getattr(evaluation, metric)
             assert value == pytest.approx(getattr(expected, metric), rel=1e-5, abs=1e-9), metric
     assert sum(evaluation.rows for evaluation in result.evaluations) == known.num_rows
+
+
+def test_a_group_is_in_one_fold(tmp_path: Path) -> None:
+    """Rows of a day are alike: random folds hide that another day is hard to predict."""
+    random = np.random.default_rng(0)
+    day = np.repeat(np.arange(60), random.integers(5, 25, 60))
+    label = np.where(random.random(60) < 0.5, "a", "b")[day]
+    rows = pa.table({"day": day, "x": random.normal(size=60)[day], "label": label})
+    spec = pc.ModelSpec("label", [pc.Block("knn_density", "x", k=3)])
+    pq.write_to_dataset(rows, tmp_path, partition_cols=["day"])
+    for source in (rows, tmp_path):
+        by_day = pc.cross_validate(source, spec, folds=4, groups="day")
+        assert by_day.table["log_loss"].to_numpy().mean() > 0.6
+        assert pc.cross_validate(source, spec, folds=4).table["log_loss"].to_numpy().mean() < 0.1
+        sizes = by_day.table["rows"].to_numpy()
+        assert sizes.sum() == len(rows)
+        assert np.ptp(sizes) < 25
+    grouped = _GroupedRows.of(pc.open_table(rows), spec, "day", 4, 0, {})
+    (batch,) = rows.to_batches()
+    folds = grouped.deal(batch)
+    x, splits = rows["x"].to_numpy()[:, None], PredefinedSplit(folds)
+    scores = cross_val_score(GaussianNB(), x, label, cv=splits)
+    normal = pc.ModelSpec("label", {"gaussian_diagonal": ["x"]})
+    ours = pc.cross_validate(rows, normal, folds=4, groups="day").table["accuracy"]
+    np.testing.assert_allclose(ours, scores)
+
+
+def test_groups_may_be_null(known: pa.Table) -> None:
+    spec = pc.ModelSpec("species", {"gaussian_diagonal": BODY[:1]})
+    some = pa.array([None if i % 3 else i % 2 for i in range(len(known))])
+    result = pc.cross_validate(known.append_column("g", some), spec, folds=3, groups="g")
+    assert sorted(result.table["rows"].to_pylist()) == sorted(
+        count["counts"] for count in some.value_counts().to_pylist()
+    )
 
 
 def test_accuracy_is_that_of_scikit_learn_on_the_same_folds(known: pa.Table) -> None:
@@ -136,6 +170,9 @@ SPEC = pc.ModelSpec("y", {"gaussian_diagonal": "x"})
         (ROWS, {"folds": 2.0}, pc.SpecError, "folds must be a whole number .* got 2.0"),
         (ROWS, {"seed": -1}, pc.SpecError, "seed must be a whole number from 0"),
         (ROWS, {"folds": 4}, pc.DataError, "4 folds need as many labeled rows, and there are 3"),
+        (ROWS, {"groups": "x"}, pc.DataError, "5 folds need as many groups, and column 'x' has 3"),
+        (ROWS, {"groups": "y"}, pc.SpecError, "groups is the label 'y'"),
+        (ROWS, {"groups": "z"}, pc.ProbClassError, "'z'"),
         (ROWS, {"spec": None}, pc.SpecError, "got neither a spec nor a label"),
         (ROWS, {"label": "y"}, pc.SpecError, "got both a spec and a label"),
         (ROWS.to_reader(), {}, pc.DataError, "a reader can be read only once; pass a table"),
