@@ -193,7 +193,7 @@ def inspect_table(
 
 @runtime_checkable
 class _FileTable(Protocol):
-    """A table that consists of files; see `DatasetTable`."""
+    """A table of files, which are Parquet files if they have footers; see `DatasetTable`."""
 
     has_footers: bool
 

@@ -151,8 +151,11 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     ended = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False
     )
-    assert ended.returncode == 2
-    assert ended.stderr == f"error: probclass needs {absent}: pip install 'probclass[cli]'\n"
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        f"error: the command line needs {absent}, which is not installed: "
+        "pip install 'probclass[cli]'\n"
+    )
 
 
 def test_importing_the_command_line_is_cheap(environment: dict[str, str]) -> None:

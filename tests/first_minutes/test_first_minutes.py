@@ -77,7 +77,8 @@ def test_a_cron_job_fits_gates_scores_and_rolls_back(
 ) -> None:
     python = environments.python(["probclass[cli]", "probclass[plots]"])
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
-    shown = run("bash", HERE / "monthly.sh", cwd=tmp_path, PATH=path, PYTHONSAFEPATH="")
+    wide = {"COLUMNS": "200"}
+    shown = run("bash", HERE / "monthly.sh", cwd=tmp_path, PATH=path, PYTHONSAFEPATH="", **wide)
     assert "unchanged: already scored" in shown
     assert "champion   rolled back" in shown
     march = pq.read_table(tmp_path / "scored")

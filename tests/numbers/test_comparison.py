@@ -249,7 +249,7 @@ def test_models_have_given_or_numbered_names() -> None:
     assert sorted(pc.compare(pair).table["model"].to_pylist()) == ["M1", "M2"]
     assert sorted(pc.compare(pair, names=["b", "a"]).table["model"].to_pylist()) == ["a", "b"]
     by_name = pc.compare(dict(zip("ba", pair, strict=True)))
-    assert by_name.table.equals(pc.compare(pair, names="ba").table)
+    assert by_name.table.equals(pc.compare(pair, names=["b", "a"]).table)
     assert by_name.table.column_names[:4] == list(COLUMNS)
 
 

@@ -54,6 +54,8 @@ class IcebergTable:
         TableError: if there is no such table or snapshot.
     """
 
+    has_footers = True
+
     def __init__(self, ref: TableRef) -> None:
         self.uri = ref.uri
         self._ref = ref
