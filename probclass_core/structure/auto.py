@@ -473,8 +473,8 @@ class _Structure:
         if pairs:
             kept = sum(block in chosen for block in pairs)
             yield (
-                f"Of the {len(pairs)} pairs of columns that depend on each other most within the "
-                f"classes, {kept} are blocks of their own."
+                f"Pairs of columns that are blocks of their own: {kept} of the {len(pairs)} that "
+                "depend on each other most within the classes."
             )
         if acting := [str(block.name) for block in groups if block in chosen]:
             yield f"Three columns and more act together in the blocks {listed(acting)}."
