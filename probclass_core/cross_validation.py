@@ -178,9 +178,9 @@ def cross_validate(
     rows are spread over the folds, and the folds depend neither on the engine nor on the order of
     the rows in a batch. Block weights are fitted anew for each fold, on the rows of the others.
 
-    Rows that are alike, such as the hours of a day or the visits of a patient, tell of each other,
-    and a model that has seen some of them looks better than it will be on new days and patients.
-    With ``groups``, all rows of a day or patient are in one fold.
+    Rows that are alike, such as the hours of a day or the visits of a patient, say much about each
+    other, and a model that has seen some of them looks better than it will be on new days and
+    patients. With ``groups``, all rows of a day or patient are in one fold.
 
     Args:
         source: path, table, frame or dataset, as for `fit`; it is read twice, and once more for

@@ -146,7 +146,7 @@ def _draw(plan: Plan, size: int) -> pa.Table:
 
 
 def _weight_by_row(entries: pa.Table, start: int) -> pa.Table:
-    """The weight of each item in each row; the prior, biases and the calibration are no items."""
+    """The weight of each item in each row; the prior, biases and the calibration are not items."""
     entries = entries.filter(pc.field("entry").isin(["feature", "item", "block"]))
     item = pc.coalesce(entries["item"], entries["block"])
     row = pc.add(entries["row"], start)

@@ -164,10 +164,12 @@ def _cells(values: Sequence[Any]) -> list[str]:
     sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
     sizes = [size for size in sizes if size]
     readable = all(1e-3 <= size < 1e6 for size in sizes)
-    return [_cell(value, ".4f" if readable else ".4g") for value in values]
+    number_format = ".4f" if readable else ".4g"
+    return [_printable(shortened(cell_text(value, number_format))) for value in values]
 
 
-def _cell(value: Any, number_format: str) -> str:
+def cell_text(value: Any, number_format: str) -> str:
+    """A plain value of a table as text: floats in the format, null as a dash."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -176,7 +178,7 @@ def _cell(value: Any, number_format: str) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return format(value, number_format)
-    return _printable(shortened(str(value)))
+    return str(value)
 
 
 def _printable(text: str) -> str:

@@ -79,7 +79,7 @@ class Part:
 
 
 def part_of(feature: str) -> Part | None:
-    """The part that a feature's name stands for, or None if it has not the form of one."""
+    """The part of a date that a feature's name means, or None if it is not such a name."""
     match = _PART.fullmatch(feature)
     return Part(*match.groups()) if match and match[1] in PARTS else None
 

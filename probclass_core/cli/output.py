@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import typer
 
+from probclass_core.arrow.display import cell_text
 from probclass_core.cli.layout import Column, Line, fits, reflow, table_lines, wrap
 
 if TYPE_CHECKING:
@@ -190,20 +191,12 @@ def _number_format(values: Sequence[Any]) -> str:
 def _cell(
     value: Any, number_format: str, *, vertical: bool = False, size: int = _MAX_MATRIX_SIZE
 ) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return format(value, number_format)
     if isinstance(value, np.ndarray):
         is_matrix = value.ndim > 1 or vertical
         return _matrix(value.reshape(len(value), -1) if is_matrix else value, size)
     if isinstance(value, (Mapping, list, tuple)):
         return json.dumps(value, ensure_ascii=False, default=str)
-    return str(value)
+    return cell_text(value, number_format)
 
 
 def _matrix(values: np.ndarray, size: int) -> str:

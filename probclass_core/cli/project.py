@@ -45,7 +45,7 @@ _PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "data", "ou
 """Keys whose values may be paths."""
 
 _AUTO = ("label", "exclude", "weight", "effort")
-"""Keys that describe the spec to derive, if there is no file with a spec."""
+"""Keys from which a spec is derived if no spec file is given."""
 
 _KEYS = {"ref": "model", "json": "", "verbose": "", "quiet": ""}
 """Keys with other names than their options; an empty one cannot be set in the file."""
@@ -96,7 +96,7 @@ def keys_of(command: Callable[..., Any]) -> dict[str, Key]:
 def defaults(
     command: tuple[str, ...], arguments: Sequence[str], commands: Commands
 ) -> dict[str, Any]:
-    """Values of the project file for the parameters of a command; empty if there is no file.
+    """Values of the project file for the parameters of a command; empty without a project file.
 
     Args:
         command: words of the command.

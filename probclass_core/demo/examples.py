@@ -20,10 +20,10 @@ def example_file(name: str) -> Path:
         The path of the file in the installed package. Copy the file before you change it.
 
     Raises:
-        TableError: if there is no such file.
+        TableError: if the file does not exist.
     """
     path = _FOLDER / name
     if not path.is_file():
         names = sorted(file.name for file in _FOLDER.iterdir())
-        raise TableError(f"there is no example file {name!r}; expected {one_of(names)}.")
+        raise TableError(f"example file {name!r} does not exist; expected {one_of(names)}.")
     return path

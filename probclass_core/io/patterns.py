@@ -18,8 +18,8 @@ def split_pattern(uri: str) -> tuple[str, str | None]:
     """Split a path or URI before the first name with a wildcard.
 
     Returns:
-        The folder before it, and the rest; or the whole and None if there is no wildcard, or it is
-        the name of a local file or directory.
+        The folder before it, and the pattern below that folder; the URI and None if it has no
+        wildcard, or a local file or directory has this name.
     """
     scheme, separator, path = uri.rpartition("://")
     if not _WILDCARD.search(path) or (not separator and Path(uri).exists()):

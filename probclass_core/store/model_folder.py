@@ -89,7 +89,9 @@ def _folder_in_parent(
     text = text.rstrip("/") if "://" in text else os.path.abspath(text)  # noqa: PTH100
     parent, _, name = text.rpartition("/")
     if not name:
-        raise StoreError(f"{os.fspath(path)!r} is no path of a folder; name one for the model.")
+        raise StoreError(
+            f"{os.fspath(path)!r} is not the path of a folder; name a folder for the model."
+        )
     return open_store_location(parent or "/", options), name
 
 

@@ -26,7 +26,7 @@ Action = Literal["promoted", "refused", "rolled_back", "unchanged"]
 
 @dataclass(frozen=True)
 class Promotion:
-    """What happened, or was refused to happen, to an alias.
+    """A promotion, a rollback, or the refusal of a promotion.
 
     Attributes:
         model: name of the model.
@@ -96,7 +96,7 @@ def record_promotion(files: Location, entry: Promotion) -> Promotion:
 def promotions_in_force(files: Location, alias: Alias | None) -> list[Promotion]:
     """The entries that an alias names, directly or through later entries, oldest first.
 
-    An alias of a release without a ledger has no entries; its last two versions stand in for them,
+    An alias of a release without a ledger has no entries; its last two versions are taken instead,
     the older one with an empty time.
 
     Raises:

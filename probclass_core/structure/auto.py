@@ -53,7 +53,7 @@ from probclass_core.structure.dates import (
     parts_by_values,
     possible_parts,
 )
-from probclass_core.structure.groups import acting_groups
+from probclass_core.structure.groups import GroupSearch
 from probclass_core.structure.pairs import dependent_pairs
 
 _GLANCE_ROWS = 8192
@@ -153,7 +153,7 @@ def auto_spec(
 
 
 def _check_like(like: ModelSpec | None, label: str) -> None:
-    """Refuse an earlier spec that is none, or is for another label."""
+    """Refuse an earlier spec that is not a ModelSpec, or is for another label."""
     if like is None:
         return
     if not isinstance(like, ModelSpec):
@@ -341,7 +341,8 @@ class _Structure:
         }
         most = min(_MOST_GROUPS, _MOST_GROUP_CLASSES // size)
         binned = [column.kind == "number" for column in columns]
-        for group in acting_groups(codes, levels, binned, truth, counts, size, most):
+        search = GroupSearch(codes, levels, binned, truth, counts, size)
+        for group in search.groups(most):
             for part in (group[:end] for end in range(2, len(group) + 1)):
                 factors.setdefault(frozenset(part), tuple(reversed(part)))
         blocks = [

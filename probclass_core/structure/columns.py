@@ -30,7 +30,7 @@ ESTIMATORS: Mapping[Kind, str] = {
 """Estimator of a column alone, by its kind."""
 
 ENOUGH_ROWS = 50
-"""Rows from which on a key or a copy of the label can be told from chance."""
+"""Rows from which on a key or a copy of the label can be distinguished from chance."""
 
 _MOST_DIFFERENT = 0.5
 """Share of different values above which text is a key or prose, not a category."""

@@ -1,7 +1,7 @@
-"""Groups of three columns and more that tell of the class together what no fewer of them tell.
+"""Groups of three or more columns that say about the class what no fewer of them say.
 
 A group S acts together if the classes of the rows are more probable by its own cells than by those
-of fewer columns, whichever column z of the group is left out or told apart:
+of fewer columns, whichever column z of the group is left out or taken by itself:
 
     q ∝ P(c | S without z) P(c | z) / P(c)        z acts apart
     q = P(c | S without z)                        z adds nothing
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TypeAlias
 
@@ -31,7 +32,7 @@ import numpy as np
 from probclass_core.arrow.arrays import FloatArray, IntArray
 
 _MOST_COLUMNS = 16
-"""Columns of groups: those that tell most of the class; 560 groups of three."""
+"""Columns of groups: those that say most about the class; 560 groups of three."""
 
 _MOST_SIZE = 5
 """Columns of a group."""
@@ -55,61 +56,37 @@ Group: TypeAlias = tuple[int, ...]
 """Places of columns, ascending."""
 
 
-def acting_groups(
-    codes: Sequence[IntArray],
-    levels: Sequence[int],
-    binned: Sequence[bool],
-    truth: IntArray,
-    counts: FloatArray,
-    classes: int,
-    most: int,
-) -> list[Group]:
-    """The groups of columns that gain most; ties go to the first columns.
+@dataclass(frozen=True)
+class GroupSearch:
+    """A search for groups of columns that act together, on the first rows of a sample.
 
-    Args:
-        codes: as for `pairs.dependent_pairs`, like the others.
+    Attributes:
+        codes: level of each column in each row, as for `pairs.dependent_pairs`: arrays ``(n,)``.
         levels: number of levels of each column.
         binned: whether the levels of each column are bins of numbers.
         truth: class of each row as a code, ``(n,)``.
         counts: weight of each row, ``(n,)``.
         classes: number of classes.
-        most: largest number of groups.
-
-    Returns:
-        Places of the columns of each group, the one that tells least of the class first.
-    """
-    rows = slice(_MOST_ROWS)
-    codes = [code[rows] for code in codes]
-    search = _Search(codes, levels, binned, truth[rows], counts[rows], classes)
-    return search.groups(most)
-
-
-class _Search:
-    """Posteriors of the classes by the cells of groups, each computed once.
-
-    Args:
-        codes: as for `acting_groups`, like the others.
     """
 
-    def __init__(
-        self,
-        codes: Sequence[IntArray],
-        levels: Sequence[int],
-        binned: Sequence[bool],
-        truth: IntArray,
-        counts: FloatArray,
-        classes: int,
-    ) -> None:
-        self._codes, self._levels, self._binned = codes, levels, binned
-        self._truth, self._counts, self._classes = truth, counts, classes
-        total = np.bincount(truth, counts, classes) + 0.5
-        self._posteriors: dict[Group, FloatArray] = {(): total / total.sum()}
+    codes: Sequence[IntArray]
+    levels: Sequence[int]
+    binned: Sequence[bool]
+    truth: IntArray
+    counts: FloatArray
+    classes: int
+    _posteriors: dict[Group, FloatArray] = field(default_factory=dict, init=False)
+    """Posteriors of the classes by the cells of groups, each computed once."""
 
     def groups(self, most: int) -> list[Group]:
-        """See `acting_groups`."""
-        columns = [place for place in range(len(self._codes)) if self._fits((place,))]
+        """The groups that gain most, at most ``most``; ties go to the first columns.
+
+        Returns:
+            Places of the columns of each group, the one that says least about the class first.
+        """
+        columns = [place for place in range(len(self.codes)) if self._fits((place,))]
         columns.sort(key=lambda place: (-round(self._gain((place,)), 6), place))
-        told = {place: number for number, place in enumerate(columns)}
+        rank = {place: number for number, place in enumerate(columns)}
         columns = sorted(columns[:_MOST_COLUMNS])
         gains: dict[Group, float] = {}
         candidates: Iterable[Group] = combinations(columns, 3)
@@ -127,14 +104,14 @@ class _Search:
                 }
             )
         best = _ranked(gains)[:most]
-        return [tuple(sorted(group, key=lambda place: -told[place])) for group in best]
+        return [tuple(sorted(group, key=lambda place: -rank[place])) for group in best]
 
     def _fits(self, group: Group) -> bool:
-        bins = sum(self._binned[place] for place in group)
+        bins = sum(self.binned[place] for place in group)
         return bins <= 1 and math.prod(self._shape(group)) <= _MOST_CELLS
 
     def _shape(self, group: Group) -> list[int]:
-        return [*(self._levels[place] for place in group), self._classes]
+        return [*(self.levels[place] for place in group), self.classes]
 
     def _gain(self, group: Group) -> float:
         """Nats that the cells of a group gain; any number below the least gain if it is small."""
@@ -154,15 +131,15 @@ class _Search:
 
     def _table(self, group: Group) -> FloatArray:
         """Weights of the rows by the value of each column, then by class."""
-        shape = self._shape(group)
-        cells = np.zeros(len(self._truth), dtype=np.intp)
+        shape, truth = self._shape(group), self.truth[:_MOST_ROWS]
+        cells = np.zeros(len(truth), dtype=np.intp)
         for place in group:
-            cells *= self._levels[place]
-            cells += self._codes[place]
-        cells *= self._classes
-        cells += self._truth
-        table = np.bincount(cells, self._counts, math.prod(shape)).astype(np.float64, copy=False)
-        return table.reshape(shape)
+            cells *= self.levels[place]
+            cells += self.codes[place][:_MOST_ROWS]
+        cells *= self.classes
+        cells += truth
+        table = np.bincount(cells, self.counts[:_MOST_ROWS], math.prod(shape))
+        return table.astype(np.float64, copy=False).reshape(shape)
 
     def _combined(self, group: Group) -> Iterator[FloatArray]:
         """P(c | values) as fewer columns give it, of the shape of the group's table."""
@@ -181,8 +158,13 @@ class _Search:
 
     def _posterior(self, group: Group) -> FloatArray:
         """P(c | values) by all rows, smoothed towards the most probable combination of fewer."""
-        if group not in self._posteriors:
-            counts = self._table(group)
+        if group in self._posteriors:
+            return self._posteriors[group]
+        counts = self._table(group)
+        if not group:
+            counts += 0.5
+            self._posteriors[group] = counts / counts.sum()
+        else:
             present = counts > 0.0
             own = counts[present]
             q = max(self._combined(group), key=lambda q: float(own @ np.log(q[present])))

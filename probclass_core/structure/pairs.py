@@ -1,6 +1,6 @@
 """Pairs of columns that depend on each other within the classes.
 
-How much two columns tell of each other once the class is known is their conditional mutual
+How much two columns say about each other once the class is known is their conditional mutual
 information I(x; y | class), in nats (Friedman, Geiger and Goldszmidt, "Bayesian network
 classifiers", 1997). The estimate from counts is too large by about (levels of x − 1)(levels of
 y − 1) / 2n for each class, half the mean of the χ² statistic of independent columns, which is
@@ -84,7 +84,7 @@ def dependent_pairs(
 
 
 def _affordable(own: Sequence[float], rows: int) -> list[int]:
-    """The places of the columns to pair, ascending: those that tell most of the class."""
+    """The places of the columns to pair, ascending: those that say most about the class."""
     pairs = _MOST_CELLS / max(rows, 1)
     most = int(np.sqrt(2.0 * pairs)) + 1
     order = sorted(range(len(own)), key=lambda place: (-round(own[place], 9), place))

@@ -82,6 +82,8 @@ class EstimatorLaws:
         import pytest
 
         __tracebackhide__ = True
+        # The run has failed already. A skip says that this law was not tried.
+        # The run has failed already. A skip says that this law was not tried.
         if self._broken and not self.try_all:
             pytest.skip(f"{self._broken} is broken; fix it first, or set try_all = True")
         try:

@@ -58,11 +58,11 @@ def test_a_notebook_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
         def update(self, drawn: Any) -> None:
             shown.append(drawn.data)
 
-    display = pytest.importorskip("IPython.display")
-    ipython = sys.modules["IPython"]
-    monkeypatch.setattr(ipython, "get_ipython", lambda: SimpleNamespace(kernel=None))
+    import IPython.display
+
+    monkeypatch.setattr(IPython, "get_ipython", lambda: SimpleNamespace(kernel=None))
     monkeypatch.setattr(
-        display, "display", lambda drawn, display_id: shown.append(drawn.data) or Handle()
+        IPython.display, "display", lambda drawn, display_id: shown.append(drawn.data) or Handle()
     )
     fit()
     assert shown[0].startswith("training <progress></progress> 0 rows")

@@ -52,7 +52,6 @@ TYPES = [
 
 @pytest.mark.slow
 def test_type_checkers_know_the_types_of_results(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
     (tmp_path / "code.py").write_text(CODE)
     root = Path(pc.__file__).parents[1]
     checked = subprocess.run(

@@ -24,7 +24,7 @@ from sklearn.preprocessing import OrdinalEncoder
 
 import probclass_core as pc
 from probclass_core.spec import Effort
-from probclass_core.structure.groups import acting_groups
+from probclass_core.structure.groups import GroupSearch
 from probclass_core.structure.pairs import dependent_pairs
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "data"
@@ -343,15 +343,15 @@ def acting_columns(rows: int = 2000) -> tuple[list[np.ndarray], np.ndarray]:
 
 def test_columns_that_tell_the_class_only_together_are_a_group() -> None:
     codes, truth = acting_columns()
-    groups = acting_groups(codes, [3] * 6, [False] * 6, truth, np.ones(2000), 2, 10)
+    groups = GroupSearch(codes, [3] * 6, [False] * 6, truth, np.ones(2000), 2).groups(10)
     assert set(groups[0]) == {0, 2, 5}
     assert all({0, 2, 5} <= set(group) for group in groups)
     # Of numbers, normal densities and neighbors say how they act together.
     binned = [place in (0, 5) for place in range(6)]
-    assert acting_groups(codes, [3] * 6, binned, truth, np.ones(2000), 2, 10) == []
+    assert GroupSearch(codes, [3] * 6, binned, truth, np.ones(2000), 2).groups(10) == []
     # Weights count rows.
     codes, truth, two = [code[:1000] for code in codes], truth[:1000], np.full(1000, 2.0)
-    assert set(acting_groups(codes, [3] * 6, [False] * 6, truth, two, 2, 1)[0]) == {0, 2, 5}
+    assert set(GroupSearch(codes, [3] * 6, [False] * 6, truth, two, 2).groups(1)[0]) == {0, 2, 5}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -364,14 +364,14 @@ def test_columns_that_act_apart_are_no_group(seed: int) -> None:
     ]
     codes.append(codes[0])  # a copy tells nothing new
     levels = [int(code.max()) + 1 for code in codes]
-    assert acting_groups(codes, levels, [False] * 7, truth, np.ones(800), 3, 10) == []
+    assert GroupSearch(codes, levels, [False] * 7, truth, np.ones(800), 3).groups(10) == []
 
 
 def test_groups_larger_than_the_limits_are_not_tried() -> None:
     random = np.random.default_rng(4)
     codes = list(random.integers(0, 300, (40, 500)))
     truth = random.integers(0, 4, 500)
-    assert acting_groups(codes, [300] * 40, [False] * 40, truth, np.ones(500), 4, 10) == []
+    assert GroupSearch(codes, [300] * 40, [False] * 40, truth, np.ones(500), 4).groups(10) == []
 
 
 def test_a_model_knows_what_three_columns_tell_together() -> None:

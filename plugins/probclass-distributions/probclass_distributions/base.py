@@ -137,8 +137,8 @@ class Distribution(pc.LikelihoodEstimator):
                 f"class {label} has {lacks}; drop the class, or leave the column out."
             )
         several = f"{none.sum()} classes, such as {label}, have"
-        who = f"class {label} has" if none.sum() == 1 else several
-        notes.append(f"{who} {lacks}: the density there is that of all classes.")
+        subject = f"class {label} has" if none.sum() == 1 else several
+        notes.append(f"{subject} {lacks}: the density there is that of all classes.")
 
     def refuse_others(self, name: str, values: FloatArray) -> None:
         """Refuse values outside the support.

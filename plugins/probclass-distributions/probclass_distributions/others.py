@@ -150,7 +150,7 @@ class VonMises(FromMoments):
         angle = np.arctan2(moments["sin"].mean, moments["cos"].mean)
         period = self.options.period
         direction = np.mod(angle * (period / (2.0 * math.pi)), period)
-        # Without a resultant there is no direction; rounding must not choose one.
+        # If the resultant is 0, no direction is defined; rounding must not choose one.
         direction = np.where(spread > 1.0 - 1e-12, 0.0, direction)
         kappa = np.where(spread > 1.0 - 1e-12, 0.0, concentration(spread))
         return {"direction": direction, "concentration": kappa}

@@ -312,7 +312,7 @@ def _read(
 ) -> pa.Table:
     """The given columns that a table has, and those whose names start with a prefix.
 
-    A part of a date that is no column, such as ``hour(pickup)``, is the column that it is made of.
+    For a part of a date, such as ``hour(pickup)``, the column that the part is computed from.
     """
     import pyarrow as pa
 

@@ -149,7 +149,7 @@ def rollback(
 
 
 def document(entry: Promotion) -> dict[str, Any]:
-    """What JSON has of an entry of the ledger."""
+    """An entry of the ledger as plain JSON values."""
     keys = ("model", "alias", "action", "id", "previous", "time", "by", "reason")
     record = {key: getattr(entry, key) for key in keys}
     return {**record, "metrics": entry.metrics, "provenance": entry.provenance}

@@ -151,10 +151,10 @@ def pooled(
     if not len(rows):
         return []
     label, feature = repr(classes[int(rows[0])].as_py()), repr(features[columns[0]])
-    who = f"class {label} has"
+    subject = f"class {label} has"
     if len(rows) > 1:
-        who = f"{len(rows):,} classes, such as {label}, have"
+        subject = f"{len(rows):,} classes, such as {label}, have"
     where = f"column {feature}"
     if len(columns) > 1:
         where = f"{len(columns):,} columns, such as {feature}"
-    return [f"{who} {found} of {where}: {instead}."]
+    return [f"{subject} {found} of {where}: {instead}."]

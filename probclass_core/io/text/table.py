@@ -59,8 +59,8 @@ def text_table(ref: TableRef, kind: type[TextFormat], names: Pattern[str]) -> Te
         names: usual names of such files; a directory that has such must have no others.
 
     Raises:
-        TableError: if there is no file, one of those read here is empty or malformed, or no file
-            has rows.
+        TableError: if no file exists, none has rows, or one that is read here is empty or
+            malformed.
         DataError: if a column has no common type, or the table lacks a column of the options.
     """
     options, storage = TextOptions.separate(ref, kind.supported)

@@ -69,7 +69,7 @@ class Levels:
 
     @property
     def null(self) -> int:
-        """Code of a null that is no value."""
+        """Code of a null that is not a value."""
         return len(self.values) + 1
 
     @property
@@ -165,7 +165,7 @@ class Chain:
         of_value = np.zeros(levels[0].size)
         np.add.at(of_value, codes[0][0], counts[0])
         of_value = of_value[: len(levels[0].values)]
-        # An unseen value has the pseudo-count alone; a null that is no value has no probability.
+        # An unseen value has the pseudo-count alone; a null that is not a value has no probability.
         mean = shared_mean(of_value, alpha)
         unseen = smoothed(np.zeros(1), of_value.sum(), alpha, alpha * len(of_value))
         self._mean = np.concatenate([mean, unseen, np.ones(1)])
@@ -179,7 +179,7 @@ class Chain:
             self.table = self._log_probability(self._all_codes())
 
     def log_probability(self, codes: Sequence[IntArray]) -> FloatArray:
-        """log p(x | z, c), ``(k, n)``; 0 for a null that is no value.
+        """log p(x | z, c), ``(k, n)``; 0 for a null that is not a value.
 
         Args:
             codes: those of the column and of each given one, ``(n,)``.
