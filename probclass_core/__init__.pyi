@@ -33,6 +33,7 @@ from .plugins.descriptors import (
 )
 from .analysis.evaluation import Evaluation as Evaluation
 from .analysis.explanation import Explanation as Explanation, explain as explain
+from .analysis.health.report import Health as Health
 from .analysis.importance import Importance as Importance, importance as importance
 from .postfit import (
     calibrate as calibrate,

@@ -5,6 +5,7 @@ reliability  whether predicted probabilities match observed frequencies
 explanation  contributions of each block to the log odds of a row, as a table and as text
 importance   what each column contributes to predictions on average
 comparison   log evidence and Bayes factors of several models
+health/      what scored partitions contained, compared with the training, without labels
 drift/       differences between two models, from their parameters alone
 bayes_rule   Bayes' rule on plain tables
 json_values  results as plain JSON values

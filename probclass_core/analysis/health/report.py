@@ -1,0 +1,230 @@
+"""The health of a partition: what its rows contained, compared with what the model expects.
+
+It needs no labels. All values are plain numbers and texts, so that it fits in a commit record; a
+share, a probability or a quantile has at most six significant digits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from probclass_core.arrow.display import Part, TablePart, as_html, as_text
+
+
+@dataclass(frozen=True)
+class ColumnHealth:
+    """The values of one feature column.
+
+    Attributes:
+        nulls: share of rows with a null; NaN counts as a null.
+        unseen: share of rows whose category no training row had; None for a column of numbers.
+        outside: share of rows with a number below the minimum or above the maximum of the training
+            rows; None for other columns, or if the model does not know them.
+        training_nulls: share of nulls in the training rows, or None if the model does not know it.
+        drift: Jensen–Shannon divergence of the values from those that the model expects, the
+            mixture Σ_c π_c p(x_j | c), in bits from 0 to 1, less what sampling alone gives on
+            average; None if the model does not give p(x_j | c) or the column has only nulls.
+        drift_error: standard deviation of `drift` by sampling alone, if the mixture is right.
+        cuts: of a column of numbers at most 9 ascending cuts between its bins, a bin contains its
+            lower cut; empty for other columns, or if the model does not suggest any.
+        values: of other columns the at most 9 most frequent categories, each a bin; the bin of all
+            others comes last and has no name.
+        counts: number of sampled rows in each of at most 10 bins; nulls are in none.
+        expected: probability of each bin under the mixture, or None if it is unknown.
+    """
+
+    nulls: float
+    unseen: float | None = None
+    outside: float | None = None
+    training_nulls: float | None = None
+    drift: float | None = None
+    drift_error: float | None = None
+    cuts: tuple[float, ...] = ()
+    values: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+    expected: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ClassHealth:
+    """One class among the predictions.
+
+    Attributes:
+        predicted: share of the rows that are predicted as the class; rejected rows are not.
+        expected: mean posterior of the class.
+        prior: prior of the class under which the posterior was calculated.
+        estimated: share of the class among the rows, estimated by EM under a label shift; None if
+            it cannot be estimated.
+        error: standard error of `estimated`.
+    """
+
+    predicted: float
+    expected: float
+    prior: float
+    estimated: float | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class DensityHealth:
+    """The distribution of log p(x) over the rows.
+
+    Attributes:
+        quantiles: quantiles of log p(x) in nats by level, such as ``"0.05"``; None for −∞.
+        rare: share of rows whose log p(x) is below the 1 % quantile of the model's density
+            quantiles, 0.01 on rows like those; None if the model has no density quantiles.
+        impossible: share of rows with p(x) = 0.
+    """
+
+    quantiles: Mapping[str, float | None]
+    rare: float | None
+    impossible: float
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A score of the predictions that is expected without labels, with its interval.
+
+    Attributes:
+        expected: expected score if p(x | c) is that of the training and only the shares of the
+            classes changed; None if it is unknown.
+        lower: lower end of the 95 % interval.
+        upper: upper end of the 95 % interval.
+        unshifted: expected score if the shares of the classes did not change either; it is there
+            also if the score is unknown.
+        baseline: expected score of a prediction that does not look at the rows: for the accuracy
+            that of the class with the largest prior, for the log loss that of the prior; None if it
+            is unknown.
+        unknown: why the score is unknown, as a sentence; None if it is known.
+    """
+
+    expected: float | None
+    lower: float | None
+    upper: float | None
+    unshifted: float | None
+    baseline: float | None
+    unknown: str | None = None
+
+
+@dataclass(frozen=True)
+class Health:
+    """What a scored partition contained, compared with what the model expects; without labels.
+
+    Attributes:
+        rows: number of rows.
+        sampled: number of rows among them that the bins, the quantiles of log p(x) and the
+            estimates rest on.
+        rejected: share of the rows that the decision rule rejected.
+        columns: each feature of the model by its name, such as ``"hour(pickup)"``.
+        classes: each class by its name, in class order.
+        log_density: distribution of log p(x); None if the model does not give it.
+        accuracy: expected accuracy of the predictions; rejected rows do not count.
+        log_loss: expected log loss of the posteriors in nats.
+    """
+
+    rows: int
+    sampled: int
+    rejected: float
+    columns: Mapping[str, ColumnHealth]
+    classes: Mapping[str, ClassHealth]
+    log_density: DensityHealth | None
+    accuracy: Expected
+    log_loss: Expected
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; fields of columns and classes that are None or empty are left out."""
+        plain = dataclasses.asdict(self)
+        for name in ("columns", "classes"):
+            plain[name] = {
+                key: {field: v for field, v in values.items() if v is not None and v != ()}
+                for key, values in plain[name].items()
+            }
+        return dict(_lists(plain))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Health:
+        """The inverse of `to_dict`; keys of later versions are ignored."""
+        density = values["log_density"]
+        return cls(
+            **{name: values[name] for name in ("rows", "sampled", "rejected")},
+            columns={name: _known(ColumnHealth, v) for name, v in values["columns"].items()},
+            classes={name: _known(ClassHealth, v) for name, v in values["classes"].items()},
+            log_density=None if density is None else _known(DensityHealth, density),
+            accuracy=_known(Expected, values["accuracy"]),
+            log_loss=_known(Expected, values["log_loss"]),
+        )
+
+    def __str__(self) -> str:
+        """The expected scores, the classes, and the columns that differ most."""
+        return as_text(self._report())
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return as_html(self._report())
+
+    def _report(self) -> list[Part]:
+        density = self.log_density
+        sentences = [
+            _sentence("accuracy", self.accuracy, "the most frequent class"),
+            _sentence("log loss", self.log_loss, "the prior"),
+        ]
+        if self.rejected:
+            sentences.append(f"{self.rejected:.2%} of the rows were rejected.")
+        if density is not None and density.rare is not None:
+            sentences.append(f"{density.rare:.2%} of the rows are rare; 1 % would be usual.")
+        if density is not None and density.impossible:
+            sentences.append(f"{density.impossible:.2%} of the rows have p(x) = 0.")
+        classes = list(self.classes.values())
+        by_class: dict[str, list[Any]] = {
+            "class": list(self.classes),
+            "prior": [one.prior for one in classes],
+            "predicted": [one.predicted for one in classes],
+            "expected": [one.expected for one in classes],
+            "estimated": [one.estimated for one in classes],
+            "error": [one.error for one in classes],
+        }
+        ranked = sorted(self.columns.items(), key=lambda item: -_size(item[1]))
+        columns: dict[str, list[Any]] = {"column": [name for name, _ in ranked]}
+        for name in ("drift", "nulls", "training_nulls", "unseen", "outside"):
+            columns[name.replace("_", " ")] = [getattr(one, name) for _, one in ranked]
+        return [
+            f"Health of {self.rows:,} rows",
+            sentences,
+            TablePart(by_class, "classes, as shares of the rows"),
+            TablePart(columns, "columns, most unusual first; drift in bits, others as shares"),
+        ]
+
+
+def _sentence(name: str, score: Expected, baseline: str) -> str:
+    if score.unknown is not None:
+        return f"The {name} cannot be predicted: {score.unknown}"
+    text = f"The expected {name} is {score.expected:.4f} ({score.lower:.4f} to {score.upper:.4f})"
+    return f"{text}; that of {baseline} is {score.baseline:.4f}."
+
+
+def _size(column: ColumnHealth) -> float:
+    """How unusual a column is, to sort by."""
+    more_nulls = column.nulls - (column.training_nulls or 0.0)
+    return max(column.drift or 0.0, more_nulls, column.unseen or 0.0, column.outside or 0.0)
+
+
+def _lists(value: Any) -> Any:
+    """Tuples as lists, as JSON reads them."""
+    if isinstance(value, Mapping):
+        return {key: _lists(item) for key, item in value.items()}
+    return [_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _known(kind: Any, values: Mapping[str, Any]) -> Any:
+    """A dataclass from those values that it has; lists become tuples."""
+    names = {one.name for one in dataclasses.fields(kind)}
+    return kind(
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+            if name in names
+        }
+    )
