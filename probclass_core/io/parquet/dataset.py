@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 from probclass_core.arrow.types import common_type, safe_types
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, expression, parse_where
 from probclass_core.io.footers import Footer, FooterCache
@@ -66,6 +67,7 @@ class DatasetTable:
         state: function that returns a text which differs between two states of a file; by default
             its path, for formats whose files never change.
         version: version of the table, or None if its format has no versions.
+        files_change: whether a file may be replaced by another under its name.
 
     Attributes:
         has_footers: whether the files are Parquet files.
@@ -82,12 +84,14 @@ class DatasetTable:
         partition_columns: Sequence[str] | None = None,
         state: Callable[[ds.Fragment], str] = path_of,
         version: int | None = None,
+        files_change: bool = False,
     ) -> None:
         self.uri = uri
         self.version = version
         self._dataset = dataset
         self._location = location
         self._state = state
+        self._files_change = files_change
         self._footer_cache: FooterCache | None = None
         self.partition_columns: Sequence[str] = (
             partition_columns_of(dataset) if partition_columns is None else partition_columns
@@ -150,6 +154,7 @@ class DatasetTable:
                         location=location,
                         scan_options=REMOTE_SCAN if self._remote else LOCAL_SCAN,
                         digest=digest,
+                        version=self._version(file),
                         reopen=file.reopen,
                     )
                     fragments.append(self._adapt(row_groups, file))
@@ -264,6 +269,13 @@ class DatasetTable:
     def _is_text(self, name: str) -> bool:
         kind = self.schema.field(name).type
         return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+    def _version(self, file: PlannedFile) -> FileVersion | None:
+        """Return the file in its planned state, or None if files never change."""
+        if self._location is None or not self._files_change:
+            return None
+        path = self._location.relative(path_of(file.fragment))
+        return FileVersion(self._location, path, file.state)
 
     def _row_state(self, file: PlannedFile) -> str:
         """Return a text that differs between two states of the rows of a file.

@@ -15,6 +15,7 @@ from pyarrow.fs import FileInfo, FileType
 from probclass_core.arrow.types import safe_types
 from probclass_core.errors import TableError
 from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.file_versions import file_state
 from probclass_core.io.filesystem import Location, open_location
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.manifests import DATA_FILE, data_files
@@ -36,7 +37,9 @@ def parquet_table(ref: TableRef) -> DatasetTable:
     """
     found = find_files(ref, "Parquet")
     dataset = _dataset(found.location, found.files)
-    return DatasetTable(dataset, uri=found.uri, location=found.location, state=found.state())
+    return DatasetTable(
+        dataset, uri=found.uri, location=found.location, state=found.state(), files_change=True
+    )
 
 
 @dataclass(frozen=True)
@@ -190,11 +193,3 @@ def _inferred_type(texts: set[str]) -> pa.DataType:
     """Return int32 if all texts are short integers, else string."""
     integers = {text for text in texts if re.fullmatch(r"-?\d{1,9}", text)}
     return pa.int32() if texts and integers == texts else pa.string()
-
-
-def file_state(location: Location, info: FileInfo) -> str:
-    """Return the name, size and time of change of a file: they differ between two states of it."""
-    name = location.relative(info.path)
-    state = f"{name or info.base_name}\0{info.size}\0{info.mtime_ns}"
-    key = location.fsspec_key(name)  # fsspec gives pyarrow no times
-    return state if key is None else f"{state}\0{key}"

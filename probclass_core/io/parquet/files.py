@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.dataset as ds
 from probclass_core.arrow.arrays import BATCH_ROWS, read_rows
 from probclass_core.errors import TableError
 from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.footers import Footer
 from probclass_core.io.retry import read_again
 
@@ -147,6 +149,8 @@ class RowGroups:
         location: path or URI of the file, for messages.
         scan_options: how Arrow reads the file.
         digest: see `io.table.Fragment`.
+        version: the file in the state in which it was planned, or None if its format never changes
+            a file.
         reopen: whether Arrow forgets the footer after reading; it adds up over many files.
     """
 
@@ -159,6 +163,7 @@ class RowGroups:
     location: str
     scan_options: ds.ParquetFragmentScanOptions
     digest: str | None
+    version: FileVersion | None
     reopen: bool
 
     def __str__(self) -> str:
@@ -177,7 +182,8 @@ class RowGroups:
             self._check_unchanged()
             return self._batches()
 
-        with translate_read_errors(self.location):
+        unchanged = nullcontext() if self.version is None else self.version.unchanged()
+        with unchanged, translate_read_errors(self.location):
             yield from read_again(batches)
 
     def _check_unchanged(self) -> None:

@@ -20,13 +20,13 @@ from probclass_core.arrow.arrays import in_slices, read_rows
 from probclass_core.arrow.types import common_type
 from probclass_core.errors import DataError, TableError, nearest, one_line, one_of
 from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, filtered_columns, parse_where
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.digests import FragmentDigests
 from probclass_core.io.parquet.discovery import (
     FoundFiles,
-    file_state,
     find_files,
     partition_schema_of,
 )
@@ -144,9 +144,9 @@ class TextTable(DatasetTable):
         ]
         fragments = [
             TextFile(
-                location=self._files,
-                path=self._files.relative(path_of(file.fragment)),
-                state=file.state,
+                version=FileVersion(
+                    self._files, self._files.relative(path_of(file.fragment)), file.state
+                ),
                 text_format=self._format,
                 file_schema=file_schema,
                 constants={
@@ -172,9 +172,7 @@ class TextFile:
     """A text file: a fragment of a table.
 
     Attributes:
-        location: location of the table.
-        path: path of the file, relative to it.
-        state: state of the file when it was planned; see `file_state`.
+        version: the file in the state in which it was planned.
         text_format: how it is read.
         file_schema: columns to read from it, with their types.
         constants: value of each partition column to read.
@@ -183,9 +181,7 @@ class TextFile:
         digest: see `io.table.Fragment`.
     """
 
-    location: Location
-    path: str
-    state: str
+    version: FileVersion
     text_format: TextFormat
     file_schema: pa.Schema
     constants: Mapping[str, pa.Scalar]
@@ -194,7 +190,7 @@ class TextFile:
     digest: str | None
 
     def __str__(self) -> str:
-        return self.location.uri_of(self.path)
+        return self.version.location.uri_of(self.version.path)
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows; after a transient error, continue behind the last batch.
@@ -203,8 +199,8 @@ class TextFile:
             TableError: if the file cannot be read, is malformed, or has changed since the plan.
             DataError: if a value does not have the type of its column.
         """
-        open_stream = partial(_open_stream, self.location, self.path)
-        with _translate_errors(str(self)):
+        open_stream = partial(_open_stream, self.version.location, self.version.path)
+        with self.version.unchanged(), _translate_errors(str(self)):
             yield from in_slices(
                 read_again(
                     lambda: map(
@@ -214,8 +210,6 @@ class TextFile:
                 ),
                 read_rows(self.schema),
             )
-        if file_state(self.location, self.location.info(self.path)) != self.state:
-            raise TableError(f"{self} has changed while it was being read; run it again.")
 
     def _selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Add the columns of the partition, and select the rows and columns of the plan."""
