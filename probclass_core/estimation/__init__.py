@@ -7,6 +7,7 @@ moments         count, mean and scatter by class, and their merge
 higher_moments  third and fourth cross moments by class, and their merge
 histogram       counts of a numeric column on a grid, and their merge
 evidence        closed-form marginal likelihoods
+column_profile  rows, nulls and range of each column, and their merge
 statistics      sufficient statistics of a whole model: summarize, merge, further passes
 families/       the built-in estimators
 """

@@ -43,6 +43,13 @@ from probclass_core.arrow.types import (
     value_type,
 )
 from probclass_core.errors import DataError, SpecError, StoreError
+from probclass_core.estimation.column_profile import (
+    empty_profile,
+    merge_profiles,
+    profile_columns,
+    profile_from_values,
+    profile_values,
+)
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.plugins.manager import find_conditional, find_estimator, traits_of
 from probclass_core.spec import Block, ModelSpec, category_text
@@ -52,6 +59,9 @@ MAX_CLASSES = 10_000
 
 LARGEST_ROW_WEIGHT = 100.0
 """Largest average weight that counts as a number of rows; see `Statistics.row_weight`."""
+
+_COLUMNS = "_columns"
+"""Name of the table `Statistics.columns`; no block can have it, because of the underscore."""
 
 _MOST_TABLES = 64
 """Tables of consecutive batches that are merged at once, the previous result included."""
@@ -77,6 +87,8 @@ class Statistics:
         rows: number of rows read.
         null_labels: number of rows left out because their label is null.
         sample: sample of the labeled rows, see `row_sample`, if the spec fits block weights.
+        columns: what these rows have in each feature column, see `column_profile`; None for
+            statistics that an earlier release stored. It is not part of the content id.
     """
 
     spec: ModelSpec
@@ -86,6 +98,7 @@ class Statistics:
     rows: int
     null_labels: int
     sample: ArrowTable | None = None
+    columns: ArrowTable | None = None
 
     @property
     def row_weight(self) -> float:
@@ -97,6 +110,11 @@ class Statistics:
         rows, count = (float(self.classes[name].to_numpy().sum()) for name in ("rows", "count"))
         return count / rows if count > LARGEST_ROW_WEIGHT * rows else 1.0
 
+    @property
+    def column_values(self) -> dict[str, dict[str, Any]] | None:
+        """`columns` as JSON values: rows, nulls, min and max by feature."""
+        return None if self.columns is None else profile_values(self.columns, self.features)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tables as Arrow IPC, on the way to another process."""
         tables = {name: to_ipc(table) for name, table in self.tables.items()}
@@ -104,9 +122,10 @@ class Statistics:
 
     @property
     def tables(self) -> dict[str, ArrowTable]:
-        """All tables by name: ``classes``, those of the blocks, and ``sample`` if there is one."""
-        sample = {} if self.sample is None else {"sample": self.sample}
-        return {"classes": self.classes, **self.blocks, **sample}
+        """All tables by name: ``classes``, those of the blocks, and those that are optional."""
+        optional = {"sample": self.sample, _COLUMNS: self.columns}
+        present = {name: table for name, table in optional.items() if table is not None}
+        return {"classes": self.classes, **self.blocks, **present}
 
     @classmethod
     def from_tables(
@@ -120,7 +139,8 @@ class Statistics:
         """The inverse of `tables`."""
         blocks = dict(tables)
         classes, sample = blocks.pop("classes"), blocks.pop("sample", None)
-        return cls(spec, features, classes, blocks, rows, null_labels, sample)
+        columns = blocks.pop(_COLUMNS, None)
+        return cls(spec, features, classes, blocks, rows, null_labels, sample, columns)
 
     def to_bundle(self) -> Bundle:
         """The statistics as Arrow tables and plain values."""
@@ -133,8 +153,8 @@ class Statistics:
                 "rows": self.rows,
                 "null_labels": self.null_labels,
             },
-            tables=self.tables,
-            provenance={},
+            tables={name: table for name, table in self.tables.items() if name != _COLUMNS},
+            provenance={} if self.columns is None else {"columns": self.column_values},
         )
 
     @classmethod
@@ -146,13 +166,15 @@ class Statistics:
         """
         if bundle.kind != "statistics":
             raise StoreError(f"the bundle contains a {bundle.kind}, not statistics.")
-        content = bundle.content
+        content, tables = bundle.content, dict(bundle.tables)
+        if "columns" in bundle.provenance:
+            tables[_COLUMNS] = profile_from_values(bundle.provenance["columns"])
         return cls.from_tables(
             spec=ModelSpec.from_dict(content["spec"]),
             features=with_time_zones(
                 schema_from_names(content["features"]), content.get("time_zones", {})
             ),
-            tables=bundle.tables,
+            tables=tables,
             rows=content["rows"],
             null_labels=content["null_labels"],
         )
@@ -236,6 +258,8 @@ def summarize_batches(
     }
     sample = Accumulator(merge_samples, _is_many_or_large)
     sample_schema = feature_schema(schema, (spec.label, *spec.features))
+    profiles = Accumulator(merge_profiles, _is_many)
+    profiles.add(empty_profile(spec.features))
     rows = null_labels = 0
     for batch in batches:
         batch_rows = batch.num_rows
@@ -257,10 +281,19 @@ def summarize_batches(
                 if spec.fits_weights:
                     sampled = select(batch, sample_schema.names)
                     sample.add(sample_rows(sampled, sample_schema, weights))
+                profiles.add(profile_columns(select(batch, spec.features)))
         on_rows(batch_rows)
     tables = {name: tables.result() for name, tables in blocks.items() if tables.parts}
-    merged = sample.result() if sample.parts else None
-    return Statistics(spec, features, classes.result(), tables, rows, null_labels, merged)
+    return Statistics(
+        spec=spec,
+        features=features,
+        classes=classes.result(),
+        blocks=tables,
+        rows=rows,
+        null_labels=null_labels,
+        sample=sample.result() if sample.parts else None,
+        columns=profiles.result(),
+    )
 
 
 def merge_all(parts: Iterable[Statistics]) -> Statistics:
@@ -321,6 +354,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         if tables:
             blocks[name] = estimator.merge(tables)
     samples = [part.sample for part in parts if part.sample is not None]
+    profiles = [part.columns for part in parts if part.columns is not None]
     return Statistics(
         spec=spec,
         features=features,
@@ -331,6 +365,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         rows=sum(part.rows for part in parts),
         null_labels=sum(part.null_labels for part in parts),
         sample=merge_samples(samples) if samples else None,
+        columns=merge_profiles(profiles) if len(profiles) == len(parts) else None,
     )
 
 

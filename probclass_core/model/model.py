@@ -107,8 +107,9 @@ class Model:
         features: features and their types.
         priors: one row per class, in class order: class, count (Σ w), prior.
         parameters: parameters table of each block, by block name.
-        training: provenance: rows, null labels, source, notes (sentences about estimates that the
-            rows did not suffice for); not part of the model's identity.
+        training: provenance: rows, null labels, source, columns (rows, nulls, min and max of each
+            feature; see `column_profile`), notes (sentences about estimates that the rows did not
+            suffice for); not part of the model's identity.
         block_weights: weights of blocks, or None; see the module `block_weights`.
         calibration: calibration table, or None; see the module `calibration`.
         density_quantiles: quantiles of log p(x), or None; see the module `density_quantiles`.
@@ -637,6 +638,7 @@ def finalize(statistics: Statistics, *, early: bool = False) -> Model:
         training={
             "rows": statistics.rows,
             "null_labels": statistics.null_labels,
+            **({} if (columns := statistics.column_values) is None else {"columns": columns}),
             **({"notes": notes} if notes else {}),
         },
     )

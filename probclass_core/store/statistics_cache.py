@@ -52,7 +52,7 @@ CacheOption = ModelStore | str | os.PathLike[str] | bool | None
 _FOLDER = "_statistics"  # not a model: the name of a model begins with a letter or digit
 _SUFFIX = ".arrow"
 
-_FORMAT = 3
+_FORMAT = 4
 """Format of the entries; raise it when they change."""
 
 _NAME_DIGITS = 32
@@ -495,12 +495,13 @@ def _summary_of(spec: ModelSpec) -> dict[str, Any]:
     """The parts of a spec that `entries` reports, and the digest of all that matters."""
     reported = {
         "release": probclass_core.__version__,
+        "format": _FORMAT,
         "versions": {block.estimator: _versions(block.estimator) for block in spec.blocks},
         "label": spec.label,
         "estimators": [block.estimator for block in spec.blocks],
     }
     blocks = spec.to_dict()["blocks"]
-    everything = {**reported, "format": _FORMAT, "weight": spec.weight, "blocks": blocks}
+    everything = {**reported, "weight": spec.weight, "blocks": blocks}
     if spec.fits_weights:
         everything["sample"] = True
     digest = hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
@@ -511,6 +512,8 @@ def _why_stale(summary: Mapping[str, Any]) -> str | None:
     """Why no fit would use statistics of this summary, or None if one would."""
     if summary["release"] != probclass_core.__version__:
         return f"of release {summary['release']}"
+    if summary.get("format") != _FORMAT:
+        return "of an earlier format"
     installed = registry().estimators
     for estimator, versions in summary["versions"].items():
         if estimator in installed and versions != _versions(estimator):

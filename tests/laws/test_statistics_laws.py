@@ -5,13 +5,21 @@ The laws of merging are in the conformance kit; test_estimators.py tries them.
 
 from __future__ import annotations
 
+import math
+import pickle
+from decimal import Decimal
+from pathlib import Path
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from samples import BLOCKS, LABEL, WEIGHT, spec_of, tables
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
+from probclass_core.execution.engine import EngineOption
 
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
 law = settings(max_examples=20)
@@ -50,6 +58,59 @@ def test_statistics_survive_storage(estimator: str, table: pa.Table) -> None:
     merged, expected = (pc.merge([part, statistics]) for part in (restored, statistics))
     assert merged.to_bundle().content_id == expected.to_bundle().content_id
     assert merged.rows == 2 * table.num_rows
+
+
+@every_estimator
+@law
+@given(table=tables(), cut=st.integers(0, 12))
+def test_columns_are_profiled_whatever_the_split(estimator: str, table: pa.Table, cut: int) -> None:
+    """Rows that count, nulls with NaN among them, and the range of numbers."""
+    spec = spec_of(estimator, weight=WEIGHT)
+    statistics = pc.summarize(table, spec)
+    rows = [row for row in table.to_pylist() if row[LABEL] and row[WEIGHT]]
+    expected = {}
+    for name in spec.features:
+        values = [row[name] for row in rows if row[name] is not None and row[name] == row[name]]
+        number = bool(values) and isinstance(values[0], (int, float, Decimal))
+        expected[name] = {
+            "rows": len(rows),
+            "nulls": len(rows) - len(values),
+            "min": min(values) if number else None,
+            "max": max(values) if number else None,
+        }
+    assert statistics.column_values == expected
+    parts = [pc.summarize(part, spec) for part in (table.slice(cut), table.slice(0, cut))]
+    assert pc.merge(parts).column_values == expected
+    bundle = parts[0].to_bundle()
+    assert pc.Statistics.from_bundle(bundle).column_values == parts[0].column_values
+    assert pickle.loads(pickle.dumps(parts[0])).column_values == parts[0].column_values
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_a_model_records_what_training_saw_of_its_columns(
+    tmp_path: Path, engine: EngineOption
+) -> None:
+    """The same from any engine, from cached statistics and from a saved model."""
+    (tmp_path / "lake").mkdir()
+    for part, shift in enumerate((0, 10)):
+        rows = {"y": ["a", "b", None], "x": [1.5 + shift, math.nan, -99.0], "w": ["p", None, "q"]}
+        codes = pa.array([shift, 3, None]).dictionary_encode()
+        table = pa.table({**rows, "i": codes, "w": pa.array(rows["w"]).dictionary_encode()})
+        pq.write_table(table, tmp_path / "lake" / f"{part}.parquet")
+    spec = pc.ModelSpec(
+        "y", [pc.Block("gaussian_diagonal", ["x", "i"]), pc.Block("categorical", ["w"])]
+    )
+    expected = {
+        "x": {"rows": 4, "nulls": 2, "min": 1.5, "max": 11.5},
+        "i": {"rows": 4, "nulls": 0, "min": 0, "max": 10},
+        "w": {"rows": 4, "nulls": 2, "min": None, "max": None},
+    }
+    for reused in (0, 2):
+        model = pc.fit(tmp_path / "lake", spec, engine=engine, workers=2, cache=tmp_path / "store")
+        assert model.training["cache"]["reused"] == reused
+        assert model.training["columns"] == expected
+    model.save(tmp_path / "model")
+    assert pc.load(tmp_path / "model").training["columns"] == expected
 
 
 def test_statistics_of_different_specs_do_not_merge() -> None:

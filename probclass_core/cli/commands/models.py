@@ -234,6 +234,10 @@ def inspect(
         if len(tables) > _MAX_BLOCKS:
             parts.append(prose(f"{len(tables)} blocks; --block NAME shows the parameters of one."))
             tables = []
+        if columns := bundle.provenance.get("columns"):
+            seen = [{"column": name, **values} for name, values in columns.items()]
+            by_name = {key: [row[key] for row in seen] for key in seen[0]}
+            parts.append(table(by_name, "Columns of the training rows", limit=limit))
         tables = [*parts, *tables]
     show(*tables)
 
@@ -299,7 +303,7 @@ def _training(bundle: Bundle) -> dict[str, Any]:
     return {
         key.replace("_", " "): _postfit(value) if _is_postfit(value) else value
         for key, value in values.items()
-        if key not in ("partition", "plugins", "where")
+        if key not in ("columns", "partition", "plugins", "where")
     }
 
 

@@ -147,7 +147,7 @@ def model_card(shown: ShownStore, name: str, content_id: str, against: str | Non
     training += [
         (words(key), as_text(value))
         for key, value in provenance.items()
-        if key not in ("source", "partition", "where", "airflow")
+        if key not in ("source", "partition", "where", "airflow", "columns")
     ]
     weights = _weights(bundle)
     order = {row.block: place for place, row in enumerate(weights)}

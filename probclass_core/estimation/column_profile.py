@@ -1,0 +1,117 @@
+"""What the training saw of each column: rows, nulls and range, and their merge.
+
+A profile is a table with one row per feature: column, rows, nulls, min, max. Rows count as in
+training: with a label and a positive weight. A NaN is a null. The range is that of numbers, as
+float64, and null for other types. Counts and extremes are exact, so that profiles do not depend on
+how the rows are split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.annotations import ArrowTable
+from probclass_core.arrow.types import is_number_type, value_type
+
+_SCHEMA = pa.schema(
+    [
+        ("column", pa.string()),
+        ("rows", pa.int64()),
+        ("nulls", pa.int64()),
+        ("min", pa.float64()),
+        ("max", pa.float64()),
+    ]
+)
+
+
+def empty_profile(features: Sequence[str]) -> ArrowTable:
+    """The profile of no rows."""
+    return _table(features, [(0, 0, None, None)] * len(features))
+
+
+def profile_columns(batch: pa.RecordBatch) -> ArrowTable:
+    """The profile of a batch of features, all of whose rows count."""
+    columns = [_profile(column) for column in batch.columns]
+    return _table(batch.schema.names, [(batch.num_rows, *column) for column in columns])
+
+
+def merge_profiles(profiles: Sequence[ArrowTable]) -> ArrowTable:
+    """The profile of all rows, of at least one profile of the same features."""
+    if len(profiles) == 1:
+        return profiles[0]
+    stacked = {
+        name: np.stack([profile[name].to_numpy() for profile in profiles])
+        for name in _SCHEMA.names[1:]
+    }
+    low, high = np.fmin.reduce(stacked["min"]), np.fmax.reduce(stacked["max"])  # NaN for null
+    merged: ArrowTable = pa.table(
+        {
+            "column": profiles[0]["column"],
+            "rows": stacked["rows"].sum(axis=0),
+            "nulls": stacked["nulls"].sum(axis=0),
+            "min": pa.array(low, mask=np.isnan(low)),
+            "max": pa.array(high, mask=np.isnan(high)),
+        },
+        _SCHEMA,
+    )
+    return merged
+
+
+def profile_values(profile: ArrowTable, features: pa.Schema) -> dict[str, dict[str, Any]]:
+    """A profile as JSON values: rows, nulls, min and max by column; integers where they are."""
+    values = {}
+    for row in profile.to_pylist():
+        name = row.pop("column")
+        whole = pa.types.is_integer(features.field(name).type)
+        for bound in ("min", "max"):
+            if row[bound] is not None:
+                finite = np.isfinite(row[bound])
+                row[bound] = (int(row[bound]) if whole else row[bound]) if finite else None
+        values[name] = row
+    return values
+
+
+def profile_from_values(values: Mapping[str, Mapping[str, Any]]) -> ArrowTable:
+    """The inverse of `profile_values`."""
+    names = _SCHEMA.names[1:]
+    return _table(list(values), [tuple(row[name] for name in names) for row in values.values()])
+
+
+def _profile(column: pa.Array) -> tuple[int, float | None, float | None]:
+    """Nulls, minimum and maximum of a column."""
+    if pa.types.is_dictionary(column.type) and (
+        column.dictionary.null_count or is_number_type(column.type.value_type)
+    ):
+        # A dictionary may list values that no row has.
+        column = column.dictionary_decode()
+    nulls: int = column.null_count
+    if not is_number_type(value_type(column.type)) or nulls == len(column):
+        return nulls, None, None
+    if nulls:
+        column = column.drop_null()
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    values: np.ndarray = column.to_numpy(zero_copy_only=False)
+    low, high = values.min(), values.max()
+    if low != low:  # min and max propagate a NaN, so that most batches need no search for one
+        not_numbers = int(np.isnan(values).sum())
+        nulls += not_numbers
+        if not_numbers == len(values):
+            return nulls, None, None
+        low, high = np.fmin.reduce(values), np.fmax.reduce(values)
+    return nulls, float(low) + 0.0, float(high) + 0.0  # −0.0 becomes 0.0
+
+
+def _table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> ArrowTable:
+    columns = list(zip(*rows, strict=True)) or [()] * (len(_SCHEMA) - 1)
+    arrays = [pa.array(names, pa.string())]
+    arrays += [
+        pa.array(values, field.type)
+        for values, field in zip(columns, list(_SCHEMA)[1:], strict=True)
+    ]
+    table: ArrowTable = pa.table(arrays, schema=_SCHEMA)
+    return table
