@@ -60,9 +60,11 @@ from .estimation.statistics import Statistics as Statistics, merge as merge, ref
 from .store.references import Alias as Alias
 from .store.evaluations import EvaluationRecord as EvaluationRecord
 from .store.model_folder import load as load
+from .store.model_records import ModelRecords as ModelRecords
 from .store.model_store import ModelStore as ModelStore
 from .store.promotions import Promotion as Promotion
 from .store.references import ModelVersion as ModelVersion
+from .store.scorings import ScoringRecord as ScoringRecord
 from .store.statistics_cache import StatisticsCache as StatisticsCache
 from .io.references import Leftover as Leftover, TableRef as TableRef
 from .plugins.descriptors import TableFormat as TableFormat

@@ -10,7 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, get_args
 
@@ -291,6 +291,9 @@ class ScoreReport:
     Attributes:
         rows: number of rows in the sink because of this call or an equal one before it.
         partitions: partitions that were scored; empty for an unpartitioned table.
+        commits: for each partition: partition, commit_id, source, input (digest of the rows'
+            files), input_version, rule (digest of conditions, columns and decision), rows, and
+            whether it was skipped; `ModelStore.record_scoring` records them.
         skipped: number of commits that were already there and left as they are.
         model_id: content id of the model.
         uri: path or URI of the sink.
@@ -300,6 +303,7 @@ class ScoreReport:
 
     rows: int
     partitions: Sequence[Mapping[str, Any]]
+    commits: Sequence[Mapping[str, Any]] = field(repr=False)
     skipped: int
     model_id: str
     uri: str
@@ -307,8 +311,10 @@ class ScoreReport:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain JSON values."""
-        return {**vars(self), "partitions": as_json(self.partitions)}
+        """The report as plain JSON values, without the commits."""
+        plain = {**vars(self), "partitions": as_json(self.partitions)}
+        del plain["commits"]
+        return plain
 
 
 @draws_progress("scoring")
@@ -400,9 +406,15 @@ def score(
     if not scored:
         raise TableError(f"{table.uri or 'the source'} has no rows to score.")
     commit_ids = [one.commit_id for one in scored]
+    commits = [
+        {**one.summary, "rows": rows, "skipped": before is not None}
+        for one, rows, before in zip(planned, rows_of, committed, strict=True)
+        if rows
+    ]
     return ScoreReport(
         rows=sum(rows_of),
         partitions=[one.sink.partition for one in scored if one.sink.partition],
+        commits=commits,
         skipped=len(planned) - len(missing),
         model_id=model.id,
         uri=target.uri,

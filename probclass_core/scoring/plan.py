@@ -194,6 +194,13 @@ class PlannedPartition:
         return str(self.record["commit_id"])
 
     @property
+    def summary(self) -> dict[str, Any]:
+        """The commit record in short, without what is equal in all partitions of a sink."""
+        rule = {key: self.record.get(key) for key in ("where", "schema", "decision")}
+        names = ("partition", "commit_id", "source", "input", "input_version")
+        return {**{name: self.record[name] for name in names}, "rule": json_digest(rule)}
+
+    @property
     def committed_rows(self) -> int | None:
         """Number of rows that an equal commit wrote to the sink before; None without such a commit.
 

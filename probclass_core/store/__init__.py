@@ -1,4 +1,4 @@
-"""Model stores: saved models, aliases, evaluations and cached statistics.
+"""Model stores: saved models, aliases, evaluations, scorings and cached statistics.
 
 references        names, aliases and references such as ``air@champion``
 records           small records as JSON
@@ -8,6 +8,8 @@ model_store       `ModelStore` saves, loads, lists and promotes models
 promotions        the ledger of promotions: what each alias named, when, by whom and why
 gate              whether a challenger is better than the champion
 evaluations       recorded evaluations of a version
+scorings          recorded scorings with a version
+model_records     all records of a model, from one index
 packs             the statistics of many fragments in one Arrow IPC file
 statistics_cache  `StatisticsCache` finds, saves, lists and removes the statistics of fragments
 
@@ -18,6 +20,8 @@ statistics_cache  `StatisticsCache` finds, saves, lists and removes the statisti
     <store>/<model>/aliases/<alias>.json           the version that it names, and since when
     <store>/<model>/promotions/<alias>/<time>-<content id>.json      a promotion, or a refused one
     <store>/<model>/evaluations/<content id>/<digest>.json      result, and on which rows
+    <store>/<model>/scorings/<time>-<digest>.json               partitions that were scored
+    <store>/<model>/index.json                     records in brief; see `model_records`
     <store>/_statistics/…                          cached statistics; see `statistics_cache`
 
 A content id is 64 hex digits and ``aliases`` is not, so the two never clash; the name of a model

@@ -75,7 +75,7 @@ def record_evaluation(
             f"not of '{version.model}@{version.id[:12]}'."
         )
     if len(json.dumps(result)) > _MAX_BYTES:
-        result = {key: value for key, value in result.items() if not _is_table(value)}
+        result = _without_tables(result)
     rows = plain_json(on, "on")
     digest = hashlib.sha256(json.dumps([rows, result], sort_keys=True).encode()).hexdigest()
     path = _path(version, digest)
@@ -109,6 +109,31 @@ def evaluations(files: Location, version: ModelVersion) -> list[EvaluationRecord
     return sorted(records, key=lambda record: (record.created, record.id))
 
 
+def evaluation_from(values: Mapping[str, Any]) -> EvaluationRecord:
+    """A record from its JSON values.
+
+    Raises:
+        TypeError: if they are not a record.
+    """
+    record = EvaluationRecord(**values)
+    texts = (record.model, record.version, record.id, record.created)
+    tables = (record.on, record.result, record.provenance)
+    if not all(isinstance(text, str) for text in texts) or not all(
+        isinstance(table, dict) for table in tables
+    ):
+        raise TypeError("not an evaluation")
+    return record
+
+
+def brief_evaluation(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a record without the tables of its result."""
+    return {**values, "result": _without_tables(values["result"])}
+
+
+def _without_tables(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if not _is_table(value)}
+
+
 def _is_table(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(row, dict) for row in value)
 
@@ -116,9 +141,8 @@ def _is_table(value: Any) -> bool:
 def _read(files: Location, version: ModelVersion, digest: str) -> EvaluationRecord:
     path = _path(version, digest)
     try:
-        record = EvaluationRecord(**(read_record(files, path) or {}))
-        values = (record.on, record.result, record.provenance)
-        if not all(isinstance(value, dict) for value in values) or record.version != version.id:
+        record = evaluation_from(read_record(files, path) or {})
+        if record.version != version.id:
             raise TypeError(path)
     except TypeError as error:
         raise StoreError(

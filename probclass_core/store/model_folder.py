@@ -10,7 +10,8 @@ from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError, one_of
 from probclass_core.io.filesystem import Location
 from probclass_core.model.model import Model
-from probclass_core.store.model_store import MANIFEST, ModelStore, open_store_location
+from probclass_core.store.model_records import MANIFEST
+from probclass_core.store.model_store import ModelStore, open_store_location
 from probclass_core.store.records import encode_record, read_record, timestamp
 
 

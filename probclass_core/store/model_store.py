@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import EllipsisType
@@ -24,6 +24,14 @@ from probclass_core.store.evaluations import (
     record_evaluation,
 )
 from probclass_core.store.gate import Gate
+from probclass_core.store.model_records import (
+    ALIASES,
+    MANIFEST,
+    ModelRecords,
+    index_now_and_then,
+    read_model_records,
+    write_index,
+)
 from probclass_core.store.promotions import FOLDER as PROMOTIONS
 from probclass_core.store.promotions import (
     Promotion,
@@ -48,10 +56,12 @@ from probclass_core.store.references import (
     is_id_prefix,
     parse_ref,
 )
-
-MANIFEST = "manifest.json"
-"""The file of a version that lists the others; written last, so the version exists once it does."""
-_ALIASES = "aliases"
+from probclass_core.store.scorings import (
+    Scored,
+    ScoringRecord,
+    new_partitions,
+    record_partitions,
+)
 
 
 class Bundled(Protocol):
@@ -523,7 +533,9 @@ class ModelStore:
                 system refuses.
         """
         resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
-        return record_evaluation(self._files, resolved, evaluation, on or {}, provenance or {})
+        recorded = record_evaluation(self._files, resolved, evaluation, on or {}, provenance or {})
+        index_now_and_then(self._files, resolved.model, recorded.id)
+        return recorded
 
     def evaluations(self, version: ModelVersion | str) -> list[EvaluationRecord]:
         """Return the recorded evaluations of a version, oldest first.
@@ -533,6 +545,77 @@ class ModelStore:
         """
         resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
         return evaluations(self._files, resolved)
+
+    # Scorings
+
+    def record_scoring(
+        self,
+        version: ModelVersion | str,
+        report: Scored,
+        *,
+        provenance: Mapping[str, Any] | None = None,
+    ) -> list[ScoringRecord]:
+        """Record which partitions were scored with a version, from which input and how healthy.
+
+        Partitions that were skipped, and that were recorded when they were written, are not
+        recorded again, so a retry is harmless. A record of more than 1 MB is stored without the
+        histograms of the health of its partitions, or without any of their columns.
+
+        Args:
+            version: version that scored, or a reference to it.
+            report: what `pc.score` returned.
+            provenance: plain JSON values to record with it, such as a run id.
+
+        Returns:
+            The new records: none if nothing is new, one for up to 500 partitions.
+
+        Raises:
+            StoreError: if there is no such version, the report is of another one, or the file
+                system refuses.
+        """
+        resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
+        partitions: Sequence[Mapping[str, Any]] = report.commits
+        if any(one["skipped"] for one in partitions):
+            known = read_model_records(self._files, resolved.model).scorings
+            partitions = new_partitions(report, known)
+        provenance = provenance or {}
+        records = record_partitions(self._files, resolved, report, partitions, provenance)
+        for record in records:
+            index_now_and_then(self._files, resolved.model, record.id)
+        return records
+
+    def scorings(self, name: str) -> list[ScoringRecord]:
+        """Return the recorded scorings of a model, oldest first, without histograms.
+
+        Damaged records are left out; `records` lists them.
+
+        Raises:
+            StoreError: if there is no such model, or the file system refuses.
+        """
+        return self.records(name).scorings
+
+    def records(self, name: str) -> ModelRecords:
+        """Return all records of a model; one listing, the index, and what is not in it are read.
+
+        Raises:
+            StoreError: if there is no such model, or the file system refuses.
+        """
+        check_model_name(name)
+        records = read_model_records(self._files, name)
+        if not records.versions and not records.damaged:
+            self._known_ids(name)  # raises an error that lists the models
+        return records
+
+    def reindex(self, name: str) -> int:
+        """Write the index of the records of a model, and return the number of records in it.
+
+        Recording does so now and then; a missing, old or damaged index costs time only.
+
+        Raises:
+            StoreError: if there is no such model, or the file system refuses.
+        """
+        self._known_ids(name)
+        return write_index(self._files, name)
 
     # Reading records
 
@@ -658,7 +741,7 @@ class ModelStore:
         return ids
 
     def _alias_names(self, name: str) -> list[str]:
-        files = self._files.names(f"{name}/{_ALIASES}")
+        files = self._files.names(f"{name}/{ALIASES}")
         return [file.removesuffix(".json") for file in files if file.endswith(".json")]
 
     def _choices(self, name: str) -> str:
@@ -683,7 +766,7 @@ def _short(version: ModelVersion) -> str:
 
 
 def _alias_path(name: str, alias: str) -> str:
-    return f"{name}/{_ALIASES}/{alias}.json"
+    return f"{name}/{ALIASES}/{alias}.json"
 
 
 def open_store_location(uri: str, options: Mapping[str, Any] | None) -> Location:

@@ -9,7 +9,7 @@ Refused promotions are entries that no alias names.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -77,7 +77,7 @@ def record_first(files: Location, alias: Alias) -> None:
     Raises:
         StoreError: if the file system refuses.
     """
-    if not files.is_file(_path(alias.model, alias.alias, alias.promoted, alias.id)):
+    if not files.is_file(promotion_path(alias.model, alias.alias, alias.promoted, alias.id)):
         record_promotion(files, _unrecorded(alias))
 
 
@@ -89,7 +89,9 @@ def record_promotion(files: Location, entry: Promotion) -> Promotion:
     """
     values = {name: plain_json(getattr(entry, name), name) for name in ("metrics", "provenance")}
     record = {**asdict(entry), **values}
-    files.write(_path(entry.model, entry.alias, entry.time, entry.id), encode_record(record))
+    files.write(
+        promotion_path(entry.model, entry.alias, entry.time, entry.id), encode_record(record)
+    )
     return Promotion(**record)
 
 
@@ -104,11 +106,26 @@ def promotions_in_force(files: Location, alias: Alias | None) -> list[Promotion]
     """
     if alias is None:
         return []
+    model, name = alias.model, alias.alias
+
+    def read(time: str, id_: str) -> Promotion | None:
+        return _read(files, promotion_path(model, name, time, id_))
+
+    return in_force(alias, read)
+
+
+def in_force(alias: Alias, read: Callable[[str, str], Promotion | None]) -> list[Promotion]:
+    """The entries that an alias names; see `promotions_in_force`.
+
+    Args:
+        alias: the alias.
+        read: returns the entry of a time and a version, or None if there is none.
+    """
     entries: list[Promotion] = []
     time: str | None = alias.promoted
     id_: str | None = alias.id
     while time is not None and id_ is not None:
-        entry = _read(files, _path(alias.model, alias.alias, time, id_))
+        entry = read(time, id_)
         if entry is None and not entries:
             entry = _unrecorded(alias)
         elif entry is None:  # it was removed, and what was before it is unknown
@@ -167,14 +184,28 @@ def _paths(files: Location, model: str, alias: str, id_: str) -> list[str]:
     return [f"{folder}/{name}" for name in files.names(folder) if name.endswith(end)]
 
 
-def _path(model: str, alias: str, time: str, id_: str) -> str:
+def promotion_path(model: str, alias: str, time: str, id_: str) -> str:
+    """The path of an entry in the store."""
     moment = time.replace(":", "").replace("+0000", "Z")  # a colon is not allowed on every system
     return f"{model}/{FOLDER}/{alias}/{moment}-{id_[:12]}.json"
 
 
+def promotion_from(values: Mapping[str, Any]) -> Promotion:
+    """An entry from its JSON values.
+
+    Raises:
+        TypeError: if they are not an entry.
+    """
+    entry = Promotion(**values)
+    texts = (entry.model, entry.alias, entry.action, entry.id, entry.time)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(entry.metrics, dict):
+        raise TypeError("not a promotion")
+    return entry
+
+
 def _read(files: Location, path: str) -> Promotion | None:
     try:
-        entry = Promotion(**(read_record(files, path) or {}))
+        entry = promotion_from(read_record(files, path) or {})
     except FileNotFoundError:
         return None
     except TypeError as error:

@@ -104,7 +104,8 @@ class ProbClassOperator(BaseOperator):
         """Make the library call.
 
         Args:
-            run: dag_id, task_id and run_id, to record in the provenance of results.
+            run: dag_id, task_id, run_id and, of a mapped task, map_index, to record in the
+                provenance of results.
 
         Returns:
             The summary: references and numbers, never rows.
@@ -127,9 +128,7 @@ class ProbClassOperator(BaseOperator):
         self._last_log_line = time.monotonic()
         try:
             with connected(self._connections()):
-                summary = self.call(
-                    {"dag_id": self.dag_id, "task_id": self.task_id, "run_id": context["run_id"]}
-                )
+                summary = self.call(self._run(context))
         except (pc.SpecError, pc.DataError, pc.PluginError, pc.NotSupportedError) as error:
             raise AirflowFailException(str(error)) from None
         except pc.ProbClassError as error:
@@ -223,6 +222,11 @@ class ProbClassOperator(BaseOperator):
                 )
             else:
                 self.log.info("%s rows", f"{rows_done:,}")
+
+    def _run(self, context: Context) -> dict[str, str]:
+        run = {"dag_id": self.dag_id, "task_id": self.task_id, "run_id": context["run_id"]}
+        index = getattr(context.get("ti"), "map_index", None)
+        return run if index in (None, -1) else {**run, "map_index": str(index)}
 
     def _read_configuration(self) -> None:
         """Apply the section ``[probclass]`` of Airflow's configuration."""

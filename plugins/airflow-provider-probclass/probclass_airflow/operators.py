@@ -267,7 +267,8 @@ class ProbClassScoreOperator(ProbClassOperator):
         """Load, score, commit."""
         import probclass_core as pc
 
-        version, model = self.load_model(self.model_store(), self.model)
+        store = self.model_store()
+        version, model = self.load_model(store, self.model)
         report = pc.score(
             model,
             self.table(),
@@ -279,6 +280,10 @@ class ProbClassScoreOperator(ProbClassOperator):
             run_id=run["run_id"],
             **self.read_options(),
         )
+        try:
+            store.record_scoring(version, report, provenance={"airflow": run})
+        except pc.StoreError as error:  # the rows are committed, and the store may be read-only
+            self.log.warning("scored, but not recorded in the store: %s", error)
         summary = report.to_dict()
         return {
             "model": version.ref,

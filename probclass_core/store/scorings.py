@@ -1,0 +1,185 @@
+"""Scorings with a version: one small JSON file per call that wrote partitions.
+
+A record is named by its time and the digest of its partitions, so a listing is in order of time.
+Partitions that were skipped are recorded only if no record says that they were written, as after a
+task that was killed between the commit and the record. So a retry adds no record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from probclass_core.arrow.bundle import as_json, json_digest, plain_json
+from probclass_core.errors import StoreError
+from probclass_core.io.filesystem import Location
+from probclass_core.store.records import encode_record, timestamp
+from probclass_core.store.references import ModelVersion
+
+FOLDER = "scorings"
+_MAX_BYTES = 1_000_000
+"""Largest record stored with the whole health of its partitions."""
+_MAX_PARTITIONS = 500
+"""Most partitions of a record; more make several records."""
+
+
+class Scored(Protocol):
+    """The report of a scoring, such as `ScoreReport`."""
+
+    @property
+    def model_id(self) -> str:
+        """Content id of the model."""
+
+    @property
+    def uri(self) -> str:
+        """Path or URI of the scored table, without credentials."""
+
+    @property
+    def commits(self) -> Sequence[Mapping[str, Any]]:
+        """For each partition its commit, with ``partition``, ``commit_id`` and ``skipped``."""
+
+
+@dataclass(frozen=True)
+class ScoringRecord:
+    """Partitions that one call scored with one version.
+
+    Attributes:
+        model: name of the model.
+        version: content id of the version.
+        id: time and digest, the name of the record.
+        created: time of the record, ISO 8601 in UTC.
+        sink: path or URI of the scored table.
+        partitions: for each partition its values as ``partition``, commit_id, source, input (digest
+            of the rows' files), input_version, rule (digest of conditions, columns and decision),
+            rows, skipped, and if they are known health and verdicts, see `Health.to_dict`.
+        provenance: how it was made, such as a run id.
+    """
+
+    model: str
+    version: str
+    id: str
+    created: str
+    sink: str
+    partitions: Sequence[Mapping[str, Any]]
+    provenance: Mapping[str, Any]
+
+
+def new_partitions(report: Scored, records: Iterable[ScoringRecord]) -> list[Mapping[str, Any]]:
+    """The partitions of a report that are to be recorded.
+
+    Args:
+        report: the report.
+        records: the records of the model, oldest first.
+    """
+    last = {
+        _place(record.sink, one): one.get("commit_id")
+        for record in records
+        for one in record.partitions
+    }
+    return [
+        one
+        for one in report.commits
+        if not one["skipped"] or last.get(_place(report.uri, one)) != one["commit_id"]
+    ]
+
+
+def record_partitions(
+    files: Location,
+    version: ModelVersion,
+    report: Scored,
+    partitions: Sequence[Mapping[str, Any]],
+    provenance: Mapping[str, Any],
+) -> list[ScoringRecord]:
+    """Record partitions of a report; see `ModelStore.record_scoring`.
+
+    Raises:
+        StoreError: if the report is of another version, a value is not plain JSON, or the file
+            system refuses.
+    """
+    if report.model_id != version.id:
+        raise StoreError(
+            f"the scoring is with model {report.model_id[:12]}, "
+            f"not with '{version.model}@{version.id[:12]}'."
+        )
+    plain = plain_json(provenance, "provenance")
+    records = []
+    for start in range(0, len(partitions), _MAX_PARTITIONS):
+        chosen = _bounded(as_json(partitions[start : start + _MAX_PARTITIONS]))
+        time = timestamp()
+        digest = json_digest([version.id, report.uri, chosen])
+        moment = time.replace(":", "").replace("+0000", "Z")  # not every system allows a colon
+        record = ScoringRecord(
+            model=version.model,
+            version=version.id,
+            id=f"{moment}-{digest[:12]}",
+            created=time,
+            sink=report.uri,
+            partitions=chosen,
+            provenance=plain,
+        )
+        path = f"{version.model}/{FOLDER}/{record.id}.json"
+        files.write(path, encode_record(asdict(record)))
+        records.append(record)
+    return records
+
+
+def scoring_from(values: Mapping[str, Any]) -> ScoringRecord:
+    """A record from its JSON values.
+
+    Raises:
+        TypeError: if they are not a record.
+    """
+    record = ScoringRecord(**values)
+    texts = (record.model, record.version, record.id, record.created, record.sink)
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or not isinstance(record.provenance, dict)
+        or not isinstance(record.partitions, list)
+        or not all(isinstance(one, dict) for one in record.partitions)
+    ):
+        raise TypeError("not a scoring")
+    return record
+
+
+def brief_scoring(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a record without the histograms of its health."""
+    return {**values, "partitions": [_without_counts(one) for one in values["partitions"]]}
+
+
+def _bounded(partitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The partitions, with less of their health if they are too large."""
+    for reduce in (_without_counts, _without_columns):
+        if len(json.dumps(partitions, indent=2)) <= _MAX_BYTES:
+            break
+        partitions = [reduce(one) for one in partitions]
+    return partitions
+
+
+def _without_counts(partition: dict[str, Any]) -> dict[str, Any]:
+    columns = _health_columns(partition)
+    if not columns:
+        return partition
+    brief = {
+        name: {key: value for key, value in column.items() if not isinstance(value, (list, dict))}
+        for name, column in columns.items()
+        if isinstance(column, dict)
+    }
+    return {**partition, "health": {**partition["health"], "columns": brief}}
+
+
+def _without_columns(partition: dict[str, Any]) -> dict[str, Any]:
+    if not _health_columns(partition):
+        return partition
+    return {**partition, "health": {**partition["health"], "columns": {}}}
+
+
+def _health_columns(partition: Mapping[str, Any]) -> dict[str, Any]:
+    health = partition.get("health")
+    columns = health.get("columns") if isinstance(health, dict) else None
+    return columns if isinstance(columns, dict) else {}
+
+
+def _place(sink: str, partition: Mapping[str, Any]) -> str:
+    return json.dumps([sink, as_json(partition.get("partition"))], sort_keys=True)

@@ -1,0 +1,227 @@
+"""Scorings recorded in the store, and all records of a model read from one index."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from naive import naive_spec
+
+import probclass_core as pc
+from probclass_core.store import model_records, scorings
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> pc.ModelStore:
+    return pc.ModelStore(tmp_path / "models")
+
+
+@pytest.fixture
+def model(iris: pa.Table) -> pc.Model:
+    return pc.fit(iris, naive_spec(iris.schema, "species"))
+
+
+@pytest.fixture
+def lake(tmp_path: Path, iris: pa.Table) -> Path:
+    for part in range(3):
+        folder = tmp_path / f"lake/part={part}"
+        folder.mkdir(parents=True)
+        pq.write_table(iris.slice(50 * part, 50), folder / "rows.parquet")
+    return tmp_path / "lake"
+
+
+@pytest.fixture(autouse=True)
+def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_records, "_MODELS_CACHED", 0)
+
+
+def report_of(version: pc.ModelVersion, commits: list[dict[str, Any]]) -> Any:
+    return SimpleNamespace(model_id=version.id, uri="scored", commits=commits)
+
+
+def commit(partition: object, name: str = "a", **values: Any) -> dict[str, Any]:
+    return {"partition": {"p": partition}, "commit_id": name, "skipped": False, **values}
+
+
+def test_a_scoring_is_recorded_once_and_says_what_was_scored(
+    store: pc.ModelStore, model: pc.Model, lake: Path, tmp_path: Path
+) -> None:
+    version = store.save(model, "iris")
+    report = pc.score(model, lake, tmp_path / "scored")
+    (recorded,) = store.record_scoring("iris", report, provenance={"run": 1})
+    assert store.scorings("iris") == [recorded]
+    assert (recorded.version, recorded.sink) == (version.id, report.uri)
+    assert recorded.provenance == {"run": 1}
+    assert [one["partition"] for one in recorded.partitions] == [{"part": n} for n in range(3)]
+    assert sum(one["rows"] for one in recorded.partitions) == report.rows
+    again = pc.score(model, lake, tmp_path / "scored")
+    assert store.record_scoring("iris", again) == []
+    # One partition changes, and another one was written by a task that was killed before it
+    # recorded it.
+    pq.write_table(pq.read_table(lake / "part=0").slice(1), lake / "part=0/rows.parquet")
+    changed = pc.score(model, lake, tmp_path / "scored")
+    (second,) = store.record_scoring("iris", changed)
+    assert [one["partition"] for one in second.partitions] == [{"part": 0}]
+    assert second.partitions[0]["input"] != recorded.partitions[0]["input"]
+    assert second.partitions[0]["rule"] == recorded.partitions[0]["rule"]
+
+
+def test_a_partition_that_was_written_but_not_recorded_is_recorded_by_the_retry(
+    store: pc.ModelStore, model: pc.Model, lake: Path, tmp_path: Path
+) -> None:
+    store.save(model, "iris")
+    pc.score(model, lake, tmp_path / "scored")  # killed here
+    (record,) = store.record_scoring("iris", pc.score(model, lake, tmp_path / "scored"))
+    assert [one["skipped"] for one in record.partitions] == [True] * 3
+
+
+def test_a_commit_that_returns_is_recorded_again(store: pc.ModelStore, model: pc.Model) -> None:
+    version = store.save(model, "iris")
+    for name in ("a", "b", "a"):  # as after a rollback
+        assert len(store.record_scoring(version, report_of(version, [commit(1, name)]))) == 1
+    assert [r.partitions[0]["commit_id"] for r in store.scorings("iris")] == ["a", "b", "a"]
+
+
+def test_a_record_is_bounded_whatever_its_health(
+    store: pc.ModelStore, model: pc.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scorings, "_MAX_BYTES", 20_000)
+    monkeypatch.setattr(scorings, "_MAX_PARTITIONS", 10)
+    version = store.save(model, "iris")
+    column = {"nulls": 0.1, "drift": 0.2, "counts": [10**9] * 10}
+    for columns, expected in ((12, {"nulls": 0.1, "drift": 0.2}), (150, None)):
+        health = {"rows": 5, "columns": {f"column {at}": column for at in range(columns)}}
+        commits = [commit(at, str(columns), rows=5, health=health) for at in range(21)]
+        records = store.record_scoring(version, report_of(version, commits))
+        assert [len(record.partitions) for record in records] == [10, 10, 1]
+        for record in records[:2]:
+            path = tmp_path / "models/iris/scorings" / f"{record.id}.json"
+            assert path.stat().st_size < 25_000
+            assert record.partitions[0]["health"]["rows"] == 5
+            assert record.partitions[0]["health"]["columns"].get("column 0") == expected
+
+
+def test_a_scoring_with_another_version_or_of_other_values_is_refused(
+    store: pc.ModelStore, model: pc.Model
+) -> None:
+    version = store.save(model, "iris")
+    other = SimpleNamespace(model_id="f" * 64, uri="scored", commits=[commit(1)])
+    with pytest.raises(pc.StoreError, match="the scoring is with model ffffffffffff, not with"):
+        store.record_scoring(version, other)
+    with pytest.raises(pc.StoreError, match="provenance must be plain values"):
+        store.record_scoring(
+            version, report_of(version, [commit(1)]), provenance={"run": float("nan")}
+        )
+    with pytest.raises(pc.StoreError, match="no model 'air'"):
+        store.records("air")
+
+
+def fill(store: pc.ModelStore, model: pc.Model, iris: pa.Table, count: int) -> pc.ModelVersion:
+    """A version with evaluations and scorings, most of them in the index."""
+    version = store.save(model, "iris")
+    quality = pc.evaluate(model, iris)
+    for at in range(count):
+        if at == count - 3:
+            store.reindex("iris")
+        store.record_evaluation(version, quality, on={"at": at})
+        store.record_scoring(version, report_of(version, [commit(at)]))
+    store.promote("iris", version, "champion")
+    store.promote_if_better(version, "champion", lambda _: quality)
+    return version
+
+
+@pytest.mark.parametrize("index", ["as written", "missing", "truncated", "wrong", "of lists"])
+def test_the_records_are_the_same_with_any_index(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table, tmp_path: Path, index: str
+) -> None:
+    version = fill(store, model, iris, 6)
+    path = tmp_path / "models/iris/index.json"
+    if index == "missing":
+        path.unlink()
+    elif index == "truncated":
+        path.write_bytes(path.read_bytes()[:-100])
+    elif index == "wrong":
+        values = json.loads(path.read_text())
+        for one in values["records"].values():
+            one[2] = {"model": "iris"}
+        path.write_text(json.dumps(values))
+    elif index == "of lists":
+        path.write_text("[]")
+    records = store.records("iris")
+    assert records.damaged == []
+    assert records.versions == [version]
+    assert [record.on["at"] for record in records.evaluations] == list(range(6))
+    brief = records.evaluations[0].result
+    assert brief["log_loss"] == store.evaluations(version)[0].result["log_loss"]
+    assert "confusion" not in brief
+    assert [record.partitions[0]["partition"]["p"] for record in records.scorings] == list(range(6))
+    assert records.promotions == store.history("iris")
+    assert records.aliases == store.aliases("iris")
+
+
+def test_a_damaged_record_hides_no_other_and_is_read_once_it_is_restored(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table, tmp_path: Path
+) -> None:
+    version = fill(store, model, iris, 5)
+    store.reindex("iris")
+    evaluation = next((tmp_path / f"models/iris/evaluations/{version.id}").iterdir())
+    scoring = next((tmp_path / "models/iris/scorings").iterdir())
+    before = evaluation.read_bytes()
+    evaluation.write_text("{")
+    scoring.write_text('{"model": "iris"}')
+    records = store.records("iris")
+    assert (len(records.evaluations), len(records.scorings)) == (4, 4)
+    assert sorted(sentence.split(" is ")[0] for sentence in records.damaged) == sorted(
+        [str(evaluation), str(scoring)]
+    )
+    evaluation.write_bytes(before)
+    assert len(store.records("iris").evaluations) == 5
+
+
+def test_a_thousand_evaluations_are_read_from_the_index(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = store.save(model, "iris")
+    record = store.record_evaluation(version, pc.evaluate(model, iris))
+    folder = Path(store.uri, "iris/evaluations", version.id)
+    values = json.loads((folder / f"{record.id}.json").read_text())
+    for at in range(999):
+        values["id"] = f"{at:064x}"
+        (folder / f"{at:064x}.json").write_text(json.dumps(values))
+    store.reindex("iris")
+    reads = []
+    monkeypatch.setattr(
+        model_records, "_read", lambda files, path: reads.append(path) or {"model": path}
+    )
+    began = time.perf_counter()
+    assert len(store.records("iris").evaluations) == 1000
+    assert reads == []
+    assert time.perf_counter() - began < 1.0  # a tenth of it on an idle machine
+
+
+def test_an_alias_that_moves_twice_in_an_instant_is_read_again(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_records, "_MODELS_CACHED", 1)
+    first = fill(store, model, iris, 1)
+    second = store.save(pc.fit(iris.slice(10), model.spec), "iris")
+    for version in (first, second):
+        store.promote("iris", version, "champion")
+        store.reindex("iris")
+        assert store.records("iris").aliases["champion"].id == version.id
+
+
+def test_the_store_writes_the_index_by_itself(
+    store: pc.ModelStore, model: pc.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_records, "_ONE_IN", 1)
+    version = store.save(model, "iris")
+    store.record_scoring(version, report_of(version, [commit(1)]))
+    assert Path(store.uri, "iris", model_records.INDEX).is_file()
+    assert scorings.FOLDER in Path(store.uri, "iris", model_records.INDEX).read_text()
