@@ -110,10 +110,17 @@ class DatasetTable:
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
         names = self.partition_columns
         partitions: dict[tuple[tuple[str, Any], ...], None] = {}
-        for fragment in self._fragments(expression(self.schema, None, where)):
+        for fragment in self._fragments(expression(self.schema, None, where)) if names else ():
             values = partition_of(fragment)
-            partitions[tuple((name, values[name]) for name in names if name in values)] = None
-        return [dict(items) for items in partitions if items]
+            missing = [name for name in names if name not in values]
+            if missing:
+                raise TableError(
+                    f"{self.location_of(fragment)} is in no folder {missing[0]}=…, as other files "
+                    f"of {self.uri} are, so its rows are in no partition; move it into one, or out "
+                    "of the table."
+                )
+            partitions[tuple((name, values[name]) for name in names)] = None
+        return [dict(items) for items in partitions]
 
     def plan(
         self,

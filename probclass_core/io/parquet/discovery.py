@@ -38,7 +38,12 @@ def parquet_table(ref: TableRef) -> DatasetTable:
     found = find_files(ref, "Parquet")
     dataset = _dataset(found.location, found.files)
     return DatasetTable(
-        dataset, uri=found.uri, location=found.location, state=found.state(), files_change=True
+        dataset,
+        uri=found.uri,
+        location=found.location,
+        partition_columns=list(_partition_texts(found.location, [i.path for i in found.files])),
+        state=found.state(),
+        files_change=True,
     )
 
 
@@ -180,13 +185,13 @@ def _partition_texts(location: Location, paths: Sequence[str]) -> dict[str, set[
         for segment in path.removeprefix(location.path).split("/")[:-1]:
             name, equal_sign, text = segment.partition("=")
             if equal_sign:
-                texts.setdefault(name, set()).add(text)
+                texts.setdefault(unquote(name), set()).add(text)
     return {name: column_texts - {HIVE_NULL} for name, column_texts in texts.items()}
 
 
 def _partition_schema(texts: Mapping[str, set[str]]) -> pa.Schema:
     """Return the types that pyarrow would infer; a column that has only null is text."""
-    return pa.schema([(unquote(name), _inferred_type(values)) for name, values in texts.items()])
+    return pa.schema([(name, _inferred_type(values)) for name, values in texts.items()])
 
 
 def _inferred_type(texts: set[str]) -> pa.DataType:

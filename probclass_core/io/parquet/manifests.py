@@ -16,9 +16,10 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from pyarrow.fs import FileInfo
+from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError
 from probclass_core.io.filesystem import Location, is_file, is_scratch
@@ -186,11 +187,10 @@ class _Listing:
 
 
 def _list_files(location: Location) -> _Listing:
-    listed = {
-        location.relative(info.path): info
-        for info in location.entries("", recursive=True)
-        if is_file(info)
-    }
+    entries = location.entries("", recursive=True)
+    if not location.remote:
+        _refuse_loops(entries)
+    listed = {location.relative(info.path): info for info in entries if is_file(info)}
     if any(path.startswith("_delta_log/") for path in listed):
         raise TableError(
             f"{location.uri} is a Delta table; name its format: "
@@ -215,6 +215,20 @@ def _list_files(location: Location) -> _Listing:
         elif ours or path in replaced or is_scratch(info):
             unnamed.append(info)
     return _Listing(data, [*sorted(named - {*listed}), *removed], unnamed)
+
+
+def _refuse_loops(entries: Sequence[FileInfo]) -> None:
+    """Refuse a link to a folder that contains it: its files would be listed again and again.
+
+    Raises:
+        TableError: if there is one.
+    """
+    for info in entries:
+        link = Path(info.path)
+        if info.type == FileType.Directory and link.is_symlink():
+            target = link.resolve()
+            if any(folder.resolve() == target for folder in link.parents):
+                raise TableError(f"{link} is a link to {target}, which contains it; remove it.")
 
 
 def _parse_manifest_path(path: str) -> tuple[str, str | None] | None:
