@@ -13,12 +13,14 @@ from .execution.engine import Engine as Engine
 from .plugins.descriptors import EnginePlugin as EnginePlugin
 from .errors import (
     DataError as DataError,
+    MissingLabelsError as MissingLabelsError,
     NotSupportedError as NotSupportedError,
     PluginError as PluginError,
     ProbClassError as ProbClassError,
     SpecError as SpecError,
     StoreError as StoreError,
     TableError as TableError,
+    TableMismatchError as TableMismatchError,
 )
 from .estimation.contract import (
     POINT_MASS_WIDTH as POINT_MASS_WIDTH,
@@ -70,6 +72,7 @@ from .io.references import Leftover as Leftover, TableRef as TableRef
 from .plugins.descriptors import TableFormat as TableFormat
 from .io.filters import parse_where as parse_where
 from .io.open import open_table as open_table
+from .io.labels import LabelCounts as LabelCounts, count_labels as count_labels
 from .io.cleaning import clean_table as clean_table
 from .io.inspection import (
     TableInspection as TableInspection,

@@ -9,6 +9,10 @@ Every error raised on purpose is a `ProbClassError`; its class says where to loo
 - `PluginError`: an installed plugin, or one that is missing.
 - `NotSupportedError`: the estimator, which lacks the requested feature.
 
+`is_transient` says whether the same call may succeed later: a table or a store may be busy or not
+there yet. A `TableMismatchError` is a `TableError` that stays, and a `MissingLabelsError` a
+`DataError` that goes away when labels arrive.
+
 A message says what is wrong, where, what was expected and how to fix it, in one line, because it is
 read in a task log or a terminal. No other module of the package defines exceptions.
 """
@@ -18,6 +22,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from typing import ClassVar
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 """Terminal colors, which some libraries put into their messages."""
@@ -30,7 +35,13 @@ _MAX_NAMES = 20
 
 
 class ProbClassError(Exception):
-    """Base of every error that probclass raises on purpose."""
+    """Base of every error that probclass raises on purpose.
+
+    Attributes:
+        is_transient: whether the same call may succeed later, so that it makes sense to retry it.
+    """
+
+    is_transient: ClassVar[bool] = False
 
 
 class SpecError(ProbClassError, ValueError):
@@ -41,12 +52,28 @@ class DataError(ProbClassError, ValueError):
     """The rows do not fit the model: a missing column, an infinite value, only one class."""
 
 
+class MissingLabelsError(DataError):
+    """No row has a label yet; labels may come later."""
+
+    is_transient = True
+
+
 class TableError(ProbClassError):
     """A table, partition or file cannot be read or written."""
+
+    is_transient = True
+
+
+class TableMismatchError(TableError):
+    """A table does not fit the request: other columns, types, partitions, format or location."""
+
+    is_transient = False
 
 
 class StoreError(ProbClassError):
     """A saved model is missing, damaged, or was written by a newer probclass."""
+
+    is_transient = True
 
 
 class PluginError(ProbClassError):

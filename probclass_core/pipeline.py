@@ -17,7 +17,14 @@ from typing import Any, get_args
 from probclass_core.analysis.comparison import Comparison, compare_statistics, named_models
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.arrow.bundle import as_json, json_digest
-from probclass_core.errors import DataError, SpecError, TableError, expect, one_of
+from probclass_core.errors import (
+    DataError,
+    SpecError,
+    TableError,
+    TableMismatchError,
+    expect,
+    one_of,
+)
 from probclass_core.estimation.statistics import Statistics, refine
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
@@ -434,12 +441,14 @@ def _refuse_overlap(source: str, sink: str) -> None:
     folder = _resolve(base)[0]
     below = sink_path.relative_to(folder).as_posix() if folder in sink_path.parents else None
     if pattern is not None and below is not None and may_match(below, pattern):
-        raise TableError(f"{sink} matches {source}; write the scored table somewhere else.")
+        raise TableMismatchError(f"{sink} matches {source}; write the scored table somewhere else.")
     if source_path == sink_path:
-        raise TableError(f"{sink} is the source; write the scored table somewhere else.")
+        raise TableMismatchError(f"{sink} is the source; write the scored table somewhere else.")
     if sink_path in source_path.parents or source_path in sink_path.parents:
         inner, outer = (sink, source) if source_path in sink_path.parents else (source, sink)
-        raise TableError(f"{inner} is inside {outer}; write the scored table outside its source.")
+        raise TableMismatchError(
+            f"{inner} is inside {outer}; write the scored table outside its source."
+        )
 
 
 def _resolve(uri: str) -> tuple[PurePath, str]:

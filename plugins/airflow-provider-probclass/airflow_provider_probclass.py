@@ -93,6 +93,12 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
+        "sensors": [
+            {"integration-name": "probclass", "python-modules": ["probclass_airflow.sensors"]}
+        ],
+        "triggers": [
+            {"integration-name": "probclass", "python-modules": ["probclass_airflow.triggers"]}
+        ],
         "task-decorators": [
             {
                 "name": f"probclass_{verb}",

@@ -29,7 +29,7 @@ from probclass_core.arrow.arrays import (
     label_codes,
 )
 from probclass_core.arrow.display import MOST_ROWS, Part, TablePart, as_html, as_text
-from probclass_core.errors import DataError, one_of
+from probclass_core.errors import DataError, MissingLabelsError, one_of
 from probclass_core.estimation.statistics import MAX_CLASSES
 from probclass_core.execution.engine import Engine
 from probclass_core.io.table import Fragment, Plan
@@ -354,10 +354,16 @@ class Evaluator:
         """The metrics of all batches so far.
 
         Raises:
+            MissingLabelsError: if there were rows, but none had a label.
             DataError: if no row had a label that the model knows.
         """
         outcomes, size = self.sums.outcomes, len(self.model.classes)
         rows, unseen = int(outcomes.sum()), int(outcomes[size].sum())
+        if rows == 0 and self.sums.null_labels:
+            raise MissingLabelsError(
+                f"nothing to evaluate: none of {self.sums.null_labels:,} rows has a label "
+                f"{self.model.spec.label!r} yet; evaluate when labels have arrived."
+            )
         if rows == unseen:
             raise DataError(
                 f"nothing to evaluate: {self.sums.null_labels} rows have a null label "

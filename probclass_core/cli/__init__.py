@@ -15,7 +15,7 @@ In reading order:
     - `analysis`: evaluate, explain, importance, compare, drift.
     - `models`: models ls, models history, models delete, inspect; `promotions`: promote, rollback.
     - `cache`: cache ls, cache gc.
-    - `tables`: table inspect, table clean, table formats.
+    - `tables`: table inspect, table labels, table clean, table formats.
     - `plots`: plot, with one command per plot.
     - `estimators`: estimators; `plugin`: plugin new, a project for an estimator of your own.
     - `demo`: train and score the bundled data.

@@ -17,8 +17,6 @@ import pyarrow as pa
 
 import probclass_core
 from probclass_core.errors import (
-    DataError,
-    NotSupportedError,
     PluginError,
     ProbClassError,
     SpecError,
@@ -30,9 +28,6 @@ from probclass_core.execution.threads import single_threaded_blas
 
 MAX_ATTEMPTS = 3
 """Attempts at an item before it has failed."""
-
-_FINAL = (DataError, NotSupportedError, PluginError, SpecError)
-"""Errors that a retry cannot fix."""
 
 _MAX_REASON_LENGTH = 300
 """Longest reason in a message, in characters."""
@@ -129,7 +124,7 @@ def resolve(item: object, answer: bytes | Exception, retry: Callable[[], bytes |
         result, error = (None, answer) if isinstance(answer, Exception) else pickle.loads(answer)
         if error is None:
             return result
-        if isinstance(error, _FINAL):
+        if isinstance(error, ProbClassError) and not error.is_transient:
             raise error
         if attempt < MAX_ATTEMPTS:
             answer = retry()

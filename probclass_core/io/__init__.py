@@ -14,6 +14,7 @@ retry        retries of transient failures
 errors       errors of file systems as one line that names the location
 footers      a cache of the footers of Parquet files
 built_in     registers the formats below
+labels       how many rows have a label
 inspection   what a table contains, from its footers
 cleaning     remove files that killed writers left
 parquet/ delta/ iceberg/ text/   one package per format

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probclass_core.errors import NotSupportedError, TableError
+from probclass_core.errors import NotSupportedError, TableError, TableMismatchError
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.plugins.descriptors import PROBCLASS_API, TableFormat
 from probclass_core.plugins.hookspecs import hookimpl
@@ -48,7 +48,7 @@ def _check_is_directory(ref: TableRef) -> None:
     """Refuse to make a directory that is named like a file of another format."""
     suffix = Path(ref.uri).suffix
     if suffix != ".parquet" and _FILE_SUFFIXES.fullmatch(suffix) and not Path(ref.uri).is_dir():
-        raise TableError(
+        raise TableMismatchError(
             f"{ref.uri}: a scored table is one '.parquet' file or a directory of them; name the "
             f"file {Path(ref.uri).stem + '.parquet'!r}, or leave {suffix!r} out."
         )
@@ -64,13 +64,13 @@ def _parquet_sink(ref: TableRef, partition: Mapping[str, Any]) -> Sink:
     from probclass_core.io.parquet.directory_sink import ParquetSink
 
     if ref.options:
-        raise TableError(f"{ref.uri}: a local path takes no options; leave them out.")
+        raise TableMismatchError(f"{ref.uri}: a local path takes no options; leave them out.")
     return ParquetSink(Path(ref.uri), partition)
 
 
 def _check_no_version(ref: TableRef) -> None:
     if not ref.newest:
-        raise TableError(
+        raise TableMismatchError(
             f"{ref.uri} is a table of plain files, which has no versions; leave version and "
             "timestamp out."
         )

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.types import value_type
-from probclass_core.errors import SpecError, TableError, nearest, one_of
+from probclass_core.errors import SpecError, TableMismatchError, nearest, one_of
 
 Condition = Sequence[Any]
 Where: TypeAlias = str | Sequence[str | Condition] | pc.Expression | None
@@ -265,7 +265,7 @@ def _condition(schema: pa.Schema, condition: Condition) -> pc.Expression:
 def _column_type(schema: pa.Schema, name: object) -> pa.DataType:
     if name not in schema.names:
         hint = nearest(str(name), schema.names)
-        raise TableError(
+        raise TableMismatchError(
             f"no column {name!r} to filter by; the table has {one_of(schema.names)}.{hint}"
         )
     return value_type(schema.field(name).type)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import is_lazy_frame
-from probclass_core.errors import TableError
+from probclass_core.errors import TableMismatchError
 from probclass_core.io.memory import LazyTable, MemoryTable, ReaderTable
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Sink, Table
@@ -64,12 +64,12 @@ def open_sink(table: str | Path | TableRef, partition: Mapping[str, Any]) -> Sin
     ref = TableRef.parse(table)
     table_format = format_of(ref)
     if table_format.sink is None:
-        raise TableError(
+        raise TableMismatchError(
             f"{ref.uri}: tables of format {table_format.name!r} are read-only; write one Parquet "
             "file, such as 'scored.parquet', or a directory."
         )
     if not ref.newest:
-        raise TableError(
+        raise TableMismatchError(
             f"{ref.uri}: an earlier version cannot be written; leave version and timestamp out."
         )
     return table_format.sink(ref, partition)
@@ -88,7 +88,7 @@ def format_of(ref: TableRef) -> TableFormat:
     prefix, _, rest = ref.uri.partition("+")
     if rest and prefix in formats and "://" not in rest and not Path(ref.uri).exists():
         # It would become a Parquet directory of that odd name.
-        raise TableError(
+        raise TableMismatchError(
             f"{ref.uri}: a format can only precede a URI; write {prefix}+file://{rest}, or "
             f"TableRef({rest!r}, format={prefix!r})."
         )

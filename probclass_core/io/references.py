@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from probclass_core.errors import TableError
+from probclass_core.errors import TableMismatchError
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,15 @@ class TableRef:
 
     def __post_init__(self) -> None:
         if self.version is not None and self.timestamp is not None:
-            raise TableError(f"{self.uri}: give a version or a timestamp to read, not both.")
+            raise TableMismatchError(
+                f"{self.uri}: give a version or a timestamp to read, not both."
+            )
         prefix, plus, rest = self.uri.partition("+")
         if plus and "://" in rest and prefix.isidentifier():
             if self.format not in (None, prefix):
-                raise TableError(f"{self.uri} is of format {prefix!r}, not {self.format!r}.")
+                raise TableMismatchError(
+                    f"{self.uri} is of format {prefix!r}, not {self.format!r}."
+                )
             object.__setattr__(self, "format", prefix)
             object.__setattr__(self, "uri", rest)
         if "://" in self.uri:
@@ -59,7 +63,7 @@ class TableRef:
         """Move the query into the options, because the URI is recorded in models and tables."""
         masked = re.sub(r"://[^/@]*:[^/]*@", "://***@", self.uri)
         if masked != self.uri:
-            raise TableError(
+            raise TableMismatchError(
                 f"{masked.partition('?')[0]}: a URI is recorded in models and scored tables, and "
                 "must not contain a password; give it in the options or by the environment."
             )
@@ -78,11 +82,11 @@ class TableRef:
         if isinstance(table, cls):
             return table
         if not isinstance(table, (str, Path)):
-            raise TableError(
+            raise TableMismatchError(
                 f"{table!r} is not a path; name a table by its path or URI, as str or Path."
             )
         if isinstance(table, Path) and re.match(r"\w[\w+.-]+:/", str(table)):
-            raise TableError(
+            raise TableMismatchError(
                 f"{str(table)!r} was a URI before it was made a Path; give it as a str."
             )
         return cls(str(table))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.filters import Where, typed_partition
 from probclass_core.io.open import open_sink
 from probclass_core.io.references import TableRef
@@ -113,12 +113,12 @@ class ScoringPlanner:
 
     def _check_append(self, sink: Sink, plan: Plan) -> None:
         if not isinstance(sink, AppendableSink):
-            raise TableError(
+            raise TableMismatchError(
                 f"{self.sink.uri}: tables of this format cannot be appended to; score with "
                 "overwrite='partition'."
             )
         if plan.snapshot is None:
-            raise TableError(
+            raise TableMismatchError(
                 "rows in memory cannot be appended: a rerun could not know that they were appended "
                 "before; append from a file or a table."
             )
@@ -227,7 +227,7 @@ class PlannedPartition:
                 partition exists and came from other inputs.
         """
         if self.planner.overwrite == "never" and self.sink.exists:
-            raise TableError(
+            raise TableMismatchError(
                 f"{self.sink.location} already exists and was made from other inputs; remove it, "
                 "or score with overwrite='partition'."
             )

@@ -757,7 +757,7 @@ def _evaluated(
     try:
         evaluation = evaluate(version)
     except DataError as error:
-        raise DataError(f"{_short(version)}, the {role}: {error}") from error
+        raise type(error)(f"{_short(version)}, the {role}: {error}") from error
     return evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
 
 

@@ -224,6 +224,21 @@ def failing(kind: str, lake: str, store: str, tmp_path: Path) -> tuple[type, dic
             score | {"source": str(ADULT), "partition": None},
             "no columns 'dew_point'",
         ),
+        "other columns in the sink": (
+            ProbClassScoreOperator,
+            score | {"columns": ["time", "air"], "sink": f"delta+file://{tmp_path / 'delta'}"},
+            "no column 'air'.*write another table",
+        ),
+        "a sink inside the source": (
+            ProbClassScoreOperator,
+            score | {"sink": f"{lake}/scored"},
+            "is inside .*write the scored table outside its source",
+        ),
+        "an unknown column to filter by": (
+            ProbClassTrainOperator,
+            train | {"where": [("mont", ">=", "2013-01")]},
+            "no column 'mont' to filter by",
+        ),
         "missing partition": (
             ProbClassScoreOperator,
             score | {"partition": {"month": "2031-01"}},
@@ -246,6 +261,8 @@ def failing(kind: str, lake: str, store: str, tmp_path: Path) -> tuple[type, dic
     "kind",
     [
         *("unknown estimator", "missing column", "another schema"),
+        *("other columns in the sink", "a sink inside the source"),
+        "an unknown column to filter by",
         *("empty alias", "empty month", "empty bound"),
     ],
 )
@@ -253,6 +270,9 @@ def test_a_failure_that_a_retry_cannot_fix_is_not_retried(
     kind: str, run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
 ) -> None:
     operator, fields, message = failing(kind, lake, trained.uri, tmp_path)
+    if kind == "other columns in the sink":
+        sink = pc.TableRef(str(tmp_path / "delta"), format="delta")
+        pc.score(trained.load("air@champion"), lake, sink, partition=JANUARY, columns=["time"])
     with pytest.raises(AirflowFailException, match=message) as raised:
         operator(task_id="task", **fields).execute({"run_id": "by hand"})
     assert "\n" not in str(raised.value)

@@ -64,14 +64,14 @@ def test_airflow_lists_the_provider_and_loads_it_once(mounted: bool, tmp_path: P
     ]
 
 
-def test_the_metadata_names_the_modules_of_all_operators() -> None:
-    named = {m for entry in get_provider_info()["operators"] for m in entry["python-modules"]}
-    operators = {
+@pytest.mark.parametrize("kind", ["Operator", "Sensor"])
+def test_the_metadata_names_the_modules_of_all_operators_and_sensors(kind: str) -> None:
+    entries = get_provider_info()[f"{kind.lower()}s"]
+    assert {module for entry in entries for module in entry["python-modules"]} == {
         getattr(probclass_airflow, name).__module__
         for name in probclass_airflow.__all__
-        if name.endswith("Operator") and name != "ProbClassOperator"
+        if name.endswith(kind) and name != "ProbClassOperator"
     }
-    assert named == operators
 
 
 def test_the_metadata_follow_the_schema_of_airflow() -> None:
@@ -111,6 +111,8 @@ def test_airflow_options_are_the_defaults_of_operators(
         (pc.SpecError("no such option"), 1),
         (pc.DataError("no such column"), 1),
         (pc.PluginError("no such estimator"), 1),
+        (pc.TableMismatchError("no such column"), 1),
+        (pc.MissingLabelsError("no labels yet"), 3),
         (pc.TableError("no such partition"), 3),
         (pc.StoreError("no such model"), 3),
         (ConnectionError("no answer"), 3),

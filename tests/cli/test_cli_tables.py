@@ -1,4 +1,4 @@
-"""table inspect, table clean and table formats: reports and errors."""
+"""table inspect, labels, clean and formats: reports and errors."""
 
 from __future__ import annotations
 
@@ -69,6 +69,16 @@ def test_inspect_reports_rows_files_and_models_of_a_scored_table(
     assert any(line.startswith(f"month=2014-02 1 {ROWS}") for line in shown)
     selected = probclass.ok("table", "inspect", "scored", "--where", "month > 2014-01", "--json")
     assert (selected.json["rows"], selected.json["files"]) == (ROWS, 1)
+
+
+def test_labels_counts_rows_with_a_label(probclass: Any) -> None:
+    probclass.table("lake/month=2014-01/rows.parquet", rows("2014-01"))
+    unlabeled = rows("2014-02").set_column(2, "y", [pa.nulls(ROWS, pa.string())])
+    probclass.table("lake/month=2014-02/rows.parquet", unlabeled)
+    report = probclass.ok("table", "labels", "lake", "y", "--json").json
+    assert report == {"uri": "lake", "label": "y", "rows": 120, "labeled": 60, "share": 0.5}
+    february = probclass.ok("table", "labels", "lake", "y", "--partition", "month=2014-02")
+    assert february.lines == ["0 of 60 rows have a label (0.0%)."]
 
 
 def test_inspect_reports_missing_statistics(probclass: Any) -> None:

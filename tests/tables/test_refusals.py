@@ -270,3 +270,13 @@ def test_of_concurrent_scorings_of_one_partition_one_remains(tmp_path: Path) -> 
     assert table.num_rows == 47
     assert set(table["model_id"].to_pylist()) in ({model(50).id}, {model(51).id})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "scored"]
+
+
+def test_only_an_error_that_may_go_away_is_transient(tmp_path: Path) -> None:
+    lake = write_lake(tmp_path / "lake", "2014-01")
+    with pytest.raises(pc.TableMismatchError) as inside:
+        pc.score(model(), lake, lake / "scored")
+    assert not inside.value.is_transient
+    with pytest.raises(pc.TableError) as absent:
+        pc.score(model(), lake, tmp_path / "scored", partition={"month": "2014-02"})
+    assert absent.value.is_transient

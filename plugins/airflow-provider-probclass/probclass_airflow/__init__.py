@@ -3,6 +3,7 @@
 Reading map:
     base: the arguments of all operators, progress, cancellation, errors, results.
     operators: train, calibrate, evaluate and score; one operator for each verb.
+    sensors: waits for labels; triggers: waits for them in the triggerer.
     promotion: compares a challenger with the champion and moves an alias.
     mapped: operators for one table and many tasks: plan, shards, merge.
     groups: two common pipelines as task groups.
@@ -49,11 +50,13 @@ from probclass_airflow.operators import (
     ProbClassTrainOperator,
 )
 from probclass_airflow.promotion import ProbClassPromoteOperator
+from probclass_airflow.sensors import ProbClassLabelsSensor
 
 __all__ = [
     "ProbClassCalibrateOperator",
     "ProbClassEvaluateOperator",
     "ProbClassHook",
+    "ProbClassLabelsSensor",
     "ProbClassMergeOperator",
     "ProbClassOperator",
     "ProbClassPlanPartitionsOperator",

@@ -115,13 +115,13 @@ class ProbClassOperator(BaseOperator):
         """Make the call, publish its summary, and return it.
 
         Raises:
-            AirflowFailException: if a field, the spec, the data or a connection is wrong; the task
-                fails without a retry, which would fail again.
+            AirflowFailException: if a field, the spec, the data or a connection is wrong, or the
+                table does not fit; the task fails without a retry, which would fail again.
             TableError, StoreError: if a table or model could not be read or written; the task is
-                retried.
+                retried, as after any error with `is_transient`.
             ProbClassTaskStopped: if the task got SIGTERM; nothing is committed.
         """
-        self._check_rendered_fields()
+        check_rendered_fields(self)
         self._read_configuration()
         import probclass_core as pc
 
@@ -129,9 +129,9 @@ class ProbClassOperator(BaseOperator):
         try:
             with connected(self._connections()):
                 summary = self.call(self._run(context))
-        except (pc.SpecError, pc.DataError, pc.PluginError, pc.NotSupportedError) as error:
-            raise AirflowFailException(str(error)) from None
         except pc.ProbClassError as error:
+            if not error.is_transient:
+                raise AirflowFailException(str(error)) from None
             # The message is complete; the frames of the library would bury it in the log.
             raise error.with_traceback(None) from None
         self._summary = summary
@@ -242,16 +242,22 @@ class ProbClassOperator(BaseOperator):
             if conn_id is not None:
                 yield conn_id, getattr(self, field)
 
-    def _check_rendered_fields(self) -> None:
-        for field in self.template_fields:
-            if field == "spec":
-                continue  # an empty string may be a category there; the library checks the rest
-            for path, value in _leaves(field, getattr(self, field)):
-                if isinstance(value, str) and not value.strip():
-                    raise AirflowFailException(
-                        f"{type(self).__name__} {self.task_id!r}: {path} is empty after rendering; "
-                        "check the variable, param or upstream result that its template names."
-                    )
+
+def check_rendered_fields(task: BaseOperator) -> None:
+    """Refuse a task with a field that is empty after rendering.
+
+    Raises:
+        AirflowFailException: if a field is empty; the task fails without a retry.
+    """
+    for field in task.template_fields:
+        if field == "spec":
+            continue  # an empty string may be a category there; the library checks the rest
+        for path, value in _leaves(field, getattr(task, field)):
+            if isinstance(value, str) and not value.strip():
+                raise AirflowFailException(
+                    f"{type(task).__name__} {task.task_id!r}: {path} is empty after rendering; "
+                    "check the variable, param or upstream result that its template names."
+                )
 
 
 def model_spec(spec: Mapping[str, Any] | str) -> ModelSpec:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from probclass_core import ModelStore, TableRef
 
 _GOOGLE_KEY = "GOOGLE_APPLICATION_CREDENTIALS"
+_GOOGLE_KEY_LOCK = threading.Lock()
 
 
 class ProbClassHook(BaseHook):
@@ -169,8 +171,9 @@ def _google_key(used: Iterable[Credentials]) -> Iterator[None]:
         raise AirflowFailException(
             "two connections have different Google keys, and a task can use only one."
         )
-    before = os.environ.get(_GOOGLE_KEY)
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    # In the triggerer, several threads read tables, and the environment is that of the process.
+    with _GOOGLE_KEY_LOCK, tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        before = os.environ.get(_GOOGLE_KEY)
         if not isinstance(keys[0], str):
             json.dump(keys[0], file)
             file.flush()

@@ -195,7 +195,7 @@ class ProbClassPlanPartitionsOperator(ProbClassOperator):
         version = self.model_store().resolve(self.model)
         table = pc.open_table(self.table())
         if not table.partition_columns:
-            raise pc.TableError(
+            raise pc.TableMismatchError(
                 f"{self.source} has no partitions to map over; score it in one task, with a "
                 "ProbClassScoreOperator."
             )

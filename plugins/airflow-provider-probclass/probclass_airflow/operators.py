@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
 from probclass_airflow.base import ProbClassOperator, model_spec
 from probclass_airflow.hooks import table_ref
 
@@ -163,6 +165,8 @@ class ProbClassEvaluateOperator(ProbClassOperator):
     Args:
         model: ``name@alias`` or ``name@id``; an alias is resolved once, and the id is recorded.
         decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
+        missing_labels: what to do if no row has a label yet: ``"retry"`` while the task has retries
+            left, ``"skip"`` the task, or ``"fail"`` at once. A `ProbClassLabelsSensor` waits.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`.
 
@@ -177,11 +181,21 @@ class ProbClassEvaluateOperator(ProbClassOperator):
     ui_color = "#f7ecd0"
 
     def __init__(
-        self, *, model: str, decision: Mapping[str, Any] | str = "map", **kwargs: Any
+        self,
+        *,
+        model: str,
+        decision: Mapping[str, Any] | str = "map",
+        missing_labels: Literal["retry", "skip", "fail"] = "retry",
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if missing_labels not in ("retry", "skip", "fail"):
+            raise ValueError(
+                f"missing_labels must be 'retry', 'skip' or 'fail', got {missing_labels!r}."
+            )
         self.model = model
         self.decision = decision
+        self.missing_labels = missing_labels
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Load, evaluate, record."""
@@ -198,7 +212,16 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         """Evaluate a model on the rows of the source and record the evaluation in the store."""
         import probclass_core as pc
 
-        evaluation = pc.evaluate(model, self.table(), decision=self.decision, **self.read_options())
+        try:
+            evaluation = pc.evaluate(
+                model, self.table(), decision=self.decision, **self.read_options()
+            )
+        except pc.MissingLabelsError as error:
+            if self.missing_labels == "skip":
+                raise AirflowSkipException(str(error)) from None
+            if self.missing_labels == "fail":
+                raise AirflowFailException(str(error)) from None
+            raise
         self.raise_if_stopped()
         fields = ("source", "partition", "where", "decision")
         rows = {name: getattr(self, name) for name in fields if getattr(self, name) is not None}

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 class ProbClassRetryPolicy(RetryPolicy):
     """Fail without a retry on a wrong spec, wrong data or a missing plugin; retry storage errors.
 
-    `SpecError`, `DataError`, `PluginError` and `NotSupportedError` fail without a retry.
-    `TableError`, `StoreError` and `OSError` are retried while the task has retries left. Other
-    errors are left to the task's own settings. Airflow's `ExceptionRetryPolicy` can express the
-    same, but it imports the errors, and so the whole library, whenever the DAG is parsed.
+    An error of the library with `is_transient`, such as `TableError`, `StoreError` and
+    `MissingLabelsError`, is retried while the task has retries left, and so is an `OSError`. The
+    other errors of the library, such as `SpecError`, `DataError` and `TableMismatchError`, fail
+    without a retry. All other exceptions are left to the task's own settings. Airflow's
+    `ExceptionRetryPolicy` can express the same, but it imports the errors, and so the whole
+    library, whenever the DAG is parsed.
 
     Args:
         retry_delay: delay before the next try; by default the delay of the task.
@@ -40,11 +42,9 @@ class ProbClassRetryPolicy(RetryPolicy):
         import probclass_core as pc
 
         kind = type(exception).__name__
-        if isinstance(
-            exception, (pc.SpecError, pc.DataError, pc.PluginError, pc.NotSupportedError)
-        ):
+        if isinstance(exception, pc.ProbClassError) and not exception.is_transient:
             return RetryDecision(RetryAction.FAIL, reason=f"a retry cannot fix a {kind}")
-        if isinstance(exception, (pc.TableError, pc.StoreError, OSError)):
+        if isinstance(exception, (pc.ProbClassError, OSError)):
             reason = f"a {kind} may be temporary"
             return RetryDecision(RetryAction.RETRY, self.retry_delay, reason)
         return RetryDecision(RetryAction.DEFAULT)

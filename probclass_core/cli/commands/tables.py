@@ -1,4 +1,4 @@
-"""table inspect, table clean and table formats: look at tables and remove leftover files."""
+"""table inspect, labels, clean and formats: look at tables and remove leftover files."""
 
 from __future__ import annotations
 
@@ -69,6 +69,30 @@ def inspect(
     if 0 < len(partitions) <= _MAX_PARTITIONS:
         parts.append(table_of(_partitions(partitions), "Partitions"))
     show(*parts)
+
+
+@table.command("labels")
+@with_groups
+def labels(
+    uri: Uri,
+    label: Annotated[str, typer.Argument(metavar="LABEL", help="The class column.")],
+    *,
+    rows: RowOptions,
+    format_name: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Count the rows that have a label, to know whether labels have arrived.
+
+    Example: probclass table labels lake air --partition month=2014-01
+    """
+    import probclass_core as pc
+
+    ref = pc.TableRef(uri, format=format_name)
+    counts = pc.count_labels(ref, label, **rows.arguments())
+    if as_json:
+        show_json({"uri": ref.uri, "label": label, **counts.to_dict()})
+    else:
+        show(f"{counts.labeled:,} of {counts.rows:,} rows have a label ({counts.share:.1%}).")
 
 
 @table.command("clean")

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from probclass_core.errors import TableError, one_line
+from probclass_core.errors import TableError, TableMismatchError, one_line
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.records import COMMIT_KEY, complete_commits, read_commit_record
 from probclass_core.io.commit.schemas import check_same_columns
@@ -98,7 +98,7 @@ class LogSink(ABC, Generic[LogTable]):
         if table is not None:
             columns = self.partition_columns(table)
             if sorted(columns) != sorted(self.partition):
-                raise TableError(
+                raise TableMismatchError(
                     f"{ref.uri} is partitioned by {', '.join(columns) or 'no columns'}; expected a "
                     "partition with a value for each of these columns, got one of "
                     f"{', '.join(self.partition) or 'no columns'}."
@@ -225,7 +225,7 @@ class LogSink(ABC, Generic[LogTable]):
         except (pa.ArrowException, TypeError, ValueError):
             cast = None
         if cast != value:
-            raise TableError(
+            raise TableMismatchError(
                 f"partition column {name!r} is {kind} in {self.uri}, which cannot represent "
                 f"{value!r}; cast it, or write another table."
             )
@@ -332,7 +332,7 @@ class PartitionFile(ParquetPart):
             ]
             rows = pa.record_batch([*batch.columns, *constants], names=schema.names).cast(schema)
         except ValueError as error:
-            raise TableError(
+            raise TableMismatchError(
                 f"cannot write {self._location}: a value does not fit the types of the table: "
                 f"{one_line(error)}."
             ) from error

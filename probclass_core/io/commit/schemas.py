@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from probclass_core.arrow.types import common_type, map_type
-from probclass_core.errors import TableError, one_of
+from probclass_core.errors import TableMismatchError, one_of
 
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 
@@ -31,7 +31,7 @@ def check_same_columns(
     """
     for column in rows:
         if column.name not in table.names:
-            raise TableError(
+            raise TableMismatchError(
                 f"{uri} has no column {column.name!r}; it has {one_of(table.names)}. Add the "
                 "column, or write another table."
             )
@@ -39,14 +39,14 @@ def check_same_columns(
         if expected != column.type and (
             exact_types or common_type([expected, column.type]) is None
         ):
-            raise TableError(
+            raise TableMismatchError(
                 f"column {column.name!r} is {column.type} here and {expected} in {uri}; cast it, "
                 "or write another table."
             )
     written = {*rows.names, *partition}
     missing = [name for name in table.names if name not in written]
     if missing:
-        raise TableError(
+        raise TableMismatchError(
             f"{uri} also has {one_of(missing)}, which these rows lack; write another table."
         )
 
@@ -103,7 +103,7 @@ def _portable_type(name: str, kind: pa.DataType, narrowest_int: int) -> pa.DataT
         or pa.types.is_struct(kind)
     )
     if not is_portable:
-        raise TableError(
+        raise TableMismatchError(
             f"column {name!r} is {kind}, which this format cannot store; cast it, or leave it out "
             "of the columns to keep."
         )

@@ -17,7 +17,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyarrow.fs import FileSystem, PyFileSystem
 
-from probclass_core.errors import TableError, one_line, one_of
+from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile
 from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
@@ -46,7 +46,7 @@ class DeltaSink(LogSink[DeltaTable]):
             if key.startswith("delta.")
         ]
         if constraints:
-            raise TableError(
+            raise TableMismatchError(
                 f"{self.uri} has constraints on its rows that probclass cannot check: "
                 f"{one_of(constraints)}; drop them, or write another table."
             )
@@ -140,7 +140,7 @@ class DeltaSink(LogSink[DeltaTable]):
 
     def _check_not_append_only(self, configuration: Mapping[str, str]) -> None:
         if configuration.get("delta.appendOnly") == "true":
-            raise TableError(
+            raise TableMismatchError(
                 f"cannot replace {self.location}: the table only accepts appended rows "
                 "(delta.appendOnly); score with overwrite='append', or write another table."
             )

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATURES
 
-from probclass_core.errors import TableError, one_line, one_of
+from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.filesystem import Location
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.partitions import partition_of
@@ -105,7 +105,7 @@ def open_delta(ref: TableRef) -> DeltaTable:
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         unsupported.add("columnMapping")
     if unsupported:
-        raise TableError(
+        raise TableMismatchError(
             f"{ref.uri} uses {one_of(unsupported)}, which probclass cannot read or write; rewrite "
             "the table without it (for deletion vectors: purge them, then drop the feature)."
         )

@@ -24,7 +24,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.arrow.arrays import read_rows
 from probclass_core.arrow.types import map_type
-from probclass_core.errors import TableError
+from probclass_core.errors import TableMismatchError
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where
@@ -209,6 +209,9 @@ class AdaptedRowGroups(RowGroups):
         for fragment in self._matching_groups():
             yield from self._adapted(fragment, needed, sorted(in_file))
 
+    def footer_counts(self, column: str) -> None:
+        """The footer does not say: columns may be renamed, and rows deleted."""
+
     def _matching_groups(self) -> Sequence[ds.Fragment]:
         """Return the row groups that may contain rows of the filter, by their statistics."""
         renamed = any(file_name != name for name, file_name in self.file_names.items())
@@ -314,13 +317,13 @@ def _partition_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
 
 def _check_readable(uri: str, task: FileScanTask) -> None:
     if task.file.file_format != FileFormat.PARQUET:
-        raise TableError(
+        raise TableMismatchError(
             f"{uri}: {task.file.file_path} is {task.file.file_format}; probclass only reads "
             "Parquet: rewrite the data files."
         )
     for file in task.delete_files:
         if file.file_format != FileFormat.PARQUET:
-            raise TableError(
+            raise TableMismatchError(
                 f"{uri} has deletes in {file.file_format} files (deletion vectors), which "
                 "probclass cannot read; rewrite the data files so that no deletes are left."
             )

@@ -36,7 +36,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import ListType, NestedField, StructType
 
-from probclass_core.errors import ProbClassError, TableError, one_line
+from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line
 from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile
 from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
@@ -67,7 +67,7 @@ class IcebergSink(LogSink[Table]):
         names = {field.source_id: schema.find_column_name(field.source_id) for field in spec.fields}
         for field in spec.fields:
             if not isinstance(field.transform, IdentityTransform):
-                raise TableError(
+                raise TableMismatchError(
                     f"{self.uri} is partitioned by {field.transform} of "
                     f"{names[field.source_id]!r}; probclass only replaces partitions by column "
                     "values: write another table."
@@ -176,7 +176,7 @@ class IcebergSink(LogSink[Table]):
             tasks = list(table.scan(row_filter=all_of(terms)).plan_files())
         for task in tasks:
             if task.residual != AlwaysTrue():
-                raise TableError(
+                raise TableMismatchError(
                     f"{self.uri}: {task.file.file_path} was written under an earlier partitioning "
                     "and may contain rows of other partitions; rewrite the data files under the "
                     "current one."

@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 
-from probclass_core.errors import ProbClassError, TableError, one_line, one_of
+from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.filters import Where, expression, typed_conditions
 from probclass_core.io.footers import FooterCache
 from probclass_core.io.iceberg.files import IcebergFiles, arrow_schema
@@ -196,7 +196,7 @@ def catalog_and_name(ref: TableRef) -> tuple[Catalog, str]:
     """
     catalog, _, name = ref.uri.removeprefix(SCHEME).partition("/")
     if not (ref.uri.startswith(SCHEME) and catalog and "." in name.strip(".")) or "/" in name:
-        raise TableError(
+        raise TableMismatchError(
             f"{ref.uri} does not name a table; expected iceberg://catalog/namespace.table."
         )
     return load_catalog(catalog, **{key: str(value) for key, value in ref.options.items()}), name
@@ -219,13 +219,13 @@ def translate_iceberg_errors(ref: TableRef) -> Iterator[None]:
         raise TableError(f"{ref.uri}: the catalog has no such table.") from error
     except Exception as error:
         if "equality deletes" in str(error):
-            raise TableError(
+            raise TableMismatchError(
                 f"{ref.uri} has equality deletes, which probclass cannot read; rewrite the data "
                 "files so that no deletes are left."
             ) from error
         if str(error).startswith("URI missing"):
             catalog = ref.uri.removeprefix(SCHEME).partition("/")[0]
-            raise TableError(
+            raise TableMismatchError(
                 f"{ref.uri}: the catalog {catalog!r} is not configured; set its URI in "
                 f".pyiceberg.yaml, in PYICEBERG_CATALOG__{catalog.upper()}__URI, or in the options "
                 "of a TableRef."

@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet
 from probclass_core.io.commit.records import complete_commits, read_commit_record
 from probclass_core.io.commit.schemas import check_same_columns
@@ -56,7 +56,9 @@ class ParquetSink:
         self.partition = dict(partition or {})
         self.is_file = root.suffix == ".parquet" and not root.is_dir()
         if self.is_file and self.partition:
-            raise TableError(f"{root} is a file and cannot have partitions; name a directory.")
+            raise TableMismatchError(
+                f"{root} is a file and cannot have partitions; name a directory."
+            )
         self.target = self.root / hive_folder(self.partition)
         self._check_target()
 
@@ -73,11 +75,11 @@ class ParquetSink:
         level = self.root
         for path in (self.root, self.target):
             if path.exists() and not self.is_file and not path.is_dir():
-                raise TableError(
+                raise TableMismatchError(
                     f"{path} is a file; name a directory for the scored table, or a .parquet file."
                 )
         if (self.root / COMMITS).is_dir():
-            raise TableError(
+            raise TableMismatchError(
                 f"{self.root} is a copy of a table on an object store, whose readers use its "
                 f"{COMMITS}; write to another directory, or move {COMMITS} away."
             )
@@ -86,14 +88,14 @@ class ParquetSink:
                 path for path in _visible_entries(level) if not path.name.startswith(f"{name}=")
             ]
             if others:
-                raise TableError(
+                raise TableMismatchError(
                     f"{level} contains {others[0].name!r} next to partitions by {name!r}; "
                     "choose another directory for the scored table."
                 )
             level = level / hive_segment(name, self.partition[name])
         foreign = [path for path in _visible_entries(self.target) if path.suffix != ".parquet"]
         if foreign:
-            raise TableError(
+            raise TableMismatchError(
                 f"{self.target} contains {foreign[0].name!r}, which is not part of a table written "
                 "here; give the partition to replace, or another directory."
             )
@@ -128,7 +130,7 @@ class ParquetSink:
         self, schema: pa.Schema, commit: Mapping[str, Any]
     ) -> AbstractContextManager[StagedDirectory]:
         if self.is_file:
-            raise TableError(
+            raise TableMismatchError(
                 f"{self.root} is a file, which rows cannot be added to; name a directory."
             )
         return self._stage(schema, commit, append=True)

@@ -15,7 +15,7 @@ from probclass_core.errors import TableError
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.footers import Footer
-from probclass_core.io.retry import read_again
+from probclass_core.io.retry import read_again, retry
 
 _FRAGMENT_ROWS = BATCH_ROWS
 """Consecutive row groups of a file are read together up to this many rows."""
@@ -185,6 +185,30 @@ class RowGroups:
         unchanged = nullcontext() if self.version is None else self.version.unchanged()
         with unchanged, translate_read_errors(self.location):
             yield from read_again(batches)
+
+    def footer_counts(self, column: str) -> tuple[int, int] | None:
+        """Count the rows, before any row filter, and those in which a column is not null.
+
+        None if the footer does not say: it lacks the column or the statistics.
+
+        Raises:
+            TableError: if the footer cannot be read.
+        """
+        if not self.numbers:
+            return None
+        with translate_read_errors(self.location):
+            footer = retry(lambda: reopened(self.fragment).metadata)
+        names = [footer.schema.column(leaf).path for leaf in range(footer.num_columns)]
+        if column not in names or max(self.numbers) >= footer.num_row_groups:
+            return None
+        rows = nulls = 0
+        for number in self.numbers:
+            group = footer.row_group(number)
+            statistics = group.column(names.index(column)).statistics
+            if statistics is None or not statistics.has_null_count:
+                return None
+            rows, nulls = rows + group.num_rows, nulls + statistics.null_count
+        return rows, rows - nulls
 
     def _check_unchanged(self) -> None:
         """Detect a file that was replaced since the plan was made, by its number of rows."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from pyarrow.fs import FileInfo, FileType
 
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.filesystem import Location, is_file, is_scratch
 
 COMMITS = "_commits"
@@ -124,7 +124,7 @@ def read_manifest(location: Location, folder: str, appended: str | None = None) 
         try:
             values = json.loads(bytes(location.read(path)))
             if values["format_version"] != _FORMAT_VERSION:
-                raise TableError(
+                raise TableMismatchError(
                     f"{location.uri_of(path)} was written by a newer probclass; upgrade probclass."
                 )
             return Manifest(
@@ -192,7 +192,7 @@ def _list_files(location: Location) -> _Listing:
         _refuse_loops(entries)
     listed = {location.relative(info.path): info for info in entries if is_file(info)}
     if any(path.startswith("_delta_log/") for path in listed):
-        raise TableError(
+        raise TableMismatchError(
             f"{location.uri} is a Delta table; name its format: "
             f"TableRef({location.uri!r}, format='delta')."
         )

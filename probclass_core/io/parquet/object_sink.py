@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.leftovers import file_leftovers
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.schemas import check_same_columns
@@ -54,7 +54,7 @@ class ObjectSink:
         self.partition = dict(partition)
         self.folder = hive_folder(self.partition)
         if self.table.path.endswith(".parquet"):
-            raise TableError(
+            raise TableMismatchError(
                 f"{self.table.uri}: a single file cannot be written on an object store; name a "
                 "directory."
             )
@@ -147,7 +147,7 @@ class ObjectSink:
             if not _exists(info):
                 raise TableError(f"{table.uri}: bucket {bucket!r} does not exist; create it first.")
         if _exists(table.info("_delta_log")):
-            raise TableError(
+            raise TableMismatchError(
                 f"{table.uri} is a Delta table; name its format: "
                 f"TableRef({table.uri!r}, format='delta')."
             )
@@ -159,14 +159,14 @@ class ObjectSink:
                 if not info.base_name.startswith(f"{name}=")
             ]
             if others:
-                raise TableError(
+                raise TableMismatchError(
                     f"{table.uri_of(level)} contains {others[0].base_name!r} next to partitions by "
                     f"{name!r}; choose another directory for the scored table."
                 )
             level = f"{level}/{hive_segment(name, value)}".lstrip("/")
         foreign = [info for info in self.visible_entries(self.folder) if not _is_parquet(info)]
         if foreign:
-            raise TableError(
+            raise TableMismatchError(
                 f"{self.location} contains {foreign[0].base_name!r}, which is not part of a table "
                 "written here; give the partition to replace, or another directory."
             )

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pyarrow.dataset as ds
 
-from probclass_core.errors import TableError
+from probclass_core.errors import TableMismatchError
 from probclass_core.spec import category_text
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -35,7 +35,7 @@ def hive_segment(name: str, value: Any) -> str:
         TableError: if readers would skip a folder of that column, or misread its name.
     """
     if name.startswith(("_", ".")) or set(name) & set("/="):
-        raise TableError(
+        raise TableMismatchError(
             f"column {name!r} cannot be a partition column: readers skip folders that begin with "
             "'_' or '.', and would misread '/' or '='; rename the column."
         )

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from probclass_core.errors import TableError, nearest, one_of
+from probclass_core.errors import TableMismatchError, nearest, one_of
 from probclass_core.io.references import TableRef
 
 
@@ -51,7 +51,7 @@ class TextOptions:
         storage = {name: ref.options[name] for name in ref.options if name not in supported}
         if storage and "://" not in ref.uri:
             name = next(iter(storage))
-            raise TableError(
+            raise TableMismatchError(
                 f"{ref.uri}: unknown option {name!r}; there are {one_of(supported)}."
                 f"{nearest(name, supported)}"
             )
@@ -71,7 +71,7 @@ class TextOptions:
                 if len(values.get(name, ",").encode()) != 1:
                     raise ValueError(f"{name} must be one ASCII character")
         except (TypeError, ValueError, LookupError) as error:
-            raise TableError(f"{ref.uri}: invalid options {given}: {error}.") from error
+            raise TableMismatchError(f"{ref.uri}: invalid options {given}: {error}.") from error
         return options, storage
 
     def identity(self) -> dict[str, Any]:

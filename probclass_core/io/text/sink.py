@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from probclass_core.arrow.types import value_type
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.swap import put_in_place
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import remove_abandoned, sync
@@ -41,16 +41,18 @@ class CsvSink:
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         if "://" in ref.uri:
-            raise TableError(
+            raise TableMismatchError(
                 f"{ref.uri}: a CSV file cannot be written on an object store; name a local file, "
                 "or a directory of Parquet files."
             )
         if partition:
-            raise TableError(f"{ref.uri} is a file and cannot have partitions; name a directory.")
+            raise TableMismatchError(
+                f"{ref.uri} is a file and cannot have partitions; name a directory."
+            )
         options, _ = TextOptions.separate(ref, frozenset({"delimiter"}))
         self.path = Path(ref.uri).resolve()  # a link stays, and its target is replaced
         if self.path.is_dir():
-            raise TableError(
+            raise TableMismatchError(
                 f"{ref.uri} is a directory of text files; write to another directory, or name a "
                 "file."
             )
@@ -73,7 +75,7 @@ class CsvSink:
     def stage(self, schema: pa.Schema, commit: Mapping[str, Any]) -> Iterator[StagedCsv]:
         for column in schema:
             if pa.types.is_nested(column.type):
-                raise TableError(
+                raise TableMismatchError(
                     f"{self.path}: column {column.name!r} is {column.type}, which CSV cannot "
                     "store; leave it out of the columns, or write Parquet."
                 )

@@ -1,0 +1,96 @@
+"""Count the rows of a table that have a label, by footers if they suffice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import class_labels
+from probclass_core.arrow.types import is_category_type, value_type
+from probclass_core.io.filters import Where
+from probclass_core.io.open import open_table
+from probclass_core.io.selection import Selection
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """How many rows have a label.
+
+    Attributes:
+        rows: number of rows.
+        labeled: number of rows whose label is not null.
+    """
+
+    rows: int
+    labeled: int
+
+    @property
+    def share(self) -> float:
+        """Share of the rows that have a label; 0 without rows."""
+        return self.labeled / self.rows if self.rows else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts and the share as plain JSON values."""
+        return {**asdict(self), "share": self.share}
+
+
+def count_labels(
+    source: Any, label: str, *, partition: Mapping[str, Any] | None = None, where: Where = None
+) -> LabelCounts:
+    """Count the rows of a table that have a label, to know whether labels have arrived.
+
+    The counts of nulls in the footers of Parquet files are used if all rows of a partition count.
+    Otherwise only the label and the columns of the filter are read.
+
+    Args:
+        source: path, table, frame, reader or dataset; see `open_table`.
+        label: the class column.
+        partition: partition to count, such as ``{"month": "2014-01"}``; by default all.
+        where: rows to count, as for `fit`; by default all.
+
+    Raises:
+        DataError: if there is no such column, or its type does not fit classes.
+        TableError: if the table or partition does not exist or cannot be read.
+
+    Examples:
+        >>> counts = count_labels("lake", "air", partition={"month": "2014-01"})  # doctest: +SKIP
+        >>> counts.labeled, counts.rows                                           # doctest: +SKIP
+        (737, 744)
+    """
+    table = open_table(source)
+    selection = Selection(table, partition, where)
+    plan = selection.plan([label])
+    filtered: set[str] | None = set()
+    if isinstance(selection.where, pc.Expression):
+        filtered = None
+    elif selection.where is not None:
+        filtered = {str(condition[0]) for condition in selection.where}
+    by_footers = (
+        # A filter by partition columns leaves out whole files.
+        filtered is not None
+        and filtered <= {*table.partition_columns}
+        # In a column of floats, NaN is a missing label as well.
+        and is_category_type(value_type(plan.schema.field(label).type))
+    )
+    rows = labeled = 0
+    for fragment in plan.fragments:
+        counted = None
+        if by_footers and isinstance(fragment, _CountsNulls):
+            counted = fragment.footer_counts(label)
+        if counted is not None:
+            rows, labeled = rows + counted[0], labeled + counted[1]
+            continue
+        for batch in fragment.read():
+            rows += batch.num_rows
+            labeled += batch.num_rows - class_labels(batch, label).null_count
+    return LabelCounts(rows, labeled)
+
+
+@runtime_checkable
+class _CountsNulls(Protocol):
+    """A fragment whose footer may count nulls; see `RowGroups`."""
+
+    def footer_counts(self, column: str) -> tuple[int, int] | None: ...
