@@ -15,6 +15,7 @@ from .errors import (
     DataError as DataError,
     MissingLabelsError as MissingLabelsError,
     NotSupportedError as NotSupportedError,
+    PartitionError as PartitionError,
     PluginError as PluginError,
     ProbClassError as ProbClassError,
     SpecError as SpecError,
@@ -50,6 +51,12 @@ from .pipeline import (
     fit as fit,
     score as score,
     summarize as summarize,
+)
+from .reconciliation import (
+    PartitionOutcome as PartitionOutcome,
+    PartitionRange as PartitionRange,
+    ReconcileReport as ReconcileReport,
+    reconcile as reconcile,
 )
 from .plugins.manager import estimators as estimators, trying as trying
 from .training.shards import (

@@ -22,7 +22,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 """Terminal colors, which some libraries put into their messages."""
@@ -68,6 +68,19 @@ class TableMismatchError(TableError):
     """A table does not fit the request: other columns, types, partitions, format or location."""
 
     is_transient = False
+
+
+class PartitionError(TableError):
+    """Some partitions could not be scored; the others are committed.
+
+    Args:
+        message: which ones, and why.
+        report: what was found and done for each partition: a `ReconcileReport`.
+    """
+
+    def __init__(self, message: str, report: Any = None) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class StoreError(ProbClassError):

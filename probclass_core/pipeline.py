@@ -384,7 +384,7 @@ def score(
         raise SpecError(f"overwrite must be one of {choices}, got {overwrite!r}.")
     table, target = open_table(source), TableRef.parse(sink)
     if table.uri is not None:
-        _refuse_overlap(table.uri, target.uri)
+        refuse_overlap(table.uri, target.uri)
     planner = ScoringPlanner(
         model=model,
         table=table,
@@ -407,7 +407,7 @@ def score(
         if rows is not None:
             counter.add(one.rows or 0)
     with open_engine(engine, workers) as opened:
-        written = deque(score_partitions(model, missing, opened, counter))
+        written: deque[Any] = deque(score_partitions(model, missing, opened, counter))
     rows_of = [written.popleft() if rows is None else rows for rows in committed]
     scored = [one for one, rows in zip(planned, rows_of, strict=True) if rows]
     if not scored:
@@ -430,7 +430,7 @@ def score(
     )
 
 
-def _refuse_overlap(source: str, sink: str) -> None:
+def refuse_overlap(source: str, sink: str) -> None:
     """Refuse a sink inside its source, which would be read as rows of it, and the reverse.
 
     Raises:

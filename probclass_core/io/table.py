@@ -304,6 +304,33 @@ class AppendableSink(Protocol):
         ...
 
 
+@runtime_checkable
+class PartitionedSink(Protocol):
+    """The methods of a `Sink` that may be one partition of many."""
+
+    def sibling(self, partition: Mapping[str, Any]) -> Sink:
+        """Return the sink of another partition of the table.
+
+        Siblings share what was read of the table, so that thousands of them are planned quickly: to
+        each other they show one version of it. A commit checks the newest version.
+
+        Args:
+            partition: values of the partition columns, outermost first.
+
+        Raises:
+            TableError: as opening the sink.
+        """
+        ...
+
+    def remove(self) -> None:
+        """Remove the partition in one step, if it exists; readers see all of its rows or none.
+
+        Raises:
+            TableError: if it cannot be removed, or another writer replaced it meanwhile.
+        """
+        ...
+
+
 class TypedPartition(dict[str, Any]):
     """Values of the partition columns, outermost first, with the types of those columns.
 

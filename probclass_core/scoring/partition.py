@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.errors import TableError
+from probclass_core.errors import DataError, TableError
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
 from probclass_core.io.table import Plan, StagedPart, StagedPartition
@@ -33,9 +33,19 @@ ScoreBatch = Callable[[pa.RecordBatch], pa.RecordBatch]
 MapBatches = Callable[[ScoreBatch, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+PartitionFailure = DataError | TableError
+PARTITION_FAILURES = (DataError, TableError)
+"""Errors that may be about one partition only, so that others can be scored nevertheless."""
+
+
 def score_partitions(
-    model: Model, partitions: Sequence[PlannedPartition], engine: Engine, counter: RowCounter
-) -> Iterator[int]:
+    model: Model,
+    partitions: Sequence[PlannedPartition],
+    engine: Engine,
+    counter: RowCounter,
+    *,
+    isolate: bool = False,
+) -> Iterator[int | PartitionFailure]:
     """Score partitions and commit each once all of its parts are staged.
 
     Args:
@@ -44,32 +54,54 @@ def score_partitions(
         engine: engine that runs the work.
         counter: counts the rows, and reports once more before each commit: an exception that the
             progress function raises then prevents the commit.
+        isolate: whether a partition that fails is yielded as its error, and the others are scored;
+            otherwise the first error ends the scoring.
 
     Yields:
-        Number of rows of each partition once it is committed; 0 if it had none, and then nothing
-        was committed.
+        For each partition in order the number of its rows, once it is committed; 0 if it had none,
+        and then nothing was committed.
     """
+    failures = PARTITION_FAILURES if isolate else ()
     open_partitions: deque[_OpenPartition] = deque()
-    parts = (part for one in partitions for part in _stage_parts(one, open_partitions))
+
+    def finished_partitions() -> Iterator[int | PartitionFailure]:
+        while open_partitions and not open_partitions[0].unfinished:
+            current = open_partitions[0]
+            outcome: int | PartitionFailure
+            try:
+                outcome = current.failure or _commit(current, counter)
+            except failures as failure:
+                outcome = failure
+            open_partitions.popleft().context.close()
+            yield outcome
+
+    parts = (part for one in partitions for part in _stage_parts(one, open_partitions, failures))
     try:
-        for finished in _score_parts(model, parts, engine, counter):
+        for finished in _score_parts(model, parts, engine, counter, failures):
+            yield from finished_partitions()  # those that could not be staged
             current = open_partitions[0]
             part = current.unfinished.popleft()
-            part.target.adopt(finished)
+            if isinstance(finished, _Failed):
+                current.failure = current.failure or finished.failure
+            else:
+                part.target.adopt(finished)
             if not engine.in_process:
                 counter.add(part.plan.rows or 0)
-            if not current.unfinished:
-                yield _commit(current.staged, counter)
-                open_partitions.popleft().context.close()
+            yield from finished_partitions()
+        yield from finished_partitions()
     finally:
         for one in open_partitions:
             one.context.close()
 
 
 def _score_parts(
-    model: Model, parts: Iterable[Part], engine: Engine, counter: RowCounter
+    model: Model,
+    parts: Iterable[Part],
+    engine: Engine,
+    counter: RowCounter,
+    failures: tuple[type[PartitionFailure], ...],
 ) -> Iterator[Any]:
-    """Yield what `StagedPart.finish` returned for each part, in order."""
+    """Yield what `StagedPart.finish` returned for each part, in order, or that it failed."""
     if engine.in_process:
 
         def map_batches(
@@ -77,8 +109,8 @@ def _score_parts(
         ) -> Iterator[pa.RecordBatch]:
             return engine.map(score, counter.count(batches))
 
-        return map(ScorePart(model, map_batches), parts)
-    return engine.map(ScorePart(model), parts)
+        return map(ScorePart(model, map_batches, failures), parts)
+    return engine.map(ScorePart(model, failures=failures), parts)
 
 
 @dataclass(frozen=True)
@@ -110,12 +142,20 @@ class ScorePart:
     Attributes:
         model: model to score with; sent to workers once, not with each part.
         map_batches: how the batches of a part are scored.
+        failures: errors to return as `_Failed` instead of raising them.
     """
 
     model: Model
     map_batches: MapBatches = map
+    failures: tuple[type[PartitionFailure], ...] = ()
 
     def __call__(self, part: Part) -> Any:
+        try:
+            return self._score(part)
+        except self.failures as failure:
+            return _Failed(failure)
+
+    def _score(self, part: Part) -> Any:
         scorer = BatchScorer(self.model, part.plan.schema, part.options)
 
         def score(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -129,24 +169,44 @@ class ScorePart:
 
 
 @dataclass(frozen=True)
+class _Failed:
+    """The result of a part that could not be scored."""
+
+    failure: PartitionFailure
+
+
+@dataclass
 class _OpenPartition:
-    """A staged partition whose parts are being scored.
+    """A partition whose parts are being scored.
 
     Attributes:
-        staged: the staged partition.
+        staged: the staged partition; None if it could not be staged.
         context: to be closed once the partition is committed or given up.
         unfinished: its parts that are not finished yet, in order.
+        failure: the error of the first part that failed, or of the staging.
     """
 
-    staged: StagedPartition
+    staged: StagedPartition | None
     context: ExitStack
     unfinished: deque[Part]
+    failure: PartitionFailure | None = None
 
 
 def _stage_parts(
-    partition: PlannedPartition, open_partitions: deque[_OpenPartition]
+    partition: PlannedPartition,
+    open_partitions: deque[_OpenPartition],
+    failures: tuple[type[PartitionFailure], ...],
 ) -> Iterator[Part]:
     """Stage a partition, add it to the open ones, and yield its parts."""
+    try:
+        staged = _stage(partition)
+    except failures as failure:
+        staged = _OpenPartition(None, ExitStack(), deque(), failure)
+    open_partitions.append(staged)
+    yield from tuple(staged.unfinished)
+
+
+def _stage(partition: PlannedPartition) -> _OpenPartition:
     plan, sink = partition.plan, partition.sink
     with ExitStack() as context:
         staged = context.enter_context(partition.stage())
@@ -160,8 +220,7 @@ def _stage_parts(
             Part(name, rows, partition.scorer.options, sink.partition, target)
             for name, rows, target in zip(names, plans, targets, strict=True)
         ]
-        open_partitions.append(_OpenPartition(staged, context.pop_all(), deque(parts)))
-    yield from parts
+        return _OpenPartition(staged, context.pop_all(), deque(parts))
 
 
 def _divide(plan: Plan) -> list[Plan]:
@@ -174,8 +233,10 @@ def _divide(plan: Plan) -> list[Plan]:
     return plan.split(min(max(count, 1), _MOST_PARTS))
 
 
-def _commit(staged: StagedPartition, counter: RowCounter) -> int:
+def _commit(partition: _OpenPartition, counter: RowCounter) -> int:
     """Publish a staged partition unless it is empty, and return its number of rows."""
+    staged = partition.staged
+    assert staged is not None
     if staged.rows:
         counter.report()
         staged.publish()

@@ -19,6 +19,7 @@ from probclass_core.io.open import open_sink
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import (
     AppendableSink,
+    PartitionedSink,
     Plan,
     Sink,
     StagedPartition,
@@ -32,12 +33,16 @@ from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFor
 Overwrite = Literal["partition", "append", "never"]
 """What happens to rows that are already in the sink: replace them, add to them, or refuse."""
 
+Change = Literal["input", "model", "rule"]
+"""What changed since a partition was scored: its rows, the model, or conditions, columns and
+decision rule."""
+
 _PLANS_KEPT = 64
 """Fragments up to which the plans of partitions are kept in memory until they are scored: a footer
 takes some 3 kB per column."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScoringPlanner:
     """Plans the partitions of one call of `pipeline.score`, whose arguments these are."""
 
@@ -53,6 +58,8 @@ class ScoringPlanner:
     _schemas: dict[bytes, tuple[BatchScorer, list[list[str]]]] = field(
         default_factory=dict, init=False
     )
+    _sink: Sink | None = field(default=None, init=False)
+    _fragments_kept: int = field(default=0, init=False)
 
     def plan_partitions(self, partition: Mapping[str, Any] | None) -> list[PlannedPartition]:
         """Plan one partition, or each partition of the source; nothing is written yet.
@@ -70,12 +77,15 @@ class ScoringPlanner:
         partitions: Sequence[Mapping[str, Any]] = [partition or {}]
         if not partition and self.table.partition_columns:
             partitions = self.table.partitions(self.where)
-        planned: list[PlannedPartition] = []
-        fragments = 0
-        for values in partitions:
-            one = self._plan_partition(values)
-            planned.append(one if fragments < _PLANS_KEPT else replace(one, kept_plan=None))
-            fragments += 0 if one.kept_plan is None else len(one.kept_plan.fragments)
+        return [self.plan_partition(values) for values in partitions]
+
+    def plan_partition(self, partition: Mapping[str, Any]) -> PlannedPartition:
+        """Plan one partition; arguments and errors as for `plan_partitions`."""
+        planned = self._plan_partition(partition)
+        if self._fragments_kept >= _PLANS_KEPT:
+            return replace(planned, kept_plan=None)
+        assert planned.kept_plan is not None
+        self._fragments_kept += len(planned.kept_plan.fragments)
         return planned
 
     def plan_rows(self, partition: Mapping[str, Any]) -> Plan:
@@ -106,10 +116,21 @@ class ScoringPlanner:
             "input_version": plan.version,
             **({} if self.run_id is None else {"run_id": self.run_id}),
         }
-        sink = open_sink(self.sink, TypedPartition(partition, self.table.schema))
+        sink = self.open_sink(TypedPartition(partition, self.table.schema))
         if self.overwrite == "append":
             self._check_append(sink, plan)
         return PlannedPartition(self, scorer, sink, record, plan.rows, plan)
+
+    def open_sink(self, partition: TypedPartition) -> Sink:
+        """Open a partition of the sink; all share what the first has read of the table.
+
+        Raises:
+            TableError: if the sink cannot store the partition.
+        """
+        if isinstance(self._sink, PartitionedSink):
+            return self._sink.sibling(partition)
+        self._sink = open_sink(self.sink, partition)
+        return self._sink
 
     def _check_append(self, sink: Sink, plan: Plan) -> None:
         if not isinstance(sink, AppendableSink):
@@ -193,6 +214,33 @@ class PlannedPartition:
         """Digest of model, input, configuration and partition."""
         return str(self.record["commit_id"])
 
+    def committed_by(self, record: Mapping[str, Any] | None) -> bool:
+        """Whether a commit record is that of an equal commit: of the same rows, model and rule."""
+        equal = record is not None and record.get("commit_id") == self.commit_id
+        return equal and bool(self.record["input"])
+
+    def changes_since(self, record: Mapping[str, Any]) -> tuple[Change, ...]:
+        """What differs from the commit that wrote the partition before.
+
+        The columns follow from the model, the input and the arguments, so they are a change of the
+        rule only if neither of the others changed.
+
+        Args:
+            record: record of that commit.
+        """
+
+        def differ(*names: str) -> bool:
+            return any(self.record.get(name) != record.get(name) for name in names)
+
+        changes: list[Change] = []
+        if differ("input") or not self.record["input"]:  # rows in memory may have changed
+            changes.append("input")
+        if differ("model_id"):
+            changes.append("model")
+        if differ("where", "decision") or (not changes and differ("commit_id")):
+            changes.append("rule")
+        return tuple(changes)
+
     @property
     def summary(self) -> dict[str, Any]:
         """The commit record in short, without what is equal in all partitions of a sink."""
@@ -206,15 +254,13 @@ class PlannedPartition:
 
         In a partition that is appended to, it is one commit of several; else it is the only one.
         """
-        if not self.record["input"]:
-            return None
         records: Iterable[Mapping[str, Any] | None] = (
             self._appendable.commit_records()
             if self._appendable is not None
             else (self.sink.commit_record,)
         )
-        equal = (r for r in records if r is not None and r.get("commit_id") == self.commit_id)
-        return next((int(record["rows"]) for record in equal), None)
+        equal = (record for record in records if self.committed_by(record))
+        return next((int(record["rows"]) for record in equal if record is not None), None)
 
     def check_sink(self, partitions: Sequence[PlannedPartition]) -> None:
         """Check that the sink accepts the rows.

@@ -8,6 +8,7 @@ provided that the other writer left this partition alone or that the rows are on
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import time
@@ -15,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -78,6 +79,24 @@ class FinishedFile:
         return int(info.size)
 
 
+@dataclass(frozen=True)
+class _Shared(Generic[LogTable]):
+    """What the sinks of many partitions read once.
+
+    Attributes:
+        table: one version of the table; None if it does not exist.
+        files: names of the data and delete files of each partition, by its `partition_key`.
+    """
+
+    table: LogTable | None
+    files: Mapping[frozenset[Any], Sequence[str]]
+
+
+def partition_key(values: Mapping[str, Any]) -> frozenset[Any]:
+    """Return a key for a partition, whatever the order of its columns."""
+    return frozenset(values.items())
+
+
 class LogSink(ABC, Generic[LogTable]):
     """A `Sink` for one partition, or a whole unpartitioned table, of a format with a log.
 
@@ -91,18 +110,32 @@ class LogSink(ABC, Generic[LogTable]):
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         self.ref = ref
+        self._records: dict[str, Mapping[str, Any] | None] = {}
+        self._of_siblings: _Shared[LogTable] | None = None
+        self._shared: _Shared[LogTable] | None = None
+        self._open(partition, self.load())
+
+    def _open(self, partition: Mapping[str, Any], table: LogTable | None) -> None:
         self.partition = dict(partition)
         self._partition_schema = partition_schema(partition)
-        self._records: dict[str, Mapping[str, Any] | None] = {}
-        table = self.load()
         if table is not None:
             columns = self.partition_columns(table)
             if sorted(columns) != sorted(self.partition):
                 raise TableMismatchError(
-                    f"{ref.uri} is partitioned by {', '.join(columns) or 'no columns'}; expected a "
-                    "partition with a value for each of these columns, got one of "
+                    f"{self.uri} is partitioned by {', '.join(columns) or 'no columns'}; expected "
+                    "a partition with a value for each of these columns, got one of "
                     f"{', '.join(self.partition) or 'no columns'}."
                 )
+
+    def sibling(self, partition: Mapping[str, Any]) -> Self:
+        if self._of_siblings is None:
+            table = self.load()
+            files = {} if table is None else self.files_by_partition(table)
+            self._of_siblings = _Shared(table, files)
+        sibling = copy.copy(self)
+        sibling._shared = self._of_siblings
+        sibling._open(partition, self._of_siblings.table)
+        return sibling
 
     @property
     def uri(self) -> str:
@@ -115,16 +148,28 @@ class LogSink(ABC, Generic[LogTable]):
 
     @property
     def exists(self) -> bool:
-        return bool(self.current_files(self.load()))
+        return bool(self._planned_files())
 
     @property
     def commit_record(self) -> dict[str, Any] | None:
-        table = self.load()
-        records = self._complete_commits(table, self.current_files(table))
+        records = self._complete_commits(self._planned_table(), self._planned_files())
         return records[0] if len(records) == 1 else None
 
     def commit_records(self) -> list[Mapping[str, Any]]:
-        return self.commit_records_in(self.load())
+        return self.commit_records_in(self._planned_table())
+
+    def _planned_table(self) -> LogTable | None:
+        """The version that siblings share, else the newest."""
+        return self.load() if self._shared is None else self._shared.table
+
+    def _planned_files(self) -> Sequence[str]:
+        """The files of the partition in `_planned_table`."""
+        if self._shared is None:
+            return self.current_files(self.load())
+        if self._shared.table is None:
+            return []
+        values = self.partition_values(self.columns(self._shared.table))
+        return self._shared.files.get(partition_key(values), [])
 
     def commit_records_in(self, table: LogTable | None) -> list[Mapping[str, Any]]:
         """Return the records of the commits that the partition's rows come from.
@@ -132,7 +177,9 @@ class LogSink(ABC, Generic[LogTable]):
         They are read from the footers of its files. If another engine has compacted files, the log
         still has the records of the commits since the partition was last replaced.
         """
-        from_files = self._complete_commits(table, self.current_files(table))
+        planned = self._shared is not None and self._shared.table is table
+        files = self._planned_files() if planned else self.current_files(table)
+        from_files = self._complete_commits(table, files)
         records: dict[str, Mapping[str, Any]] = {
             record["commit_id"]: record for record in from_files if record is not None
         }
@@ -169,7 +216,7 @@ class LogSink(ABC, Generic[LogTable]):
         partition = json.loads(json.dumps(self.partition, default=str))
         records: list[Mapping[str, Any]] = []
         for record in logged:
-            if record is None:
+            if record is None or (record.get("removed") and record["partition"] == partition):
                 records = []  # the removed rows may be of this partition
             elif record.get("partition") == partition:
                 records = [*(records if record.get("appended") else []), record]
@@ -185,7 +232,7 @@ class LogSink(ABC, Generic[LogTable]):
         return self._records[name]
 
     def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
-        self.check_portable_columns(self.load(), self.portable(schema))
+        self.check_portable_columns(self._planned_table(), self.portable(schema))
 
     def check_portable_columns(self, table: LogTable | None, schema: pa.Schema) -> None:
         """Check that rows of a portable schema have the columns of the table, if it exists."""
@@ -204,6 +251,16 @@ class LogSink(ABC, Generic[LogTable]):
         self, schema: pa.Schema, commit: Mapping[str, Any]
     ) -> AbstractContextManager[StagedFiles[LogTable]]:
         return closing(StagedFiles(self, schema, commit, append=True))
+
+    def remove(self) -> None:
+        table = self.load()
+        if table is None or not self.current_files(table):
+            return
+        partition = json.loads(json.dumps(self.partition, default=str))
+        record = {"commit_id": None, "partition": partition, "removed": True}
+        columns = [field for field in self.columns(table) if field.name not in self.partition]
+        with closing(StagedFiles(self, pa.schema(columns), record, append=False)) as staged:
+            staged.publish()
 
     @property
     def partition_fields(self) -> list[pa.Field]:
@@ -242,6 +299,10 @@ class LogSink(ABC, Generic[LogTable]):
     @abstractmethod
     def current_files(self, table: LogTable | None) -> Sequence[str]:
         """Return the names of the partition's data and delete files, sorted."""
+
+    @abstractmethod
+    def files_by_partition(self, table: LogTable) -> Mapping[frozenset[Any], Sequence[str]]:
+        """Return what `current_files` returns for each partition, by its `partition_key`."""
 
     @abstractmethod
     def locate(self, table: LogTable | None, name: str) -> tuple[str, FileSystem]:

@@ -18,7 +18,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyarrow.fs import FileSystem, PyFileSystem
 
 from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
-from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile
+from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile, partition_key
 from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
 from probclass_core.io.delta.statistics import file_statistics, indexed_columns
@@ -58,18 +58,20 @@ class DeltaSink(LogSink[DeltaTable]):
     def current_files(self, table: DeltaTable | None) -> list[str]:
         if table is None:
             return []
-        values = {
-            f"partition.{name}": value
-            for name, value in self.partition_values(self.columns(table)).items()
-        }
+        key = partition_key(self.partition_values(self.columns(table)))
+        return self.files_by_partition(table).get(key, [])
+
+    def files_by_partition(self, table: DeltaTable) -> dict[frozenset[Any], list[str]]:
         actions = pa.table(table.get_add_actions(flatten=True))
         if not actions.num_rows:
-            return []
-        return sorted(
-            unquote(action["path"])
-            for action in actions.select(["path", *values]).to_pylist()
-            if all(action[name] == value for name, value in values.items())
-        )
+            return {}
+        names = {f"partition.{name}": name for name in self.partition_columns(table)}
+        files: dict[frozenset[Any], list[str]] = {}
+        for action in actions.select(["path", *names]).to_pylist():
+            path = unquote(action.pop("path"))
+            values = {names[column]: value for column, value in action.items()}
+            files.setdefault(partition_key(values), []).append(path)
+        return {key: sorted(paths) for key, paths in files.items()}
 
     def locate(self, table: DeltaTable | None, name: str) -> tuple[str, FileSystem]:
         return name, self.filesystem

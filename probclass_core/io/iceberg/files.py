@@ -176,7 +176,7 @@ class IcebergFiles(DatasetTable):
             name = self._columns.find_column_name(field.source_id)
             if name not in schema.names or not isinstance(field.transform, IdentityTransform):
                 continue
-            value = _partition_scalar(file.partition[number], schema.field(name).type)
+            value = partition_scalar(file.partition[number], schema.field(name).type)
             term = pc.field(name) == value if value.is_valid else pc.field(name).is_null()
             condition = term if condition is None else condition & term
         return condition
@@ -308,7 +308,7 @@ def _first_row(fragment: ds.Fragment) -> int:
     return sum(fragment.metadata.row_group(number).num_rows for number in groups_before)
 
 
-def _partition_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+def partition_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     """Return a partition value of a manifest, which stores dates and times as counts since 1970."""
     if isinstance(value, int) and pa.types.is_temporal(kind):
         return pa.scalar(value, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)

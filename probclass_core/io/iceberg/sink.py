@@ -37,10 +37,10 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import ListType, NestedField, StructType
 
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line
-from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile
+from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile, partition_key
 from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
-from probclass_core.io.iceberg.files import FIELD_ID, arrow_schema, locate
+from probclass_core.io.iceberg.files import FIELD_ID, arrow_schema, locate, partition_scalar
 from probclass_core.io.iceberg.table import (
     all_of,
     catalog_and_name,
@@ -75,9 +75,22 @@ class IcebergSink(LogSink[Table]):
         return [str(name) for name in names.values()]
 
     def current_files(self, table: Table | None) -> list[str]:
-        tasks = self._tasks(table)
-        deletes = {file.file_path for task in tasks for file in task.delete_files}
-        return sorted({*deletes, *(task.file.file_path for task in tasks)})
+        return _file_names(self._tasks(table))
+
+    def files_by_partition(self, table: Table) -> dict[frozenset[Any], list[str]]:
+        # Files of an earlier partitioning get other keys; `_tasks` refuses them.
+        schema, specs = table.schema(), table.specs()
+        columns = arrow_schema(schema)
+        tasks: dict[frozenset[Any], list[FileScanTask]] = {}
+        with translate_iceberg_errors(self.ref):
+            for task in table.scan().plan_files():
+                values = {}
+                for number, field in enumerate(specs[task.file.spec_id].fields):
+                    name = str(schema.find_column_name(field.source_id))
+                    stored = task.file.partition[number]
+                    values[name] = partition_scalar(stored, columns.field(name).type).as_py()
+                tasks.setdefault(partition_key(values), []).append(task)
+        return {key: _file_names(some) for key, some in tasks.items()}
 
     def locate(self, table: Table | None, name: str) -> tuple[str, FileSystem]:
         if table is None:
@@ -235,6 +248,11 @@ class IcebergSink(LogSink[Table]):
             key_metadata=None,
             **statistics.to_serialized_dict(),
         )
+
+
+def _file_names(tasks: Sequence[FileScanTask]) -> list[str]:
+    deletes = {file.file_path for task in tasks for file in task.delete_files}
+    return sorted({*deletes, *(task.file.file_path for task in tasks)})
 
 
 def _create_namespace(catalog: Catalog, name: str) -> None:

@@ -11,6 +11,7 @@ Concurrent writers have a staging folder each.
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import re
@@ -38,6 +39,7 @@ from probclass_core.io.references import Leftover
 SUCCESS_FILE = "_SUCCESS"
 STAGING_PREFIX = "_staging-"
 CONTENT = "content"
+REMOVED = "removed"
 
 
 class ParquetSink:
@@ -53,14 +55,23 @@ class ParquetSink:
 
     def __init__(self, root: Path, partition: Mapping[str, Any] | None = None) -> None:
         self.root = root.resolve()  # a link stays, and its target is replaced
-        self.partition = dict(partition or {})
         self.is_file = root.suffix == ".parquet" and not root.is_dir()
+        self._checked: set[tuple[Path, str]] = set()
+        self._open(partition or {})
+
+    def _open(self, partition: Mapping[str, Any]) -> None:
+        self.partition = dict(partition)
         if self.is_file and self.partition:
             raise TableMismatchError(
-                f"{root} is a file and cannot have partitions; name a directory."
+                f"{self.root} is a file and cannot have partitions; name a directory."
             )
         self.target = self.root / hive_folder(self.partition)
         self._check_target()
+
+    def sibling(self, partition: Mapping[str, Any]) -> ParquetSink:
+        sibling = copy.copy(self)
+        sibling._open(partition)
+        return sibling
 
     @property
     def location(self) -> str:
@@ -84,14 +95,15 @@ class ParquetSink:
                 f"{COMMITS}; write to another directory, or move {COMMITS} away."
             )
         for name in self.partition:
-            others = [
-                path for path in _visible_entries(level) if not path.name.startswith(f"{name}=")
-            ]
+            # Siblings share the levels, for to list them for each takes quadratic time.
+            entries = () if (level, name) in self._checked else _visible_entries(level)
+            others = [path for path in entries if not path.name.startswith(f"{name}=")]
             if others:
                 raise TableMismatchError(
                     f"{level} contains {others[0].name!r} next to partitions by {name!r}; "
                     "choose another directory for the scored table."
                 )
+            self._checked.add((level, name))
             level = level / hive_segment(name, self.partition[name])
         foreign = [path for path in _visible_entries(self.target) if path.suffix != ".parquet"]
         if foreign:
@@ -135,10 +147,28 @@ class ParquetSink:
             )
         return self._stage(schema, commit, append=True)
 
+    def remove(self) -> None:
+        with self._staging_folder() as folder, translate_write_errors(self.location):
+            with suppress(FileNotFoundError):
+                self.target.rename(folder / REMOVED)
+            for parent in self.target.parents[: max(len(self.partition) - 1, 0)]:
+                with suppress(OSError):  # other partitions are in it
+                    parent.rmdir()
+            sync(self.root)
+
     @contextmanager
     def _stage(
         self, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool
     ) -> Iterator[StagedDirectory]:
+        with (
+            self._staging_folder() as folder,
+            closing(StagedDirectory(self, folder, schema, commit, append=append)) as staged,
+        ):
+            yield staged
+
+    @contextmanager
+    def _staging_folder(self) -> Iterator[Path]:
+        """A new folder next to the table, which is removed in the end with what is in it."""
         parent = self._staging_parent()
         directory = parent / f"{STAGING_PREFIX}{self.root.name}-{uuid.uuid4().hex}"
         try:
@@ -148,8 +178,7 @@ class ParquetSink:
         except OSError as error:
             raise TableError(f"cannot write to {parent}: {error.strerror}.") from error
         try:
-            with closing(StagedDirectory(self, directory, schema, commit, append=append)) as staged:
-                yield staged
+            yield directory
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 

@@ -24,6 +24,9 @@ from probclass_core.io.patterns import matching_files, split_pattern
 from probclass_core.io.references import TableRef
 from probclass_core.io.retry import retry
 
+_FILES_TRIED = 3
+"""Files at each end of a table that are tried for one that can be read."""
+
 
 def parquet_table(ref: TableRef) -> DatasetTable:
     """Open a Parquet file, or a directory of them with or without Hive partitions.
@@ -117,13 +120,23 @@ def _dataset(location: Location, files: Sequence[FileInfo]) -> ds.Dataset:
             options.partitioning_factory = ds.HivePartitioning.discover()
         else:
             options.partitioning = ds.partitioning(partition_schema, flavor="hive")
-    with translate_read_errors(location.uri), _name_other_files(location.uri):
+
+    def inspect(paths: Sequence[str]) -> tuple[ds.DatasetFactory, pa.Schema, list[pa.Schema]]:
         factory = ds.FileSystemDatasetFactory(location.filesystem, paths, parquet, options)
         first, *partition_schemas = retry(factory.inspect_schemas)
-        stored = first
-        if len(paths) > 1:
-            last = retry(lambda: parquet.inspect(paths[-1], location.filesystem))
-            stored = _merged_schema(first, last)
+        if len(paths) == 1:
+            return factory, first, partition_schemas
+        last = retry(lambda: parquet.inspect(paths[-1], location.filesystem))
+        return factory, _merged_schema(first, last), partition_schemas
+
+    with translate_read_errors(location.uri), _name_other_files(location.uri):
+        try:
+            factory, stored, partition_schemas = inspect(paths)
+        except (pa.ArrowException, OSError):
+            reordered = _with_readable_ends(parquet, location, paths)
+            if reordered == paths:
+                raise
+            factory, stored, partition_schemas = inspect(reordered)
         # If the files contain the partition columns as well, they know their types.
         partition_columns = [
             column
@@ -133,6 +146,27 @@ def _dataset(location: Location, files: Sequence[FileInfo]) -> ds.Dataset:
         ]
         schema = pa.schema([*stored, *partition_columns], metadata=stored.metadata)
         return retry(lambda: factory.finish(safe_types(schema)))
+
+
+def _with_readable_ends(
+    parquet: ds.ParquetFileFormat, location: Location, paths: Sequence[str]
+) -> list[str]:
+    """Return the paths with a file at each end that can be read, if one is near it.
+
+    A damaged file must not hide all others: a plan reports it if it needs the file.
+    """
+
+    def is_readable(path: str) -> bool:
+        try:
+            parquet.inspect(path, location.filesystem)
+        except (pa.ArrowException, OSError):
+            return False
+        return True
+
+    first = next(filter(is_readable, paths[:_FILES_TRIED]), paths[0])
+    last = next(filter(is_readable, paths[: -_FILES_TRIED - 1 : -1]), paths[-1])
+    inner = [path for path in paths if path not in (first, last)]
+    return [first, *inner, *([last] if last != first else [])]
 
 
 @contextmanager

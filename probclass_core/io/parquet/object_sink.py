@@ -8,6 +8,7 @@ have a manifest of their own and replace nothing.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime
@@ -51,14 +52,24 @@ class ObjectSink:
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         self.table = open_location(ref.uri, ref.options)
-        self.partition = dict(partition)
-        self.folder = hive_folder(self.partition)
         if self.table.path.endswith(".parquet"):
             raise TableMismatchError(
                 f"{self.table.uri}: a single file cannot be written on an object store; name a "
                 "directory."
             )
+        self._check_table()
+        self._checked: set[tuple[str, str]] = set()
+        self._open(partition)
+
+    def _open(self, partition: Mapping[str, Any]) -> None:
+        self.partition = dict(partition)
+        self.folder = hive_folder(self.partition)
         self._check_target()
+
+    def sibling(self, partition: Mapping[str, Any]) -> ObjectSink:
+        sibling = copy.copy(self)
+        sibling._open(partition)
+        return sibling
 
     @property
     def location(self) -> str:
@@ -66,7 +77,10 @@ class ObjectSink:
 
     @property
     def exists(self) -> bool:
-        return bool(self.manifests()) or self._has_other_files()
+        manifests = self.manifests()
+        return any(manifest.files for manifest in manifests) or (
+            not manifests and self._has_other_files()
+        )
 
     def _has_other_files(self) -> bool:
         """Whether there are files of other writers, which count until there is a manifest."""
@@ -86,7 +100,7 @@ class ObjectSink:
         return [
             {**manifest.commit, "rows": manifest.rows}
             for manifest in self.manifests()
-            if present.issuperset(manifest.files)
+            if manifest.files and present.issuperset(manifest.files)
         ]
 
     def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
@@ -124,6 +138,12 @@ class ObjectSink:
     ) -> AbstractContextManager[StagedObjects]:
         return closing(StagedObjects(self, schema, commit, append=True))
 
+    def remove(self) -> None:
+        # A manifest that names no file: whatever a deletion leaves behind does not count.
+        if self.exists:
+            with closing(StagedObjects(self, pa.schema([]), {}, append=False)) as staged:
+                staged.publish()
+
     def manifests(self) -> list[Manifest]:
         """Read the valid manifests of the partition."""
         return valid_manifests(read_manifests(self.table, self.folder))
@@ -137,8 +157,8 @@ class ObjectSink:
         """Return the path in the file system of a file of the partition."""
         return self.table.absolute(f"{self.folder}/{name}".lstrip("/"))
 
-    def _check_target(self) -> None:
-        """Check that a partition gets next to its like, and a table where no partitions are."""
+    def _check_table(self) -> None:
+        """Check that the bucket exists, and has no table of another format here."""
         table = self.table
         if table.filesystem.type_name == "s3":
             bucket = table.path.partition("/")[0]
@@ -151,18 +171,20 @@ class ObjectSink:
                 f"{table.uri} is a Delta table; name its format: "
                 f"TableRef({table.uri!r}, format='delta')."
             )
-        level = ""
+
+    def _check_target(self) -> None:
+        """Check that a partition gets next to its like, and a table where no partitions are."""
+        table, level = self.table, ""
         for name, value in self.partition.items():
-            others = [
-                info
-                for info in self.visible_entries(level)
-                if not info.base_name.startswith(f"{name}=")
-            ]
+            # Siblings share the levels, for to list them for each takes quadratic time.
+            entries = () if (level, name) in self._checked else self.visible_entries(level)
+            others = [info for info in entries if not info.base_name.startswith(f"{name}=")]
             if others:
                 raise TableMismatchError(
                     f"{table.uri_of(level)} contains {others[0].base_name!r} next to partitions by "
                     f"{name!r}; choose another directory for the scored table."
                 )
+            self._checked.add((level, name))
             level = f"{level}/{hive_segment(name, value)}".lstrip("/")
         foreign = [info for info in self.visible_entries(self.folder) if not _is_parquet(info)]
         if foreign:

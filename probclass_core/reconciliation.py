@@ -1,0 +1,576 @@
+"""Bring a scored table up to date: score what is missing or stale, and see what is gone.
+
+Each partition of the source is compared with the commit record of the same partition of the sink.
+Only those that differ are scored, and each is committed on its own. So it does not matter how often
+this runs, what woke it, or where an earlier run was stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeGuard, get_args
+
+import pyarrow.compute as pc
+
+from probclass_core.arrow.bundle import as_json
+from probclass_core.errors import (
+    PartitionError,
+    SpecError,
+    TableError,
+    expect,
+    one_of,
+)
+from probclass_core.execution.engine import EngineOption
+from probclass_core.execution.open import open_engine
+from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
+from probclass_core.io.filters import Condition, Where, parse_where, typed_partition
+from probclass_core.io.open import open_table
+from probclass_core.io.references import TableRef
+from probclass_core.io.table import PartitionedSink, Table, TypedPartition, balanced_parts
+from probclass_core.model.decision import DecisionOption
+from probclass_core.model.model import LOAD_HINT, Model
+from probclass_core.pipeline import refuse_overlap
+from probclass_core.scoring.batch import PosteriorFormat
+from probclass_core.scoring.partition import PARTITION_FAILURES, PartitionFailure, score_partitions
+from probclass_core.scoring.plan import PlannedPartition, ScoringPlanner
+from probclass_core.spec import category_text
+
+Deleted = Literal["keep", "remove", "fail"]
+"""What happens to partitions of the sink that are gone from the source: keep them and report them,
+remove them, or fail before anything is written."""
+
+Missing = Literal["skip", "fail"]
+"""What happens to a partition that was asked for by name and does not exist or has no rows."""
+
+Partitions: TypeAlias = Where | Sequence[Mapping[str, Any]]
+"""Conditions on partition columns, or a list of partitions such as ``[{"month": "2014-01"}]``."""
+
+Outcome = Literal["scored", "unchanged", "pending", "empty", "orphaned", "removed", "failed"]
+
+_NAMES_IN_MESSAGE = 5
+
+
+@dataclass(frozen=True)
+class PartitionOutcome:
+    """What a reconciliation found and did for one partition.
+
+    Attributes:
+        partition: values of the partition columns; empty for an unpartitioned table.
+        outcome: ``"scored"``; ``"unchanged"``: scored before from the same input, model and rule;
+            ``"pending"``: to be scored, in a dry run or beyond the limit; ``"empty"``: without
+            rows; ``"orphaned"``: in the sink, and gone from the source; ``"removed"``: orphaned,
+            and removed; ``"failed"``.
+        reasons: why a partition was or is to be scored: ``"missing"``, or what changed since:
+            ``"input"``, ``"model"``, ``"rule"`` (conditions, columns, decision);
+            ``"unrecorded"`` if other writers wrote its rows.
+        rows: number of rows in the sink, of a pending partition in the source before any filter;
+            None if unknown.
+        commit_id: id of the commit that wrote the rows; None if there is none.
+        error: why it failed, as one sentence.
+        is_transient: whether a failed partition may succeed later without a change.
+    """
+
+    partition: Mapping[str, Any]
+    outcome: Outcome
+    reasons: Sequence[str] = ()
+    rows: int | None = None
+    commit_id: str | None = None
+    error: str | None = None
+    is_transient: bool = False
+
+    def __str__(self) -> str:
+        name = "/".join(f"{column}={value}" for column, value in self.partition.items())
+        return name or "the table"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcome as plain JSON values, without those that do not apply."""
+        values = {**vars(self), "reasons": list(self.reasons)}
+        plain = {key: as_json(value) for key, value in values.items() if value not in (None, [])}
+        if self.outcome != "failed":
+            del plain["is_transient"]
+        return plain
+
+
+@dataclass(frozen=True)
+class PartitionRange:
+    """Consecutive partitions in the order of their values, such as one of several batches.
+
+    Attributes:
+        first: values of the partition columns of the first partition.
+        last: those of the last partition, which is included.
+    """
+
+    first: Mapping[str, Any]
+    last: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The range as plain JSON values; the arguments of a `PartitionRange`."""
+        return {"first": as_json(self.first), "last": as_json(self.last)}
+
+
+@dataclass(frozen=True)
+class ReconcileReport:
+    """Result of `reconcile`.
+
+    Attributes:
+        partitions: what was found and done for each partition: those of the source in its order,
+            then those of the sink that are gone from the source.
+        dry_run: whether nothing was written because that was asked for.
+        model_id: content id of the model.
+        uri: path or URI of the sink.
+        seconds: wall time.
+    """
+
+    partitions: Sequence[PartitionOutcome]
+    dry_run: bool
+    model_id: str
+    uri: str
+    seconds: float
+
+    @property
+    def scored(self) -> list[PartitionOutcome]:
+        """The partitions that were scored now."""
+        return self._with("scored")
+
+    @property
+    def unchanged(self) -> list[PartitionOutcome]:
+        """The partitions that were scored before from the same input, model and rule."""
+        return self._with("unchanged")
+
+    @property
+    def pending(self) -> list[PartitionOutcome]:
+        """The partitions that are to be scored: all in a dry run, else those beyond the limit."""
+        return self._with("pending")
+
+    @property
+    def orphaned(self) -> list[PartitionOutcome]:
+        """The partitions of the sink that are gone from the source and were kept."""
+        return self._with("orphaned")
+
+    @property
+    def removed(self) -> list[PartitionOutcome]:
+        """The partitions that were removed from the sink."""
+        return self._with("removed")
+
+    @property
+    def empty(self) -> list[PartitionOutcome]:
+        """The partitions that have no rows or, if asked for by name, do not exist."""
+        return self._with("empty")
+
+    @property
+    def failed(self) -> list[PartitionOutcome]:
+        """The partitions that could not be scored; `error` says why."""
+        return self._with("failed")
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that were scored now."""
+        return sum(one.rows or 0 for one in self.scored)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of partitions of each outcome."""
+        return {outcome: len(self._with(outcome)) for outcome in get_args(Outcome)}
+
+    def _with(self, outcome: str) -> list[PartitionOutcome]:
+        return [one for one in self.partitions if one.outcome == outcome]
+
+    def batches(self, count: int = 32, min_rows: int = 1_000_000) -> list[PartitionRange]:
+        """Divide the pending partitions into ranges with about the same number of rows.
+
+        Args:
+            count: largest number of ranges.
+            min_rows: number of rows for which a range of its own is worthwhile.
+
+        Returns:
+            The ranges in order; empty if nothing is pending.
+        """
+        if count < 1:
+            raise SpecError(f"count must be at least 1, got {count}.")
+        pending = sorted(self.pending, key=lambda one: _sort_key(one.partition))
+        if not pending:
+            return []
+        # A partition of unknown size, as one that cannot be read, counts as one row.
+        rows = [max(one.rows or 0, 1) for one in pending]
+        parts = balanced_parts(rows, max(1, min(count, sum(rows) // max(min_rows, 1))))
+        groups: dict[int, list[PartitionOutcome]] = {}
+        for one, part in zip(pending, parts, strict=True):
+            groups.setdefault(part, []).append(one)
+        return [PartitionRange(g[0].partition, g[-1].partition) for g in groups.values()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain JSON values: counts, and the partitions that are not unchanged."""
+        return {
+            "rows": self.rows,
+            **self.counts,
+            "partitions": [one.to_dict() for one in self.partitions if one.outcome != "unchanged"],
+            "dry_run": self.dry_run,
+            "model_id": self.model_id,
+            "uri": self.uri,
+            "seconds": self.seconds,
+        }
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items() if count)
+        return f"{self.uri}: {counts or 'no partitions'}"
+
+
+@draws_progress("scoring")
+def reconcile(
+    model: Model,
+    source: Any,
+    sink: str | Path | TableRef,
+    *,
+    partitions: Partitions = None,
+    batch: PartitionRange | None = None,
+    where: Where = None,
+    columns: str | Sequence[str] | None = None,
+    posterior: PosteriorFormat = "columns",
+    decision: DecisionOption = "map",
+    deleted: Deleted = "keep",
+    missing: Missing = "skip",
+    limit: int | None = None,
+    dry_run: bool = False,
+    run_id: str | None = None,
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+) -> ReconcileReport:
+    """Score the partitions of a table that are missing in another or stale there.
+
+    A partition is stale if its input, the model or the rule (conditions, columns, decision) changed
+    since it was scored. Each partition is committed on its own. One that cannot be read or scored
+    fails alone: the others are committed, and then the error names those that failed. A call that
+    was stopped is completed by the next one.
+
+    Args:
+        model: model to score with.
+        source: as for `score`, like the arguments that are not listed.
+        sink: scored table.
+        partitions: conditions on partition columns, or a list of partitions; all by default.
+        batch: consecutive partitions to consider, of `ReconcileReport.batches`; all by default.
+        where: rows to score.
+        columns: passthrough columns.
+        posterior: as for `score`.
+        decision: decision rule.
+        deleted: partitions of the sink that are gone from the source, or have no rows there any
+            more: ``"keep"`` and report them, ``"remove"`` each in one step, or ``"fail"`` before
+            anything is written.
+        missing: partitions that were asked for by name and do not exist or have no rows:
+            ``"skip"`` or ``"fail"``.
+        limit: largest number of partitions to score now; by default all.
+        dry_run: find out what would be done, and write nothing.
+        run_id: name of the run, for the commit records.
+        engine: engine that scores.
+        workers: number of workers of the engine.
+        progress: True for a bar, or a function that progress is reported to.
+
+    Raises:
+        PartitionError: if some partitions failed; its ``report`` has the outcome of all.
+        SpecError, NotSupportedError: as `score`; or if a condition is not on a partition column.
+        DataError: as `score`, if all partitions fail for the same reason.
+        TableError: as `score`, likewise; or if partitions are gone and `deleted` is ``"fail"``.
+    """
+    began = time.monotonic()
+    expect(model, Model, LOAD_HINT)
+    for name, value, choices in (("deleted", deleted, Deleted), ("missing", missing, Missing)):
+        if value not in get_args(choices):
+            raise SpecError(f"{name} must be one of {one_of(get_args(choices))}, got {value!r}.")
+    if limit is not None and limit < 1:
+        raise SpecError(f"limit must be at least 1, got {limit}.")
+    table, target = open_table(source), TableRef.parse(sink)
+    if table.uri is not None:
+        refuse_overlap(table.uri, target.uri)
+    planner = ScoringPlanner(
+        model=model,
+        table=table,
+        sink=target,
+        where=parse_where(where),
+        columns=columns,
+        posterior=posterior,
+        decision=decision,
+        overwrite="partition",
+        run_id=run_id,
+    )
+    found = _Comparison(planner, _Selected(table, partitions, batch, planner.where))
+    found.compare(fail_missing=missing == "fail")
+    if deleted == "fail" and found.orphaned:
+        raise TableError(
+            f"{len(found.orphaned)} partitions of {target.uri} are gone from {table.uri}: "
+            f"{_some(found.orphaned.values())}; nothing was written. Score with deleted='remove' "
+            "or 'keep'."
+        )
+    if not dry_run:
+        pending = list(found.pending.items())[:limit]
+        planned = [one for _, one in pending]
+        known = [one.rows for one in planned if one.rows is not None]
+        counter = RowCounter(progress, sum(known) if len(known) == len(planned) else None)
+        for one in planned[:1]:
+            one.check_sink(list(found.pending.values()))
+        with open_engine(engine, workers) as opened:
+            scored = score_partitions(model, planned, opened, counter, isolate=True)
+            for (key, one), rows in zip(pending, scored, strict=True):
+                found.finish(key, one, rows)
+        if deleted == "remove":
+            found.remove_orphaned()
+    report = ReconcileReport(
+        partitions=[*found.outcomes.values(), *found.orphaned.values()],
+        dry_run=dry_run,
+        model_id=model.id,
+        uri=target.uri,
+        seconds=time.monotonic() - began,
+    )
+    if report.failed:
+        found.raise_failed(report)
+    return report
+
+
+class _Selected:
+    """The partitions to consider, of the source and of the sink.
+
+    Raises:
+        SpecError: if the table has no partitions, or a condition is on another column.
+        TableError: if a column does not exist.
+    """
+
+    def __init__(
+        self, table: Table, partitions: Partitions, batch: PartitionRange | None, where: Where
+    ) -> None:
+        self.table = table
+        self.columns = table.partition_columns
+        self.where = where
+        if not self.columns and (partitions is not None or batch is not None):
+            raise SpecError(
+                f"{table.uri or 'the source'} has no partitions to choose from; leave partitions "
+                "and batch out."
+            )
+        self.named: list[Mapping[str, Any]] | None = None
+        self.conditions: Where = None
+        if _are_partitions(partitions):
+            self.named = [self._typed(one) for one in partitions]
+        else:
+            self.conditions = self._checked(parse_where(partitions))
+        self.first_and_last = None
+        if batch is not None:
+            ends = self._typed(batch.first), self._typed(batch.last)
+            self.first_and_last = _sort_key(ends[0]), _sort_key(ends[1])
+
+    def _typed(self, partition: Mapping[str, Any]) -> dict[str, Any]:
+        typed = typed_partition(self.table.schema, partition)
+        if {*typed} != {*self.columns}:
+            raise SpecError(
+                f"partition {dict(partition)} does not have a value for each of the partition "
+                f"columns of {self.table.uri}: {one_of(self.columns)}."
+            )
+        return {name: typed[name] for name in self.columns}
+
+    def _checked(self, conditions: Sequence[Condition] | pc.Expression | None) -> Where:
+        if isinstance(conditions, pc.Expression):
+            raise SpecError("partitions must be text, conditions or partitions, not an expression.")
+        for column, *_ in conditions or ():
+            if column not in self.columns:
+                raise SpecError(
+                    f"{column!r} is not a partition column of {self.table.uri}; it has "
+                    f"{one_of(self.columns)}. Conditions on rows go to where=."
+                )
+        return conditions
+
+    def in_source(self) -> list[Mapping[str, Any]]:
+        """The partitions of the source, in its order; one without columns if it has none."""
+        return self._select(self.table) if self.columns else [{}]
+
+    def with_rows(self) -> set[_Key] | None:
+        """The partitions that may have rows of the filter; None for all."""
+        if self.where is None or not self.columns:
+            return None
+        return {_key(one) for one in self.table.partitions(self.where)}
+
+    def in_sink(self, sink: Table) -> list[Mapping[str, Any]]:
+        """The partitions of the sink; none if it is partitioned by other columns."""
+        return self._select(sink) if {*sink.partition_columns} == {*self.columns} else []
+
+    def _select(self, table: Table) -> list[Mapping[str, Any]]:
+        listed: list[Mapping[str, Any]] = [
+            {name: one[name] for name in self.columns} for one in table.partitions(self.conditions)
+        ]
+        if self.named is not None:
+            wanted = {_key_as(table, one) for one in self.named}
+            listed = [one for one in listed if _key(one) in wanted]
+        if self.first_and_last is not None:
+            first, last = self.first_and_last
+            # Text and numbers of a sink that guesses types from the names of folders.
+            typed = {_key(one): typed_partition(self.table.schema, one) for one in listed}
+            listed = [one for one in listed if first <= _sort_key(typed[_key(one)]) <= last]
+        return listed
+
+
+class _Comparison:
+    """Compares the partitions of a source with those of a sink, and keeps what became of them.
+
+    Attributes:
+        outcomes: outcome of each partition of the source.
+        pending: the partitions to score.
+        orphaned: outcome of each partition that has rows in the sink only.
+    """
+
+    def __init__(self, planner: ScoringPlanner, selected: _Selected) -> None:
+        self.planner = planner
+        self.selected = selected
+        self.outcomes: dict[_Key, PartitionOutcome] = {}
+        self.pending: dict[_Key, PlannedPartition] = {}
+        self.orphaned: dict[_Key, PartitionOutcome] = {}
+        self._first_failure: PartitionFailure | None = None
+        self._sink_exists = False
+
+    def compare(self, *, fail_missing: bool) -> None:
+        """Compare all selected partitions; nothing is written."""
+        source = self.selected.in_source()
+        with_rows = self.selected.with_rows()
+        for values in source:
+            if with_rows is None or _key(values) in with_rows:
+                self._compare(values)
+        self._find_orphaned(source)
+        for values in self.selected.named or ():
+            key = _key(values)
+            outcome = self.outcomes.get(key, PartitionOutcome(values, "empty"))
+            if outcome.outcome == "empty" and key not in self.orphaned:
+                self.outcomes[key] = outcome
+                if fail_missing:
+                    uri = self.planner.table.uri
+                    self._fail(key, values, TableError(f"{uri} has no rows of {outcome}."))
+
+    def _compare(self, values: Mapping[str, Any]) -> None:
+        key = _key(values)
+        try:
+            planned = self.planner.plan_partition(values)
+            record = planned.sink.commit_record
+            exists = record is not None or planned.sink.exists
+        except PARTITION_FAILURES as failure:
+            self._fail(key, values, failure)
+            return
+        self._sink_exists |= exists
+        if planned.rows == 0:
+            self._empty(key, values, exists=exists)
+        elif record is not None and planned.committed_by(record):
+            rows, commit_id = record["rows"], planned.commit_id
+            self.outcomes[key] = PartitionOutcome(values, "unchanged", (), rows, commit_id)
+        else:
+            changes = ("unrecorded",) if exists else ("missing",)
+            reasons = changes if record is None else planned.changes_since(record)
+            self.pending[key] = planned
+            self.outcomes[key] = PartitionOutcome(values, "pending", reasons, planned.rows)
+
+    def _find_orphaned(self, source: Sequence[Mapping[str, Any]]) -> None:
+        if not self.selected.columns:
+            return
+        try:
+            sink = open_table(self.planner.sink)
+            listed = self.selected.in_sink(sink)
+        except TableError:
+            if self._sink_exists:
+                raise
+            return  # there is no sink yet
+        self._sink_schema = sink.schema
+        known = {_key_as(sink, one) for one in source}
+        for values in listed:
+            key = _key(values)
+            if key not in known:
+                self.orphaned[key] = PartitionOutcome(values, "orphaned")
+
+    def _empty(self, key: _Key, values: Mapping[str, Any], *, exists: bool) -> None:
+        """Note a partition without rows, which is orphaned if the sink has rows of it."""
+        if exists:
+            self.outcomes.pop(key, None)
+            self.orphaned[key] = PartitionOutcome(values, "orphaned")
+        else:
+            self.outcomes[key] = PartitionOutcome(values, "empty")
+
+    def finish(self, key: _Key, planned: PlannedPartition, result: int | PartitionFailure) -> None:
+        """Note what became of a pending partition: number of rows, or why it failed."""
+        before = self.outcomes[key]
+        if not isinstance(result, int):
+            self._fail(key, before.partition, result)
+        elif result == 0:
+            self._empty(key, before.partition, exists=before.reasons != ("missing",))
+        else:
+            commit_id = planned.commit_id
+            self.outcomes[key] = replace(before, outcome="scored", rows=result, commit_id=commit_id)
+
+    def remove_orphaned(self) -> None:
+        """Remove the orphaned partitions of the sink, one after another."""
+        for key, one in self.orphaned.items():
+            try:
+                sink = self.planner.open_sink(TypedPartition(one.partition, self._sink_schema))
+                if not isinstance(sink, PartitionedSink):
+                    raise TableError(
+                        f"{sink.location}: partitions of this format cannot be removed; remove it "
+                        "by other means, or score with deleted='keep'."
+                    )
+                sink.remove()
+                self.orphaned[key] = replace(one, outcome="removed")
+            except PARTITION_FAILURES as failure:
+                self.orphaned[key] = self._failed(one.partition, failure)
+
+    def _fail(self, key: _Key, values: Mapping[str, Any], failure: PartitionFailure) -> None:
+        self.outcomes[key] = self._failed(values, failure)
+
+    def _failed(self, values: Mapping[str, Any], failure: PartitionFailure) -> PartitionOutcome:
+        self._first_failure = self._first_failure or failure
+        transient = isinstance(failure, TableError)
+        return PartitionOutcome(values, "failed", error=str(failure), is_transient=transient)
+
+    def raise_failed(self, report: ReconcileReport) -> None:
+        """Raise the error of the partitions that failed, or their common one if all did."""
+        failed, all_failed = report.failed, len(report.failed) == len(report.partitions)
+        if all_failed and len({one.error for one in failed}) == 1:
+            assert self._first_failure is not None
+            raise self._first_failure
+        sentences = "; ".join(f"{one}: {(one.error or '').rstrip('.')}" for one in failed[:3])
+        more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
+        done = "" if report.dry_run else " The others are committed; a rerun takes up only these."
+        count = f"{len(failed)} of {len(report.partitions)} partitions"
+        raise PartitionError(f"{count} failed: {sentences}{more}.{done}", report)
+
+
+_Key = tuple[tuple[str, str | None], ...]
+"""Names and texts of a partition's values, sorted by name."""
+
+
+def _key(values: Mapping[str, Any]) -> _Key:
+    return tuple(
+        (name, None if values[name] is None else category_text(values[name]))
+        for name in sorted(values)
+    )
+
+
+def _key_as(table: Table, values: Mapping[str, Any]) -> _Key:
+    """The key of a partition whose values have the types that another table gives them.
+
+    A directory of Parquet files has integers where the source may have text such as ``"01"``.
+    """
+    try:
+        return _key(typed_partition(table.schema, values))
+    except SpecError:
+        return _key(values)
+
+
+def _sort_key(values: Mapping[str, Any]) -> tuple[tuple[bool, Any], ...]:
+    """A key to sort partitions by, column by column, null first."""
+    return tuple((value is not None, value) for value in values.values())
+
+
+def _are_partitions(partitions: Partitions) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    """Whether it is a list of partitions, and not conditions."""
+    if isinstance(partitions, str) or not isinstance(partitions, Sequence):
+        return False
+    return all(isinstance(one, Mapping) for one in partitions)
+
+
+def _some(outcomes: Iterable[PartitionOutcome]) -> str:
+    """The names of the first partitions, and the number of the others."""
+    names = [str(one) for one in outcomes]
+    rest = len(names) - _NAMES_IN_MESSAGE
+    return ", ".join(names[:_NAMES_IN_MESSAGE]) + (f" and {rest} more" if rest > 0 else "")

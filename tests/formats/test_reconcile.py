@@ -1,0 +1,259 @@
+"""Reconciling a scored table with its source: what is missing, stale, gone or damaged."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from backends import BACKENDS, Backend
+from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
+
+import probclass_core as pc
+
+MONTHS = ["2014-01", "2014-02", "2014-03", "2014-04"]
+
+
+def write_month(lake: Path, month: str, size: int = 40) -> Path:
+    """Write or replace the file of a month."""
+    path = lake / f"month={month}" / "rows.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    pq.write_table(rows(month, size).drop_columns("month"), path)
+    return path
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    for month in MONTHS:
+        write_month(tmp_path / "lake", month)
+    return tmp_path / "lake"
+
+
+def names(outcomes: list[pc.PartitionOutcome]) -> list[str]:
+    return [outcome.partition["month"] for outcome in outcomes]
+
+
+def reasons(report: pc.ReconcileReport) -> dict[str, tuple[str, ...]]:
+    return {one.partition["month"]: tuple(one.reasons) for one in report.pending + report.scored}
+
+
+def test_only_what_differs_is_scored_and_what_is_gone_is_removed(
+    backend: Backend, model: pc.Model, lake: Path
+) -> None:
+    sink = backend.ref("scored")
+    pc.score(model, lake, sink, partition={"month": "2014-01"})
+    planned = pc.reconcile(model, lake, sink, dry_run=True)
+    assert (names(planned.unchanged), names(planned.pending)) == (MONTHS[:1], MONTHS[1:])
+    first = pc.reconcile(model, lake, sink)
+    assert (names(first.unchanged), names(first.scored)) == (MONTHS[:1], MONTHS[1:])
+    assert (first.rows, set(reasons(first).values())) == (120, {("missing",)})
+    assert pc.score(model, lake, sink).skipped == 4, "the commits are those of a score"
+
+    write_month(lake, "2014-02", 7)
+    shutil.rmtree(lake / "month=2014-03")
+    write_month(lake, "2014-05", 3)
+    kept = pc.reconcile(model, lake, sink, dry_run=True)
+    assert reasons(kept) == {"2014-02": ("input",), "2014-05": ("missing",)}
+    assert names(kept.orphaned) == ["2014-03"]
+    removed = pc.reconcile(model, lake, sink, deleted="remove")
+    assert (names(removed.removed), names(removed.orphaned)) == (["2014-03"], [])
+    assert rows_by_month(backend.read("scored")) == {
+        "2014-01": 40,
+        "2014-02": 7,
+        "2014-04": 40,
+        "2014-05": 3,
+    }
+    again = pc.reconcile(model, lake, sink, deleted="remove")
+    assert again.counts["unchanged"] == len(again.partitions) == 4
+    assert pc.clean_table(sink, older_than=timedelta(0)) == []
+    write_month(lake, "2014-03", 5)
+    assert reasons(pc.reconcile(model, lake, sink)) == {"2014-03": ("missing",)}
+    assert rows_by_month(backend.read("scored"))["2014-03"] == 5
+
+
+@pytest.mark.parametrize("name", sorted(BACKENDS))
+def test_a_failed_partition_does_not_stop_the_others(
+    name: str, model: pc.Model, lake: Path, tmp_path: Path
+) -> None:
+    backend = BACKENDS[name](tmp_path)
+    sink = backend.ref("scored")
+    for month in (MONTHS[0], MONTHS[-1]):  # the files whose schemas are read first
+        damage(lake / f"month={month}" / "rows.parquet")
+    with pytest.raises(pc.PartitionError, match=r"2 of 4 partitions failed: month=2014-01: ") as e:
+        pc.reconcile(model, lake, sink)
+    assert "\n" not in str(e.value)
+    report = pickle.loads(pickle.dumps(e.value)).report
+    assert (names(report.failed), names(report.scored)) == ([MONTHS[0], MONTHS[-1]], MONTHS[1:3])
+    assert rows_by_month(backend.read("scored")) == {"2014-02": 40, "2014-03": 40}
+    write_month(lake, MONTHS[0])
+    write_month(lake, MONTHS[-1])
+    assert names(pc.reconcile(model, lake, sink).scored) == [MONTHS[0], MONTHS[-1]]
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_a_partition_whose_rows_cannot_be_scored_fails_alone(
+    engine: str, model: pc.Model, lake: Path, tmp_path: Path
+) -> None:
+    path = write_month(lake, "2014-02")
+    table = pq.read_table(path, partitioning=None)
+    x = pa.array([float("inf"), *table["x"].to_pylist()[1:]])
+    pq.write_table(table.set_column(0, "x", x), path)
+    with pytest.raises(pc.PartitionError, match=r"1 of 4 .*month=2014-02: .*'x'") as raised:
+        pc.reconcile(model, lake, tmp_path / "scored", engine=engine, workers=2)
+    assert names(raised.value.report.scored) == ["2014-01", "2014-03", "2014-04"]
+    assert not (tmp_path / "scored" / "month=2014-02").exists()
+    shutil.rmtree(lake / "month=2014-02")
+    assert pc.reconcile(model, lake, tmp_path / "scored").counts["unchanged"] == 3
+
+
+def test_if_all_partitions_fail_for_one_reason_that_is_the_error(
+    model: pc.Model, tmp_path: Path
+) -> None:
+    for month in MONTHS:
+        path = write_month(tmp_path / "lake", month)
+        pq.write_table(pq.read_table(path, partitioning=None).drop_columns("x"), path)
+    with pytest.raises(pc.DataError, match="'x'"):
+        pc.reconcile(model, tmp_path / "lake", tmp_path / "scored")
+
+
+def test_a_stale_partition_says_what_changed(model: pc.Model, lake: Path, tmp_path: Path) -> None:
+    sink = tmp_path / "scored"
+    pc.reconcile(model, lake, sink)
+    foreign = sink / "month=2014-04" / "part-0.parquet"
+    pq.write_table(pq.read_table(foreign, partitioning=None).replace_schema_metadata(), foreign)
+    write_month(lake, "2014-02", 8)
+
+    def changes(model: pc.Model, **options: Any) -> list[tuple[str, ...]]:
+        options = {"partitions": "month <= 2014-02", **options}
+        return list(reasons(pc.reconcile(model, lake, sink, dry_run=True, **options)).values())
+
+    other = pc.fit(rows("2014-01", 20), spec())
+    assert changes(model) == [("input",)]
+    assert changes(model, columns=["x"], decision="ml") == [("rule",), ("input", "rule")]
+    assert changes(model, where="x >= 0") == [("rule",), ("input", "rule")]
+    assert changes(model, columns=["x"]) == [("rule",), ("input",)]
+    assert changes(other) == [("model",), ("input", "model")]
+    assert changes(model, partitions=[{"month": "2014-04"}]) == [("unrecorded",)]
+    assert pc.reconcile(model, lake, sink).counts["scored"] == 2
+    assert pc.reconcile(other, lake, sink, limit=3).counts["pending"] == 1
+
+
+def test_a_call_that_is_stopped_is_completed_by_the_next_one(
+    model: pc.Model, lake: Path, tmp_path: Path
+) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(done: int, total: int | None) -> None:
+        assert total == 160
+        if done > 80:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        pc.reconcile(model, lake, tmp_path / "scored", progress=stop)
+    report = pc.reconcile(model, lake, tmp_path / "scored")
+    assert (names(report.unchanged), names(report.scored)) == (MONTHS[:2], MONTHS[2:])
+    assert pc.clean_table(tmp_path / "scored", older_than=timedelta(0)) == []
+
+
+def test_partitions_without_rows_are_no_failure(
+    model: pc.Model, lake: Path, tmp_path: Path
+) -> None:
+    sink = tmp_path / "scored"
+    pc.reconcile(model, lake, sink)
+    write_month(lake, "2014-01", 0)
+    write_month(lake, "2013-12", 0)
+    named = [{"month": month} for month in ("2014-02", "2013-12", "2031-01")]
+    report = pc.reconcile(model, lake, sink, partitions=named)
+    assert (names(report.unchanged), names(report.empty)) == (["2014-02"], ["2013-12", "2031-01"])
+    with pytest.raises(pc.PartitionError, match=r"month=2031-01: .* has no rows of month=2031-01"):
+        pc.reconcile(model, lake, sink, partitions=named, missing="fail")
+    with pytest.raises(pc.TableError, match="has no rows of month=2031-01"):
+        pc.reconcile(model, lake, sink, partitions=named[2:], missing="fail")
+
+    everything = pc.reconcile(model, lake, sink, where="x >= 40", dry_run=True)
+    assert everything.counts["orphaned"] == 1, "its rows are gone from the source"
+    with pytest.raises(pc.TableError, match=r"1 partitions .* are gone .*: month=2014-01; nothing"):
+        pc.reconcile(model, lake, sink, deleted="fail")
+    assert names(pc.reconcile(model, lake, sink, deleted="remove").removed) == ["2014-01"]
+    assert not (sink / "month=2014-01").exists()
+
+
+def test_text_that_looks_like_numbers_is_the_same_partition(
+    model: pc.Model, tmp_path: Path
+) -> None:
+    source = DeltaLake(tmp_path)
+    source.write("lake", pa.concat_tables([rows("01"), rows("02")]), ["month"])
+    sink = tmp_path / "scored"
+    assert pc.reconcile(model, source.ref("lake"), sink).counts["scored"] == 2
+    report = pc.reconcile(model, source.ref("lake"), sink, deleted="remove")
+    assert (report.counts["unchanged"], report.counts["orphaned"]) == (2, 0)
+    assert report.counts["removed"] == 0
+
+
+def test_a_table_without_partitions_and_rows_in_memory(model: pc.Model, tmp_path: Path) -> None:
+    sink = tmp_path / "scored"
+    assert pc.reconcile(model, rows("2014-01"), sink).counts["scored"] == 1
+    again = pc.reconcile(model, rows("2014-01"), sink)
+    assert [one.reasons for one in again.scored] == [("input",)], "memory has no identity"
+    pq.write_table(rows("2014-01"), tmp_path / "one.parquet")
+    pc.reconcile(model, tmp_path / "one.parquet", sink)
+    assert pc.reconcile(model, tmp_path / "one.parquet", sink).counts["unchanged"] == 1
+
+
+def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Path) -> None:
+    days = [dt.date(2014, 1, 1) + timedelta(days=day) for day in range(10)]
+    sizes = [10, 10, 10, 10, 40, 10, 10, 10, 10, 40]
+    table = pa.concat_tables(
+        rows("m", size).append_column("day", pa.array([day] * size))
+        for day, size in zip(days, sizes, strict=True)
+    )
+    source = DeltaLake(tmp_path)
+    source.write("lake", table, ["day", "month"])
+    lake, sink = source.ref("lake"), tmp_path / "scored"
+    plan = pc.reconcile(model, lake, sink, dry_run=True)
+    batches = plan.batches(4, min_rows=1)
+    assert [batch.to_dict() for batch in plan.batches()] == [
+        {
+            "first": {"day": "2014-01-01", "month": "m"},
+            "last": {"day": "2014-01-10", "month": "m"},
+        }
+    ]
+    assert len(batches) == 4
+    scored: list[Any] = []
+    for batch in batches:
+        again = pc.PartitionRange(**batch.to_dict())  # as text, from a message
+        report = pc.reconcile(model, lake, sink, batch=again, deleted="remove")
+        assert report.rows == 40
+        scored += [one.partition["day"] for one in report.scored]
+    assert scored == days
+    assert pc.reconcile(model, lake, sink, dry_run=True).batches() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"deleted": "drop"}, "deleted must be one of 'fail', 'keep', 'remove', got 'drop'"),
+        ({"missing": "keep"}, "missing must be one of 'fail', 'skip', got 'keep'"),
+        ({"limit": 0}, "limit must be at least 1, got 0"),
+        ({"partitions": "x > 1"}, "'x' is not a partition column of .*; it has 'month'"),
+        ({"partitions": [{"x": 1.0}]}, "does not have a value for each of the partition columns"),
+    ],
+)
+def test_a_wrong_argument_is_refused_before_anything_is_written(
+    options: dict[str, Any], message: str, model: pc.Model, lake: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(pc.SpecError, match=message):
+        pc.reconcile(model, lake, tmp_path / "scored", **options)
+    assert not (tmp_path / "scored").exists()
