@@ -4,7 +4,7 @@ Every error raised on purpose is a `ProbClassError`; its class says where to loo
 
 - `SpecError`: the model or an argument, before any row is read.
 - `DataError`: the rows.
-- `TableError`: a table, partition or file.
+- `TableError`: a table, partition or file; `PartitionError` for some partitions of many.
 - `StoreError`: a saved model, or the store that contains it.
 - `PluginError`: an installed plugin, or one that is missing.
 - `NotSupportedError`: the estimator, which lacks the requested feature.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 
@@ -20,6 +20,7 @@ from probclass_core.errors import (
     PartitionError,
     SpecError,
     TableError,
+    TableMismatchError,
     expect,
     one_of,
 )
@@ -118,6 +119,8 @@ class ReconcileReport:
     Attributes:
         partitions: what was found and done for each partition: those of the source in its order,
             then those of the sink that are gone from the source.
+        commits: commits of the scored and unchanged partitions, for `ModelStore.record_scoring`;
+            see `ScoreReport`.
         dry_run: whether nothing was written because that was asked for.
         model_id: content id of the model.
         uri: path or URI of the sink.
@@ -125,6 +128,7 @@ class ReconcileReport:
     """
 
     partitions: Sequence[PartitionOutcome]
+    commits: Sequence[Mapping[str, Any]] = field(repr=False)
     dry_run: bool
     model_id: str
     uri: str
@@ -298,7 +302,7 @@ def reconcile(
     found = _Comparison(planner, _Selected(table, partitions, batch, planner.where))
     found.compare(fail_missing=missing == "fail")
     if deleted == "fail" and found.orphaned:
-        raise TableError(
+        raise TableMismatchError(
             f"{len(found.orphaned)} partitions of {target.uri} are gone from {table.uri}: "
             f"{_some(found.orphaned.values())}; nothing was written. Score with deleted='remove' "
             "or 'keep'."
@@ -318,6 +322,7 @@ def reconcile(
             found.remove_orphaned()
     report = ReconcileReport(
         partitions=[*found.outcomes.values(), *found.orphaned.values()],
+        commits=found.commits,
         dry_run=dry_run,
         model_id=model.id,
         uri=target.uri,
@@ -414,6 +419,7 @@ class _Comparison:
         outcomes: outcome of each partition of the source.
         pending: the partitions to score.
         orphaned: outcome of each partition that has rows in the sink only.
+        commits: commits of the scored and unchanged partitions; see `ScoreReport`.
     """
 
     def __init__(self, planner: ScoringPlanner, selected: _Selected) -> None:
@@ -422,6 +428,7 @@ class _Comparison:
         self.outcomes: dict[_Key, PartitionOutcome] = {}
         self.pending: dict[_Key, PlannedPartition] = {}
         self.orphaned: dict[_Key, PartitionOutcome] = {}
+        self.commits: list[dict[str, Any]] = []
         self._first_failure: PartitionFailure | None = None
         self._sink_exists = False
 
@@ -456,6 +463,7 @@ class _Comparison:
             self._empty(key, values, exists=exists)
         elif record is not None and planned.committed_by(record):
             rows, commit_id = record["rows"], planned.commit_id
+            self.commits.append({**planned.summary, "rows": rows, "skipped": True})
             self.outcomes[key] = PartitionOutcome(values, "unchanged", (), rows, commit_id)
         else:
             changes = ("unrecorded",) if exists else ("missing",)
@@ -497,6 +505,7 @@ class _Comparison:
             self._empty(key, before.partition, exists=before.reasons != ("missing",))
         else:
             commit_id = planned.commit_id
+            self.commits.append({**planned.summary, "rows": result, "skipped": False})
             self.outcomes[key] = replace(before, outcome="scored", rows=result, commit_id=commit_id)
 
     def remove_orphaned(self) -> None:
@@ -505,7 +514,7 @@ class _Comparison:
             try:
                 sink = self.planner.open_sink(TypedPartition(one.partition, self._sink_schema))
                 if not isinstance(sink, PartitionedSink):
-                    raise TableError(
+                    raise TableMismatchError(
                         f"{sink.location}: partitions of this format cannot be removed; remove it "
                         "by other means, or score with deleted='keep'."
                     )
@@ -519,7 +528,7 @@ class _Comparison:
 
     def _failed(self, values: Mapping[str, Any], failure: PartitionFailure) -> PartitionOutcome:
         self._first_failure = self._first_failure or failure
-        transient = isinstance(failure, TableError)
+        transient = failure.is_transient
         return PartitionOutcome(values, "failed", error=str(failure), is_transient=transient)
 
     def raise_failed(self, report: ReconcileReport) -> None:
