@@ -13,6 +13,7 @@ from .execution.engine import Engine as Engine
 from .plugins.descriptors import EnginePlugin as EnginePlugin
 from .errors import (
     DataError as DataError,
+    HealthError as HealthError,
     MissingLabelsError as MissingLabelsError,
     NotSupportedError as NotSupportedError,
     PartitionError as PartitionError,
@@ -37,6 +38,7 @@ from .plugins.descriptors import (
 from .analysis.evaluation import Evaluation as Evaluation
 from .analysis.explanation import Explanation as Explanation, explain as explain
 from .analysis.health.report import Health as Health
+from .analysis.health.watch import Verdict as Verdict, Watch as Watch
 from .analysis.importance import Importance as Importance, importance as importance
 from .postfit import (
     calibrate as calibrate,

@@ -3,7 +3,7 @@
 Every error raised on purpose is a `ProbClassError`; its class says where to look for the fix:
 
 - `SpecError`: the model or an argument, before any row is read.
-- `DataError`: the rows.
+- `DataError`: the rows; `HealthError`: a partition that its watch refuses.
 - `TableError`: a table, partition or file; `PartitionError` for some partitions of many.
 - `StoreError`: a saved model, or the store that contains it.
 - `PluginError`: an installed plugin, or one that is missing.
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
@@ -56,6 +56,22 @@ class MissingLabelsError(DataError):
     """No row has a label yet; labels may come later."""
 
     is_transient = True
+
+
+class HealthError(DataError):
+    """The rows of a partition do not pass a check of its watch; nothing of it was written.
+
+    Attributes:
+        verdicts: verdict of each check, as plain JSON values.
+    """
+
+    def __init__(self, message: str, verdicts: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.verdicts = list(verdicts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle with the verdicts."""
+        return type(self), (str(self), self.verdicts)
 
 
 class TableError(ProbClassError):

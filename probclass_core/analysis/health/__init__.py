@@ -1,4 +1,7 @@
 """Health of scored partitions: what they contained, compared with what the model was trained on.
 
-report  `Health`, the record of one partition: start reading here
+report      `Health`, the record of one partition: start reading here
+watch       `Watch`: thresholds, what to do, and verdicts in sentences
+seasons     earlier partitions to compare with: the last, and the same season a year before
+bin_counts  counts of a column in two partitions
 """

@@ -1,0 +1,291 @@
+"""Verdicts on the health of partitions and on evaluations: what is reported, and what is not."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probclass_core as pc
+from probclass_core.analysis.health.bin_counts import divergence
+from probclass_core.analysis.health.report import (
+    ClassHealth,
+    ColumnHealth,
+    DensityHealth,
+    Expected,
+    Health,
+)
+from probclass_core.analysis.health.seasons import earlier_partitions
+from probclass_core.analysis.health.watch import (
+    CHECKS,
+    LABEL_CHECKS,
+    Reference,
+    _Scores,
+    raise_failed,
+)
+
+USUAL = Health(
+    rows=1000,
+    sampled=1000,
+    rejected=0.0,
+    columns={
+        "x": ColumnHealth(
+            nulls=0.01,
+            outside=0.002,
+            training_nulls=0.01,
+            drift=0.0,
+            drift_error=0.003,
+            cuts=(0.0, 1.0),
+            counts=(250, 490, 250),
+            expected=(0.25, 0.5, 0.25),
+        ),
+        "w": ColumnHealth(
+            nulls=0.0,
+            unseen=0.0,
+            training_nulls=0.0,
+            drift=0.0,
+            drift_error=0.003,
+            values=("p",),
+            counts=(600, 400),
+            expected=(0.6, 0.4),
+        ),
+    },
+    classes={
+        "a": ClassHealth(0.2, 0.2, 0.2, 0.2, 0.02),
+        "b": ClassHealth(0.8, 0.8, 0.8, 0.8, 0.02),
+    },
+    log_density=DensityHealth({"0.5": -1.0}, 0.01, 0.0),
+    accuracy=Expected(0.9, 0.88, 0.92, 0.9, 0.8),
+    log_loss=Expected(0.3, 0.28, 0.32, 0.3, 0.5),
+)
+
+
+def with_column(health: Health, name: str, **values: Any) -> Health:
+    return replace(
+        health, columns={**health.columns, name: replace(health.columns[name], **values)}
+    )
+
+
+def with_shares(health: Health, a: float) -> Health:
+    shares = {"a": a, "b": 1.0 - a}
+    classes = {
+        name: replace(
+            one, predicted=shares[name], expected=shares[name], estimated=shares[name], error=0.005
+        )
+        for name, one in health.classes.items()
+    }
+    return replace(health, classes=classes)
+
+
+FAULTS = {
+    "nulls": with_column(USUAL, "x", nulls=0.4),
+    "unseen": with_column(USUAL, "w", unseen=0.2),
+    "outside": with_column(USUAL, "x", outside=0.3),
+    "rare": replace(USUAL, log_density=DensityHealth({}, 0.3, 0.0)),
+    "drift": with_column(USUAL, "x", drift=0.6, counts=(10, 30, 960)),
+    "prior": with_shares(USUAL, 0.6),
+    "vanished": with_shares(USUAL, 0.0),
+    "expected_accuracy": replace(USUAL, accuracy=Expected(0.7, 0.68, 0.72, 0.9, 0.8)),
+    "expected_log_loss": replace(USUAL, log_loss=Expected(0.7, 0.68, 0.72, 0.3, 0.5)),
+    "rows": replace(USUAL, rows=2000),
+}
+
+
+def test_a_usual_partition_has_no_verdict() -> None:
+    assert pc.Watch().check(USUAL) == []
+    assert pc.Watch().check(USUAL, [Reference("month=2013-09", USUAL, season=True)]) == []
+
+
+@pytest.mark.parametrize("check", FAULTS)
+def test_each_fault_is_reported_by_its_check(check: str) -> None:
+    """Also if the last partition had it already, but not if it is usual for the season."""
+    fault = FAULTS[check]
+    usual = [Reference("month=2014-08", USUAL), Reference("month=2013-09", USUAL, season=True)]
+    (verdict,) = pc.Watch().check(fault, usual)
+    assert (verdict.check, verdict.action) == (check, "warn")
+    assert pc.Verdict.from_dict(verdict.to_dict()) == verdict
+    if check != "rows":
+        persistent = [replace(usual[0], health=fault), usual[1]]
+        assert [one.check for one in pc.Watch().check(fault, persistent)] == [check]
+    if not check.startswith("expected"):
+        assert pc.Watch().check(fault, [usual[0], replace(usual[1], health=fault)]) == []
+    assert pc.Watch(ignore=[check]).check(fault, usual) == []
+    assert pc.Watch.from_dict({check: "off"}).check(fault, usual) == []
+    raise_failed([verdict], "month=2014-09")
+    (failed,) = pc.Watch(fail=[check]).check(fault, usual)
+    with pytest.raises(pc.HealthError, match=r"month=2014-09: .*Nothing of it was written") as info:
+        raise_failed([failed], "month=2014-09")
+    assert pickle.loads(pickle.dumps(info.value)).verdicts == [failed.to_dict()]
+    assert isinstance(info.value, pc.DataError)
+
+
+def test_verdicts_are_sentences() -> None:
+    usual = [Reference("month=2014-08", USUAL), Reference("month=2013-09", USUAL, season=True)]
+    sentences = {
+        check: pc.Watch().check(fault, usual)[0].sentence for check, fault in FAULTS.items()
+    }
+    assert sentences["nulls"] == (
+        "Column 'x' is null in 40 % of 1,000 rows (1 % in training, 1 % in month=2013-09); the "
+        "limit is 10 % more."
+    )
+    assert sentences["vanished"] == (
+        "Class 'a' has vanished: 0 % of the rows by estimate, 20 % in training, 20 % in "
+        "month=2013-09."
+    )
+    assert sentences["rows"] == (
+        "The partition has 2,000 rows (1,000 in month=2014-08, 1,000 in month=2013-09); the limit "
+        "is a factor of 1.8."
+    )
+    assert "Its values of at least 1 are 96 % of the rows instead of 25 %." in sentences["drift"]
+
+
+def test_differences_within_the_sampling_error_are_no_verdicts() -> None:
+    """Of 9 rows two nulls or a third of a class are chance."""
+    few = replace(
+        with_shares(with_column(USUAL, "x", nulls=0.2, drift=0.2, drift_error=0.1), 0.5), rows=9
+    )
+    few = replace(few, classes={name: replace(one, error=0.2) for name, one in few.classes.items()})
+    assert pc.Watch().check(few, [Reference("day=1", replace(USUAL, rows=3))]) == []
+
+
+def test_a_missing_column_is_reported_where_some_files_lack_it() -> None:
+    (verdict,) = pc.Watch().check(USUAL, missing={"x": 0.25})
+    assert verdict.sentence == (
+        "Column 'x' of the model is missing for 25 % of the rows, which are scored as if it was "
+        "null."
+    )
+    assert pc.Watch(fail=["missing"]).check(USUAL, missing={"x": 0.25})[0].action == "fail"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_divergence_of_samples_in_other_bins(seed: int) -> None:
+    """Samples of one distribution are close, whatever their bins; a shifted one is not."""
+    random = np.random.default_rng(seed)
+
+    def column(mean: float, cuts: np.ndarray) -> ColumnHealth:
+        counts = np.bincount(np.searchsorted(cuts, random.normal(mean, 1, 5000)), minlength=10)
+        return ColumnHealth(0.0, cuts=tuple(cuts), counts=tuple(counts.tolist()))
+
+    one = column(0.0, np.linspace(-2.0, 2.0, 9))
+    same = column(0.0, np.linspace(-1.7, 2.4, 9))
+    moved = column(2.0, np.linspace(-1.7, 2.4, 9))
+    apart = column(20.0, np.linspace(18.0, 22.0, 9))
+    assert divergence(one, same) < 0.03  # type: ignore[operator]
+    # ½ KL(p, m) + ½ KL(q, m) of two normal distributions, integrated
+    x = np.linspace(-9.0, 11.0, 20_001)
+    p, q = (np.exp(-0.5 * (x - mean) ** 2) / math.sqrt(2 * math.pi) for mean in (0.0, 2.0))
+    m = 0.5 * (p + q)
+    exact = 0.5 * float(np.sum(p * np.log2(p / m) + q * np.log2(q / m)) * (x[1] - x[0]))
+    assert divergence(one, moved) == pytest.approx(exact, abs=0.08)
+    assert divergence(one, apart) > 0.8  # type: ignore[operator]
+
+
+def test_earlier_partitions_are_found_from_values() -> None:
+    def check(partition: dict[str, Any], last: object, year: object) -> None:
+        found = earlier_partitions(partition)
+        assert found["last"] == {**partition, **(last if isinstance(last, dict) else {})}
+        assert found.get("year") == year
+
+    check({"month": "2014-01"}, {"month": "2013-12"}, {"month": "2013-01"})
+    check(
+        {"site": "a", "day": "2014-03-01"},
+        {"day": "2014-02-28"},
+        {"site": "a", "day": "2013-03-02"},  # the same weekday
+    )
+    check({"year": 2014, "month": 1}, {"year": 2013, "month": 12}, {"year": 2013, "month": 1})
+    check(
+        {"year": "2014", "month": "01"},
+        {"year": "2013", "month": "12"},
+        {"year": "2013", "month": "01"},
+    )
+    check({"day": date(2024, 2, 29)}, {"day": date(2024, 2, 28)}, {"day": date(2023, 3, 2)})
+    check({"day": 20140101}, {"day": 20131231}, {"day": 20130102})
+    check({"batch": "0017"}, {"batch": "0016"}, None)
+    assert earlier_partitions({"site": "a"}) == earlier_partitions({}) == {}
+
+
+EVALUATION = {
+    "rows": 400,
+    "decided": 400,
+    "accuracy": 0.5,
+    "baseline_accuracy": 0.5,
+    "log_loss": 0.9,
+    "baseline_log_loss": 1.0,
+    "log_loss_error": 0.02,
+    "log_loss_gain_error": 0.02,
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "watch", "values"),
+    [
+        ("accuracy", {}, {"accuracy": 0.2}),
+        ("log_loss", {}, {"log_loss": 1.2}),
+        ("log_loss", {}, {"log_loss": None}),  # infinite
+        ("min_accuracy", {"min_accuracy": 0.7}, {}),
+        ("max_log_loss", {"max_log_loss": 0.7}, {}),
+        ("accuracy_drop", {"accuracy": None}, {"accuracy": 0.2}),
+        ("log_loss_rise", {"log_loss": None, "max_log_loss": None}, {"log_loss": 1.3}),
+    ],
+)
+def test_an_evaluation_is_judged(check: str, watch: dict[str, Any], values: dict[str, Any]) -> None:
+    promoted = EVALUATION if check.endswith(("drop", "rise")) else None
+    judge = pc.Watch(**watch, rollback=[check]).judge
+    assert judge({**EVALUATION, **values, "rows": 400}, promoted) != []
+    (verdict,) = judge({**EVALUATION, **values}, promoted)
+    assert (verdict.check, verdict.action) == (check, "rollback")
+    # Within two standard errors of few rows everything may be chance.
+    few = {"decided": 4, "log_loss_error": 0.3, "log_loss_gain_error": 0.3}
+    if values != {"log_loss": None}:
+        assert judge({**EVALUATION, **values, **few}, promoted) == []
+
+
+def test_the_error_of_an_accuracy_gain_is_that_of_mcnemar() -> None:
+    """Rows on which model and majority are both right do not add to it (McNemar, 1947)."""
+    truth = ["a"] * 60 + ["b"] * 40
+    x = ["p"] * 55 + ["q"] * 35 + ["p"] * 10
+    model = pc.fit({"y": truth, "x": x}, pc.ModelSpec("y", [pc.Block("categorical", ["x"])]))
+    evaluation = pc.evaluate(model, {"y": truth, "x": x})
+    predicted = model.predict({"x": x}).to_pylist()
+    gains = [(p == t) - (t == "a") for p, t in zip(predicted, truth, strict=True)]
+    assert any(gains)
+    scores = _Scores.of(evaluation)
+    assert scores.accuracy_gain_error == pytest.approx(np.std(gains) / 10)
+    assert _Scores.of(evaluation.to_dict()).accuracy_gain_error == scores.accuracy_gain_error
+    plain = {k: v for k, v in evaluation.to_dict().items() if k != "confusion"}
+    assert _Scores.of(plain).accuracy_gain_error > scores.accuracy_gain_error
+
+
+def test_a_watch_is_plain_json() -> None:
+    watch = pc.Watch(nulls=0.2, rows=None, fail=["nulls", "missing"], rollback=("log_loss",))
+    values = {"nulls": 0.2, "rows": None, "fail": ["nulls", "missing"], "rollback": ["log_loss"]}
+    assert watch.to_dict() == values
+    assert pc.Watch.from_dict(values) == watch
+    assert pc.Watch.from_dict({**values, "rows": "off"}) == watch
+    assert pc.Watch().to_dict() == {}
+    names = set(pc.Watch.__dataclass_fields__)
+    assert {*CHECKS, *LABEL_CHECKS, "z", "label_z", "ignore", "fail", "rollback"} == names
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"nuls": 0.1}, "a watch has no 'nuls'.*Did you mean 'nulls'"),
+        ({"fail": ["nuls"]}, "a watch has no check 'nuls'.*Did you mean 'nulls'"),
+        ({"fail": "nulls"}, "fail of a watch must be a list of checks, got 'nulls'"),
+        ({"fail": ["nulls"], "ignore": ["nulls"]}, "'nulls' of a watch has several actions"),
+        ({"nulls": -1}, "nulls of a watch must be a number of at least 0"),
+        ({"rows": 1.0}, "rows of a watch must be a number above 1"),
+        ({"z": None}, "z of a watch must be a number of at least 0; got None"),
+        ({"nulls": "much"}, "nulls of a watch must be a number.*got 'much'"),
+        ({"rollback": ["nulls"]}, "'nulls' is made before the commit and cannot roll back"),
+    ],
+)
+def test_invalid_values_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(pc.SpecError, match=message):
+        pc.Watch.from_dict(values)
