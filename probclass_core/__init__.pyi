@@ -60,6 +60,7 @@ from .reconciliation import (
     ReconcileReport as ReconcileReport,
     reconcile as reconcile,
 )
+from .scoring.commits import commits as commits
 from .plugins.manager import estimators as estimators, trying as trying
 from .training.shards import (
     Shard as Shard,

@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 from probclass_core.analysis.comparison import Comparison, compare_statistics, named_models
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
+from probclass_core.analysis.health.report import Health
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import (
     DataError,
@@ -299,8 +300,9 @@ class ScoreReport:
         rows: number of rows in the sink because of this call or an equal one before it.
         partitions: partitions that were scored; empty for an unpartitioned table.
         commits: for each partition: partition, commit_id, source, input (digest of the rows'
-            files), input_version, rule (digest of conditions, columns and decision), rows, and
-            whether it was skipped; `ModelStore.record_scoring` records them.
+            files), input_version, rule (digest of conditions, columns and decision), rows,
+            whether it was skipped, and if it was watched its health as JSON values;
+            `ModelStore.record_scoring` records them.
         skipped: number of commits that were already there and left as they are.
         model_id: content id of the model.
         uri: path or URI of the sink.
@@ -316,6 +318,12 @@ class ScoreReport:
     uri: str
     commit_id: str
     seconds: float
+
+    @property
+    def health(self) -> list[Health | None]:
+        """Health of each of `commits`; None for one that was not watched."""
+        values = [commit.get("health") for commit in self.commits]
+        return [None if each is None else Health.from_dict(each) for each in values]
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON values, without the commits."""
@@ -337,6 +345,7 @@ def score(
     decision: DecisionOption = "map",
     overwrite: Overwrite = "partition",
     run_id: str | None = None,
+    watch: bool = True,
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
@@ -363,6 +372,8 @@ def score(
             model, input and configuration; ``"never"`` refuses a partition that exists, unless it
             was made from the same.
         run_id: name of the run, for the commit record.
+        watch: whether to record the `Health` of each partition with its commit, whose id does not
+            depend on it.
         engine: engine that scores; as for `fit`. A worker of another process scores a partition, or
             a part of a large one, and this process alone commits; the files are the same byte for
             byte.
@@ -397,29 +408,29 @@ def score(
         run_id=run_id,
     )
     planned = planner.plan_partitions(partition)
-    committed = [one.committed_rows for one in planned]
-    missing = [one for one, rows in zip(planned, committed, strict=True) if rows is None]
+    committed = [one.committed for one in planned]
+    missing = [one for one, record in zip(planned, committed, strict=True) if record is None]
     for one in missing if overwrite == "never" else missing[:1]:
         one.check_sink(planned)
     known = [one.rows for one in planned if one.rows is not None]
     counter = RowCounter(progress, sum(known) if len(known) == len(planned) else None)
-    for one, rows in zip(planned, committed, strict=True):
-        if rows is not None:
+    for one, record in zip(planned, committed, strict=True):
+        if record is not None:
             counter.add(one.rows or 0)
     with open_engine(engine, workers) as opened:
-        written: deque[Any] = deque(score_partitions(model, missing, opened, counter))
-    rows_of = [written.popleft() if rows is None else rows for rows in committed]
-    scored = [one for one, rows in zip(planned, rows_of, strict=True) if rows]
+        written: deque[Any] = deque(score_partitions(model, missing, opened, counter, watch=watch))
+    records = [written.popleft() if record is None else record for record in committed]
+    scored = [one for one, record in zip(planned, records, strict=True) if record["rows"]]
     if not scored:
         raise TableError(f"{table.uri or 'the source'} has no rows to score.")
     commit_ids = [one.commit_id for one in scored]
     commits = [
-        {**one.summary, "rows": rows, "skipped": before is not None}
-        for one, rows, before in zip(planned, rows_of, committed, strict=True)
-        if rows
+        {**one.summary, **of_rows(record), "skipped": before is not None}
+        for one, record, before in zip(planned, records, committed, strict=True)
+        if record["rows"]
     ]
     return ScoreReport(
-        rows=sum(rows_of),
+        rows=sum(int(commit["rows"]) for commit in commits),
         partitions=[one.sink.partition for one in scored if one.sink.partition],
         commits=commits,
         skipped=len(planned) - len(missing),
@@ -428,6 +439,11 @@ def score(
         commit_id=commit_ids[0] if len(commit_ids) == 1 else json_digest(commit_ids),
         seconds=time.monotonic() - began,
     )
+
+
+def of_rows(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of a commit record that follow from the rows."""
+    return {name: record[name] for name in ("rows", "health") if name in record}
 
 
 def refuse_overlap(source: str, sink: str) -> None:

@@ -33,7 +33,7 @@ from probclass_core.io.references import TableRef
 from probclass_core.io.table import PartitionedSink, Table, TypedPartition, balanced_parts
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import LOAD_HINT, Model
-from probclass_core.pipeline import refuse_overlap
+from probclass_core.pipeline import of_rows, refuse_overlap
 from probclass_core.scoring.batch import PosteriorFormat
 from probclass_core.scoring.partition import PARTITION_FAILURES, PartitionFailure, score_partitions
 from probclass_core.scoring.plan import PlannedPartition, ScoringPlanner
@@ -239,6 +239,7 @@ def reconcile(
     limit: int | None = None,
     dry_run: bool = False,
     run_id: str | None = None,
+    watch: bool = True,
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
@@ -268,6 +269,7 @@ def reconcile(
         limit: largest number of partitions to score now; by default all.
         dry_run: find out what would be done, and write nothing.
         run_id: name of the run, for the commit records.
+        watch: whether to record the `Health` of each partition with its commit.
         engine: engine that scores.
         workers: number of workers of the engine.
         progress: True for a bar, or a function that progress is reported to.
@@ -315,9 +317,9 @@ def reconcile(
         for one in planned[:1]:
             one.check_sink(list(found.pending.values()))
         with open_engine(engine, workers) as opened:
-            scored = score_partitions(model, planned, opened, counter, isolate=True)
-            for (key, one), rows in zip(pending, scored, strict=True):
-                found.finish(key, one, rows)
+            scored = score_partitions(model, planned, opened, counter, watch=watch, isolate=True)
+            for (key, one), result in zip(pending, scored, strict=True):
+                found.finish(key, one, result)
         if deleted == "remove":
             found.remove_orphaned()
     report = ReconcileReport(
@@ -463,7 +465,7 @@ class _Comparison:
             self._empty(key, values, exists=exists)
         elif record is not None and planned.committed_by(record):
             rows, commit_id = record["rows"], planned.commit_id
-            self.commits.append({**planned.summary, "rows": rows, "skipped": True})
+            self.commits.append({**planned.summary, **of_rows(record), "skipped": True})
             self.outcomes[key] = PartitionOutcome(values, "unchanged", (), rows, commit_id)
         else:
             changes = ("unrecorded",) if exists else ("missing",)
@@ -496,17 +498,19 @@ class _Comparison:
         else:
             self.outcomes[key] = PartitionOutcome(values, "empty")
 
-    def finish(self, key: _Key, planned: PlannedPartition, result: int | PartitionFailure) -> None:
-        """Note what became of a pending partition: number of rows, or why it failed."""
+    def finish(
+        self, key: _Key, planned: PlannedPartition, result: Mapping[str, Any] | PartitionFailure
+    ) -> None:
+        """Note what became of a pending partition: its commit record, or why it failed."""
         before = self.outcomes[key]
-        if not isinstance(result, int):
+        if isinstance(result, PARTITION_FAILURES):
             self._fail(key, before.partition, result)
-        elif result == 0:
+        elif result["rows"] == 0:
             self._empty(key, before.partition, exists=before.reasons != ("missing",))
         else:
-            commit_id = planned.commit_id
-            self.commits.append({**planned.summary, "rows": result, "skipped": False})
-            self.outcomes[key] = replace(before, outcome="scored", rows=result, commit_id=commit_id)
+            rows, commit_id = result["rows"], planned.commit_id
+            self.commits.append({**planned.summary, **of_rows(result), "skipped": False})
+            self.outcomes[key] = replace(before, outcome="scored", rows=rows, commit_id=commit_id)
 
     def remove_orphaned(self) -> None:
         """Remove the orphaned partitions of the sink, one after another."""

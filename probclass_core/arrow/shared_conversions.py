@@ -18,9 +18,12 @@ _converted: ContextVar[dict[Hashable, Any] | None] = ContextVar("converted", def
 def shared_conversions() -> Iterator[None]:
     """Convert each column at most once in this context, which spans the work on one batch.
 
-    Results must not be modified. A column is known by the addresses of its memory, which the
-    context keeps from being used for another column.
+    Results must not be modified. A context within another one shares its conversions. A column is
+    known by the addresses of its memory, which the context keeps from being used for another one.
     """
+    if _converted.get() is not None:
+        yield
+        return
     token = _converted.set({})
     try:
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from probclass_core.io.commit.records import COMMIT_KEY
+from probclass_core.io.commit.records import commit_record_in
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filters import Where
 from probclass_core.io.open import format_of
@@ -218,7 +217,7 @@ def _data_file(location: str, fragment: ds.Fragment, partition_columns: Sequence
         bytes=info.size,
         row_groups=footer.num_row_groups,
         statistics=_row_groups_with_statistics(footer),
-        commit=_commit_record(footer),
+        commit=commit_record_in(footer),
         written=info.mtime,
     )
 
@@ -238,11 +237,3 @@ def _row_groups_with_statistics(footer: pq.FileMetaData) -> dict[str, int]:
             )
         counts[name] = min(counts.get(name, count), count)
     return counts
-
-
-def _commit_record(footer: pq.FileMetaData) -> dict[str, Any] | None:
-    record = (footer.metadata or {}).get(COMMIT_KEY.encode())
-    try:
-        return None if record is None else dict(json.loads(record))
-    except (TypeError, ValueError):
-        return None  # another writer uses the same key

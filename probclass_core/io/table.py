@@ -179,8 +179,12 @@ class StagedPart(Protocol):
         """
         ...
 
-    def finish(self) -> Any:
+    def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
         """Finish the file and return the metadata that `adopt` needs; it can be pickled.
+
+        Args:
+            summary: further entries of the commit record, which are known once the rows are; only
+                for the single part of a partition.
 
         Raises:
             TableError: if the file does not contain the rows written.
@@ -215,8 +219,12 @@ class StagedPartition(Protocol):
         """
         ...
 
-    def publish(self) -> None:
+    def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         """Check the staged files and make them the partition in one step: the commit.
+
+        Args:
+            summary: further entries of the commit record, the same that a single part was finished
+                with. A format without commit records ignores them.
 
         Raises:
             TableError: if the files do not contain the rows written, the partition cannot be

@@ -3,4 +3,5 @@
 batch      score a record batch
 plan       plan the partitions, compare them with what was committed before
 partition  score the parts of partitions, commit each partition at once
+commits    list the commits of a scored table
 """

@@ -10,9 +10,17 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.analysis.health.sums import HealthMeter, HealthSums
+from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.errors import SpecError
-from probclass_core.model.decision import DecisionOption, rejection_reasons, take_classes
+from probclass_core.model.decision import (
+    DecisionOption,
+    Decisions,
+    rejection_reasons,
+    take_classes,
+)
 from probclass_core.model.model import Model
+from probclass_core.model.posterior import Posterior
 
 PosteriorFormat = Literal["columns", "list"]
 
@@ -104,7 +112,24 @@ class BatchScorer:
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Score a batch row by row; it has the passthrough columns and the features."""
-        posterior, decisions = self._model.decide(batch, self._compiled_rule)
+        return self._scored(batch, *self.decide(batch))
+
+    def score_and_measure(
+        self, batch: pa.RecordBatch, meter: HealthMeter
+    ) -> tuple[pa.RecordBatch, HealthSums]:
+        """Score a batch and measure its health at once."""
+        with shared_conversions():
+            posterior, decisions = self.decide(batch)
+            measured = meter.measure(batch, posterior, decisions)
+        return self._scored(batch, posterior, decisions), measured
+
+    def decide(self, batch: pa.RecordBatch) -> tuple[Posterior, Decisions]:
+        """Posteriors and decisions of a batch, which has the features."""
+        return self._model.decide(batch, self._compiled_rule)
+
+    def _scored(
+        self, batch: pa.RecordBatch, posterior: Posterior, decisions: Decisions
+    ) -> pa.RecordBatch:
         probability = posterior.probability
         columns: list[pa.Array] = [batch.column(name) for name in self._columns]
         columns.append(take_classes(self._model.classes, decisions.prediction))

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probclass_core.analysis.health.sums import HealthMeter, HealthSums
 from probclass_core.errors import DataError, TableError
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
@@ -29,8 +31,9 @@ PART_ROWS = 2**24
 _MOST_PARTS = 4096
 """Most files of a partition."""
 
-ScoreBatch = Callable[[pa.RecordBatch], pa.RecordBatch]
-MapBatches = Callable[[ScoreBatch, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+ScoredBatch = tuple[pa.RecordBatch, HealthSums | None]
+ScoreBatch = Callable[[pa.RecordBatch], ScoredBatch]
+MapBatches = Callable[[ScoreBatch, Iterable[pa.RecordBatch]], Iterator[ScoredBatch]]
 
 
 PartitionFailure = DataError | TableError
@@ -44,8 +47,9 @@ def score_partitions(
     engine: Engine,
     counter: RowCounter,
     *,
+    watch: bool,
     isolate: bool = False,
-) -> Iterator[int | PartitionFailure]:
+) -> Iterator[Mapping[str, Any] | PartitionFailure]:
     """Score partitions and commit each once all of its parts are staged.
 
     Args:
@@ -54,22 +58,24 @@ def score_partitions(
         engine: engine that runs the work.
         counter: counts the rows, and reports once more before each commit: an exception that the
             progress function raises then prevents the commit.
+        watch: whether to record the health of each partition with its commit.
         isolate: whether a partition that fails is yielded as its error, and the others are scored;
             otherwise the first error ends the scoring.
 
     Yields:
-        For each partition in order the number of its rows, once it is committed; 0 if it had none,
-        and then nothing was committed.
+        For each partition in order its commit record with its ``rows``, once it is committed; if
+        these are 0, nothing was committed.
     """
     failures = PARTITION_FAILURES if isolate else ()
+    work = ScorePart(model, watch, failures=failures)
     open_partitions: deque[_OpenPartition] = deque()
 
-    def finished_partitions() -> Iterator[int | PartitionFailure]:
+    def finished_partitions() -> Iterator[Mapping[str, Any] | PartitionFailure]:
         while open_partitions and not open_partitions[0].unfinished:
             current = open_partitions[0]
-            outcome: int | PartitionFailure
+            outcome: Mapping[str, Any] | PartitionFailure
             try:
-                outcome = current.failure or _commit(current, counter)
+                outcome = current.failure or _commit(current, work, counter)
             except failures as failure:
                 outcome = failure
             open_partitions.popleft().context.close()
@@ -77,14 +83,16 @@ def score_partitions(
 
     parts = (part for one in partitions for part in _stage_parts(one, open_partitions, failures))
     try:
-        for finished in _score_parts(model, parts, engine, counter, failures):
+        for finished in _score_parts(work, parts, engine, counter):
             yield from finished_partitions()  # those that could not be staged
             current = open_partitions[0]
             part = current.unfinished.popleft()
             if isinstance(finished, _Failed):
                 current.failure = current.failure or finished.failure
             else:
-                part.target.adopt(finished)
+                part.target.adopt(finished.file)
+                current.summary = finished.summary
+                current.sums += finished.sums
             if not engine.in_process:
                 counter.add(part.plan.rows or 0)
             yield from finished_partitions()
@@ -95,22 +103,18 @@ def score_partitions(
 
 
 def _score_parts(
-    model: Model,
-    parts: Iterable[Part],
-    engine: Engine,
-    counter: RowCounter,
-    failures: tuple[type[PartitionFailure], ...],
-) -> Iterator[Any]:
-    """Yield what `StagedPart.finish` returned for each part, in order, or that it failed."""
+    work: ScorePart, parts: Iterable[Part], engine: Engine, counter: RowCounter
+) -> Iterator[FinishedPart | _Failed]:
+    """Score the parts, in order."""
     if engine.in_process:
 
         def map_batches(
             score: ScoreBatch, batches: Iterable[pa.RecordBatch]
-        ) -> Iterator[pa.RecordBatch]:
+        ) -> Iterator[ScoredBatch]:
             return engine.map(score, counter.count(batches))
 
-        return map(ScorePart(model, map_batches, failures), parts)
-    return engine.map(ScorePart(model, failures=failures), parts)
+        return map(replace(work, map_batches=map_batches), parts)
+    return engine.map(work, parts)
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,7 @@ class Part:
         options: how to score them.
         partition: values of the partition columns that every row must have.
         target: staged file for the scored rows.
+        whole: whether it is all of the partition.
     """
 
     name: str
@@ -130,9 +135,25 @@ class Part:
     options: BatchOptions
     partition: Mapping[str, Any]
     target: StagedPart
+    whole: bool
 
     def __str__(self) -> str:
         return self.name
+
+
+@dataclass(frozen=True)
+class FinishedPart:
+    """What scoring a part leaves.
+
+    Attributes:
+        file: what `StagedPart.finish` returned.
+        summary: entries of the commit record that follow from the rows, if it is a whole partition.
+        sums: what the summary follows from, if it is one of several parts; empty if not watched.
+    """
+
+    file: Any
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    sums: Sequence[HealthSums] = ()
 
 
 @dataclass(frozen=True)
@@ -141,31 +162,53 @@ class ScorePart:
 
     Attributes:
         model: model to score with; sent to workers once, not with each part.
+        watch: whether to measure the health of the rows.
         map_batches: how the batches of a part are scored.
         failures: errors to return as `_Failed` instead of raising them.
     """
 
     model: Model
+    watch: bool
     map_batches: MapBatches = map
     failures: tuple[type[PartitionFailure], ...] = ()
 
-    def __call__(self, part: Part) -> Any:
+    @cached_property
+    def meter(self) -> HealthMeter:
+        """Measures the health of the rows."""
+        return HealthMeter(self.model)
+
+    def __call__(self, part: Part) -> FinishedPart | _Failed:
         try:
             return self._score(part)
         except self.failures as failure:
             return _Failed(failure)
 
-    def _score(self, part: Part) -> Any:
+    def _score(self, part: Part) -> FinishedPart:
         scorer = BatchScorer(self.model, part.plan.schema, part.options)
 
-        def score(batch: pa.RecordBatch) -> pa.RecordBatch:
+        def score(batch: pa.RecordBatch) -> ScoredBatch:
             _check_partition(batch, part.partition)
-            return scorer.score(batch)
+            if not self.watch:
+                return scorer.score(batch), None
+            return scorer.score_and_measure(batch, self.meter)
 
+        measured: list[HealthSums] = []
         with closing(part.target):
-            for scored in self.map_batches(score, part.plan.batches(self.model.batch_rows)):
+            for scored, sums in self.map_batches(score, part.plan.batches(self.model.batch_rows)):
                 part.target.write(scored)
-            return part.target.finish()
+                if sums is not None:
+                    measured.append(sums)
+            if not measured:
+                return FinishedPart(part.target.finish())
+            total = self.meter.total(measured)
+            if not part.whole:
+                return FinishedPart(part.target.finish(), sums=[total])
+            summary = self.summarize(total)
+            return FinishedPart(part.target.finish(summary), summary)
+
+    def summarize(self, sums: HealthSums) -> Mapping[str, Any]:
+        """The entries of a commit record that follow from the rows; none without rows."""
+        return {"health": self.meter.health(sums).to_dict()} if sums.rows else {}
 
 
 @dataclass(frozen=True)
@@ -181,15 +224,21 @@ class _OpenPartition:
 
     Attributes:
         staged: the staged partition; None if it could not be staged.
+        record: its commit record.
         context: to be closed once the partition is committed or given up.
         unfinished: its parts that are not finished yet, in order.
         failure: the error of the first part that failed, or of the staging.
+        sums: what the health follows from, of those of several parts that are finished.
+        summary: entries of the commit record that follow from the rows.
     """
 
     staged: StagedPartition | None
+    record: Mapping[str, Any]
     context: ExitStack
     unfinished: deque[Part]
     failure: PartitionFailure | None = None
+    sums: list[HealthSums] = field(default_factory=list)
+    summary: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _stage_parts(
@@ -201,7 +250,7 @@ def _stage_parts(
     try:
         staged = _stage(partition)
     except failures as failure:
-        staged = _OpenPartition(None, ExitStack(), deque(), failure)
+        staged = _OpenPartition(None, partition.record, ExitStack(), deque(), failure)
     open_partitions.append(staged)
     yield from tuple(staged.unfinished)
 
@@ -217,10 +266,12 @@ def _stage(partition: PlannedPartition) -> _OpenPartition:
         if len(plans) > 1:
             names = [f"{sink.location}, part {n} of {len(plans)}" for n in range(1, len(plans) + 1)]
         parts = [
-            Part(name, rows, partition.scorer.options, sink.partition, target)
+            Part(
+                name, rows, partition.scorer.options, sink.partition, target, whole=len(plans) == 1
+            )
             for name, rows, target in zip(names, plans, targets, strict=True)
         ]
-        return _OpenPartition(staged, context.pop_all(), deque(parts))
+        return _OpenPartition(staged, partition.record, context.pop_all(), deque(parts))
 
 
 def _divide(plan: Plan) -> list[Plan]:
@@ -233,14 +284,16 @@ def _divide(plan: Plan) -> list[Plan]:
     return plan.split(min(max(count, 1), _MOST_PARTS))
 
 
-def _commit(partition: _OpenPartition, counter: RowCounter) -> int:
-    """Publish a staged partition unless it is empty, and return its number of rows."""
-    staged = partition.staged
+def _commit(partition: _OpenPartition, work: ScorePart, counter: RowCounter) -> Mapping[str, Any]:
+    """Publish a staged partition unless it is empty, and return its commit record."""
+    staged, summary = partition.staged, partition.summary
     assert staged is not None
+    if partition.sums:
+        summary = work.summarize(work.meter.total(partition.sums))
     if staged.rows:
         counter.report()
-        staged.publish()
-    return staged.rows
+        staged.publish(summary)
+    return {**partition.record, **summary, "rows": staged.rows}
 
 
 def _check_partition(batch: pa.RecordBatch, partition: Mapping[str, Any]) -> None:

@@ -249,8 +249,8 @@ class PlannedPartition:
         return {**{name: self.record[name] for name in names}, "rule": json_digest(rule)}
 
     @property
-    def committed_rows(self) -> int | None:
-        """Number of rows that an equal commit wrote to the sink before; None without such a commit.
+    def committed(self) -> Mapping[str, Any] | None:
+        """Record of an equal commit to the sink before, with its rows; None without such a commit.
 
         In a partition that is appended to, it is one commit of several; else it is the only one.
         """
@@ -259,8 +259,7 @@ class PlannedPartition:
             if self._appendable is not None
             else (self.sink.commit_record,)
         )
-        equal = (record for record in records if self.committed_by(record))
-        return next((int(record["rows"]) for record in equal if record is not None), None)
+        return next((record for record in records if self.committed_by(record)), None)
 
     def check_sink(self, partitions: Sequence[PlannedPartition]) -> None:
         """Check that the sink accepts the rows.

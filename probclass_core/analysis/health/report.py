@@ -7,10 +7,14 @@ share, a probability or a quantile has at most six significant digits.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from probclass_core.analysis.drift import divergence
 from probclass_core.arrow.display import Part, TablePart, as_html, as_text
 
 
@@ -46,6 +50,12 @@ class ColumnHealth:
     values: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
     expected: tuple[float, ...] | None = None
+
+    @property
+    def unusual(self) -> float:
+        """The largest of its drift, its further nulls, and its shares of unseen and outside."""
+        more_nulls = self.nulls - (self.training_nulls or 0.0)
+        return max(self.drift or 0.0, more_nulls, self.unseen or 0.0, self.outside or 0.0)
 
 
 @dataclass(frozen=True)
@@ -186,7 +196,7 @@ class Health:
             "estimated": [one.estimated for one in classes],
             "error": [one.error for one in classes],
         }
-        ranked = sorted(self.columns.items(), key=lambda item: -_size(item[1]))
+        ranked = sorted(self.columns.items(), key=lambda item: -item[1].unusual)
         columns: dict[str, list[Any]] = {"column": [name for name, _ in ranked]}
         for name in ("drift", "nulls", "training_nulls", "unseen", "outside"):
             columns[name.replace("_", " ")] = [getattr(one, name) for _, one in ranked]
@@ -198,17 +208,31 @@ class Health:
         ]
 
 
+def corrected_divergence(counts: Sequence[int], expected: Sequence[float]) -> tuple[float, float]:
+    """The Jensen–Shannon divergence of counts, less what sampling alone gives on average.
+
+    Near equal distributions it is χ² / (8 n ln 2) bits, to second order, and χ² has the mean b − 1
+    and the variance 2 (b − 1) for b bins.
+
+    Args:
+        counts: number of rows in each of ``b`` bins; at least one row.
+        expected: probability of each bin.
+
+    Returns:
+        The divergence in bits, at least 0, and its standard deviation by sampling alone.
+    """
+    rows = sum(counts)
+    bits = divergence.of_pmfs(np.array(counts) / rows, np.array(expected))
+    unit = 1.0 / (8.0 * math.log(2.0) * rows)
+    degrees = sum(1 for pair in zip(counts, expected, strict=True) if any(pair)) - 1
+    return max(0.0, bits - degrees * unit), math.sqrt(2.0 * degrees) * unit
+
+
 def _sentence(name: str, score: Expected, baseline: str) -> str:
     if score.unknown is not None:
         return f"The {name} cannot be predicted: {score.unknown}"
     text = f"The expected {name} is {score.expected:.4f} ({score.lower:.4f} to {score.upper:.4f})"
     return f"{text}; that of {baseline} is {score.baseline:.4f}."
-
-
-def _size(column: ColumnHealth) -> float:
-    """How unusual a column is, to sort by."""
-    more_nulls = column.nulls - (column.training_nulls or 0.0)
-    return max(column.drift or 0.0, more_nulls, column.unseen or 0.0, column.outside or 0.0)
 
 
 def _lists(value: Any) -> Any:

@@ -199,15 +199,17 @@ class LogSink(ABC, Generic[LogTable]):
             for record in file_records
             if record is not None and "parts" in record
         }
-        if table is None or None not in commits or not in_parts:
+        if table is None or not in_parts:
             return commits
         logged = {record["commit_id"]: record for record in self.log_records(table) if record}
+        if None not in commits:
+            return _with_summaries(commits, logged)
         empty_parts = [
             {**record, "part": number, "rows": 0}
             for commit_id, record in in_parts.items()
             for number in logged.get(commit_id, {}).get("without_rows", ())
         ]
-        return complete_commits([*file_records, *empty_parts])
+        return _with_summaries(complete_commits([*file_records, *empty_parts]), logged)
 
     def _since_replacement(
         self, logged: Iterable[Mapping[str, Any] | None]
@@ -356,6 +358,22 @@ class LogSink(ABC, Generic[LogTable]):
         """
 
 
+def _with_summaries(
+    commits: Sequence[Mapping[str, Any] | None], logged: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any] | None]:
+    """The records of commits, with the summaries of several parts, which only the log has."""
+    of_log = ("appended", "without_rows")
+    return [
+        None
+        if record is None
+        else {
+            **{k: v for k, v in logged.get(record["commit_id"], {}).items() if k not in of_log},
+            **record,
+        }
+        for record in commits
+    ]
+
+
 class PartitionFile(ParquetPart):
     """One data file of a partition, in the types of the table.
 
@@ -402,8 +420,8 @@ class PartitionFile(ParquetPart):
                 self._nan_columns.add(name)
         super().write(rows)
 
-    def finish(self) -> Any:
-        footer = super().finish()
+    def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
+        footer = super().finish(summary)
         return None if footer is None else (footer, self._nan_columns)
 
     def adopt(self, finished: Any) -> None:
@@ -452,10 +470,10 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
         ]
         return self._parts
 
-    def publish(self) -> None:
+    def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         sink = self._sink
         files = [part.finished_file() for part in self._parts if part.rows]
-        record = {**self._commit, "rows": self.rows, "appended": self._append}
+        record = {**self._commit, **(summary or {}), "rows": self.rows, "appended": self._append}
         if len(files) < len(self._parts):
             record["without_rows"] = [part.number for part in self._parts if not part.rows]
         properties = {COMMIT_KEY: json.dumps(record, sort_keys=True)}

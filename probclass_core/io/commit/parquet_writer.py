@@ -16,7 +16,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from probclass_core.arrow.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
-from probclass_core.io.commit.records import COMMIT_KEY
+from probclass_core.io.commit.records import COMMIT_KEY, SUMMARY_KEY
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.retry import retry
 
@@ -65,6 +65,7 @@ class ParquetPart:
             {**(schema.metadata or {}), COMMIT_KEY.encode(): record}
         )
         self._pending: list[pa.RecordBatch] = []
+        self._summary: Mapping[str, Any] | None = None
         self._footer: pq.FileMetaData | None = None
         self._writer: pq.ParquetWriter | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -98,7 +99,11 @@ class ParquetPart:
         self._flush()
         self._wait()
         with translate_write_errors(self._location):
-            self._open().close()
+            writer = self._open()
+            if self._summary:
+                text = json.dumps(self._summary, sort_keys=True)
+                writer.add_key_value_metadata({SUMMARY_KEY: text})
+            writer.close()
             footer = retry(lambda: pq.read_metadata(self.path, filesystem=self._filesystem))
         if footer.num_rows != self.rows:
             raise TableError(
@@ -107,8 +112,9 @@ class ParquetPart:
         self._footer = footer
         return footer
 
-    def finish(self) -> Any:
+    def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
         """Finish the file; return its footer, or None if there are no rows and so no file."""
+        self._summary = summary
         return self.finish_file() if self.rows else None
 
     def adopt(self, finished: Any) -> None:

@@ -14,6 +14,9 @@ from pyarrow.fs import FileSystem
 COMMIT_KEY = "probclass.commit"
 """Key of a commit record in footers and in logs."""
 
+SUMMARY_KEY = "probclass.summary"
+"""Key of those entries of a commit record in a footer that are known once the rows are written."""
+
 
 def read_commit_record(
     path: str | Path, filesystem: FileSystem | None = None
@@ -25,10 +28,20 @@ def read_commit_record(
     """
     try:
         footer = pq.read_metadata(path, filesystem=filesystem)
-        record = json.loads((footer.metadata or {})[COMMIT_KEY.encode()])
-    except (OSError, KeyError, ValueError, pa.ArrowException):
+    except (OSError, ValueError, pa.ArrowException):
         return None
-    return {**record, "rows": footer.num_rows}
+    record = commit_record_in(footer)
+    return None if record is None else {**record, "rows": footer.num_rows}
+
+
+def commit_record_in(footer: pq.FileMetaData) -> dict[str, Any] | None:
+    """The commit record of a footer, or None if it has none."""
+    metadata = footer.metadata or {}
+    try:
+        record = dict(json.loads(metadata[COMMIT_KEY.encode()]))
+        return {**record, **json.loads(metadata.get(SUMMARY_KEY.encode(), "{}"))}
+    except (KeyError, TypeError, ValueError):
+        return None  # another writer may use the same key
 
 
 def complete_commits(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import json
 import os
 import re
 import shutil
@@ -114,11 +115,28 @@ class ParquetSink:
 
     @property
     def commit_record(self) -> dict[str, Any] | None:
-        records = complete_commits(self._file_records())
+        records = self._complete_commits()
         return records[0] if len(records) == 1 else None
 
     def commit_records(self) -> list[dict[str, Any]]:
-        return [record for record in complete_commits(self._file_records()) if record is not None]
+        return [record for record in self._complete_commits() if record is not None]
+
+    def _complete_commits(self) -> list[dict[str, Any] | None]:
+        """See `complete_commits`; the summary of several parts is in ``_SUCCESS``."""
+        file_records = self._file_records()
+        commits = complete_commits(file_records)
+        if not any(record is not None and "parts" in record for record in file_records):
+            return commits
+        try:
+            summary = dict(json.loads((self.target / SUCCESS_FILE).read_text()))
+        except (OSError, TypeError, ValueError):
+            return commits
+        return [
+            {**summary, **record}
+            if record is not None and record["commit_id"] == summary.get("commit_id")
+            else record
+            for record in commits
+        ]
 
     def _file_records(self) -> list[dict[str, Any] | None]:
         """Return the commit record of each file, or None for a file of another writer."""
@@ -235,7 +253,7 @@ class StagedDirectory(StagedParquet):
         # Readers sort by name, so all numbers have the same number of digits.
         return f"part-{number:0{len(str(count - 1))}}.parquet"
 
-    def publish(self) -> None:
+    def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         paths = [Path(part.path) for part in self._parts]
         for part in self._parts:
             part.finish_file()  # also without rows: all files of a commit must exist
@@ -247,7 +265,12 @@ class StagedDirectory(StagedParquet):
             if self._sink.is_file:
                 put_in_place(paths[0], target)
             else:
-                (self._content / SUCCESS_FILE).touch()
+                success = self._content / SUCCESS_FILE
+                success.touch()
+                if summary and len(paths) > 1:  # else it is in the footer of the only file
+                    values = {"commit_id": self._commit["commit_id"], **summary}
+                    success.write_text(json.dumps(values, sort_keys=True))
+                    sync(success)
                 sync(self._content)
                 if self._append:
                     self._add(paths[0], target)

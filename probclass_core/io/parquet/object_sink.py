@@ -230,9 +230,10 @@ class StagedObjects(StagedParquet):
         """Names of the files that have rows."""
         return [str(part.path).rpartition("/")[2] for part in self._parts if part.rows]
 
-    def publish(self) -> None:
+    def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         for part in self._parts:
             part.finish()
+        self._commit.update(summary or {})
         sink = self._sink
         if self._append:
             commit_id = self._commit["commit_id"]

@@ -107,7 +107,7 @@ class StagedCsv:
     def parts(self, count: int) -> Sequence[CsvPart]:
         return [self._part]
 
-    def publish(self) -> None:
+    def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         self._part.finish()  # also without rows: the file has a header
         with translate_write_errors(self._sink.location):
             sync(self._part.path)
@@ -146,7 +146,7 @@ class CsvPart:
             self._open().write_batch(batch.replace_schema_metadata(None).cast(self._schema))
         self.rows += batch.num_rows
 
-    def finish(self) -> int:
+    def finish(self, summary: Mapping[str, Any] | None = None) -> int:
         """Finish the file; return its number of rows."""
         if not self._finished:
             with translate_write_errors(self._location):

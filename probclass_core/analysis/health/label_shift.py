@@ -1,0 +1,204 @@
+"""The shares of the classes among rows without labels, and what they say about the predictions.
+
+Under a label shift p(x | c) stays and only the shares of the classes change. The posterior under
+shares π' then follows from that under π (Saerens, Latinne and Decaestecker, "Adjusting the outputs
+of a classifier to new a priori probabilities: a simple procedure", Neural Computation 14, 2002,
+eq. 2.4), and the shares of the rows are those of the largest likelihood, found by EM (eq. 2.9)::
+
+    P'(c | x) = π'_c / π_c P(c | x) / Σ_d π'_d / π_d P(d | x)
+    π'_c     ← mean over the rows of P'(c | x)
+
+The log-likelihood Σ log Σ_c π'_c / π_c P(c | x) is concave in π', so EM finds its maximum; each
+step of it is extrapolated (Varadhan and Roland, "Simple and globally convergent methods for
+accelerating the convergence of any EM algorithm", Scandinavian Journal of Statistics 35, 2008).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from probclass_core.arrow.arrays import FloatArray, IntArray
+
+MOST_CLASSES = 100
+"""Most classes whose shares are estimated."""
+
+_CELLS = 2**18
+"""Rows × classes up to which all rows are used."""
+
+_LEAST_PRECISION = 4.0
+"""Inverse of the largest variance of a number between 0 and 1, which a share has at most."""
+
+_STEPS = 200
+_TOLERANCE = 1e-7
+_Z = 1.959963984540054
+"""The 97.5 % quantile of the standard normal distribution."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Estimated shares of ``k`` classes.
+
+    Attributes:
+        shares: ``(k,)``, they sum to 1.
+        covariance: of their estimation error, ``(k, k)``.
+    """
+
+    shares: FloatArray
+    covariance: FloatArray
+
+    @property
+    def errors(self) -> FloatArray:
+        """Standard error of each share, ``(k,)``."""
+        errors: FloatArray = np.sqrt(np.diagonal(self.covariance))
+        return errors
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean that is expected over rows whose labels are unknown, and its 95 % interval."""
+
+    mean: float
+    lower: float
+    upper: float
+
+
+def used_rows(rows: int, classes: int) -> slice:
+    """Which of the sampled rows to use: all of them, or evenly spaced ones."""
+    return slice(None, None, max(1, -(-rows * classes // _CELLS)))
+
+
+def estimate_shares(probability: FloatArray, prior: FloatArray) -> Shares:
+    """Shares of the classes by EM, and their covariance by the observed information.
+
+    Args:
+        probability: P(c | x) under the prior, ``(n, k)`` with n of at least 1.
+        prior: π, ``(k,)``; the share of a class with prior 0 is 0.
+    """
+    shares = prior.copy()
+    ratio = np.ascontiguousarray(_ratio(probability, prior).T)  # one row per class
+
+    def em(shares: FloatArray) -> tuple[FloatArray, float]:
+        """One step of EM, and the mean log-likelihood before it."""
+        density = shares @ ratio
+        stepped = shares * (ratio @ (1.0 / density)) / density.size
+        return stepped / stepped.sum(), float(np.log(density).mean())
+
+    for _ in range(_STEPS):
+        first, before = em(shares)
+        step = first - shares
+        if np.abs(step).max() < _TOLERANCE:
+            break
+        second, _ = em(first)
+        curvature = second - first - step
+        size = math.sqrt(float(curvature @ curvature))
+        length = max(1.0, math.sqrt(float(step @ step)) / size) if size > 0.0 else 1.0
+        jump = shares + 2.0 * length * step + length**2 * curvature
+        if (jump > 0.0).all() and length > 1.0:  # a share of 0 would stay 0
+            landed, reached = em(jump / jump.sum())
+            shares = landed if reached >= before else second
+        else:
+            shares = second
+    return Shares(shares, _covariance(ratio / (shares @ ratio)))
+
+
+def expected_accuracy(
+    probability: FloatArray, prior: FloatArray, choice: IntArray, estimate: Shares, rows: int
+) -> Interval:
+    """The share of rows whose choice is their class.
+
+    Args:
+        probability: P(c | x) of sampled rows under the prior, ``(n, k)``.
+        prior: ``(k,)``.
+        choice: position of the chosen class of the same rows, ``(n,)``.
+        estimate: shares of the classes among the rows.
+        rows: number of rows that the sample is from.
+    """
+    shifted, slopes = _shifted(probability, prior, estimate.shares)
+    position = np.arange(len(choice))
+    right = shifted[position, choice]
+    gradient = -(right @ slopes)
+    np.add.at(gradient, choice, slopes[position, choice])
+    interval = _interval(
+        right, right * (1.0 - right), gradient / len(choice), estimate.covariance, rows
+    )
+    return Interval(interval.mean, max(interval.lower, 0.0), min(interval.upper, 1.0))
+
+
+def expected_log_loss(
+    probability: FloatArray, prior: FloatArray, estimate: Shares, rows: int
+) -> Interval:
+    """The mean of −log P(true class | x) in nats, where P is the posterior under the prior.
+
+    Args:
+        probability: P(c | x) of sampled rows under the prior, ``(n, k)``.
+        prior: ``(k,)``.
+        estimate: shares of the classes among the rows.
+        rows: number of rows that the sample is from.
+    """
+    shifted, slopes = _shifted(probability, prior, estimate.shares)
+    losses = -np.log(np.where(probability > 0.0, probability, 1.0))
+    mean = np.einsum("ij,ij->i", shifted, losses)
+    variance = np.einsum("ij,ij->i", shifted, losses**2) - mean**2
+    gradient = np.einsum("ij,ij->j", slopes, losses - mean[:, None]) / len(mean)
+    interval = _interval(mean, np.maximum(variance, 0.0), gradient, estimate.covariance, rows)
+    return Interval(interval.mean, max(interval.lower, 0.0), interval.upper)
+
+
+def _ratio(probability: FloatArray, prior: FloatArray) -> FloatArray:
+    """P(c | x) / π_c, ``(n, k)``: p(x | c) up to a factor of the row; 0 for a prior of 0."""
+    ratio: FloatArray = np.divide(
+        probability, prior, out=np.zeros(probability.shape), where=prior > 0.0
+    )
+    return ratio
+
+
+def _shifted(
+    probability: FloatArray, prior: FloatArray, shares: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Posteriors under the shares, and p(x | c) / p(x) under them, each ``(n, k)``."""
+    ratio = _ratio(probability, prior)
+    slopes = ratio / (ratio @ shares)[:, None]
+    return slopes * shares, slopes
+
+
+def _covariance(slopes: FloatArray) -> FloatArray:
+    """Covariance of the shares by the observed information Σ s sᵀ, within those that sum to 1.
+
+    Args:
+        slopes: derivative of each row's log-likelihood by each share, ``(k, n)``.
+    """
+    size = len(slopes)
+    # An orthonormal basis of the vectors whose entries sum to 0.
+    basis = np.linalg.qr(np.column_stack([np.ones(size), np.eye(size)[:, :-1]]))[0][:, 1:]
+    within = basis.T @ slopes
+    information = within @ within.T + _LEAST_PRECISION * np.eye(size - 1)
+    covariance: FloatArray = basis @ np.linalg.solve(information, basis.T)
+    return covariance
+
+
+def _interval(
+    values: FloatArray,
+    label_variances: FloatArray,
+    gradient: FloatArray,
+    covariance: FloatArray,
+    rows: int,
+) -> Interval:
+    """The mean of the rows and its interval, from three independent sources of error.
+
+    Args:
+        values: expected value of each sampled row given its features, ``(n,)``.
+        label_variances: variance of the value given the features, for the label is random.
+        gradient: derivative of the mean by each share, ``(k,)``.
+        covariance: of the error of the shares, ``(k, k)``.
+        rows: number of rows that the sample is from.
+    """
+    sampled = len(values)
+    of_labels = float(label_variances.mean()) / rows
+    of_sample = float(values.var()) / sampled * max(0.0, 1.0 - sampled / rows)
+    of_shares = float(gradient @ covariance @ gradient)
+    mean = float(values.mean())
+    error = _Z * math.sqrt(of_labels + of_sample + max(0.0, of_shares))
+    return Interval(mean, mean - error, mean + error)

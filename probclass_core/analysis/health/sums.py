@@ -1,0 +1,429 @@
+"""Sums over the rows of a partition from which its health follows, gathered while it is scored.
+
+Counts of rows are exact. What needs the values themselves, such as quantiles, is computed from a
+sample: every s-th row of each batch, where s is a power of two. When a sample has too many rows, s
+doubles, so that the sample of two parts does not depend on how they are merged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.analysis.health.columns import (
+    NULL_BIN,
+    ExpectedColumn,
+    expected_columns,
+)
+from probclass_core.analysis.health.label_shift import (
+    MOST_CLASSES,
+    Interval,
+    Shares,
+    estimate_shares,
+    expected_accuracy,
+    expected_log_loss,
+    used_rows,
+)
+from probclass_core.analysis.health.report import (
+    ClassHealth,
+    ColumnHealth,
+    DensityHealth,
+    Expected,
+    Health,
+    corrected_divergence,
+)
+from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
+from probclass_core.arrow.parts import select
+from probclass_core.model.decision import Decisions
+from probclass_core.model.density_quantiles import log_density_quantile
+from probclass_core.model.model import Model
+from probclass_core.model.posterior import Posterior
+
+SAMPLE_ROWS = 2**16
+"""Most rows of a sample."""
+
+_BATCH_SAMPLE = 2**12
+"""Most rows that the sample takes from one batch."""
+
+_SAMPLE_CELLS = 2**23
+"""Most posteriors of a sample: 64 MiB."""
+
+_RARE = 0.01
+"""Quantile of the model's log p(x) below which a row is rare."""
+
+_QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+
+_MOST_OUTSIDE = 0.05
+"""Share of rows outside of what training saw above which the predictions are not judged."""
+
+_MOST_COLUMNS = 100
+"""Columns with bins in a report: those that differ most."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of one batch: its rows 0, s, 2s, ….
+
+    Attributes:
+        stride: s.
+        bins: bin of each column, ``(m, d)`` uint8.
+        log_density: log p(x) in nats, ``(m,)``.
+        log_probability: log P(c | x), ``(m, k)``.
+        choice: position of the chosen class, `MISSING` for a rejected row, ``(m,)``.
+    """
+
+    stride: int
+    bins: np.ndarray
+    log_density: FloatArray
+    log_probability: FloatArray
+    choice: IntArray
+
+    def thin(self, stride: int) -> Sample:
+        """Every row whose number is a multiple of a larger stride."""
+        step = stride // self.stride
+        if step == 1:
+            return self
+        return Sample(
+            stride,
+            self.bins[::step],
+            self.log_density[::step],
+            self.log_probability[::step],
+            self.choice[::step],
+        )
+
+
+@dataclass(frozen=True)
+class HealthSums:
+    """Sums over rows; those of consecutive rows add up.
+
+    Attributes:
+        rows: number of rows.
+        columns: numbers of nulls, unseen categories and values outside the range of the training
+            rows, by column: ``(3, d)``.
+        predicted: number of rows that each class is predicted for, ``(k,)``.
+        probability: Σ P(c | x) of each class, ``(k,)``.
+        right: Σ P(choice | x) over the rows that are not rejected.
+        entropy: −Σ Σ_c P(c | x) log P(c | x), in nats.
+        rare: number of rows below the 1 % quantile of the model's log p(x).
+        impossible: number of rows with p(x) = 0.
+        samples: sampled rows of each batch, all with the same stride.
+    """
+
+    rows: int
+    columns: np.ndarray
+    predicted: np.ndarray
+    probability: FloatArray
+    right: float
+    entropy: float
+    rare: int
+    impossible: int
+    samples: tuple[Sample, ...]
+
+    def __add__(self, other: HealthSums) -> HealthSums:
+        """The sums over the rows of both, those of ``self`` first."""
+        return HealthSums(
+            self.rows + other.rows,
+            self.columns + other.columns,
+            self.predicted + other.predicted,
+            self.probability + other.probability,
+            self.right + other.right,
+            self.entropy + other.entropy,
+            self.rare + other.rare,
+            self.impossible + other.impossible,
+            _thinned((*self.samples, *other.samples), len(self.predicted)),
+        )
+
+
+class HealthMeter:
+    """Measures the health of the rows that a model scores.
+
+    Args:
+        model: model that scores the rows.
+        prior: prior of each class under which the posteriors are, ``(k,)``; by default that of the
+            model.
+    """
+
+    def __init__(self, model: Model, prior: FloatArray | None = None) -> None:
+        self.model = model
+        self.columns: Sequence[ExpectedColumn] = expected_columns(model)
+        self.prior = source_prior(model) if prior is None else prior
+
+    @cached_property
+    def _rare_below(self) -> float | None:
+        """Log p(x) below which a row is rare, or None if the model does not say."""
+        quantiles = self.model.density_quantiles
+        return None if quantiles is None else log_density_quantile(quantiles, _RARE)
+
+    def zero(self) -> HealthSums:
+        """The sums over no rows."""
+        size = len(self.model.classes)
+        return HealthSums(
+            rows=0,
+            columns=np.zeros((3, len(self.columns)), np.int64),
+            predicted=np.zeros(size, np.int64),
+            probability=np.zeros(size),
+            right=0.0,
+            entropy=0.0,
+            rare=0,
+            impossible=0,
+            samples=(),
+        )
+
+    def measure(
+        self, batch: pa.RecordBatch, posterior: Posterior, decisions: Decisions
+    ) -> HealthSums:
+        """The sums over a batch; safe to call from several threads.
+
+        Args:
+            batch: ``n`` rows with the columns of the features.
+            posterior: posteriors of the rows, as they are served.
+            decisions: decisions about the rows.
+        """
+        rows = batch.num_rows
+        stride = 1 << max(0, (-(-rows // _BATCH_SAMPLE) - 1).bit_length())
+        features = select(batch, self.model.spec.features, self.model.time_zones)
+        columns = [
+            expected.measure(column, stride)
+            for expected, column in zip(self.columns, features.columns, strict=True)
+        ]
+        probability, choice = posterior.probability, decisions.prediction
+        decided = choice != MISSING
+        right = posterior.probability_of(decisions.choice)
+        if not decided.all():
+            right = right[decided]
+        density = posterior.log_density
+        log_probability = np.maximum(posterior.log_probability, -1e300)  # 0 log 0 is 0
+        bins = [column.bins for column in columns]
+        return HealthSums(
+            rows=rows,
+            columns=np.array(
+                [(one.nulls, one.unseen, one.outside) for one in columns], np.int64
+            ).T.reshape(3, len(columns)),
+            predicted=np.bincount(choice[decided], minlength=probability.shape[1]),
+            probability=probability.sum(axis=0),
+            right=float(right.sum()),
+            entropy=-float(np.einsum("ij,ij->", probability, log_probability)),
+            rare=0 if self._rare_below is None else int((density < self._rare_below).sum()),
+            impossible=int(np.isneginf(density).sum()),
+            samples=(
+                Sample(
+                    stride,
+                    np.array(bins, np.uint8).T.reshape(-1, len(bins)),
+                    density[::stride].copy(),
+                    posterior.log_probability[::stride].copy(),
+                    choice[::stride].copy(),
+                ),
+            ),
+        )
+
+    def total(self, sums: Iterable[HealthSums]) -> HealthSums:
+        """The sums over all rows, given those of consecutive rows in order."""
+        return reduce(HealthSums.__add__, sums, self.zero())
+
+    def health(self, sums: HealthSums) -> Health:
+        """The health of the rows of at least one row."""
+        sample = _concatenated(sums.samples)
+        rows, decided = sums.rows, int(sums.predicted.sum())
+        columns = self._columns(sums, sample)
+        density = self._density(sums, sample) if self.model.normalized else None
+        accuracy, log_loss, estimate = self._expected(sums, sample, columns, density)
+        names = self.model.class_names
+        shares = sums.probability / rows
+        shown = sorted(np.argsort(-shares, kind="stable")[:MOST_CLASSES].tolist())
+        errors = None if estimate is None else estimate.errors
+        classes = {
+            names[i]: ClassHealth(
+                predicted=_number(sums.predicted[i] / rows),
+                expected=_number(shares[i]),
+                prior=_number(self.prior[i]),
+                estimated=None if estimate is None else _number(estimate.shares[i]),
+                error=None if errors is None else _number(errors[i]),
+            )
+            for i in shown
+        }
+        return Health(
+            rows=rows,
+            sampled=len(sample.choice),
+            rejected=_number(1.0 - decided / rows),
+            columns=columns,
+            classes=classes,
+            log_density=density,
+            accuracy=accuracy,
+            log_loss=log_loss,
+        )
+
+    def _columns(self, sums: HealthSums, sample: Sample) -> dict[str, ColumnHealth]:
+        shares = sums.columns / sums.rows
+        found: dict[str, ColumnHealth] = {}
+        for number, column in enumerate(self.columns):
+            nulls, unseen, outside = shares[:, number].tolist()
+            bins = sample.bins[:, number]
+            counts = np.bincount(bins[bins != NULL_BIN], minlength=column.size)
+            drift = error = None
+            if column.expected is not None and counts.sum():
+                drift, error = corrected_divergence(counts.tolist(), column.expected.tolist())
+            ranged = column.known is None and column.low is not None
+            found[column.name] = ColumnHealth(
+                nulls=_number(nulls),
+                unseen=None if column.known is None else _number(unseen),
+                outside=_number(outside) if ranged else None,
+                training_nulls=_optional(column.training_nulls),
+                drift=_optional(drift),
+                drift_error=_optional(error),
+                cuts=tuple(column.cuts.tolist()),
+                values=column.values,
+                counts=tuple(counts.tolist()) if column.size else (),
+                expected=None
+                if column.expected is None
+                else tuple(_number(share, 4) for share in column.expected.tolist()),
+            )
+        return _with_fewer_bins(found)
+
+    def _density(self, sums: HealthSums, sample: Sample) -> DensityHealth:
+        ordered = np.sort(sample.log_density)
+        positions = [math.ceil(level * len(ordered)) - 1 for level in _QUANTILES]
+        quantiles = [float(ordered[max(0, position)]) for position in positions]
+        return DensityHealth(
+            quantiles={
+                f"{level:g}": _number(value) if math.isfinite(value) else None
+                for level, value in zip(_QUANTILES, quantiles, strict=True)
+            },
+            rare=None if self._rare_below is None else _number(sums.rare / sums.rows),
+            impossible=_number(sums.impossible / sums.rows),
+        )
+
+    def _expected(
+        self,
+        sums: HealthSums,
+        sample: Sample,
+        columns: Mapping[str, ColumnHealth],
+        density: DensityHealth | None,
+    ) -> tuple[Expected, Expected, Shares | None]:
+        """The expected accuracy and log loss, and the shares of the classes that they rest on."""
+        decided = int(sums.predicted.sum())
+        accuracy = {"unshifted": _optional(sums.right / decided if decided else None)}
+        log_loss = {"unshifted": _number(sums.entropy / sums.rows)}
+        size = len(self.prior)
+        reason: str | None
+        if size > MOST_CLASSES:
+            reason = f"the shares of {size:,} classes are not estimated, only of {MOST_CLASSES}."
+            return _unknown(reason, **accuracy), _unknown(reason, **log_loss), None
+        used = used_rows(len(sample.choice), size)
+        probability, choice = np.exp(sample.log_probability[used]), sample.choice[used]
+        estimate = estimate_shares(probability, self.prior)
+        reason = self._outside_training(sums, columns, density)
+        if reason is not None:
+            return _unknown(reason, **accuracy), _unknown(reason, **log_loss), estimate
+        possible = self.prior > 0.0
+        baseline = -float(estimate.shares[possible] @ np.log(self.prior[possible]))
+        loss = expected_log_loss(probability, self.prior, estimate, sums.rows)
+        of_loss = _known(loss, baseline, **log_loss)
+        rows = choice != MISSING
+        if not rows.any():
+            return _unknown("all rows are rejected.", **accuracy), of_loss, estimate
+        right = expected_accuracy(probability[rows], self.prior, choice[rows], estimate, decided)
+        majority = float(estimate.shares[int(np.argmax(self.prior))])
+        return _known(right, majority, **accuracy), of_loss, estimate
+
+    def _outside_training(
+        self, sums: HealthSums, columns: Mapping[str, ColumnHealth], density: DensityHealth | None
+    ) -> str | None:
+        """Why p(x) is not that of a label shift of the training rows, or None if it may be."""
+        limit = _MOST_OUTSIDE + 3.0 * math.sqrt(_MOST_OUTSIDE * (1 - _MOST_OUTSIDE) / sums.rows)
+        if density is not None and density.impossible > limit:
+            return f"p(x) is 0 in {density.impossible:.1%} of the rows."
+        if density is not None and density.rare is not None and density.rare > limit:
+            return (
+                f"{density.rare:.1%} of the rows have a log p(x) below the 1 % quantile of the "
+                "model's density quantiles."
+            )
+        for name, column in columns.items():
+            if column.unseen is not None and column.unseen > limit:
+                return (
+                    f"column {name!r} has values that training never saw in {column.unseen:.1%} of "
+                    "the rows."
+                )
+            if column.outside is not None and column.outside > limit:
+                return (
+                    f"column {name!r} is outside of the range of the training rows in "
+                    f"{column.outside:.1%} of the rows."
+                )
+        return None
+
+
+def source_prior(model: Model) -> FloatArray:
+    """The shares of the classes under which the posteriors of a model are right, ``(k,)``.
+
+    For a calibrated model they are the mean posterior of the rows that it was calibrated on
+    (Alexandari, Kundaje and Shrikumar, "Maximum likelihood with bias-corrected calibration is
+    hard-to-beat at label shift adaptation", 2020); for others, or if it is not recorded, the prior.
+    """
+    mean = (model.training.get("calibration") or {}).get("mean_posterior")
+    if model.calibration is None or not mean or set(mean) != set(model.class_names):
+        return model.priors["prior"].to_numpy()
+    shares = np.array([mean[name] for name in model.class_names], np.float64)
+    prior: FloatArray = shares / shares.sum()
+    return prior
+
+
+def _thinned(samples: tuple[Sample, ...], classes: int) -> tuple[Sample, ...]:
+    """Samples with one stride, the smallest with which they are few enough."""
+    stride = max((sample.stride for sample in samples), default=1)
+    limit = min(SAMPLE_ROWS, max(1, _SAMPLE_CELLS // classes))
+    thin = tuple(sample.thin(stride) for sample in samples)
+    # A batch keeps at least one row.
+    while len(thin) < sum(len(sample.choice) for sample in thin) > limit:
+        stride *= 2
+        thin = tuple(sample.thin(stride) for sample in thin)
+    return thin
+
+
+def _concatenated(samples: Sequence[Sample]) -> Sample:
+    return Sample(
+        max(sample.stride for sample in samples),
+        *(
+            np.concatenate([getattr(sample, name) for sample in samples])
+            for name in ("bins", "log_density", "log_probability", "choice")
+        ),
+    )
+
+
+def _with_fewer_bins(columns: dict[str, ColumnHealth]) -> dict[str, ColumnHealth]:
+    """The columns, those that differ least without their bins if there are very many."""
+    if len(columns) <= _MOST_COLUMNS:
+        return columns
+    ranked = sorted(columns, key=lambda name: -columns[name].unusual)
+    shown = set(ranked[:_MOST_COLUMNS])
+    return {
+        name: one if name in shown else replace(one, cuts=(), values=(), counts=(), expected=None)
+        for name, one in columns.items()
+    }
+
+
+def _known(interval: Interval, baseline: float, unshifted: float | None) -> Expected:
+    return Expected(
+        expected=_number(interval.mean),
+        lower=_number(interval.lower),
+        upper=_number(interval.upper),
+        unshifted=unshifted,
+        baseline=_number(baseline),
+    )
+
+
+def _unknown(reason: str, unshifted: float | None) -> Expected:
+    return Expected(None, None, None, unshifted, None, reason)
+
+
+def _optional(value: float | None) -> float | None:
+    return None if value is None else _number(value)
+
+
+def _number(value: Any, digits: int = 6) -> float:
+    """A number with few digits, so that records are short."""
+    return float(f"{float(value):.{digits}g}")
