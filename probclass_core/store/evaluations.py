@@ -16,7 +16,7 @@ from probclass_core.arrow.bundle import plain_json
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
 from probclass_core.store.records import encode_record, read_record, timestamp
-from probclass_core.store.references import ModelVersion
+from probclass_core.store.references import ModelVersion, is_id
 
 FOLDER = "evaluations"
 _MAX_BYTES = 1_000_000
@@ -136,6 +136,20 @@ def _without_tables(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(row, dict) for row in value)
+
+
+def read_evaluation(files: Location, version: ModelVersion, digest: str) -> EvaluationRecord:
+    """Return one recorded evaluation; see `ModelStore.evaluation`.
+
+    Raises:
+        StoreError: if there is none, it is damaged, or the file system refuses.
+    """
+    try:
+        if is_id(digest):
+            return _read(files, version, digest)
+    except FileNotFoundError:
+        pass
+    raise StoreError(f"'{version.model}@{version.id[:12]}' has no evaluation {digest[:12]!r}.")
 
 
 def _read(files: Location, version: ModelVersion, digest: str) -> EvaluationRecord:

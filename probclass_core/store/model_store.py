@@ -21,6 +21,7 @@ from probclass_core.store.evaluations import (
     Evaluated,
     EvaluationRecord,
     evaluations,
+    read_evaluation,
     record_evaluation,
 )
 from probclass_core.store.gate import Gate
@@ -545,6 +546,19 @@ class ModelStore:
         """
         resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
         return evaluations(self._files, resolved)
+
+    def evaluation(self, version: ModelVersion | str, record: str) -> EvaluationRecord:
+        """Return one recorded evaluation of a version, with its tables.
+
+        Args:
+            version: version that was evaluated, or a reference to it.
+            record: `EvaluationRecord.id`.
+
+        Raises:
+            StoreError: if there is no such version or evaluation, or it is damaged.
+        """
+        resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
+        return read_evaluation(self._files, resolved, record)
 
     # Scorings
 

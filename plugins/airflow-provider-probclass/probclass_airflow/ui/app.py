@@ -8,14 +8,21 @@ but one file of this package.
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 import jinja2
+from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.common.db.common import SessionDep
-from airflow.api_fastapi.core_api.security import requires_access_asset, requires_access_dag
+from airflow.api_fastapi.core_api.security import (
+    GetUserDep,
+    requires_access_asset,
+    requires_access_dag,
+)
+from airflow.configuration import conf
 from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
@@ -26,13 +33,42 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 import probclass_core as pc
 from probclass_airflow.links import ROUTE
 from probclass_airflow.ui import formatting, plots
+from probclass_airflow.ui.comparison import (
+    column_drift,
+    compared_metrics,
+    compared_settings,
+    drift_section,
+    reference_of,
+    season_of,
+    version_named,
+)
+from probclass_airflow.ui.listing import Wanted, listing
 from probclass_airflow.ui.model_card import metrics, model_card
-from probclass_airflow.ui.overview import MOST_VERSIONS, store_rows, trend, version_row
-from probclass_airflow.ui.runs import task_report
-from probclass_airflow.ui.stores import NotFound, ShownStore, find_store, load_model, shown_stores
+from probclass_airflow.ui.rows import (
+    EvaluationRow,
+    ModelRow,
+    PartitionRow,
+    VersionRow,
+    days_since,
+    evaluation_row,
+    model_row,
+    partition_rows,
+    run_of,
+    store_rows,
+    version_rows,
+)
+from probclass_airflow.ui.runs import mapped_indices, task_address, task_report
+from probclass_airflow.ui.stores import (
+    NotFound,
+    ShownStore,
+    configured_stores,
+    find_store,
+    load_model,
+)
+from probclass_airflow.ui.timeline import Axis, timeline, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
 FOLDER = Path(__file__).parent
 HEADERS = {
@@ -48,16 +84,56 @@ NOT_FOUND = "There is no such page."
 Theme = Annotated[str, Query(pattern="^(light|dark)$")]
 
 
+def visible_stores(user: GetUserDep) -> list[ShownStore]:
+    """The stores that all users see, and those of the user's teams if Airflow has teams."""
+    stores = configured_stores()
+    if conf.getboolean("core", "multi_team", fallback=False):
+        for team in sorted(get_auth_manager().get_authorized_teams(user=user)):
+            stores += configured_stores(team)
+    return list({shown.key: shown for shown in stores}.values())
+
+
+Stores = Annotated[list[ShownStore], Depends(visible_stores)]
+
+
+def shown_store(key: str, stores: Stores) -> ShownStore:
+    """The store that an address names."""
+    return find_store(stores, key)
+
+
+Shown = Annotated[ShownStore, Depends(shown_store)]
+
+
+def wanted_rows(
+    q: Annotated[str, Query(max_length=200)] = "",
+    sort: Annotated[str, Query(max_length=40)] = "",
+    page: Annotated[int, Query(ge=1, le=10**6)] = 1,
+) -> Wanted:
+    """What an address asks of a table."""
+    return Wanted(q, sort, page)
+
+
+Asked = Annotated[Wanted, Depends(wanted_rows)]
+
+
 def application() -> FastAPI:
     """The application that Airflow mounts."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     may_read = [Depends(requires_access_asset("GET"))]
     entities = (DagAccessEntity.TASK_INSTANCE, DagAccessEntity.XCOM)
     may_read_run = [*may_read, *(Depends(requires_access_dag("GET", e)) for e in entities)]
-    version = "/stores/{key}/{name}/{version}"
+    model = "/stores/{key}/{name}"
+    version = f"{model}/{{version}}"
     routes: list[tuple[str, Callable[..., Any], list[Any]]] = [
         ("/", stores_page, may_read),
-        ("/stores/{key}/{name}", model_page, may_read),
+        (model, timeline_page, may_read),
+        # No version and no alias is named "-".
+        (f"{model}/-/versions", versions_page, may_read),
+        (f"{model}/-/evaluations", evaluations_page, may_read),
+        (f"{model}/-/partitions", partitions_page, may_read),
+        (f"{model}/-/promotions", promotions_page, may_read),
+        (f"{model}/-/drift", drift_page, may_read),
+        (f"{model}/-/compare", compare_page, may_read),
         (version, card_page, may_read),
         (f"{version}/column.svg", column_plot, may_read),
         (f"{version}/plane.svg", plane_plot, may_read),
@@ -81,48 +157,216 @@ def application() -> FastAPI:
 # Pages
 
 
-def stores_page(request: Request) -> Response:
+def stores_page(request: Request, stores: Stores, asked: Asked) -> Response:
     """All stores and their models."""
-    return _page(request, "stores.html", stores=[store_rows(shown) for shown in shown_stores()])
+    found = [store_rows(shown) for shown in stores]
+    keys: dict[str, Callable[[ModelRow], Any]] = {
+        "name": lambda row: row.name,
+        "attention": lambda row: (not row.is_below_floor, not row.warned, row.name),
+        "loss": lambda row: None if row.evaluation is None else row.evaluation.number("log_loss"),
+        "labels": lambda row: None if row.labeled is None else row.labeled.record.created,
+        "scored": lambda row: None if row.scored is None else row.scored.record.created,
+        "warnings": lambda row: row.warned,
+    }
+    tables = [
+        (one, listing(one.models, asked, lambda row: row.name, keys, "attention")) for one in found
+    ]
+    return _page(request, "stores.html", stores=tables)
 
 
-def model_page(request: Request, key: str, name: str) -> Response:
-    """The versions of one model, newest first."""
-    shown = find_store(key)
-    versions, aliases = shown.versions(name), shown.aliases(name)
-    rows = [version_row(shown, version, aliases) for version in versions[-MOST_VERSIONS:]]
-    return _page(
+def timeline_page(
+    request: Request,
+    shown: Shown,
+    name: str,
+    axis: Axis | None = None,
+    since: str = "",
+    until: str = "",
+) -> Response:
+    """What a model did over time."""
+    records = shown.records(name)
+    first, last = _date(since), _date(until)
+    drawn = timeline(records, axis, first, last)
+    return _model_page(
+        request, "timeline.html", shown, records, drawn=drawn, row=model_row(records)
+    )
+
+
+def versions_page(request: Request, shown: Shown, name: str, asked: Asked) -> Response:
+    """The versions of a model."""
+    records = shown.records(name)
+    keys: dict[str, Callable[[VersionRow], Any]] = {
+        "saved": lambda row: row.version.created,
+        "rows": lambda row: row.rows,
+        "loss": lambda row: row.evaluation and row.evaluation.number("log_loss"),
+        "accuracy": lambda row: row.evaluation and row.evaluation.number("accuracy"),
+    }
+    table = listing(
+        version_rows(records),
+        asked,
+        lambda row: " ".join([row.version.id, row.version.created, row.trained_on, *row.aliases]),
+        keys,
+        "-saved",
+    )
+    return _model_page(request, "versions.html", shown, records, table=table)
+
+
+def evaluations_page(request: Request, shown: Shown, name: str, asked: Asked) -> Response:
+    """The evaluations of a model."""
+    records = shown.records(name)
+    keys: dict[str, Callable[[EvaluationRow], Any]] = {
+        "recorded": lambda row: row.record.created,
+        "on": lambda row: row.on,
+        "rows": lambda row: row.number("rows"),
+        "loss": lambda row: row.number("log_loss"),
+        "accuracy": lambda row: row.number("accuracy"),
+    }
+    table = listing(
+        [evaluation_row(record) for record in records.evaluations],
+        asked,
+        lambda row: " ".join([row.on, row.record.version, row.record.created, *row.worse]),
+        keys,
+        "-recorded",
+    )
+    return _model_page(request, "evaluations.html", shown, records, table=table)
+
+
+def partitions_page(
+    request: Request, shown: Shown, name: str, asked: Asked, every: bool = False
+) -> Response:
+    """The partitions that were scored with a model."""
+    records = shown.records(name)
+    rows = partition_rows(records.scorings)
+    keys: dict[str, Callable[[PartitionRow], Any]] = {
+        "partition": lambda row: row.name,
+        "scored": lambda row: row.record.created,
+        "rows": lambda row: row.rows,
+        "model": lambda row: row.record.version,
+        "warnings": lambda row: len(row.warnings),
+    }
+    table = listing(
+        rows if every else [row for row in rows if row.is_current],
+        asked,
+        _partition_text,
+        keys,
+        "-partition",
+        **({"every": "1"} if every else {}),
+    )
+    return _model_page(request, "partitions.html", shown, records, table=table, every=every)
+
+
+def _partition_text(row: PartitionRow) -> str:
+    run = row.run or {}
+    commit = [row.values.get("commit_id"), row.values.get("input_version")]
+    warned = [warning.sentence for warning in row.warnings]
+    parts = [row.name, row.record.sink, row.record.version, row.record.created]
+    return " ".join(map(str, [*parts, *commit, *run.values(), *row.why, *warned]))
+
+
+def promotions_page(request: Request, shown: Shown, name: str, asked: Asked) -> Response:
+    """The ledger of promotions of a model."""
+    records = shown.records(name)
+    keys: dict[str, Callable[[pc.Promotion], Any]] = {
+        "time": lambda entry: entry.time,
+        "alias": lambda entry: entry.alias,
+        "action": lambda entry: entry.action,
+    }
+    table = listing(
+        records.promotions,
+        asked,
+        lambda entry: " ".join(
+            map(str, [entry.alias, words_of(entry), entry.action, entry.id, entry.by, entry.reason])
+        ),
+        keys,
+        "-time",
+    )
+    return _model_page(request, "promotions.html", shown, records, table=table)
+
+
+def drift_page(
+    request: Request, shown: Shown, name: str, version: str = "", against: str = ""
+) -> Response:
+    """What changed in the parameters of a version, and in the rows that were scored."""
+    records = shown.records(name)
+    if not records.versions:
+        raise NotFound(f"No version of {name!r} can be read.")
+    chosen = version_named(records, version) if version else records.versions[-1]
+    reference, role = reference_of(records, chosen)
+    if against:
+        reference, role = against, "the version chosen"
+    other = version_named(records, reference) if reference else None
+    sections = [drift_section(shown, chosen, other, role)]
+    season = season_of(records, chosen)
+    if season is not None and (other is None or season.id != other.id):
+        sections.append(drift_section(shown, chosen, season, "the same season a year before"))
+    partitions, columns = column_drift(partition_rows(records.scorings))
+    return _model_page(
         request,
-        "model.html",
-        shown=shown,
-        name=name,
-        rows=rows[::-1],
-        more=len(versions) - len(rows),
-        trend=trend(rows),
+        "drift.html",
+        shown,
+        records,
+        chosen=chosen,
+        other=other,
+        sections=sections,
+        partitions=partitions,
+        columns=columns,
+    )
+
+
+def compare_page(
+    request: Request, shown: Shown, name: str, left: str = "", right: str = ""
+) -> Response:
+    """Two versions side by side."""
+    records = shown.records(name)
+    if not records.versions:
+        raise NotFound(f"No version of {name!r} can be read.")
+    second = version_named(records, right) if right else records.versions[-1]
+    first_id = left or reference_of(records, second)[0] or second.id
+    first = version_named(records, first_id)
+    return _model_page(
+        request,
+        "compare.html",
+        shown,
+        records,
+        left=first,
+        right=second,
+        settings=compared_settings(shown, first, second),
+        pairs=compared_metrics(records, first, second),
+        drift=drift_section(shown, second, None if first == second else first, ""),
     )
 
 
 def card_page(
-    request: Request, key: str, name: str, version: str, against: str | None = None
+    request: Request,
+    shown: Shown,
+    name: str,
+    version: str,
+    against: str | None = None,
+    page: Annotated[int, Query(ge=1)] = 1,
 ) -> Response:
     """The card of one version, named by its content id or by an alias."""
-    shown = find_store(key)
-    aliases = shown.aliases(name) if shown.versions(name) else {}
+    key = shown.key
+    aliases = shown.records(name).aliases
     if version in aliases:
         return RedirectResponse(f"{_root(request)}/stores/{key}/{name}/{aliases[version].id}")
-    card = model_card(shown, name, version, against)
-    return _page(request, "card.html", card=card, shown=shown, name=name)
+    card = model_card(shown, name, version, against, page)
+    return _page(request, "card.html", card=card, shown=shown, name=name, page=page)
 
 
 def run_page(
     request: Request,
     session: SessionDep,
+    stores: Stores,
     dag_id: str,
     run_id: str,
     task_id: str,
     map_index: int = -1,
 ) -> Response:
-    """The report of one task."""
+    """The report of one task, or the list of its mapped instances."""
+    if map_index < 0:
+        indices = mapped_indices(session, dag_id, run_id, task_id)
+        if indices:
+            task = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
+            return _page(request, "mapped.html", task=task, indices=indices)
     report = task_report(session, dag_id, run_id, task_id, map_index)
     reference = report.report.get("model")
     name, _, version = reference.partition("@") if isinstance(reference, str) else ("", "", "")
@@ -133,7 +377,7 @@ def run_page(
         metrics=metrics(report.report),
         name=name,
         version=version,
-        shown=_store_of(name, version) if version else None,
+        shown=_store_of(stores, name, version) if version else None,
     )
 
 
@@ -152,40 +396,38 @@ async def static_file(request: Request, name: str) -> Response:
 # Plots
 
 
-def column_plot(key: str, name: str, version: str, column: str, theme: Theme = "light") -> Response:
+def column_plot(
+    shown: Shown, name: str, version: str, column: str, theme: Theme = "light"
+) -> Response:
     """One column of a model in each class."""
-    shown, ref = _version_with_columns(key, name, version, column)
+    ref = _version_with_columns(shown, name, version, column)
     return _svg(plots.densities(shown, ref, column, theme == "dark"))
 
 
 def plane_plot(
-    key: str, name: str, version: str, x: str, y: str, theme: Theme = "light"
+    shown: Shown, name: str, version: str, x: str, y: str, theme: Theme = "light"
 ) -> Response:
     """Two columns of a model in each class."""
-    shown, ref = _version_with_columns(key, name, version, x, y)
+    ref = _version_with_columns(shown, name, version, x, y)
     return _svg(plots.contours(shown, ref, x, y, theme == "dark"))
 
 
 def reliability_plot(
-    key: str, name: str, version: str, record: str, theme: Theme = "light"
+    shown: Shown, name: str, version: str, record: str, theme: Theme = "light"
 ) -> Response:
     """The reliability diagram of a recorded evaluation."""
-    shown = find_store(key)
-    for recorded in shown.store.evaluations(shown.version(name, version)):
-        if recorded.id == record:
-            evaluation = pc.Evaluation.from_dict(recorded.result)
-            return _svg(plots.reliability(evaluation, theme == "dark"))
-    raise NotFound("There is no such evaluation.")
+    known = [one.id for one in shown.records(name).evaluations if one.version == version]
+    if record not in known:
+        raise NotFound("There is no such evaluation.")
+    recorded = shown.store.evaluation(shown.version(name, version), record)
+    return _svg(plots.reliability(pc.Evaluation.from_dict(recorded.result), theme == "dark"))
 
 
-def _version_with_columns(
-    key: str, name: str, version: str, *columns: str
-) -> tuple[ShownStore, str]:
-    shown = find_store(key)
+def _version_with_columns(shown: ShownStore, name: str, version: str, *columns: str) -> str:
     ref = shown.version(name, version).ref
     if not set(columns) <= set(load_model(shown.uri, ref).features.names):
         raise NotFound("The model has no such column.")
-    return shown, ref
+    return ref
 
 
 def _svg(text: str) -> Response:
@@ -194,15 +436,23 @@ def _svg(text: str) -> Response:
     return Response(text, media_type="image/svg+xml", headers=headers)
 
 
-def _store_of(name: str, version: str) -> ShownStore | None:
+def _store_of(stores: Sequence[ShownStore], name: str, version: str) -> ShownStore | None:
     """The first store with a version; a task's report does not name its store."""
-    for shown in shown_stores():
+    for shown in stores:
         try:
             shown.version(name, version)
         except (NotFound, pc.StoreError):
             continue
         return shown
     return None
+
+
+def _date(text: str) -> date | None:
+    """A date of a form; None if the field is empty or has another text."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 # Rendering and errors
@@ -229,6 +479,14 @@ _TEMPLATES = Jinja2Templates(
     context_processors=[lambda request: {"root": _root(request), "home": _home(request)}],
 )
 _TEMPLATES.env.filters |= {name: getattr(formatting, name) for name in formatting.__all__}
+_TEMPLATES.env.filters |= {"days_since": days_since, "run_of": run_of, "words_of": words_of}
+_TEMPLATES.env.filters["task_address"] = task_address
+
+
+def _model_page(
+    request: Request, template: str, shown: ShownStore, records: pc.ModelRecords, **values: Any
+) -> Response:
+    return _page(request, template, shown=shown, name=records.model, records=records, **values)
 
 
 def _page(request: Request, template: str, status: int = 200, **values: Any) -> Response:

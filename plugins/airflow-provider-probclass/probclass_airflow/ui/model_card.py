@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import probclass_core as pc
+from probclass_airflow.ui.comparison import DriftSection, drift_section, reference_of
 from probclass_airflow.ui.formatting import as_text, described_rows, number, percent, words
 from probclass_airflow.ui.parameters import Grid, grids
-from probclass_airflow.ui.stores import NotFound, ShownStore, load_model
+from probclass_airflow.ui.rows import run_of
+from probclass_airflow.ui.stores import NotFound, ShownStore
 
 _MAX_CLASSES = 50
-_MAX_FEATURES = 20
 _MAX_CONFUSION_CLASSES = 12
+_EVALUATIONS = 3
+"""Evaluations on one page of a card."""
 _MAX_BLOCKS = 12
 """Largest number of blocks of a model with block weights whose parameters are shown."""
 
@@ -66,27 +69,6 @@ class EvaluationSection:
 
 
 @dataclass(frozen=True)
-class DriftSection:
-    """The drift from another version.
-
-    Attributes:
-        other: the version compared with, or None for a first version.
-        choices: the versions to choose from, newest first.
-        drift: the drift, or None if the versions were not compared.
-        features: the features that changed most.
-        more: number of features that are not listed.
-        problem: why the versions could not be compared, or empty.
-    """
-
-    other: pc.ModelVersion | None
-    choices: list[pc.ModelVersion]
-    drift: pc.Drift | None
-    features: list[dict[str, Any]]
-    more: int
-    problem: str
-
-
-@dataclass(frozen=True)
 class WeightRow:
     """The weight of a block, its importance in nats, and its share of the largest importance."""
 
@@ -111,22 +93,29 @@ class ModelCard:
     more_blocks: int
     blocks: list[BlockSection]
     evaluations: list[EvaluationSection]
+    more_evaluations: int
     drift: DriftSection
+    choices: list[pc.ModelVersion]
 
 
-def model_card(shown: ShownStore, name: str, content_id: str, against: str | None) -> ModelCard:
+def model_card(
+    shown: ShownStore, name: str, content_id: str, against: str | None, page: int = 1
+) -> ModelCard:
     """The card of a version; only its drift needs the model's estimators.
 
     Args:
         shown: the store.
         name: name of the model.
         content_id: full content id of the version.
-        against: content id of the version to compare with; by default the one before.
+        against: content id of the version to compare with; by default the champion, or the one
+            before it.
+        page: page of the evaluations, from 1, newest first.
 
     Raises:
         NotFound: if there is no such model or version.
         StoreError: if the version is damaged.
     """
+    records = shown.records(name)
     version = shown.version(name, content_id)
     bundle = shown.store.read_bundle(version.ref)
     spec, provenance = bundle.content["spec"], bundle.provenance
@@ -149,15 +138,23 @@ def model_card(shown: ShownStore, name: str, content_id: str, against: str | Non
         for key, value in provenance.items()
         if key not in ("source", "partition", "where", "airflow", "columns")
     ]
+    own = [record for record in records.evaluations[::-1] if record.version == version.id]
+    reference, role = reference_of(records, version)
+    if against is not None:
+        reference, role = against, "the version chosen"
+    known = [choice for choice in records.versions if choice.id == reference]
+    if against is not None and not (known and against != version.id):
+        raise NotFound(f"Model {name!r} has no other version {against[:12]!r}.")
+    other = known[0] if known else None
     weights = _weights(bundle)
     order = {row.block: place for place, row in enumerate(weights)}
     blocks = sorted(spec["blocks"], key=lambda block: order.get(block["name"], 0))
     return ModelCard(
         version=version,
-        aliases=[alias for alias in shown.aliases(name).values() if alias.id == version.id],
+        aliases=[alias for alias in records.aliases.values() if alias.id == version.id],
         facts=facts,
         training=training,
-        run=_run(provenance),
+        run=run_of(provenance),
         priors=[{**row, "class": as_text(row["class"])} for row in priors[:_MAX_CLASSES]],
         more_classes=max(0, len(priors) - _MAX_CLASSES),
         weights=weights,
@@ -166,18 +163,14 @@ def model_card(shown: ShownStore, name: str, content_id: str, against: str | Non
             _block(block, bundle, classes)
             for block in (blocks[:_MAX_BLOCKS] if weights else blocks)
         ],
-        evaluations=[_evaluation(record) for record in reversed(shown.store.evaluations(version))],
-        drift=_drift(shown, version, against),
+        evaluations=[
+            _evaluation(shown.store.evaluation(version, record.id))
+            for record in own[_EVALUATIONS * (page - 1) : _EVALUATIONS * page]
+        ],
+        more_evaluations=max(0, len(own) - _EVALUATIONS * page),
+        drift=drift_section(shown, version, other, role),
+        choices=[choice for choice in records.versions[::-1] if choice.id != version.id],
     )
-
-
-def _run(provenance: Mapping[str, Any]) -> dict[str, str] | None:
-    """The query of a link to the task that wrote a record, or None if no task did."""
-    run = provenance.get("airflow")
-    names = ("dag_id", "run_id", "task_id")
-    if not isinstance(run, Mapping) or not all(isinstance(run.get(name), str) for name in names):
-        return None
-    return {**{name: run[name] for name in names}, "map_index": str(run.get("map_index", -1))}
 
 
 def _weights(bundle: Any) -> list[WeightRow]:
@@ -250,7 +243,7 @@ def _evaluation(record: pc.EvaluationRecord) -> EvaluationSection:
     return EvaluationSection(
         record=record,
         rows=described_rows(record.on),
-        run=_run(record.provenance),
+        run=run_of(record.provenance),
         metrics=metrics(result),
         confusion=_confusion(result["confusion"]) if is_complete else None,
         has_plot=is_complete,
@@ -272,40 +265,3 @@ def _confusion(table: Sequence[Mapping[str, Any]]) -> Confusion | None:
         ]
         rows.append((row["class"], total, cells))
     return Confusion(names, rows)
-
-
-def _drift(shown: ShownStore, version: pc.ModelVersion, against: str | None) -> DriftSection:
-    versions = shown.versions(version.model)
-    choices = [choice for choice in reversed(versions) if choice.id != version.id]
-    if against is None:
-        position = [candidate.id for candidate in versions].index(version.id)
-        other = versions[position - 1] if position else None
-    else:
-        other = next((choice for choice in choices if choice.id == against), None)
-        if other is None:
-            raise NotFound(f"Model {version.model!r} has no other version {against[:12]!r}.")
-    if other is None:
-        return DriftSection(None, choices, None, [], 0, "")
-    try:
-        drift = pc.drift(load_model(shown.uri, other.ref), load_model(shown.uri, version.ref))
-    except pc.ProbClassError as error:
-        return DriftSection(other, choices, None, [], 0, str(error))
-    rows = drift.by_feature.to_pylist()
-    features = [{**row, "change": _change(row)} for row in rows[:_MAX_FEATURES]]
-    return DriftSection(other, choices, drift, features, len(rows) - len(features), "")
-
-
-def _change(row: Mapping[str, Any]) -> str:
-    """The largest change of a feature, in words."""
-    if row["value"] is not None:
-        before, after = percent(row["probability_before"]), percent(row["probability_after"])
-        return f"{row['value']}: {before} → {after}"
-    if row["mean_before"] is None:
-        return ""
-    shift = row["mean_shift"]
-    by = "" if shift is None else f" ({shift:+.2f} sd)".replace("-", "−")
-    text = f"mean {number(row['mean_before'])} → {number(row['mean_after'])}{by}"
-    ratio = row["variance_ratio"]
-    if ratio is not None and not 0.8 < ratio < 1.25:
-        text += f", sd {number(row['sd_before'])} → {number(row['sd_after'])}"
-    return text

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
@@ -86,6 +88,31 @@ def task_report(
         partition=getattr(run, "partition_key", None),
         report=_summary(value),
     )
+
+
+def mapped_indices(session: Session, dag_id: str, run_id: str, task_id: str) -> list[int]:
+    """The map indices of a task in a run, ascending; empty for a task that is not mapped."""
+    indices = session.scalars(
+        select(TaskInstance.map_index).where(
+            TaskInstance.dag_id == dag_id,
+            TaskInstance.run_id == run_id,
+            TaskInstance.task_id == task_id,
+            TaskInstance.map_index >= 0,
+        )
+    )
+    return sorted(indices)
+
+
+def task_address(run: Mapping[str, Any]) -> str:
+    """The address of a task and its logs in Airflow, below Airflow's own.
+
+    Args:
+        run: dag_id, run_id, task_id and, of a mapped task, map_index.
+    """
+    parts = ("dags", run["dag_id"], "runs", run["run_id"], "tasks", run["task_id"])
+    index = str(run.get("map_index", -1))
+    mapped = () if index == "-1" else ("mapped", index)
+    return "/".join(quote(str(part), safe="") for part in (*parts, *mapped))
 
 
 def _summary(value: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -46,16 +46,20 @@ class ShownStore:
         """
         return pc.ModelStore(self.uri)
 
-    def versions(self, name: str) -> list[pc.ModelVersion]:
-        """The versions of a model, oldest first.
+    def records(self, name: str) -> pc.ModelRecords:
+        """All records of a model.
 
         Raises:
             NotFound: if the store has no such model.
-            StoreError: if the store cannot be read, or a version is damaged.
+            StoreError: if the store cannot be read.
         """
-        if name not in self.store.models():
-            raise NotFound(f"There is no model {name!r} in the store {self.title}.")
-        return self.store.versions(name)
+        try:
+            return self.store.records(name)
+        except pc.StoreError:
+            # Its message lists all models of the store; a name may also be no name at all.
+            if name not in self.store.models():
+                raise NotFound(f"There is no model {name!r} in the store {self.title}.") from None
+            raise
 
     def version(self, name: str, content_id: str) -> pc.ModelVersion:
         """A version by its full content id.
@@ -64,33 +68,35 @@ class ShownStore:
             NotFound: if there is no such model or version.
             StoreError: if the store cannot be read, or the version is damaged.
         """
-        for version in self.versions(name):
+        for version in self.records(name).versions:
             if version.id == content_id:
                 return version
         raise NotFound(f"Model {name!r} has no version {content_id[:12]!r}.")
 
-    def aliases(self, name: str) -> Mapping[str, pc.Alias]:
-        """The aliases of a model by name."""
-        return self.store.aliases(name)
 
+def configured_stores(team: str | None = None) -> list[ShownStore]:
+    """The stores of the option ``[probclass] stores``, or else the one of PROBCLASS_STORE.
 
-def shown_stores() -> list[ShownStore]:
-    """The stores of the option ``[probclass] stores``, or else the one of PROBCLASS_STORE."""
+    Args:
+        team: team of Airflow whose own option is read, or None for the stores that all users see.
+    """
     from airflow.configuration import conf
 
-    configured = conf.get("probclass", "stores", fallback=None)
-    text = configured or os.environ.get("PROBCLASS_STORE", "")
-    uris = dict.fromkeys(uri.strip() for uri in re.split(r"[,\n]", text))
+    of_team = {} if team is None else {"team_name": team}
+    text = conf.get("probclass", "stores", fallback=None, **of_team)
+    if not text and team is None:
+        text = os.environ.get("PROBCLASS_STORE")
+    uris = dict.fromkeys(uri.strip() for uri in re.split(r"[,\n]", text or ""))
     return [ShownStore(uri) for uri in uris if uri]
 
 
-def find_store(key: str) -> ShownStore:
-    """The shown store with a key.
+def find_store(stores: Sequence[ShownStore], key: str) -> ShownStore:
+    """The store with a key.
 
     Raises:
-        NotFound: if no shown store has the key.
+        NotFound: if none of the stores has the key.
     """
-    for shown in shown_stores():
+    for shown in stores:
         if shown.key == key:
             return shown
     raise NotFound("This store is not among those that Airflow shows; see [probclass] stores.")

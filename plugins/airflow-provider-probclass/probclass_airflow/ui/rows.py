@@ -1,0 +1,275 @@
+"""Records of a store as rows of tables: models, versions, evaluations, partitions, promotions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import probclass_core as pc
+from probclass_airflow.ui.formatting import as_text, described_rows
+from probclass_airflow.ui.stores import ShownStore
+
+CHAMPION = "champion"
+"""The alias whose version is a model's champion."""
+
+
+@dataclass(frozen=True)
+class EvaluationRow:
+    """A recorded evaluation.
+
+    Attributes:
+        record: the record, without tables.
+        on: description of the rows.
+        run: query of the link to the task that recorded it, or None.
+        worse: metrics by which the prior alone is better.
+    """
+
+    record: pc.EvaluationRecord
+    on: str
+    run: Mapping[str, str] | None
+    worse: Sequence[str]
+
+    def number(self, name: str) -> float | None:
+        """A number of the result, or None if it is unknown; infinite for an infinite log loss."""
+        value = self.record.result.get(name)
+        if value is None and name == "log_loss" and name in self.record.result:
+            return math.inf
+        return float(value) if isinstance(value, (int, float)) else None
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning about a partition: what was done (``"warn"``, ``"fail"`` …), and a sentence."""
+
+    action: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class PartitionRow:
+    """A partition as one scoring wrote it.
+
+    Attributes:
+        record: the record of the scoring.
+        values: what it says of the partition.
+        name: the partition as text, such as ``month=2014-01``.
+        run: query of the link to the task that scored it, or None.
+        warnings: what a watch found.
+        why: why it was scored: ``"new"``, or what changed since the record before: ``"model"``,
+            ``"input"``, ``"rule"``; empty if nothing is known to have changed.
+        is_current: whether no later record is of the same partition of the same sink.
+    """
+
+    record: pc.ScoringRecord
+    values: Mapping[str, Any]
+    name: str
+    run: Mapping[str, str] | None
+    warnings: Sequence[Warned]
+    why: Sequence[str]
+    is_current: bool
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows in the sink."""
+        rows = self.values.get("rows")
+        return rows if isinstance(rows, int) else None
+
+    @property
+    def health(self) -> Mapping[str, Any]:
+        """Health of the partition as a dict, see `Health.to_dict`; empty if it is unknown."""
+        health = self.values.get("health")
+        return health if isinstance(health, dict) else {}
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """A version, with its newest evaluation."""
+
+    version: pc.ModelVersion
+    aliases: list[str]
+    rows: int | None
+    trained_on: str
+    evaluation: EvaluationRow | None
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A model, with its champion.
+
+    Attributes:
+        name: name of the model.
+        records: all of its records.
+        champion: the version that the alias ``champion`` names, or None.
+        aliases: names and content ids of the other aliases, the most recently promoted first.
+        evaluation: newest evaluation of the champion, or None.
+        labeled: newest evaluation of any version, or None.
+        scored: newest scored partition, or None.
+        warned: number of partitions of the newest scoring that have warnings.
+    """
+
+    name: str
+    records: pc.ModelRecords
+    champion: pc.Alias | None
+    aliases: list[tuple[str, str]]
+    evaluation: EvaluationRow | None
+    labeled: EvaluationRow | None
+    scored: PartitionRow | None
+    warned: int
+
+    @property
+    def is_below_floor(self) -> bool:
+        """Whether the prior alone is better than the champion in its newest evaluation."""
+        return self.evaluation is not None and bool(self.evaluation.worse)
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    """A store in the list, with a line for each problem in reading it."""
+
+    shown: ShownStore
+    models: list[ModelRow]
+    problems: list[str]
+
+
+def store_rows(shown: ShownStore) -> StoreRows:
+    """The models of a store; a damaged model is a problem and does not hide the others."""
+    rows, problems = [], []
+    try:
+        names = shown.store.models()
+    except pc.StoreError as error:
+        return StoreRows(shown, [], [str(error)])
+    for name in names:
+        try:
+            row = model_row(shown.store.records(name))
+        except pc.StoreError as error:
+            problems.append(str(error))
+            continue
+        rows.append(row)
+        problems += row.records.damaged
+    rows.sort(key=lambda row: (not row.is_below_floor, row.name))
+    return StoreRows(shown, rows, problems)
+
+
+def model_row(records: pc.ModelRecords) -> ModelRow:
+    """A model as a row of the list."""
+    champion = records.aliases.get(CHAMPION)
+    others = [alias for alias in records.aliases.values() if alias.alias != CHAMPION]
+    others.sort(key=lambda alias: alias.promoted, reverse=True)
+    evaluations = records.evaluations
+    own = [one for one in evaluations if champion is not None and one.version == champion.id]
+    last = partition_rows(records.scorings[-1:])
+    return ModelRow(
+        name=records.model,
+        records=records,
+        champion=champion,
+        aliases=[(alias.alias, alias.id) for alias in others],
+        evaluation=evaluation_row(own[-1]) if own else None,
+        labeled=evaluation_row(evaluations[-1]) if evaluations else None,
+        scored=last[-1] if last else None,
+        warned=sum(1 for row in last if row.warnings),
+    )
+
+
+def version_rows(records: pc.ModelRecords) -> list[VersionRow]:
+    """The versions, oldest first."""
+    newest = {record.version: record for record in records.evaluations}
+    names: dict[str, list[str]] = {}
+    for alias in records.aliases.values():
+        names.setdefault(alias.id, []).append(alias.alias)
+    rows = []
+    for version in records.versions:
+        count = version.provenance.get("rows")
+        record = newest.get(version.id)
+        rows.append(
+            VersionRow(
+                version=version,
+                aliases=names.get(version.id, []),
+                rows=count if isinstance(count, int) else None,
+                trained_on=described_rows(version.provenance),
+                evaluation=None if record is None else evaluation_row(record),
+            )
+        )
+    return rows
+
+
+def evaluation_row(record: pc.EvaluationRecord) -> EvaluationRow:
+    """An evaluation as a row."""
+    worse = record.result.get("worse_than_prior")
+    return EvaluationRow(
+        record=record,
+        on=described_rows(record.on),
+        run=run_of(record.provenance),
+        worse=[str(metric) for metric in worse] if isinstance(worse, list) else [],
+    )
+
+
+def partition_rows(scorings: Sequence[pc.ScoringRecord]) -> list[PartitionRow]:
+    """The partitions of scorings, each compared with the record of it before, oldest first."""
+    places = [
+        (record, one, (record.sink, as_text(one.get("partition"))))
+        for record in scorings
+        for one in record.partitions
+    ]
+    left = Counter(place for _, _, place in places)
+    before: dict[tuple[str, str], tuple[pc.ScoringRecord, Mapping[str, Any]]] = {}
+    rows = []
+    for record, one, place in places:
+        left[place] -= 1
+        rows.append(
+            PartitionRow(
+                record=record,
+                values=one,
+                name=described_rows({"partition": one.get("partition")}) or "whole table",
+                run=run_of(record.provenance),
+                warnings=_warnings(one),
+                why=_changes(record, one, before.get(place)),
+                is_current=not left[place],
+            )
+        )
+        before[place] = record, one
+    return rows
+
+
+def _changes(
+    record: pc.ScoringRecord,
+    one: Mapping[str, Any],
+    before: tuple[pc.ScoringRecord, Mapping[str, Any]] | None,
+) -> list[str]:
+    if before is None:
+        return ["new"]
+    changes = ["model"] if record.version != before[0].version else []
+    return changes + [key for key in ("input", "rule") if one.get(key) != before[1].get(key)]
+
+
+def _warnings(one: Mapping[str, Any]) -> list[Warned]:
+    found = one.get("verdicts")
+    return [
+        Warned(str(verdict.get("action", "warn")), str(verdict.get("sentence", "")))
+        if isinstance(verdict, dict)
+        else Warned("warn", str(verdict))
+        for verdict in (found if isinstance(found, list) else [])
+    ]
+
+
+def run_of(provenance: Mapping[str, Any]) -> dict[str, str] | None:
+    """The query of a link to the task that wrote a record, or None if no task did."""
+    run = provenance.get("airflow")
+    names = ("dag_id", "run_id", "task_id")
+    if not isinstance(run, Mapping) or not all(isinstance(run.get(name), str) for name in names):
+        return None
+    return {**{name: run[name] for name in names}, "map_index": str(run.get("map_index", -1))}
+
+
+def days_since(moment: str) -> str:
+    """How long ago an ISO 8601 time was, in words."""
+    try:
+        then = datetime.fromisoformat(moment)
+    except ValueError:
+        return ""
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    days = (datetime.now(UTC) - then).days
+    return "today" if days < 1 else "1 day ago" if days == 1 else f"{days:,} days ago"
