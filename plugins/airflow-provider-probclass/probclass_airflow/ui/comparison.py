@@ -9,7 +9,7 @@ from typing import Any
 
 import probclass_core as pc
 from probclass_airflow.ui.formatting import as_text, described_rows, number, percent, words
-from probclass_airflow.ui.rows import CHAMPION, EvaluationRow, PartitionRow, evaluation_row
+from probclass_airflow.ui.rows import CHAMPION, EvaluationRow, PartitionRow, evaluation_row, finite
 from probclass_airflow.ui.stores import NotFound, ShownStore, load_model
 from probclass_airflow.ui.timeline import rows_date
 
@@ -134,16 +134,14 @@ def column_drift(rows: Sequence[PartitionRow]) -> tuple[list[str], list[ColumnDr
     Returns:
         The names of the partitions, oldest first, and the columns.
     """
-    watched = [row for row in rows if row.is_current and row.health.get("columns")]
+    watched = [row for row in rows if row.is_current and row.columns]
     watched = watched[-_MAX_PARTITIONS:]
-    names = dict.fromkeys(name for row in watched for name in row.health["columns"])
+    names = dict.fromkeys(name for row in watched for name in row.columns)
     columns = []
     for name in names:
         cells = []
         for row in watched:
-            column = row.health["columns"].get(name)
-            value = column.get("drift") if isinstance(column, Mapping) else None
-            bits = float(value) if isinstance(value, (int, float)) else None
+            bits = finite(row.columns.get(name, {}).get("drift"))
             cells.append((row.name, bits, min(10, round(10 * max(bits or 0.0, 0.0) ** 0.5))))
         known = [bits for _, bits, _ in cells if bits is not None]
         if known:

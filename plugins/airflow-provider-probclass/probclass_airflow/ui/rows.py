@@ -38,7 +38,7 @@ class EvaluationRow:
         value = self.record.result.get(name)
         if value is None and name == "log_loss" and name in self.record.result:
             return math.inf
-        return float(value) if isinstance(value, (int, float)) else None
+        return finite(value)
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,13 @@ class PartitionRow:
         """Health of the partition as a dict, see `Health.to_dict`; empty if it is unknown."""
         health = self.values.get("health")
         return health if isinstance(health, dict) else {}
+
+    @property
+    def columns(self) -> dict[str, Mapping[str, Any]]:
+        """Health of the columns, without what is in another form."""
+        columns = self.health.get("columns")
+        found = columns.items() if isinstance(columns, dict) else ()
+        return {name: column for name, column in found if isinstance(column, dict)}
 
 
 @dataclass(frozen=True)
@@ -262,6 +269,13 @@ def run_of(provenance: Mapping[str, Any]) -> dict[str, str] | None:
     if not isinstance(run, Mapping) or not all(isinstance(run.get(name), str) for name in names):
         return None
     return {**{name: run[name] for name in names}, "map_index": str(run.get("map_index", -1))}
+
+
+def finite(value: Any) -> float | None:
+    """A finite number of a record, or None for anything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
 
 
 def days_since(moment: str) -> str:

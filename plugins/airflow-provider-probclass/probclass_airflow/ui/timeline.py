@@ -21,6 +21,7 @@ from probclass_airflow.ui.rows import (
     EvaluationRow,
     PartitionRow,
     evaluation_row,
+    finite,
     partition_rows,
 )
 
@@ -185,7 +186,7 @@ def partition_date(partition: Any) -> datetime | None:
         try:
             return datetime(int(values["year"]), numbers[0], numbers[1], hour, tzinfo=UTC)
         except ValueError:
-            pass
+            return None
     found = [moment for moment in map(_moment, values.values()) if moment is not None]
     return found[0] if found else None
 
@@ -470,8 +471,8 @@ def _expected(slot: _Slot, name: str) -> tuple[float, float, float] | None:
     found = {} if slot.scored is None else slot.scored.health.get(name)
     if not isinstance(found, Mapping):
         return None
-    values = [found.get(key) for key in ("lower", "expected", "upper")]
-    known = [float(value) for value in values if isinstance(value, (int, float))]
+    values = [finite(found.get(key)) for key in ("lower", "expected", "upper")]
+    known = [value for value in values if value is not None]
     return (known[0], known[1], known[2]) if len(known) == len(values) else None
 
 
@@ -480,8 +481,7 @@ def _shares(slots: Sequence[_Slot], scale: _Scale, top: float) -> Lane | None:
     shares = []
     for slot in slots:
         density = {} if slot.scored is None else slot.scored.health.get("log_density")
-        share = density.get("rare") if isinstance(density, Mapping) else None
-        shares.append(float(share) if isinstance(share, (int, float)) else None)
+        shares.append(finite(density.get("rare")) if isinstance(density, Mapping) else None)
     known = [share for share in shares if share is not None]
     if not known:
         return None
@@ -525,15 +525,14 @@ _CHECKS = {
 """Checks of a column, with their names and units."""
 
 
-def worst_column(health: Mapping[str, Any], check: str) -> tuple[str, float] | None:
+def worst_column(row: PartitionRow, check: str) -> tuple[str, float] | None:
     """The column with the largest value of a check, of nulls beyond those of training."""
-    columns = health.get("columns")
     found = []
-    for name, column in (columns if isinstance(columns, Mapping) else {}).items():
-        value = column.get(check) if isinstance(column, Mapping) else None
-        if isinstance(value, (int, float)):
-            usual = column.get("training_nulls") if check == "nulls" else None
-            found.append((str(name), max(0.0, float(value) - float(usual or 0.0))))
+    for name, column in row.columns.items():
+        value = finite(column.get(check))
+        if value is not None:
+            usual = finite(column.get("training_nulls")) if check == "nulls" else None
+            found.append((name, min(max(0.0, value - (usual or 0.0)), 1.0)))
     return max(found, key=lambda one: one[1], default=None)
 
 
@@ -547,7 +546,7 @@ def _heat(slots: Sequence[_Slot], scale: _Scale, top: float) -> Lane | None:
         worst = [
             (slot, found)
             for slot in slots
-            if slot.scored is not None and (found := worst_column(slot.scored.health, check))
+            if slot.scored is not None and (found := worst_column(slot.scored, check))
         ]
         for slot, (name, value) in worst:
             shown = f"{value:.3f} bits" if unit == "bits" else f"{percent(value)} {unit}"

@@ -1,0 +1,366 @@
+"""The pages of what a model did over time, without a server: the application alone, no login."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fastapi.testclient import TestClient
+from hostile_store import HANDLER, SCRIPT
+
+import probclass_core as pc
+from probclass_airflow.links import store_key
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
+]
+MONTHS = [f"{year}-{month:02}" for year in (2013, 2014) for month in range(1, 13)]
+
+
+@dataclass
+class History:
+    """A store with models that were scored and judged, and the pages of the store."""
+
+    store: pc.ModelStore
+    pages: TestClient
+    models: list[pc.Model]
+
+    def get(self, path: str = "", status: int = 200) -> str:
+        """A page below ``stores/<key>/``, as HTML."""
+        response = self.pages.get(f"/stores/{store_key(self.store.uri)}/{path}")
+        assert response.status_code == status, response.text
+        return response.text
+
+    def score(
+        self, version: pc.ModelVersion, month: object, task: str = "score", **values: Any
+    ) -> None:
+        """Record a scored month."""
+        commit = {
+            "partition": {"month": month},
+            "commit_id": f"{version.id[:8]}{month}{values}",
+            "source": "lake",
+            "input": "1",
+            "input_version": None,
+            "rule": "1",
+            "rows": 744,
+            "skipped": False,
+        }
+        report = SimpleNamespace(model_id=version.id, uri="scored", commits=[commit | values])
+        run = {"dag_id": "air", "run_id": "r 1", "task_id": task, "map_index": "3"}
+        self.store.record_scoring(version, report, provenance={"airflow": run})
+
+    def judge(self, version: pc.ModelVersion, month: object, log_loss: float | None) -> None:
+        """Record an evaluation; the log loss of the prior is 1."""
+        worse = ["log_loss"] if log_loss is None or log_loss > 1 else []
+        result = {
+            "model_id": version.id,
+            "rows": 700,
+            "log_loss": log_loss,
+            "baseline_log_loss": 1.0,
+            "accuracy": 0.7,
+            "baseline_accuracy": 0.5,
+            "worse_than_prior": worse,
+        }
+        evaluation = SimpleNamespace(to_dict=lambda: result)
+        self.store.record_evaluation(version, evaluation, on={"partition": {"month": month}})
+
+
+@pytest.fixture
+def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
+    from airflow.api_fastapi.core_api.security import get_user
+
+    from probclass_airflow.ui import app
+
+    store = pc.ModelStore(tmp_path / "models")
+    monkeypatch.setenv("AIRFLOW__PROBCLASS__STORES", store.uri)
+    for name in ("requires_access_asset", "requires_access_dag"):
+        monkeypatch.setattr(app, name, lambda *_: lambda: None)
+    application = app.application()
+    application.dependency_overrides[get_user] = lambda: None
+    spec = pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])])
+    models = [
+        pc.fit(pa.table({"c": ["a", "a", "b", "b"], "x": [1.0, 2.0, 3.0, 4.0 + at]}), spec)
+        for at in range(4)
+    ]
+    with TestClient(application) as pages:
+        yield History(store, pages, models)
+
+
+@pytest.fixture
+def operated(history: History) -> History:
+    """Two years of months: three promotions, a rollback, a refusal, and two bad months."""
+    store, models = history.store, history.models
+    first, second = (store.save(model, "air") for model in models[:2])
+    for at, month in enumerate(MONTHS):
+        if at == 0:
+            store.promote("air", first, "champion", by="ana", reason="the first")
+        if at == 10:
+            store.promote("air", second, "champion", metrics={"gain": 0.02})
+        if at == 14:
+            store.rollback("air", reason="worse than the prior")
+        champion = store.resolve("air@champion")
+        drift = 0.4 if at == 12 else 0.001
+        health = {
+            "columns": {"x": {"nulls": 0.2 if at == 5 else 0.0, "drift": drift}},
+            "log_density": {"rare": 0.09 if at == 12 else 0.01},
+            "log_loss": {"lower": 0.5, "expected": 0.6, "upper": 0.7},
+        }
+        sentence = "x drifts 0.400 bits from training."
+        verdicts = [{"check": "drift", "action": "warn", "sentence": sentence}]
+        history.score(champion, month, health=health, verdicts=verdicts if at == 12 else [])
+        history.judge(champion, month, {12: 1.3, 13: None}.get(at, 0.6))
+    return history
+
+
+def texts(html: str) -> str:
+    """The text of a page, in one line."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def test_the_timeline_shows_versions_metrics_and_events_by_month(operated: History) -> None:
+    html = operated.get("air")
+    first, second = (version.id for version in operated.store.versions("air"))
+    bands = re.findall(r'class="band band\d".*?<title>(.*?)</title>', html)
+    assert bands == [
+        f"{first[:12]}, month=2013-01 to month=2013-10",
+        f"{second[:12]}, month=2013-11 to month=2014-02",
+        f"{first[:12]}, month=2014-03 to month=2014-12",
+    ]
+    assert [text for text in ("2013", "Apr", "Jul", "Oct", "2014") if f">{text}</text>" in html]
+    bad = re.findall(r'class="dot bad".*?<title>(.*?)</title>', html)
+    assert bad == [
+        f"month=2014-01: 1.300, prior alone 1, {second[:12]}",
+        f"month=2014-02: ∞, prior alone 1, {second[:12]}",
+    ]
+    assert html.count('class="interval"') == 24
+    assert "month=2014-01: 9.0 % of the rows are rare" in html
+    assert "month=2013-06: nulls 20.0 % of the rows, largest in x" in html
+    assert "month=2014-01: x drifts 0.400 bits from training." in html
+    assert html.count('<path class="event promoted" transform') == 2
+    assert html.count('<path class="event rolled_back" transform') == 1
+    assert f"Rolled back to {first[:12]}" in html
+
+
+def test_the_timeline_shows_the_dates_that_are_asked_for(operated: History) -> None:
+    html = operated.get("air?since=2014-06-01&until=2014-08-31")
+    assert len(re.findall(r'class="dot" cx', html)) == 6  # log loss and accuracy
+    assert "21 other dates are not shown" in html
+    assert "time of the run" in operated.get("air?axis=clock")
+    operated.get("air?axis=calendar", status=422)
+    assert "month=2013-01" in operated.get("air?since=tomorrow&until=2014-02-30")
+
+
+@pytest.mark.parametrize(
+    ("partition", "expected"),
+    [
+        ({"month": "2014-03"}, "2014-03-01"),
+        ({"day": "2014-03-05"}, "2014-03-05"),
+        ({"year": 2014, "month": 3, "day": "7"}, "2014-03-07"),
+        ({"year": "2014"}, "2014-01-01"),
+        ({"region": "north", "hour": "2014-03-05T07:00"}, "2014-03-05"),
+        ({"region": "north", "code": "20140"}, None),
+        ({"year": "2014", "month": "13"}, None),
+        ({"month": None}, None),
+        ("2014-03", None),
+    ],
+)
+def test_partitions_have_dates(partition: object, expected: str | None) -> None:
+    from probclass_airflow.ui.timeline import partition_date
+
+    found = partition_date(partition)
+    assert (None if found is None else found.date().isoformat()) == expected
+
+
+def test_partitions_say_what_changed_and_lead_to_the_log(operated: History) -> None:
+    store = operated.store
+    second = store.versions("air")[1]
+    operated.score(second, "2014-12")
+    operated.score(second, "2014-12", input="2")
+    operated.score(second, "2014-12", input="2", rule="2")
+    html = operated.get("air/-/partitions?every=1&q=2014-12&sort=-scored")
+    changes = re.findall(r"<td>((?:<span class=\"state\">\w+</span> )+)", html)
+    assert [texts(change) for change in changes] == ["rule", "input", "model", "new"]
+    assert 'target="_top" href="/dags/air/runs/r%201/tasks/score/mapped/3"' in html
+    assert "map_index=3" in html
+    current = operated.get("air/-/partitions?q=2014-12")
+    assert len(re.findall(r"<tr>\n<td", current)) == 1
+    warned = operated.get("air/-/partitions?sort=-warnings")
+    assert texts(warned).index("x drifts 0.400 bits") < texts(warned).index("month=2014-12")
+
+
+def test_promotions_show_rollbacks_and_refusals_with_their_reasons(operated: History) -> None:
+    store = operated.store
+    third = store.save(operated.models[2], "air")
+    table = pa.table({"c": ["a", "b"], "x": [1.0, 4.0]})
+    try:
+        entry = store.promote_if_better(
+            third, "champion", lambda version: pc.evaluate(store.load(version.ref), table)
+        )
+    except TypeError:
+        pytest.skip("the gate compares in another way")
+    html = texts(operated.get("air/-/promotions"))
+    assert entry.reason is not None
+    assert entry.reason in html
+    assert "rolled back champion" in html
+    assert "worse than the prior" in html
+    assert "ana" in html
+    assert "the first" not in texts(operated.get("air/-/promotions?q=rolled"))
+
+
+def every_page(history: History, path: str, row: str) -> list[str]:
+    """What a pattern finds on all pages of a table, following the links."""
+    found: list[str] = []
+    html = history.get(path)
+    while True:
+        found += re.findall(row, html)
+        following = re.search(r'<a rel="next" href="([^"]*)"', html)
+        if following is None:
+            return found
+        html = history.get(path.partition("?")[0] + unescape(following[1]))
+
+
+def test_every_record_is_reachable(history: History) -> None:
+    version = history.store.save(history.models[0], "air")
+    for at in range(91):
+        history.judge(version, f"{at:03}", 0.5 + at / 1000)
+        history.score(version, f"{at:03}")
+    names = [f"month={at:03}" for at in range(91)]
+    pattern = r"<bdi>(month=\d+)</bdi>"
+    assert every_page(history, "air/-/evaluations?sort=loss", pattern) == names
+    assert every_page(history, "air/-/partitions", pattern) == names[::-1]
+    assert every_page(history, "air/-/evaluations?q=month%3D04&sort=loss", pattern) == names[40:50]
+    assert every_page(history, "air/-/partitions?page=1000", pattern) == names[:41][::-1]
+    card = every_page(history, f"air/{version.id}", r"month=\d+")
+    assert sorted(set(card)) == names
+    for wrong in ("page=0", "page=x", f"q={'x' * 201}"):
+        history.get(f"air/-/partitions?{wrong}", status=422)
+
+
+def test_home_shows_the_champion_and_what_needs_attention_first(operated: History) -> None:
+    store = operated.store
+    bad = store.save(operated.models[3], "zinc")
+    store.promote("zinc", bad, "champion")
+    operated.judge(bad, "2014-12", 1.4)
+    html = operated.pages.get("/").text
+    rows = re.findall(r"<tr>\n.*?</tr>", html, flags=re.DOTALL)
+    assert [texts(row).split()[0] for row in rows] == ["zinc", "air"]
+    assert '<span class="problem">1.400</span>' in rows[0]
+    assert "worse than the prior" in rows[0]
+    assert "never" in rows[0]
+    assert store.resolve("air@champion").id[:8] in rows[1]
+    assert texts(rows[1]).count("today") == 2
+    assert "problem" not in rows[1]
+
+
+def test_damaged_records_hide_no_other(operated: History) -> None:
+    folder = Path(operated.store.uri, "air")
+    for kind in ("evaluations", "scorings", "promotions"):
+        next(path for path in sorted(folder.glob(f"{kind}/**/*.json"))).write_text("{")
+    for page in ("", "/-/evaluations", "/-/partitions", "/-/promotions", "/-/versions"):
+        html = operated.get(f"air{page}")
+        assert "3 records are damaged and not shown" in html
+        assert "evaluations" in texts(html)
+    assert len(every_page(operated, "air/-/partitions", r"<bdi>month=")) == 23
+    assert "is damaged" in texts(operated.pages.get("/").text)
+
+
+@pytest.mark.parametrize(
+    ("page", "line"),
+    [
+        ("", "No scoring and no evaluation is recorded yet"),
+        ("/-/versions", "1 versions"),
+        ("/-/evaluations", "No evaluation is recorded"),
+        ("/-/partitions", "No scoring is recorded"),
+        ("/-/promotions", "No version was promoted yet."),
+        ("/-/drift", "This is the only version"),
+        ("/-/compare", "Settings"),
+    ],
+)
+def test_a_new_model_has_all_pages(history: History, page: str, line: str) -> None:
+    history.store.save(history.models[0], "air")
+    assert line in texts(history.get(f"air{page}"))
+    assert "There is no model 'ari'" in texts(history.get(f"ari{page}", status=404))
+
+
+def test_drift_is_against_the_champion_and_the_same_season(history: History) -> None:
+    store = history.store
+    versions = [
+        store.save(
+            model, "air", provenance={"where": [["month", "<", f"201{at}-03"]], "partition": None}
+        )
+        for at, model in enumerate(history.models)
+    ]
+    store.promote("air", versions[1], "champion")
+    html = texts(history.get("air/-/drift"))
+    assert f"Since the champion {versions[1].id[:12]}" in html
+    assert f"Since the same season a year before {versions[2].id[:12]}" in html
+    other = history.get(f"air/-/drift?version={versions[0].id}&against={versions[3].id}")
+    assert f"Since the version chosen {versions[3].id[:12]}" in texts(other)
+    assert "No version was trained on rows of a year before." in texts(other)
+    history.get(f"air/-/drift?version={'0' * 64}", status=404)
+    # A card compares with the champion as well, and the champion with the one before it.
+    assert f'{versions[1].id}" selected' in history.get(f"air/{versions[3].id}")
+    store.promote("air", versions[3], "champion")
+    assert f'{versions[1].id}" selected' in history.get(f"air/{versions[3].id}")
+
+
+def test_two_versions_are_compared_on_the_same_rows(operated: History) -> None:
+    first, second = operated.store.versions("air")
+    operated.judge(second, "2013-02", 0.77)
+    html = operated.get(f"air/-/compare?left={first.id}&right={second.id}")
+    text = texts(html)
+    assert "month=2013-02 0.6000 0.7700" in text
+    assert text.count("month=2013-") == 1
+    assert re.search(r'<tr class="differs"><th><bdi>rows', html) is None  # both have 4
+    assert "block gaussian_diagonal" in text
+    assert "mean 3.500 → 4" in text
+    operated.get("air/-/compare?left=champion", status=404)
+
+
+def test_hostile_values_are_text(history: History) -> None:
+    version = history.store.save(history.models[0], "air", provenance={"source": SCRIPT})
+    history.store.promote("air", version, "champion", by=HANDLER, reason=SCRIPT)
+    verdicts = [{"action": SCRIPT, "sentence": HANDLER}, SCRIPT, 3]
+    health = {"columns": {SCRIPT: {"drift": 0.5, "nulls": "x"}, "y": 3}, "log_density": SCRIPT}
+    history.score(version, SCRIPT, task="../" + HANDLER, verdicts=verdicts, health=health)
+    history.score(version, "2014-01", health={"columns": [SCRIPT]}, input_version=HANDLER)
+    history.judge(version, HANDLER, 0.5)
+    pages = ["", "?axis=clock", *(f"/-/{page}" for page in ("partitions?every=1", "promotions"))]
+    pages += [f"/-/{page}" for page in ("evaluations", "versions", "drift", "compare")]
+    for page in pages:
+        html = history.get(f"air{page}")
+        assert "<script>document" not in html
+        assert "<img src=x" not in html
+    html = history.get(f"air/-/partitions?{'q=' + '%22%3E%3Cscript%3Ex'}")
+    assert "<script>x" not in html
+
+
+def test_stores_of_a_team_are_shown_to_its_members(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from probclass_airflow.ui import app
+
+    own = pc.ModelStore(tmp_path / "team")
+    own.save(history.models[0], "secret")
+    history.store.save(history.models[0], "air")
+    monkeypatch.setenv("AIRFLOW__RED___PROBCLASS__STORES", own.uri)
+    address = f"/stores/{store_key(own.uri)}/secret"
+    teams = {"red"}
+    manager = SimpleNamespace(get_authorized_teams=lambda user: teams)
+    monkeypatch.setattr(app, "get_auth_manager", lambda: manager)
+    assert history.pages.get(address).status_code == 404  # Airflow has no teams
+    monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
+    assert history.pages.get(address).status_code == 200
+    assert "secret" in history.pages.get("/").text
+    assert "air" in history.pages.get("/").text
+    teams.clear()
+    assert history.pages.get(address).status_code == 404
+    assert "secret" not in history.pages.get("/").text
