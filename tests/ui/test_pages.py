@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
@@ -57,6 +57,8 @@ def test_the_menu_leads_to_a_card_and_to_the_run_that_trained_it(page: Page, sit
     frame = page.frame_locator("iframe")
     frame.get_by_role("link", name="air", exact=True).click()
     expect(frame.locator("h1")).to_have_text("air")
+    expect(frame.locator("svg.timeline .band")).to_have_count(1)
+    frame.get_by_role("link", name="Versions", exact=True).click()
     rows = frame.locator("tbody tr")
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("month < 2014-01")
@@ -74,6 +76,26 @@ def test_the_menu_leads_to_a_card_and_to_the_run_that_trained_it(page: Page, sit
     assert "/plugin/probclass/" in page.url  # Airflow's own address follows the frame
     page.reload()
     expect(page.frame_locator("iframe").locator("h1")).to_contain_text("train")
+
+
+def test_a_scored_partition_leads_to_the_log_of_its_mapped_task(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/plugin/probclass{BASE}/probclass/stores/{site.key}/air/-/partitions")
+    frame = page.frame_locator("iframe")
+    rows = frame.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("month=2014-02")
+    rows.first.get_by_role("link", name="score [1]").click()
+    expect(frame.locator("h1")).to_contain_text("[1]")
+    expect(frame.locator("main")).to_contain_text("month=2014-02")
+    frame.get_by_role("link", name="Log of the task").click()  # leaves the frame
+    expect(page).to_have_url(
+        f"{site.url}/dags/air/runs/{quote(site.run_id, safe='')}/tasks/score/mapped/1"
+    )
+    expect(
+        page.get_by_role("link", name="Run report").or_(page.get_by_text("Logs")).first
+    ).to_be_visible()
+    page.goto(site.url + run_address(site, "score"))
+    expect(page.locator(".indices a")).to_have_text(["0", "1"])
 
 
 def test_the_links_of_a_finished_task_lead_to_its_report_and_its_model(
@@ -150,8 +172,9 @@ def test_a_card_lists_block_weights_and_shows_the_most_important_blocks(
 def test_the_card_compares_two_versions(page: Page, site: Site) -> None:
     first, last = pc.ModelStore(site.store).versions("air")
     page.goto(f"{site.url}/probclass/stores/{site.key}/air/{first.id}")
-    expect(page.locator("#drift")).to_contain_text("This is the first version")
+    expect(page.locator("#drift")).to_contain_text("since the champion")
     page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#drift")).to_contain_text("since the version chosen")
     drift = pc.drift(*(pc.ModelStore(site.store).load(v.ref) for v in (last, first)))
     most = drift.by_feature.to_pylist()[0]
     expect(page.locator("#drift tbody tr").nth(1)).to_contain_text(most["feature"])
@@ -188,9 +211,11 @@ def test_a_plot_of_hostile_names_contains_only_shapes(site: Site, address: str) 
     assert not re.search(r"<(script|foreignObject|image|a)\b|\son\w+=", response.text)
 
 
+VIEWS = ("versions", "evaluations", "partitions", "promotions", "drift", "compare")
 PAGES = [
     "/probclass/",
     "/probclass/stores/{key}/air",
+    *(f"/probclass/stores/{{key}}/air/-/{view}" for view in VIEWS),
     "/probclass/stores/{key}/air/{version}",
     "/probclass/stores/{key}/air/{version}/column.svg?column=temperature",
     "/probclass/stores/{key}/air/{version}/plane.svg?x=temperature&y=pressure",

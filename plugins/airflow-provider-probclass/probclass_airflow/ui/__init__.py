@@ -1,10 +1,13 @@
-"""The pages of models in Airflow's UI: the models of the stores, and the report of each task.
+"""The pages of models in Airflow's UI: what each model did, its versions, the report of each task.
 
 Reading map:
     plugin: what the pages register with Airflow.
     app: the routes, each with Airflow's login and permissions, and the error pages.
     stores: which stores the pages show, and how a version is found.
-    overview: the models of a store, the versions of a model.
+    rows: records as rows of tables: models, versions, evaluations, partitions.
+    listing: tables that are filtered, sorted and divided into pages.
+    timeline: what a model did over time, as lanes of an SVG.
+    comparison: two versions compared; drift of versions and of scored rows.
     model_card: the card of one version.
     parameters: parameter tables as grids.
     plots: plots as SVG, for a light and for a dark page.
