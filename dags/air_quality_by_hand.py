@@ -43,7 +43,7 @@ def air_quality_by_hand() -> None:
         task_id="train",
         source=LAKE,
         where=[("month", ">=", "{{ params.first }}"), ("month", "<=", "{{ params.last }}")],
-        spec=str(SPEC),
+        spec=f"specs/{SPEC.name}",
         store=STORE,
         model=MODEL,
     )

@@ -29,7 +29,7 @@ def air_quality_champion() -> None:
             source=LAKE,
             where=[("month", ">=", YEAR_BEFORE), ("month", "<", MONTH)],
             held_out_partition={"month": MONTH},
-            spec=str(spec),
+            spec=f"specs/{spec.name}",
             store=STORE,
             model=spec.stem,
             min_shard_rows=2_000,  # because months are small here; the default fits larger tables

@@ -22,7 +22,7 @@ def air_quality_train() -> None:
             task_id=spec.stem,
             source=LAKE,
             where=[("month", ">=", YEAR_BEFORE), ("month", "<", MONTH)],
-            spec=str(spec),
+            spec=f"specs/{spec.name}",
             store=STORE,
             model=spec.stem,
             alias=MONTH,

@@ -54,7 +54,7 @@ def air_quality_weekly_model() -> None:
             ("day", ">=", "{{ days_before(partition_key, 182) }}"),
             ("day", "<", "{{ partition_key }}"),
         ],
-        spec=str(SPECS[0]),
+        spec=f"specs/{SPECS[0].name}",
         store=STORE,
         model=MODEL,
         alias="{{ partition_key }}",

@@ -24,7 +24,7 @@ def air_quality_window() -> None:
         task_id="train",
         source=DAYS,
         where=[("day", ">=", FIRST), ("day", "<", DAY)],
-        spec=str(SPECS[0]),
+        spec=f"specs/{SPECS[0].name}",
         store=STORE,
         model=MODEL,
         cache=True,

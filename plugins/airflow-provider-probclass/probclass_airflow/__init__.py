@@ -8,6 +8,7 @@ Reading map:
     mapped: operators for one table and many tasks: plan, shards, merge.
     groups: two common pipelines as task groups.
     assets: models and tables as assets, each under one URI.
+    specs: spec files, found next to the DAG and read when it is parsed.
     credentials: Airflow connections as options of tables and model stores.
     decorators: the verbs as ``@task.probclass_score`` and the like.
     hooks: tables and model stores opened by a connection id.

@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from probclass_airflow.hooks import connected, open_store, table_ref
 from probclass_airflow.links import ModelCardLink, RunReportLink
+from probclass_airflow.specs import parsed_spec, spec_sha256
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -71,6 +72,9 @@ class ProbClassOperator(BaseOperator):
 
     spec_used: ModelSpec | None = None
     """The spec of the model, once the call knows it; lineage reports its columns."""
+
+    spec_sha256: str | None = None
+    """Digest of the field ``spec``, if the task has one and it is known when the DAG is parsed."""
 
     _seconds_between_log_lines = 10.0
     _stop_requested = False
@@ -140,6 +144,18 @@ class ProbClassOperator(BaseOperator):
                 context["outlet_events"][outlet].extra = summary
         self.log.info("%s: %s", self.task_id, summary)
         return summary
+
+    @classmethod
+    def get_serialized_fields(cls) -> frozenset[str]:
+        """The fields that a version of the DAG contains, besides the template fields."""
+        return frozenset(BaseOperator.get_serialized_fields() | {"spec_sha256"})  # type: ignore[no-untyped-call]
+
+    def resolve_template_files(self) -> None:
+        """Read the spec file, when Airflow parses the DAG; see `specs`."""
+        if "spec" in self.template_fields:
+            self.spec: Any = parsed_spec(self, self.spec)
+            self.spec_sha256 = spec_sha256(self.spec)
+        super().resolve_template_files()
 
     def table(self) -> TableRef | str:
         """The source, with the options of its connection."""
@@ -258,19 +274,6 @@ def check_rendered_fields(task: BaseOperator) -> None:
                     f"{type(task).__name__} {task.task_id!r}: {path} is empty after rendering; "
                     "check the variable, param or upstream result that its template names."
                 )
-
-
-def model_spec(spec: Mapping[str, Any] | str) -> ModelSpec:
-    """The model spec of a field ``spec``: a dict, or the path of a TOML, YAML or JSON file.
-
-    Raises:
-        SpecError: if the dict or the file is not a valid spec.
-    """
-    import probclass_core as pc
-
-    if isinstance(spec, Mapping):
-        return pc.ModelSpec.from_dict(spec)
-    return pc.ModelSpec.from_file(spec)
 
 
 def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:

@@ -10,8 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from probclass_airflow.base import ProbClassOperator, model_spec
+from probclass_airflow.base import ProbClassOperator
 from probclass_airflow.operators import ProbClassTrainOperator
+from probclass_airflow.specs import model_spec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -63,7 +64,7 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
         """Plan."""
         import probclass_core as pc
 
-        self.spec_used = spec = model_spec(self.spec)
+        self.spec_used = spec = model_spec(self, self.spec)
         plan = pc.plan_shards(
             self.table(),
             spec,
@@ -111,7 +112,7 @@ class ProbClassSummarizeOperator(ProbClassOperator):
         """Summarize the shard and store its statistics."""
         import probclass_core as pc
 
-        self.spec_used = spec = model_spec(self.spec)
+        self.spec_used = spec = model_spec(self, self.spec)
         statistics = pc.summarize(
             self.table(),
             spec,

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from probclass_airflow.base import ProbClassOperator, model_spec
+from probclass_airflow.base import ProbClassOperator
 from probclass_airflow.hooks import table_ref
+from probclass_airflow.specs import model_spec
 
 if TYPE_CHECKING:
     from probclass_core import Evaluation, Model, ModelStore, ModelVersion
@@ -27,7 +28,7 @@ class ProbClassTrainOperator(ProbClassOperator):
 
     Args:
         spec: the model, as a dict for `ModelSpec.from_dict` or the path of a TOML, YAML or JSON
-            file.
+            file. A relative path starts at the folder of the DAG. Text values are templates.
         model: name to save the model under.
         alias: alias to promote the saved version to, such as ``"champion"`` or the month.
         density_quantiles: read the rows a second time and save quantiles of their density with the
@@ -69,7 +70,7 @@ class ProbClassTrainOperator(ProbClassOperator):
         import probclass_core as pc
 
         store, source = self.model_store(), self.table()
-        self.spec_used = spec = model_spec(self.spec)
+        self.spec_used = spec = model_spec(self, self.spec)
         cache = store if self.cache else None
         model = pc.fit(source, spec, cache=cache, **self.read_options())
         if self.density_quantiles:

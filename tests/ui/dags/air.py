@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from airflow.sdk import DAG
 
 from probclass_airflow import (
@@ -17,7 +19,7 @@ MONTHS = [{"month": month} for month in ("2014-01", "2014-02")]
 with DAG("air", schedule=None):
     train = ProbClassTrainOperator(
         task_id="train",
-        spec="air.json",
+        spec=str(Path("air.json").absolute()),
         model="air",
         where=[("month", "<", "2014-01"), ("month", ">=", "2013-07")],
         **READ,
