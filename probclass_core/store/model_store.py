@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import EllipsisType
@@ -167,7 +167,7 @@ class ModelStore:
 
     def models(self) -> list[str]:
         """Return the names of all models, sorted; empty if no model was ever saved."""
-        return [name for name in self._files.names("") if self._ids(name)]
+        return [name for name in self._files.names("") if next(self._ids(name), None)]
 
     def versions(self, name: str) -> list[ModelVersion]:
         """Return all versions of a model, oldest first.
@@ -572,8 +572,8 @@ class ModelStore:
         """Record which partitions were scored with a version, from which input and how healthy.
 
         Partitions that were skipped, and that were recorded when they were written, are not
-        recorded again, so a retry is harmless. A record of more than 1 MB is stored without the
-        histograms of the health of its partitions, or without any of their columns.
+        recorded again, so a retry is harmless. Of a record above 1 MB, the histograms of the
+        health are left out, and then all columns but the most unusual ones.
 
         Args:
             version: version that scored, or a reference to it.
@@ -733,14 +733,14 @@ class ModelStore:
             )
         return named[-1]
 
-    def _ids(self, name: str) -> list[str]:
+    def _ids(self, name: str) -> Iterator[str]:
         ids = (folder for folder in self._files.names(name) if is_id(folder))
-        return [id_ for id_ in ids if self._files.is_file(f"{name}/{id_}/{MANIFEST}")]
+        return (id_ for id_ in ids if self._files.is_file(f"{name}/{id_}/{MANIFEST}"))
 
     def _known_ids(self, name: str) -> list[str]:
         """Content ids of the versions of a model; an error that lists the models if it has none."""
         check_model_name(name)
-        ids = self._ids(name)
+        ids = list(self._ids(name))
         if not ids:
             models = self.models()
             if not models:

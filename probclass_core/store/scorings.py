@@ -21,6 +21,9 @@ from probclass_core.store.references import ModelVersion
 FOLDER = "scorings"
 _MAX_BYTES = 1_000_000
 """Largest record stored with the whole health of its partitions."""
+_MAX_BRIEF_BYTES = 100_000
+"""Largest record in the index with all columns of the health of its partitions."""
+_CHECKS = ("drift", "nulls", "unseen", "outside")
 _MAX_PARTITIONS = 500
 """Most partitions of a record; more make several records."""
 
@@ -144,13 +147,16 @@ def scoring_from(values: Mapping[str, Any]) -> ScoringRecord:
 
 
 def brief_scoring(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a record without the histograms of its health."""
-    return {**values, "partitions": [_without_counts(one) for one in values["partitions"]]}
+    """The values of a record without histograms and, if they are many, with the worst columns."""
+    partitions = [_without_counts(one) for one in values["partitions"]]
+    if len(json.dumps(partitions)) > _MAX_BRIEF_BYTES:
+        partitions = [_worst_columns(one) for one in partitions]
+    return {**values, "partitions": partitions}
 
 
 def _bounded(partitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The partitions, with less of their health if they are too large."""
-    for reduce in (_without_counts, _without_columns):
+    for reduce in (_without_counts, _worst_columns):
         if len(json.dumps(partitions, indent=2)) <= _MAX_BYTES:
             break
         partitions = [reduce(one) for one in partitions]
@@ -169,10 +175,19 @@ def _without_counts(partition: dict[str, Any]) -> dict[str, Any]:
     return {**partition, "health": {**partition["health"], "columns": brief}}
 
 
-def _without_columns(partition: dict[str, Any]) -> dict[str, Any]:
-    if not _health_columns(partition):
+def _worst_columns(partition: dict[str, Any]) -> dict[str, Any]:
+    """The partition with the one column that is the most unusual by each check."""
+    columns = _health_columns(partition)
+    if not columns:
         return partition
-    return {**partition, "health": {**partition["health"], "columns": {}}}
+
+    def size(name: str, check: str) -> float:
+        value = columns[name].get(check) if isinstance(columns[name], dict) else None
+        return float(value) if isinstance(value, (int, float)) else -1.0
+
+    worst = {max(columns, key=lambda name: size(name, check)) for check in _CHECKS}
+    kept = {name: column for name, column in columns.items() if name in worst}
+    return {**partition, "health": {**partition["health"], "columns": kept}}
 
 
 def _health_columns(partition: Mapping[str, Any]) -> dict[str, Any]:

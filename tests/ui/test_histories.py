@@ -209,7 +209,8 @@ def test_promotions_show_rollbacks_and_refusals_with_their_reasons(operated: His
         "standard_error": 0.004,
         "z": -2.5,
         "floors": {"log_loss": {"value": 0.71, "floor": 1.0}},
-        "windows": [{"window": {"month": "2014-11"}}, {"window": {"month": "2014-12"}}],
+        "windows": [{"window": {"month": "2014-11"}, "gain": 0.1}, {"gain": -1.0}, {"gain": None}],
+        "trained_on": {"challenger": "unknown"},
     }
     refusal = pc.Promotion(
         *("air", "champion", "refused", third.id, store.resolve("air@champion").id),
@@ -219,8 +220,9 @@ def test_promotions_show_rollbacks_and_refusals_with_their_reasons(operated: His
     html = texts(operated.get("air/-/promotions"))
     assert reason in html
     assert "log loss 0.7100 against 0.7000 −0.01000 ± 0.004000, z -2.5" in html
-    assert "floors: log loss" in html
-    assert "2 windows" in html
+    assert "floors: log loss 0.7100 against 1" in html
+    assert "better in 1 of 3 windows" in html
+    assert "trained on these rows: unknown" in html
     assert "rolled back champion" in html
     assert "worse than the prior" in html
     assert "ana" in html
