@@ -3,8 +3,9 @@
 PYTHON3 ?= python3
 VENV := .venv
 PYTHON := $(VENV)/bin/python
+# The files in pins/ name every package, and what a source needs to be built is installed first.
+PIP := $(PYTHON) -m pip install --quiet --no-deps --no-build-isolation
 PROVIDER := plugins/airflow-provider-probclass
-EVERYTHING := '.[all,test,dev,bench,docs]' './$(PROVIDER)[celery,openlineage]'
 INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 KHIOPS := .venv-khiops
@@ -83,18 +84,15 @@ screenshots: setup ## Retake the screenshots of docs/ui.md, in Airflow and Chrom
 
 wheel: setup ## Build sdists and wheels of probclass and its Airflow provider in dist
 	rm -rf dist
-	$(PYTHON) -m build --outdir dist .
-	$(PYTHON) -m build --outdir dist $(PROVIDER)
+	$(PYTHON) -m build --no-isolation --outdir dist .
+	$(PYTHON) -m build --no-isolation --outdir dist $(PROVIDER)
 	$(PYTHON) -m twine check --strict dist/*
 
-constraints: ## Resolve all dependencies again and pin them in constraints.txt
+constraints: ## Pin every dependency again in pins/, with hashes; KEEP=1 keeps versions that still fit
 	rm -rf .venv-constraints
 	$(PYTHON3) -m venv .venv-constraints
-	.venv-constraints/bin/python -m pip install --quiet $(EVERYTHING)
-	.venv-constraints/bin/python -m pip freeze --exclude probclass --exclude airflow-provider-probclass \
-	  > .venv-constraints/pins
-	( echo '# Every dependency, pinned. Update with: make constraints'; \
-	  cat .venv-constraints/pins ) > constraints.txt
+	.venv-constraints/bin/python -m pip install --quiet packaging uv
+	.venv-constraints/bin/python .ci/pins.py $(if $(KEEP),,--upgrade)
 	rm -rf .venv-constraints
 
 clean: ## Remove environments, caches and outputs
@@ -102,22 +100,26 @@ clean: ## Remove environments, caches and outputs
 	  .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml $(PROVIDER)/pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml $(PROVIDER)/pyproject.toml pins/build.txt pins/development.txt
 	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "probclass needs Python 3.11 or newer; choose one: make PYTHON3=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
 	$(PYTHON3) -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --constraint constraints.txt $(EVERYTHING:%=--editable %)
+	$(PIP) --require-hashes --requirement pins/build.txt
+	$(PIP) --require-hashes --requirement pins/development.txt
+	$(PIP) --editable . --editable ./$(PROVIDER)
+	@$(PYTHON) -m pip check --quiet
 	@touch $@
 
 $(KHIOPS)/.installed: benchmarks/khiops.txt
 	$(PYTHON3) -m venv $(KHIOPS)
-	$(KHIOPS)/bin/python -m pip install --quiet --requirement benchmarks/khiops.txt
+	$(KHIOPS)/bin/python -m pip install --quiet --require-hashes \
+	  --requirement benchmarks/khiops.txt
 	@touch $@
 
 $(SERVERS)/.installed: tests/servers.txt tests/azurite/package-lock.json
 	$(PYTHON3) -m venv $(SERVERS)
-	$(SERVERS)/bin/python -m pip install --quiet --no-deps --no-compile --only-binary :all: \
+	$(SERVERS)/bin/python -m pip install --quiet --no-deps --no-compile --require-hashes \
 	  --requirement tests/servers.txt
 	mkdir -p $(SERVERS)/azurite
 	cp tests/azurite/package.json tests/azurite/package-lock.json $(SERVERS)/azurite

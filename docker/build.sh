@@ -10,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 archive=${1:-}
+image=probclass:$(sed -n 's/^__version__ = "\(.*\)"/\1/p' probclass_core/__init__.py)
 scratch=$(mktemp -d)
 images=${PROBCLASS_IMAGES:-$scratch/images}
 trap 'buildah rm --all > /dev/null || true; rm -rf "$scratch"' EXIT
@@ -62,14 +63,18 @@ fi
 mapfile -t volumes < <(pip_settings)
 echo "The image"
 quietly buildah bud --format docker --disable-compression \
-  --build-arg BASE=localhost/probclass-base --file docker/Dockerfile --tag probclass "${volumes[@]}" .
+  --build-arg BASE=localhost/probclass-base --file docker/Dockerfile --tag "$image" "${volumes[@]}" .
+
+container=$(buildah from "$image")
+# Bytes of the file system, most of which are Python packages; registries compress the layers.
+root=$(buildah mount "$container")
+megabytes() { du --summarize --bytes "$1" | awk '{ printf "%.0f MB", $1 / 1e6 }'; }
+echo "Size of $image: $(megabytes "$root"), Python packages $(megabytes "$root/opt/venv")"
 
 echo "The demo, within the image"
-container=$(buildah from probclass)
 buildah run "$container" -- python -m probclass_airflow.demo \
   --months 2 --dags /opt/airflow/dags --output /data/demo
-buildah run "$container" -- pip check
 
 if [ -n "$archive" ]; then
-  buildah push --quiet probclass "docker-archive:$archive:probclass:latest"
+  buildah push --quiet "$image" "docker-archive:$archive:$image"
 fi

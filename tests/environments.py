@@ -10,7 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-CONSTRAINTS = ROOT / "constraints.txt"
+CONSTRAINTS = ROOT / "pins" / "constraints.txt"
 PROJECTS = {
     "probclass": ROOT,
     "airflow-provider-probclass": ROOT / "plugins" / "airflow-provider-probclass",
@@ -33,7 +33,10 @@ def run(*command: str | Path, cwd: Path | None = None, **variables: str) -> str:
 
 def build_wheel(project: str, folder: Path) -> Path:
     """Build the wheel of a project from the tree; its path."""
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, PROJECTS[project])
+    run(
+        *(sys.executable, "-m", "build", "--wheel", "--no-isolation"),
+        *("--outdir", folder, PROJECTS[project]),
+    )
     (wheel,) = folder.glob(f"{project.replace('-', '_')}-*.whl")
     return wheel
 
@@ -45,7 +48,7 @@ def new_environment(folder: Path, base: str | Path = sys.executable) -> Path:
 
 
 def install(python: Path, *arguments: str | Path) -> None:
-    """Install into an environment, with the versions of ``constraints.txt``."""
+    """Install into an environment, with the versions of ``pins/constraints.txt``."""
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
     run(*pip, "--constraint", CONSTRAINTS, *arguments)
 

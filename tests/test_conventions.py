@@ -12,7 +12,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -169,11 +171,39 @@ def test_an_operator_is_documented(name: str) -> None:
     assert name in documentation()
 
 
-def test_constraints_contain_only_exact_versions() -> None:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = [line for line in lines if not line.startswith("#")]
-    assert [line for line in pins if not re.fullmatch(r"[\w.-]+==[\w.!]+", line)] == []
-    assert lines[0].startswith("#"), "the first line explains how to update the file"
+def pins(name: str) -> dict[str, str]:
+    """The packages of a file in pins/ and their versions; nothing else may be in it."""
+    text = (ROOT / "pins" / name).read_text(encoding="utf-8")
+    assert text.startswith("# "), "the first line explains how to update the file"
+    pin = re.compile(
+        r"([a-z0-9-]+)==([\w.!]+)(?: ; [^/\n\\]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})*)\n"
+    )
+    rest = text.split("\n", 1)[1]
+    assert pin.sub("", rest) == "", "an address, or a version that is not exact"
+    found = list(pin.finditer(rest))
+    assert all(bool(match[3]) == (name != "constraints.txt") for match in found)
+    return {match[1]: match[2] for match in found}
+
+
+def test_every_pinned_file_has_the_versions_of_the_constraints() -> None:
+    constraints = pins("constraints.txt")
+    assert pins("development.txt") == constraints
+    assert pins("image.txt").items() < constraints.items()
+    assert pins("build.txt").items() < constraints.items()
+
+
+def test_every_direct_dependency_is_pinned() -> None:
+    constraints = pins("constraints.txt")
+    for path in (
+        ROOT / "pyproject.toml",
+        ROOT / "plugins/airflow-provider-probclass/pyproject.toml",
+    ):
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        for requirement in chain(
+            project["dependencies"], *project["optional-dependencies"].values()
+        ):
+            name = re.split(r"[^\w.-]", requirement)[0].lower().replace("_", "-")
+            assert name == "probclass" or name in constraints, requirement
 
 
 @pytest.mark.slow

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
-import tomllib
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
+
+import probclass_core as pc
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
@@ -70,25 +76,91 @@ def test_a_running_service_has_a_health_check(name: str) -> None:
     assert keeps_running != service["healthcheck"].get("disable", False)
 
 
-def test_images_are_pinned_and_airflow_has_the_version_of_the_constraints() -> None:
-    base = re.search(r"^ARG BASE=(.+)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_a_service_has_limits_of_memory_and_of_its_log(name: str) -> None:
+    assert SERVICES[name]["deploy"]["resources"]["limits"]["memory"]
+    assert SERVICES[name]["logging"]["options"]["max-size"]
+
+
+def test_logs_of_tasks_and_data_are_in_volumes() -> None:
+    paths = {"/data", "/data/models", "/opt/airflow/logs"}
+    for service in SERVICES.values():
+        if service["image"].startswith("probclass:"):
+            mounted = dict(reversed(volume.split(":")) for volume in service["volumes"])
+            assert paths <= set(mounted)
+            assert set(mounted.values()) <= set(COMPOSE["volumes"])
+    assert VALUES["logs"]["persistence"]["enabled"]
+
+
+def test_every_part_of_the_helm_chart_has_resources() -> None:
+    parts = ["apiServer", "dagProcessor", "migrateDatabaseJob", "redis", "scheduler", "statsd"]
+    for part in (*(VALUES[name] for name in (*parts, "triggerer")), VALUES["workers"]["celery"]):
+        assert part["resources"]["limits"]["memory"]
+        assert part["resources"]["requests"].keys() == {"cpu", "memory"}
+
+
+def test_no_user_has_a_name_that_is_known() -> None:
+    files = "".join(path.read_text(encoding="utf-8") for path in DOCKER.glob("*.yaml"))
+    assert "admin:admin" not in files
+    assert "simple_auth_manager_users" not in VALUES["config"]["core"]
+
+
+def test_images_are_pinned_by_digest_and_ours_by_its_version() -> None:
+    dockerfile = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+    base = re.search(r"^ARG BASE=(.+)$", dockerfile, re.MULTILINE)
     assert base is not None
     for image in (base[1], SERVICES["postgres"]["image"], SERVICES["redis"]["image"]):
-        assert re.search(r":\d+\.\d+(\.\d+)?-", image), image
-    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        assert re.search(r":\d+\.\d+(\.\d+)?-\w.*@sha256:[0-9a-f]{64}$", image), image
+    ours = f"probclass:{pc.__version__}"
+    assert f"--tag {ours} " in dockerfile
+    assert SERVICES["worker-1"]["image"] == f"probclass:${{PROBCLASS_TAG:-{pc.__version__}}}"
+    (passwords,) = VALUES["apiServer"]["extraInitContainers"]
+    helm = f"{VALUES['defaultAirflowRepository']}:{VALUES['defaultAirflowTag']}"
+    assert passwords["image"] == helm == ours
+
+
+def test_airflow_has_the_version_of_the_constraints() -> None:
+    pins = (ROOT / "pins" / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert f"apache-airflow=={VALUES['airflowVersion']}" in pins
 
 
+class Monitor(BaseHTTPRequestHandler):
+    """Answers as the API server of an Airflow whose scheduler has ended."""
+
+    def do_GET(self) -> None:
+        healthy, ended = {"status": "healthy"}, {"status": "unhealthy"}
+        report = {"metadatabase": healthy, "scheduler": ended, "dag_processor": healthy}
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({**report, "triggerer": {"status": None}}).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
 @pytest.mark.parametrize(
-    ("argument", "project"),
-    [("EXTRAS", "."), ("AIRFLOW_EXTRAS", "plugins/airflow-provider-probclass")],
+    ("service", "code", "problem"),
+    [
+        ("airflow api-server", 0, ""),
+        ("airflow standalone", 1, "scheduler is unhealthy\ntriggerer is None\n"),
+        ("sleep 60", 2, "no health check for: sleep 60\n"),
+    ],
 )
-def test_the_image_installs_extras_that_exist(argument: str, project: str) -> None:
-    dockerfile = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
-    extras = re.search(rf"^ARG {argument}=(.+)$", dockerfile, re.MULTILINE)
-    assert extras is not None
-    metadata = tomllib.loads((ROOT / project / "pyproject.toml").read_text(encoding="utf-8"))
-    assert set(extras[1].split(",")) <= set(metadata["project"]["optional-dependencies"])
+def test_a_health_check_reads_what_the_api_server_reports(
+    service: str, code: int, problem: str
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), Monitor) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        check = subprocess.run(
+            [DOCKER / "health", service],
+            env={"PATH": path, "AIRFLOW__API__PORT": str(server.server_port)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        server.shutdown()
+    assert (check.returncode, check.stderr) == (code, problem)
 
 
 @pytest.mark.parametrize("script", ["build.sh", "entrypoint", "health"])

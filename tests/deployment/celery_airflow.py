@@ -14,6 +14,7 @@ import psutil
 from probclass_airflow.demo.local_airflow import DemoError, LocalAirflow
 
 SECONDS_FOR_A_RUN = 120.0
+SECONDS_WITHOUT_HEARTBEAT = 12
 HEALTH = Path(__file__).parents[2] / "docker" / "health"
 
 
@@ -39,11 +40,20 @@ class CeleryAirflow(LocalAirflow):
             "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__VISIBILITY_TIMEOUT": "10",
             "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
+            "AIRFLOW__DAG_PROCESSOR__HEALTH_CHECK_THRESHOLD": str(SECONDS_WITHOUT_HEARTBEAT),
+            "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": str(SECONDS_WITHOUT_HEARTBEAT),
+            "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": str(SECONDS_WITHOUT_HEARTBEAT),
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "12",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "1",
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
         }
         super().__init__(home, dags, home / "no-plugins", {**settings, **environment})
+
+    def start_others(self) -> None:
+        """Start a DAG processor and a triggerer, and wait until they are healthy."""
+        for part in ("dag-processor", "triggerer"):
+            self._start(part, [part, *(["--skip-serve-logs"] if part == "triggerer" else [])])
+            self._wait_until_healthy(part.replace("-", "_"))
 
     def start_worker(self, name: str) -> None:
         """Start a Celery worker with one process for tasks."""
@@ -69,12 +79,12 @@ class CeleryAirflow(LocalAirflow):
         return name
 
     def kill(self, name: str) -> None:
-        """Send SIGKILL to a worker and its child processes, as if its machine failed."""
-        worker = self._processes.pop(name)
-        children = psutil.Process(worker.pid).children(recursive=True)
-        for process in (worker, *children):
+        """Send SIGKILL to a part and its child processes, as if its machine failed."""
+        part = self._processes.pop(name)
+        children = psutil.Process(part.pid).children(recursive=True)
+        for process in (part, *children):
             process.kill()
-        worker.wait()
+        part.wait()
         psutil.wait_procs(children, timeout=10)
 
     def trigger(self, dag_id: str) -> str:
