@@ -46,7 +46,8 @@ class EstimatorLaws:
             they need not; for masses whose values are neither counts nor those of training.
         evidence_adds_up: False if classes share a parameter, such as a covariance, so that log
             evidence is not a sum over classes.
-        examples: number of tables that each law is tried on.
+        examples: number of tables that each law is tried on, or that of Hypothesis' profile if
+            it is smaller.
         tolerance: see `Trial`.
         try_all: whether to try the other laws after one is broken; by default they are skipped,
             because one mistake breaks many laws.
@@ -82,7 +83,6 @@ class EstimatorLaws:
         import pytest
 
         __tracebackhide__ = True
-        # The run has failed already. A skip says that this law was not tried.
         # The run has failed already. A skip says that this law was not tried.
         if self._broken and not self.try_all:
             pytest.skip(f"{self._broken} is broken; fix it first, or set try_all = True")
@@ -123,7 +123,7 @@ def try_law(
     strategies = {name: INPUTS[name]({**columns, **given}) for name in needs(law)}
 
     @settings(
-        max_examples=examples,
+        max_examples=min(examples, settings.default.max_examples),
         deadline=None,
         database=None,
         phases=[Phase.generate, Phase.shrink],

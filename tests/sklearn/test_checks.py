@@ -33,6 +33,7 @@ def results(classifier: ProbClassifier) -> dict[str, set[str]]:
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", NUMBERS)
 def test_numbers_pass_every_check(estimator: str) -> None:
     names = results(ProbClassifier(estimator))
@@ -41,6 +42,7 @@ def test_numbers_pass_every_check(estimator: str) -> None:
     assert len(names["passed"]) > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", CATEGORIES)
 def test_classifiers_of_categories_pass_applicable_checks(estimator: str) -> None:
     names = results(ProbClassifier(estimator))
@@ -49,6 +51,7 @@ def test_classifiers_of_categories_pass_applicable_checks(estimator: str) -> Non
     assert len(names["passed"]) > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", COUNTS)
 def test_classifiers_of_counts_pass_checks_with_dense_and_sparse_rows(estimator: str) -> None:
     names = results(ProbClassifier(estimator))
