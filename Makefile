@@ -11,7 +11,7 @@ SERVERS := .venv-servers
 KHIOPS := .venv-khiops
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test test-fast servers faults celery image lint format check bench accuracy scale khiops golden distributions site pictures screenshots wheel constraints clean
+.PHONY: help setup demo airflow test test-fast servers faults celery image lint format check bench accuracy scale khiops golden distributions site pictures screenshots wheel constraints licenses clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ constraints: ## Pin every dependency again in pins/, with hashes; KEEP=1 keeps v
 	.venv-constraints/bin/python -m pip install --quiet packaging uv
 	.venv-constraints/bin/python .ci/pins.py $(if $(KEEP),,--upgrade)
 	rm -rf .venv-constraints
+
+licenses: setup ## Print the license of every pinned package
+	$(PYTHON) .ci/licenses.py
 
 clean: ## Remove environments, caches and outputs
 	rm -rf $(VENV) $(SERVERS) $(KHIOPS) build dist airflow-output demo-output .hypothesis .import_linter_cache \

@@ -192,6 +192,20 @@ def test_every_pinned_file_has_the_versions_of_the_constraints() -> None:
     assert pins("build.txt").items() < constraints.items()
 
 
+def test_packages_with_a_copyleft_license_are_listed() -> None:
+    report = subprocess.run(
+        [sys.executable, ROOT / ".ci" / "licenses.py"], capture_output=True, check=True, text=True
+    ).stdout
+    copyleft = {
+        line.split()[0]
+        for line in report.splitlines()
+        if re.search("GPL|MPL|EPL|CDDL|EUPL|Mozilla|GNU", line)
+    }
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+    assert set(re.findall(r"`([\w-]+)`", " ".join(rows))) == copyleft
+
+
 def test_every_direct_dependency_is_pinned() -> None:
     constraints = pins("constraints.txt")
     for path in (

@@ -123,7 +123,7 @@ def try_law(
     strategies = {name: INPUTS[name]({**columns, **given}) for name in needs(law)}
 
     @settings(
-        max_examples=min(examples, settings.default.max_examples),
+        max_examples=min(examples, settings().max_examples),
         deadline=None,
         database=None,
         phases=[Phase.generate, Phase.shrink],

@@ -17,7 +17,7 @@ from probclass_core.model.calibration import METHODS
 pytestmark = pytest.mark.slow
 
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
-law = settings(max_examples=min(20, settings.default.max_examples))
+law = settings(max_examples=min(20, settings().max_examples))
 
 
 @st.composite

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 JOINT = OPTIONS["categorical_joint"]
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
-law = settings(max_examples=min(30, settings.default.max_examples))
+law = settings(max_examples=min(30, settings().max_examples))
 
 
 def drawn_model(estimator: str, data: st.DataObject) -> tuple[pc.Model, pa.Table]:

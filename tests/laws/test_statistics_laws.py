@@ -22,7 +22,7 @@ from probclass_core.arrow.bundle import Bundle
 from probclass_core.execution.engine import EngineOption
 
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
-law = settings(max_examples=min(20, settings.default.max_examples))
+law = settings(max_examples=min(20, settings().max_examples))
 
 
 @every_estimator
