@@ -153,6 +153,18 @@ def test_differences_within_the_sampling_error_are_no_verdicts() -> None:
     assert pc.Watch().check(few, [Reference("day=1", replace(USUAL, rows=3))]) == []
 
 
+def test_a_season_is_no_fault() -> None:
+    """Before there is one a year before, a month may be unlike the training and the last."""
+    drifted = with_column(USUAL, "x", drift=0.45, counts=(20, 100, 880))
+    for month in (drifted, with_shares(USUAL, 0.6)):
+        last = Reference("month=2011-06", USUAL)
+        assert len(pc.Watch().check(month, [last])) == 1
+        assert pc.Watch().check(month, [last], seasonal=True) == []
+        assert pc.Watch().check(month, seasonal=True) == []
+        season = Reference("month=2010-07", USUAL, season=True)
+        assert len(pc.Watch().check(month, [last, season], seasonal=True)) == 1
+
+
 def test_a_missing_column_is_reported_where_some_files_lack_it() -> None:
     (verdict,) = pc.Watch().check(USUAL, missing={"x": 0.25})
     assert verdict.sentence == (

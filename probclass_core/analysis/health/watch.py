@@ -32,7 +32,7 @@ CHECKS: Mapping[str, str] = {
     "outside": "share of numbers outside the training range above that of the references",
     "rare": "share of rows with a density below the training's 1 % quantile, or of 0",
     "drift": "divergence of a column from the references, in bits from 0 to 1",
-    "prior": "change of the estimated share of a class, from 0 to 1",
+    "prior": "change of the mean posterior of a class, from 0 to 1",
     "vanished": "estimated share of a class, as a part of the share that was usual",
     "expected_accuracy": "expected accuracy below that of the most frequent class",
     "expected_log_loss": "expected log loss above that of the class prior, in nats",
@@ -130,9 +130,11 @@ class Watch:
         outside: 0.05 of the numbers outside the training range. Of rows like those of the training
             about 2 in n are, and after a change of the unit most of them.
         rare: 0.1 of the rows with a density below the 1 % quantile, where 0.01 is usual.
-        drift: 0.1 bits between the column and what the model expects of it. Two normal
-            distributions are that far apart if their means differ by 0.75 standard deviations.
-        prior: 0.2, such as a class that grows from 20 % to 40 % of the rows.
+        drift: 0.25 bits between the column and what the model expects of it. Two normal
+            distributions are that far apart if their means differ by 1.25 standard deviations; a
+            month of the weather differs from that of the year before by up to 0.22.
+        prior: 0.25, the change of the mean posterior of a class. That of Beijing's months differs
+            from the year before by up to 0.24.
         vanished: 0.1: a tenth of the share that was usual, of a class of which at least 30 rows
             were to be expected.
         expected_accuracy: 0, below the majority's by more than the interval of the estimate.
@@ -163,8 +165,8 @@ class Watch:
     unseen: float | None = 0.05
     outside: float | None = 0.05
     rare: float | None = 0.1
-    drift: float | None = 0.1
-    prior: float | None = 0.2
+    drift: float | None = 0.25
+    prior: float | None = 0.25
     vanished: float | None = 0.1
     expected_accuracy: float | None = 0.0
     expected_log_loss: float | None = 0.0
@@ -267,6 +269,7 @@ class Watch:
         references: Iterable[Reference] = (),
         *,
         missing: Mapping[str, float] | None = None,
+        seasonal: bool = False,
     ) -> list[Verdict]:
         """Check a partition before its commit.
 
@@ -274,6 +277,9 @@ class Watch:
             health: the health of the partition.
             references: earlier partitions, the last one first.
             missing: share of the rows in files without a column of the model, by column.
+            seasonal: whether the partition is a time, such as a month. Until there is one a year
+                before, a season cannot be told from a fault: drift and prior then have twice their
+                thresholds, and are not checked without any earlier partition.
 
         Returns:
             A verdict for each check that is not passed.
@@ -283,8 +289,9 @@ class Watch:
             *self._missing(missing or {}),
             *self._shares(health, earlier),
             *self._rare(health, earlier),
-            *self._drift(health, earlier),
-            *self._classes(health, earlier),
+            *self._drift(health, earlier, seasonal),
+            *self._prior(health, earlier, seasonal),
+            *self._vanished(health, earlier),
             *self._expected(health),
             *self._rows(health, earlier),
         ]
@@ -396,15 +403,19 @@ class Watch:
                 reference=name,
             )
 
-    def _drift(self, health: Health, earlier: Sequence[Reference]) -> Iterator[Verdict]:
+    def _drift(
+        self, health: Health, earlier: Sequence[Reference], seasonal: bool
+    ) -> Iterator[Verdict]:
+        if self.drift is None or (seasonal and not earlier):
+            return
+        close = _of_season(earlier)
+        factor = 2.0 if seasonal and not close else 1.0
         for column, own in health.columns.items():
-            if self.drift is None or own.drift is None:
-                continue
-            limit = max(self.drift, self.z * (own.drift_error or 0.0))
-            if own.drift <= limit:
+            limit = max(factor * self.drift, self.z * (own.drift_error or 0.0))
+            if own.drift is None or own.drift <= limit:
                 continue
             known = {"training": own.drift}
-            for one in _of_season(earlier) or earlier[:1]:
+            for one in close or earlier[:1]:
                 before = one.health.columns.get(column)
                 distance = None if before is None else divergence(own, before)
                 if distance is not None:
@@ -415,73 +426,67 @@ class Watch:
                 yield self._verdict(
                     "drift",
                     f"The values of column {column!r} differ by {listed}; the limit is "
-                    f"{self.drift:.4g}. {largest_change(own)}",
+                    f"{factor * self.drift:.4g}. {largest_change(own)}",
                     value=value,
-                    threshold=self.drift,
+                    threshold=factor * self.drift,
                     subject=column,
                     reference=name,
                 )
 
-    def _classes(self, health: Health, earlier: Sequence[Reference]) -> Iterator[Verdict]:
-        """Shares of classes that moved, and classes that vanished."""
-        own = {
-            name: (one.estimated, one.error)
-            for name, one in health.classes.items()
-            if one.estimated is not None and one.error is not None
+    def _prior(
+        self, health: Health, earlier: Sequence[Reference], seasonal: bool
+    ) -> Iterator[Verdict]:
+        """Shares of classes that moved: by mean posterior, which no assumption can mislead."""
+        if self.prior is None or (seasonal and not earlier):
+            return
+        close = _of_season(earlier)
+        factor = 2.0 if seasonal and not close else 1.0
+        own = {label: one.expected for label, one in health.classes.items()}
+        shares = {"training": {label: one.prior for label, one in health.classes.items()}}
+        for one in close or earlier[:1]:
+            shares[one.name] = {label: c.expected for label, c in one.health.classes.items()}
+        moves = {
+            name: max(
+                ((label, own[label] - usual[label]) for label in own if label in usual),
+                key=lambda move: abs(move[1]),
+                default=("", 0.0),
+            )
+            for name, usual in shares.items()
         }
-        if len(own) < len(health.classes) or not own:
-            return
-        shares = {"training": {name: one.prior for name, one in health.classes.items()}}
-        for one in earlier:
-            before = {name: c.estimated for name, c in one.health.classes.items()}
-            if before.keys() == own.keys() and None not in before.values():
-                shares[one.name] = {name: float(v) for name, v in before.items() if v is not None}
-        vanished = list(self._vanished(health, earlier, own, shares))
-        yield from vanished
-        if self.prior is None:
-            return
-        moves = {}
-        for name in ("training", *(one.name for one in _of_season(earlier) or earlier[:1])):
-            if name in shares:
-                change = {c: value - shares[name][c] for c, (value, _) in own.items()}
-                moves[name] = max(change.items(), key=lambda item: abs(item[1]))
         name, (label, move) = min(moves.items(), key=lambda item: abs(item[1][1]))
-        estimated, error = own[label]
-        if abs(move) > max(self.prior, self.z * error) and not vanished:
-            listed = " and ".join(f"{percent(shares[n][label])} in {n}" for n in moves)
+        if abs(move) > max(factor * self.prior, self.z * math.sqrt(0.25 / health.rows)):
+            listed = " and ".join(f"{percent(usual[label])} in {n}" for n, usual in shares.items())
             yield self._verdict(
                 "prior",
-                f"Class {label!r} is {percent(estimated)} of the rows by estimate (standard error "
-                f"{percent(error)}), {listed}; the limit is a change of {percent(self.prior)}",
-                value=estimated,
-                threshold=self.prior,
+                f"Class {label!r} has a mean posterior of {percent(own[label])}, instead of "
+                f"{listed}; the limit is a change of {percent(factor * self.prior)}",
+                value=own[label],
+                threshold=factor * self.prior,
+                subject=label,
                 reference=name,
             )
 
-    def _vanished(
-        self,
-        health: Health,
-        earlier: Sequence[Reference],
-        own: Mapping[str, tuple[float, float]],
-        shares: Mapping[str, Mapping[str, float]],
-    ) -> Iterator[Verdict]:
-        if self.vanished is None:
-            return
-        for label, (estimated, error) in own.items():
-            valid = {"training", *(one.name for one in _of_season(earlier))}
-            usual = {name: one[label] for name, one in shares.items() if name in valid}
+    def _vanished(self, health: Health, earlier: Sequence[Reference]) -> Iterator[Verdict]:
+        for label, own in health.classes.items():
+            if self.vanished is None or own.estimated is None or own.error is None:
+                continue
+            usual = {"training": own.prior}
+            for one in _of_season(earlier):
+                before = one.health.classes.get(label)
+                if before is not None and before.estimated is not None:
+                    usual[one.name] = before.estimated
             name, least = min(usual.items(), key=lambda item: item[1])
             if (
                 least * health.rows >= _LEAST_EXPECTED_ROWS
-                and estimated + 2 * error < self.vanished * least
-                and health.classes[label].predicted < self.vanished * least
+                and own.estimated + 2 * own.error < self.vanished * least
+                and own.predicted < self.vanished * least
             ):
                 listed = ", ".join(f"{percent(v)} in {n}" for n, v in usual.items())
                 yield self._verdict(
                     "vanished",
-                    f"Class {label!r} has vanished: {percent(estimated)} of the rows by estimate, "
-                    f"{listed}",
-                    value=estimated,
+                    f"Class {label!r} has vanished: {percent(own.estimated)} of the rows by "
+                    f"estimate, {listed}",
+                    value=own.estimated,
                     threshold=self.vanished * least,
                     subject=label,
                     reference=name,
