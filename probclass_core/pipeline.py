@@ -17,6 +17,7 @@ from typing import Any, get_args
 from probclass_core.analysis.comparison import Comparison, compare_statistics, named_models
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.analysis.health.report import Health
+from probclass_core.analysis.health.watch import Verdict, Watch, WatchOption
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import (
     DataError,
@@ -40,6 +41,7 @@ from probclass_core.io.table import Table
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import LOAD_HINT, Model, finalize
 from probclass_core.scoring.batch import PosteriorFormat
+from probclass_core.scoring.checks import partition_text
 from probclass_core.scoring.partition import score_partitions
 from probclass_core.scoring.plan import Overwrite, ScoringPlanner
 from probclass_core.spec import ModelSpec
@@ -301,7 +303,7 @@ class ScoreReport:
         partitions: partitions that were scored; empty for an unpartitioned table.
         commits: for each partition: partition, commit_id, source, input (digest of the rows'
             files), input_version, rule (digest of conditions, columns and decision), rows,
-            whether it was skipped, and if it was watched its health as JSON values;
+            whether it was skipped, and if it was watched its health and verdicts as JSON values;
             `ModelStore.record_scoring` records them.
         skipped: number of commits that were already there and left as they are.
         model_id: content id of the model.
@@ -325,9 +327,26 @@ class ScoreReport:
         values = [commit.get("health") for commit in self.commits]
         return [None if each is None else Health.from_dict(each) for each in values]
 
+    @property
+    def verdicts(self) -> list[tuple[Mapping[str, Any], Verdict]]:
+        """The checks that partitions did not pass, each with its partition."""
+        return [
+            (commit["partition"], Verdict.from_dict(values))
+            for commit in self.commits
+            for values in commit.get("verdicts", ())
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The verdicts as sentences, each with its partition."""
+        return [
+            ": ".join(filter(None, [partition_text(partition), str(verdict)]))
+            for partition, verdict in self.verdicts
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON values, without the commits."""
-        plain = {**vars(self), "partitions": as_json(self.partitions)}
+        plain = {**vars(self), "partitions": as_json(self.partitions), "warnings": self.warnings}
         del plain["commits"]
         return plain
 
@@ -345,7 +364,7 @@ def score(
     decision: DecisionOption = "map",
     overwrite: Overwrite = "partition",
     run_id: str | None = None,
-    watch: bool = True,
+    watch: WatchOption = True,
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
@@ -372,8 +391,9 @@ def score(
             model, input and configuration; ``"never"`` refuses a partition that exists, unless it
             was made from the same.
         run_id: name of the run, for the commit record.
-        watch: whether to record the `Health` of each partition with its commit, whose id does not
-            depend on it.
+        watch: what to check of each partition before its commit; see `Watch`. True warns by the
+            default thresholds, a mapping is that of `Watch.from_dict`. Health and verdicts are
+            recorded with the commit, whose id does not depend on them; False records nothing.
         engine: engine that scores; as for `fit`. A worker of another process scores a partition, or
             a part of a large one, and this process alone commits; the files are the same byte for
             byte.
@@ -385,11 +405,13 @@ def score(
             its choices, or the decision rule does not fit the model.
         NotSupportedError: if the rule needs a density that a block knows only up to a term.
         DataError: if a column is missing or has values that it must not have.
+        HealthError: if a partition does not pass a check that stops its commit.
         TableError: if source or sink cannot be read or written, the sink has other columns, or the
             source has no rows, or rows outside the partition.
     """
     began = time.monotonic()
     expect(model, Model, LOAD_HINT)
+    checks = Watch.parse(watch)
     if overwrite not in get_args(Overwrite):
         choices = one_of(get_args(Overwrite))
         raise SpecError(f"overwrite must be one of {choices}, got {overwrite!r}.")
@@ -418,7 +440,7 @@ def score(
         if record is not None:
             counter.add(one.rows or 0)
     with open_engine(engine, workers) as opened:
-        written: deque[Any] = deque(score_partitions(model, missing, opened, counter, watch=watch))
+        written: deque[Any] = deque(score_partitions(model, missing, opened, counter, watch=checks))
     records = [written.popleft() if record is None else record for record in committed]
     scored = [one for one, record in zip(planned, records, strict=True) if record["rows"]]
     if not scored:
@@ -443,7 +465,7 @@ def score(
 
 def of_rows(record: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of a commit record that follow from the rows."""
-    return {name: record[name] for name in ("rows", "health") if name in record}
+    return {name: record[name] for name in ("rows", "health", "verdicts") if name in record}
 
 
 def refuse_overlap(source: str, sink: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 
 import pyarrow.compute as pc
 
+from probclass_core.analysis.health.watch import Watch, WatchOption
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import (
     PartitionError,
@@ -239,7 +240,7 @@ def reconcile(
     limit: int | None = None,
     dry_run: bool = False,
     run_id: str | None = None,
-    watch: bool = True,
+    watch: WatchOption = True,
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
@@ -269,7 +270,8 @@ def reconcile(
         limit: largest number of partitions to score now; by default all.
         dry_run: find out what would be done, and write nothing.
         run_id: name of the run, for the commit records.
-        watch: whether to record the `Health` of each partition with its commit.
+        watch: what to check of each partition before its commit, as for `score`. A partition that
+            does not pass a check that stops its commit fails alone.
         engine: engine that scores.
         workers: number of workers of the engine.
         progress: True for a bar, or a function that progress is reported to.
@@ -301,6 +303,7 @@ def reconcile(
         overwrite="partition",
         run_id=run_id,
     )
+    checks = Watch.parse(watch)
     found = _Comparison(planner, _Selected(table, partitions, batch, planner.where))
     found.compare(fail_missing=missing == "fail")
     if deleted == "fail" and found.orphaned:
@@ -317,7 +320,7 @@ def reconcile(
         for one in planned[:1]:
             one.check_sink(list(found.pending.values()))
         with open_engine(engine, workers) as opened:
-            scored = score_partitions(model, planned, opened, counter, watch=watch, isolate=True)
+            scored = score_partitions(model, planned, opened, counter, watch=checks, isolate=True)
             for (key, one), result in zip(pending, scored, strict=True):
                 found.finish(key, one, result)
         if deleted == "remove":

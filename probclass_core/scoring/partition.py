@@ -16,13 +16,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.sums import HealthMeter, HealthSums
+from probclass_core.analysis.health.watch import Watch
 from probclass_core.errors import DataError, TableError
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
 from probclass_core.io.table import Plan, StagedPart, StagedPartition
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer
+from probclass_core.scoring.checks import PartitionChecks
 from probclass_core.scoring.plan import PlannedPartition
 
 PART_ROWS = 2**24
@@ -47,7 +50,7 @@ def score_partitions(
     engine: Engine,
     counter: RowCounter,
     *,
-    watch: bool,
+    watch: Watch | None,
     isolate: bool = False,
 ) -> Iterator[Mapping[str, Any] | PartitionFailure]:
     """Score partitions and commit each once all of its parts are staged.
@@ -58,7 +61,8 @@ def score_partitions(
         engine: engine that runs the work.
         counter: counts the rows, and reports once more before each commit: an exception that the
             progress function raises then prevents the commit.
-        watch: whether to record the health of each partition with its commit.
+        watch: what to check of each partition, whose health and verdicts are recorded with its
+            commit; None records nothing.
         isolate: whether a partition that fails is yielded as its error, and the others are scored;
             otherwise the first error ends the scoring.
 
@@ -67,7 +71,8 @@ def score_partitions(
         these are 0, nothing was committed.
     """
     failures = PARTITION_FAILURES if isolate else ()
-    work = ScorePart(model, watch, failures=failures)
+    work = ScorePart(model, watch is not None, failures=failures)
+    checks = None if watch is None else PartitionChecks(watch)
     open_partitions: deque[_OpenPartition] = deque()
 
     def finished_partitions() -> Iterator[Mapping[str, Any] | PartitionFailure]:
@@ -75,7 +80,7 @@ def score_partitions(
             current = open_partitions[0]
             outcome: Mapping[str, Any] | PartitionFailure
             try:
-                outcome = current.failure or _commit(current, work, counter)
+                outcome = current.failure or _commit(current, work, checks, counter)
             except failures as failure:
                 outcome = failure
             open_partitions.popleft().context.close()
@@ -223,8 +228,8 @@ class _OpenPartition:
     """A partition whose parts are being scored.
 
     Attributes:
+        planned: the partition.
         staged: the staged partition; None if it could not be staged.
-        record: its commit record.
         context: to be closed once the partition is committed or given up.
         unfinished: its parts that are not finished yet, in order.
         failure: the error of the first part that failed, or of the staging.
@@ -232,8 +237,8 @@ class _OpenPartition:
         summary: entries of the commit record that follow from the rows.
     """
 
+    planned: PlannedPartition
     staged: StagedPartition | None
-    record: Mapping[str, Any]
     context: ExitStack
     unfinished: deque[Part]
     failure: PartitionFailure | None = None
@@ -250,7 +255,7 @@ def _stage_parts(
     try:
         staged = _stage(partition)
     except failures as failure:
-        staged = _OpenPartition(None, partition.record, ExitStack(), deque(), failure)
+        staged = _OpenPartition(partition, None, ExitStack(), deque(), failure)
     open_partitions.append(staged)
     yield from tuple(staged.unfinished)
 
@@ -271,7 +276,7 @@ def _stage(partition: PlannedPartition) -> _OpenPartition:
             )
             for name, rows, target in zip(names, plans, targets, strict=True)
         ]
-        return _OpenPartition(staged, partition.record, context.pop_all(), deque(parts))
+        return _OpenPartition(partition, staged, context.pop_all(), deque(parts))
 
 
 def _divide(plan: Plan) -> list[Plan]:
@@ -284,16 +289,22 @@ def _divide(plan: Plan) -> list[Plan]:
     return plan.split(min(max(count, 1), _MOST_PARTS))
 
 
-def _commit(partition: _OpenPartition, work: ScorePart, counter: RowCounter) -> Mapping[str, Any]:
-    """Publish a staged partition unless it is empty, and return its commit record."""
+def _commit(
+    partition: _OpenPartition, work: ScorePart, checks: PartitionChecks | None, counter: RowCounter
+) -> Mapping[str, Any]:
+    """Check and publish a staged partition unless it is empty, and return its commit record."""
     staged, summary = partition.staged, partition.summary
     assert staged is not None
     if partition.sums:
         summary = work.summarize(work.meter.total(partition.sums))
     if staged.rows:
+        if checks is not None and "health" in summary:
+            verdicts = checks.check(partition.planned, Health.from_dict(summary["health"]))
+            if verdicts:
+                summary = {**summary, "verdicts": [verdict.to_dict() for verdict in verdicts]}
         counter.report()
         staged.publish(summary)
-    return {**partition.record, **summary, "rows": staged.rows}
+    return {**partition.planned.record, **summary, "rows": staged.rows}
 
 
 def _check_partition(batch: pa.RecordBatch, partition: Mapping[str, Any]) -> None:

@@ -183,6 +183,7 @@ class PlannedPartition:
             ``commit_id``, the source, its version, and the run.
         rows: number of rows to read, before any filter, or None if unknown.
         kept_plan: plan of the rows, or None if it was dropped to save memory.
+        missing: share of the rows in files without a column of the model, by column.
     """
 
     planner: ScoringPlanner
@@ -191,6 +192,7 @@ class PlannedPartition:
     record: Mapping[str, Any]
     rows: int | None
     kept_plan: Plan | None
+    missing: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def plan(self) -> Plan:

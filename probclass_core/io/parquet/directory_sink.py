@@ -122,11 +122,11 @@ class ParquetSink:
         return [record for record in self._complete_commits() if record is not None]
 
     def _complete_commits(self) -> list[dict[str, Any] | None]:
-        """See `complete_commits`; the summary of several parts is in ``_SUCCESS``."""
-        file_records = self._file_records()
-        commits = complete_commits(file_records)
-        if not any(record is not None and "parts" in record for record in file_records):
-            return commits
+        """See `complete_commits`; what no footer can contain is in ``_SUCCESS``.
+
+        That is the summary of several parts, and the verdicts on one.
+        """
+        commits = complete_commits(self._file_records())
         try:
             summary = dict(json.loads((self.target / SUCCESS_FILE).read_text()))
         except (OSError, TypeError, ValueError):
@@ -267,7 +267,8 @@ class StagedDirectory(StagedParquet):
             else:
                 success = self._content / SUCCESS_FILE
                 success.touch()
-                if summary and len(paths) > 1:  # else it is in the footer of the only file
+                # Else it is in the footer of the only file, except for what follows from others.
+                if summary and (len(paths) > 1 or "verdicts" in summary):
                     values = {"commit_id": self._commit["commit_id"], **summary}
                     success.write_text(json.dumps(values, sort_keys=True))
                     sync(success)

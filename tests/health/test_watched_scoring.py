@@ -1,0 +1,206 @@
+"""Scoring with a watch: faults that are injected are reported, or stop the commit."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pac
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+
+MONTHS = [f"{year}-{month:02d}" for year in (2012, 2013) for month in range(1, 13)]
+FAULTY = "2013-09"
+SPEC = pc.ModelSpec(
+    "state",
+    [
+        pc.Block("gaussian_diagonal", ["temperature", "pressure"]),
+        pc.Block("categorical", ["device"]),
+    ],
+)
+
+
+def rows(month: str, count: int = 600, ill: float = 0.2) -> pa.Table:
+    """A month with a season: the temperature in °C, and a class that depends on the columns."""
+    random = np.random.default_rng(int(month.replace("-", "")))
+    state = random.choice(["ill", "well"], count, p=[ill, 1 - ill])
+    season = -8.0 * np.cos(2 * np.pi * int(month[-2:]) / 12)
+    sick = state == "ill"
+    device = np.where(random.random(count) < np.where(sick, 0.8, 0.3), "a", "b")
+    return pa.table(
+        {
+            "temperature": random.normal(12 + season + 6 * sick, 3),
+            "pressure": random.normal(1000 + 12 * sick, 5),
+            "device": device,
+            "state": state,
+        }
+    )
+
+
+def write(lake: Path, month: str, table: pa.Table) -> None:
+    (lake / f"month={month}").mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, lake / f"month={month}" / "part-0.parquet")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("watched") / "lake"
+    for month in MONTHS:
+        write(path, month, rows(month))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(lake: Path) -> pc.Model:
+    where = "month < 2013-01"
+    return pc.with_density_quantiles(pc.fit(lake, SPEC, where=where), lake, where=where)
+
+
+@pytest.fixture(scope="module")
+def scored(lake: Path, model: pc.Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All months before the faulty one, which have no verdict."""
+    sink = tmp_path_factory.mktemp("watched") / "scored"
+    report = pc.score(model, lake, sink, where=f"month < {FAULTY}")
+    assert report.warnings == []
+    return sink
+
+
+def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
+    return table.set_column(table.schema.get_field_index(name), name, values)
+
+
+def renamed(table: pa.Table) -> pa.Table:
+    return table.rename_columns({"pressure": "air_pressure"})
+
+
+def all_null(table: pa.Table) -> pa.Table:
+    return with_column(table, "pressure", pa.nulls(len(table), pa.float64()))
+
+
+def fahrenheit(table: pa.Table) -> pa.Table:
+    values = pac.add(pac.multiply(table["temperature"], 1.8), 32.0)
+    return with_column(table, "temperature", values)
+
+
+def stuck(table: pa.Table) -> pa.Table:
+    return with_column(table, "pressure", pa.array(np.full(len(table), 1001.0)))
+
+
+def new_devices(table: pa.Table) -> pa.Table:
+    return with_column(table, "device", pa.array(["c"] * 60 + ["a"] * (len(table) - 60)))
+
+
+def without_class(table: pa.Table) -> pa.Table:
+    return rows(FAULTY, ill=0.0)
+
+
+def other_prior(table: pa.Table) -> pa.Table:
+    return rows(FAULTY, ill=0.6)
+
+
+def twice(table: pa.Table) -> pa.Table:
+    return pa.concat_tables([table, table])
+
+
+def nearly_empty(table: pa.Table) -> pa.Table:
+    return table.slice(0, 40)
+
+
+FAULTS: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
+    "a column null in one partition": (all_null, "nulls"),
+    "°C to °F": (fahrenheit, "outside"),
+    "a sensor that is stuck": (stuck, "drift"),
+    "categories that training never saw": (new_devices, "unseen"),
+    "a class that vanished": (without_class, "vanished"),
+    "a prior that moved from 20 to 60 %": (other_prior, "prior"),
+    "a partition loaded twice": (twice, "rows"),
+    "a partition nearly empty": (nearly_empty, "rows"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_stops_the_commit_if_its_check_fails(
+    fault: str, lake: Path, model: pc.Model, scored: Path, tmp_path: Path
+) -> None:
+    """By default it is a warning; the same rows without the fault have none."""
+    inject, check = FAULTS[fault]
+    source, sink = tmp_path / "lake", tmp_path / "scored"
+    shutil.copytree(lake / f"month={FAULTY}", source / f"month={FAULTY}")
+    shutil.copytree(scored, sink)
+    assert pc.score(model, source, sink).warnings == []
+    shutil.rmtree(sink / f"month={FAULTY}")
+    write(source, FAULTY, inject(rows(FAULTY)))
+    with pytest.raises(
+        pc.HealthError, match=rf"month={FAULTY}: .*Nothing of it was written"
+    ) as info:
+        pc.score(model, source, sink, watch={"fail": [check]})
+    assert {verdict["check"] for verdict in info.value.verdicts} == {check}
+    assert not (sink / f"month={FAULTY}").exists()
+    report = pc.score(model, source, sink)
+    assert check in {verdict.check for _, verdict in report.verdicts}
+    (commit,) = pc.commits(sink, partition={"month": FAULTY})
+    assert commit["verdicts"] == [verdict.to_dict() for _, verdict in report.verdicts]
+    ignored = pc.score(model, source, tmp_path / "other", watch=pc.Watch(ignore=[check]))
+    assert check not in {verdict.check for _, verdict in ignored.verdicts}
+
+
+def test_warnings_are_the_same_for_every_engine_and_are_logged(
+    lake: Path, model: pc.Model, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also those that compare a month with one that the same call has scored."""
+    source = tmp_path / "lake"
+    shutil.copytree(lake, source)
+    write(source, FAULTY, twice(rows(FAULTY)))
+    where = "month >= 2013-07 and month <= 2013-10"
+    with caplog.at_level(logging.WARNING):
+        report = pc.score(model, source, tmp_path / "threads", where=where)
+    (warning,) = report.warnings
+    assert warning == (
+        "month=2013-09: The partition has 1,200 rows (600 in month=2013-08, 600 in month=2013-07); "
+        "the limit is a factor of 1.8."
+    )
+    assert [record.getMessage() for record in caplog.records] == report.warnings
+    assert report.to_dict()["warnings"] == report.warnings
+    other = pc.score(
+        model, source, tmp_path / "processes", where=where, engine="processes", workers=2
+    )
+    assert other.warnings == report.warnings
+    again = pc.score(model, source, tmp_path / "threads", where=where)
+    assert again.skipped == 4
+    assert again.warnings == report.warnings  # those of the commits that are already there
+
+
+def test_a_reconciliation_fails_only_the_partition_that_its_watch_refuses(
+    lake: Path, model: pc.Model, tmp_path: Path
+) -> None:
+    source = tmp_path / "lake"
+    shutil.copytree(lake, source)
+    write(source, FAULTY, all_null(rows(FAULTY)))
+    with pytest.raises(pc.PartitionError, match="1 of 12 partitions failed: month=2013-09"):
+        pc.reconcile(
+            model,
+            source,
+            tmp_path / "scored",
+            partitions="month >= 2013-01",
+            watch={"fail": ["nulls"]},
+        )
+    names = sorted(path.name for path in (tmp_path / "scored").iterdir())
+    assert names == [f"month={month}" for month in MONTHS[12:] if month != FAULTY]
+
+
+def test_without_a_watch_nothing_is_checked(lake: Path, model: pc.Model, tmp_path: Path) -> None:
+    source = tmp_path / "lake"
+    write(source, FAULTY, fahrenheit(rows(FAULTY)))
+    report = pc.score(model, source, tmp_path / "scored", watch=False)
+    assert (report.warnings, report.health) == ([], [None])
+    with pytest.raises(pc.SpecError, match="a watch has no 'nuls'"):
+        pc.score(model, source, tmp_path / "scored", watch={"nuls": 1})
+    with pytest.raises(pc.SpecError, match="watch must be a Watch"):
+        pc.score(model, source, tmp_path / "scored", watch="all")  # type: ignore[arg-type]
