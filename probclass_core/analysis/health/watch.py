@@ -55,6 +55,9 @@ _ACTIONS = ("ignore", "warn", "fail", "rollback")
 _MOST_SENTENCES = 5
 """Verdicts that an error repeats."""
 
+_PREDICTED_BY_MISTAKE = 0.25
+"""Largest part of its usual share for which a class that vanished may still be predicted."""
+
 _LEAST_EXPECTED_ROWS = 30
 """Rows of a class that the references let expect, below which its absence says nothing."""
 
@@ -135,8 +138,8 @@ class Watch:
             month of the weather differs from that of the year before by up to 0.22.
         prior: 0.25, the change of the mean posterior of a class. That of Beijing's months differs
             from the year before by up to 0.24.
-        vanished: 0.1: a tenth of the share that was usual, of a class of which at least 30 rows
-            were to be expected.
+        vanished: 0.15 of the share that was usual, of a class of which at least 30 rows were to be
+            expected; two standard errors of the estimate included.
         expected_accuracy: 0, below the majority's by more than the interval of the estimate.
         expected_log_loss: 0, above the prior's by more than the interval of the estimate.
         rows: 1.8 times as many rows as in each earlier partition, or as few: a partition that was
@@ -167,7 +170,7 @@ class Watch:
     rare: float | None = 0.1
     drift: float | None = 0.25
     prior: float | None = 0.25
-    vanished: float | None = 0.1
+    vanished: float | None = 0.15
     expected_accuracy: float | None = 0.0
     expected_log_loss: float | None = 0.0
     rows: float | None = 1.8
@@ -279,7 +282,7 @@ class Watch:
             missing: share of the rows in files without a column of the model, by column.
             seasonal: whether the partition is a time, such as a month. Until there is one a year
                 before, a season cannot be told from a fault: drift and prior then have twice their
-                thresholds, and are not checked without any earlier partition.
+                thresholds, and are not checked without any earlier partition; nor is vanished.
 
         Returns:
             A verdict for each check that is not passed.
@@ -291,7 +294,7 @@ class Watch:
             *self._rare(health, earlier),
             *self._drift(health, earlier, seasonal),
             *self._prior(health, earlier, seasonal),
-            *self._vanished(health, earlier),
+            *self._vanished(health, earlier, seasonal),
             *self._expected(health),
             *self._rows(health, earlier),
         ]
@@ -466,7 +469,11 @@ class Watch:
                 reference=name,
             )
 
-    def _vanished(self, health: Health, earlier: Sequence[Reference]) -> Iterator[Verdict]:
+    def _vanished(
+        self, health: Health, earlier: Sequence[Reference], seasonal: bool
+    ) -> Iterator[Verdict]:
+        if seasonal and not _of_season(earlier):
+            return
         for label, own in health.classes.items():
             if self.vanished is None or own.estimated is None or own.error is None:
                 continue
@@ -479,7 +486,7 @@ class Watch:
             if (
                 least * health.rows >= _LEAST_EXPECTED_ROWS
                 and own.estimated + 2 * own.error < self.vanished * least
-                and own.predicted < self.vanished * least
+                and own.predicted < _PREDICTED_BY_MISTAKE * least
             ):
                 listed = ", ".join(f"{percent(v)} in {n}" for n, v in usual.items())
                 yield self._verdict(
