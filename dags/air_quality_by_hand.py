@@ -10,7 +10,6 @@ from air_quality_settings import COMMON, LAKE, SPECS, STORE
 from airflow.sdk import Asset, Param, dag
 
 from probclass_airflow import (
-    ProbClassEvaluateOperator,
     ProbClassPromoteOperator,
     ProbClassTrainOperator,
 )
@@ -47,20 +46,12 @@ def air_quality_by_hand() -> None:
         store=STORE,
         model=MODEL,
     )
-    evaluate = ProbClassEvaluateOperator(
-        task_id="evaluate",
-        source=LAKE,
-        store=STORE,
-        model=train.output["model"],
-        partition={"month": "{{ params.evaluated_on }}"},
-    )
     ProbClassPromoteOperator(
         task_id="promote",
         source=LAKE,
         store=STORE,
         model=train.output["model"],
         partition={"month": "{{ params.evaluated_on }}"},
-        evaluation=evaluate.output,
         margin="{{ params.margin }}",
         outlets=[Asset(f"{MODEL}.champion")],
     )

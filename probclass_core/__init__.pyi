@@ -19,6 +19,7 @@ from .errors import (
     PartitionError as PartitionError,
     PluginError as PluginError,
     ProbClassError as ProbClassError,
+    RolledBackError as RolledBackError,
     SpecError as SpecError,
     StoreError as StoreError,
     TableError as TableError,
@@ -61,6 +62,10 @@ from .reconciliation import (
     reconcile as reconcile,
 )
 from .scoring.commits import commits as commits
+from .promotion import (
+    evaluate_paired as evaluate_paired,
+    promote_if_better as promote_if_better,
+)
 from .plugins.manager import estimators as estimators, trying as trying
 from .training.shards import (
     Shard as Shard,
@@ -69,6 +74,8 @@ from .training.shards import (
 )
 from .spec import Block as Block, ModelSpec as ModelSpec
 from .estimation.statistics import Statistics as Statistics, merge as merge, refine as refine
+from .analysis.paired import Gain as Gain, PairedEvaluation as PairedEvaluation
+from .store.gate import Gate as Gate
 from .store.references import Alias as Alias
 from .store.evaluations import EvaluationRecord as EvaluationRecord
 from .store.model_folder import load as load

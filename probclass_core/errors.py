@@ -5,7 +5,8 @@ Every error raised on purpose is a `ProbClassError`; its class says where to loo
 - `SpecError`: the model or an argument, before any row is read.
 - `DataError`: the rows; `HealthError`: a partition that its watch refuses.
 - `TableError`: a table, partition or file; `PartitionError` for some partitions of many.
-- `StoreError`: a saved model, or the store that contains it.
+- `StoreError`: a saved model, or the store that contains it; `RolledBackError`: a version from
+  which an alias was rolled back is not promoted to it again.
 - `PluginError`: an installed plugin, or one that is missing.
 - `NotSupportedError`: the estimator, which lacks the requested feature.
 
@@ -103,6 +104,12 @@ class StoreError(ProbClassError):
     """A saved model is missing, damaged, or was written by a newer probclass."""
 
     is_transient = True
+
+
+class RolledBackError(StoreError):
+    """An alias was rolled back from the version to promote; a retry cannot change that."""
+
+    is_transient = False
 
 
 class PluginError(ProbClassError):

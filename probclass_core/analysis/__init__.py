@@ -1,6 +1,7 @@
 """What a fitted model says about rows, and how it compares with other models.
 
 evaluation   accuracy, log loss, Brier score and confusion on labeled rows
+paired       two models on the same rows: the gain, and its standard error
 reliability  whether predicted probabilities match observed frequencies
 explanation  contributions of each block to the log odds of a row, as a table and as text
 importance   what each column contributes to predictions on average

@@ -298,6 +298,29 @@ class EvaluationSums:
         )
 
 
+@dataclass(frozen=True)
+class RowScores:
+    """The terms of the metrics of an `Evaluation` for each row of a batch.
+
+    Attributes:
+        labeled: whether the row has a label, ``(n,)``.
+        known: whether its label is a class of the model, ``(n,)``.
+        decided: whether the decision rule did not reject it, ``(n,)``.
+        correct: whether the predicted class is the label, ``(n,)``.
+        log_loss: −log P(true class | x) in nats of each known row.
+        brier: Σ_c (P(c | x) − [c true])² of each known row.
+        cost: cost of the predicted class of each known row; None if the rule has no costs.
+    """
+
+    labeled: BoolArray
+    known: BoolArray
+    decided: BoolArray
+    correct: BoolArray
+    log_loss: FloatArray
+    brier: FloatArray
+    cost: FloatArray | None
+
+
 class Evaluator:
     """Evaluates a model batch by batch.
 
@@ -325,6 +348,10 @@ class Evaluator:
 
     def measure(self, batch: pa.RecordBatch) -> EvaluationSums:
         """The sums of one batch; safe to call from several threads."""
+        return self.measure_rows(batch)[0]
+
+    def measure_rows(self, batch: pa.RecordBatch) -> tuple[EvaluationSums, RowScores]:
+        """The sums of one batch, and the terms of the metrics row by row."""
         truth, labeled = true_classes(self.model, batch)
         posterior, decisions = self.model.decide(batch, self.compiled_rule)
         known = np.flatnonzero(truth != MISSING)
@@ -332,12 +359,24 @@ class Evaluator:
         log_loss = -posterior.log_probability[known, truth[known]]
         error = probability.copy()
         error[np.arange(len(known)), truth[known]] -= 1.0
-        return EvaluationSums(
+        squared = error**2
+        sums = EvaluationSums(
             outcomes=self._outcomes(truth[labeled], decisions, labeled),
-            losses=np.array([log_loss.sum(), (error**2).sum()]),
+            losses=np.array([log_loss.sum(), squared.sum()]),
             bins=bin_sums(probability, truth[known]),
             null_labels=int(np.count_nonzero(~labeled)),
         )
+        costs = self.compiled_rule.costs
+        scores = RowScores(
+            labeled=labeled,
+            known=truth != MISSING,
+            decided=decisions.rejected == MISSING,
+            correct=(decisions.choice == truth) & (truth != MISSING),
+            log_loss=log_loss,
+            brier=squared.sum(axis=1),
+            cost=None if costs is None else costs[truth[known], decisions.choice[known]],
+        )
+        return sums, scores
 
     def _outcomes(self, truth: IntArray, decisions: Decisions, labeled: BoolArray) -> np.ndarray:
         rows, columns = self.sums.outcomes.shape

@@ -1,118 +1,267 @@
-"""The champion gate: whether a challenger is better than the version that an alias names."""
+"""The champion gate: whether a challenger may take over an alias."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from probclass_core.errors import DataError, SpecError, nearest, one_of
 
 LESS_IS_BETTER = {"log_loss": True, "brier": True, "ece": True, "cost": True, "accuracy": False}
 """The metrics of an evaluation that can be compared."""
 
+PRIOR = "prior"
+"""Floor: the metric of predicting the class prior, on the same rows."""
+
+_DEFAULT_MIN_Z = 1.0
+_NOISE = 1e-9
+"""Relative difference below which a metric is as good as its floor."""
+
+TrainedOn = Literal["no", "yes", "unknown"]
+"""Whether a model was trained on some of the rows that it is judged on."""
+
 
 @dataclass(frozen=True)
 class Gate:
-    """A metric and the least improvement that it must show.
+    """The conditions under which a challenger takes over an alias from the champion.
 
     Attributes:
         metric: ``"log_loss"``, ``"brier"``, ``"ece"`` or ``"cost"``, of which less is better, or
             ``"accuracy"``.
-        margin: least improvement, in the unit of the metric; at 0, any improvement is enough.
+        margin: least improvement, in the unit of the metric.
+        min_z: least improvement in its standard errors, see `PairedEvaluation`; 1 by default. The
+            calibration error, ``"ece"``, has no standard error: its default is 0.
+        floor: what the challenger must reach whether or not there is a champion. ``"prior"``: log
+            loss and metric at least as good as those of the class prior on the same rows. A mapping
+            from metrics to ``"prior"`` or a number, such as ``{"accuracy": "prior", "log_loss":
+            0.9}``: these metrics only. None: nothing.
+        min_windows_better: least share of the windows in which the challenger must be better, if
+            the rows are divided into windows.
+        allow_training_rows: whether the challenger may be judged on rows that it was trained on.
 
     Raises:
-        SpecError: if the metric is unknown, or the margin is not a finite number of at least 0.
+        SpecError: if a metric is unknown, or a number is not finite or negative.
     """
 
     metric: str = "log_loss"
     margin: float = 0.0
+    min_z: float | None = None
+    floor: str | Mapping[str, float | str] | None = PRIOR
+    min_windows_better: float = 0.5
+    allow_training_rows: bool = False
 
     def __post_init__(self) -> None:
-        if self.metric not in LESS_IS_BETTER:
+        _check_metric(self.metric)
+        if self.min_z is None:
+            object.__setattr__(self, "min_z", 0.0 if self.metric == "ece" else _DEFAULT_MIN_Z)
+        for name in ("margin", "min_z", "min_windows_better"):
+            value = _number(getattr(self, name))
+            if not 0 <= value < math.inf or (name == "min_windows_better" and value > 1):
+                bound = "from 0 to 1" if name == "min_windows_better" else "of at least 0"
+                raise SpecError(
+                    f"{name} must be a finite number {bound}, got {getattr(self, name)!r}."
+                )
+            object.__setattr__(self, name, value)
+        if self.metric == "ece" and self.min_z:
             raise SpecError(
-                f"metric {self.metric!r} is unknown; use one of {one_of(LESS_IS_BETTER)}."
-                + nearest(self.metric, LESS_IS_BETTER)
+                "metric 'ece' is not a mean over rows and has no standard error; leave min_z out, "
+                "and set a margin instead."
             )
-        try:
-            margin = float(self.margin)
-        except (TypeError, ValueError):
-            margin = math.nan
-        if not 0 <= margin < math.inf:
-            raise SpecError(f"margin must be a finite number of at least 0, got {self.margin!r}.")
-        object.__setattr__(self, "margin", margin)
+        _ = self._floors  # checks them
 
-    def measure(self, evaluation: Mapping[str, Any]) -> Measurement:
-        """The numbers of an evaluation that the comparison needs.
+    @property
+    def _floors(self) -> dict[str, float | str]:
+        if self.floor is None or self.floor == PRIOR:
+            return {} if self.floor is None else dict.fromkeys(("log_loss", self.metric), PRIOR)
+        if not isinstance(self.floor, Mapping):
+            raise SpecError(
+                f"floor must be {PRIOR!r}, None, or a mapping from metrics to {PRIOR!r} or a "
+                f"number, got {self.floor!r}."
+            )
+        floors: dict[str, float | str] = {}
+        for metric, value in self.floor.items():
+            _check_metric(metric)
+            if value != PRIOR and not math.isfinite(_number(value)):
+                raise SpecError(f"floor of {metric}: {value!r} is neither {PRIOR!r} nor a number.")
+            floors[metric] = PRIOR if value == PRIOR else _number(value)
+        return floors
+
+    def describe(self) -> dict[str, Any]:
+        """The conditions as plain JSON values, for the ledger."""
+        names = ("metric", "margin", "min_z", "min_windows_better", "allow_training_rows")
+        return {name: getattr(self, name) for name in names}
+
+    def decide(self, judged: Mapping[str, Any], champion: str) -> Decision:
+        """Whether the challenger takes over, why, and the numbers behind it.
 
         Args:
-            evaluation: `Evaluation.to_dict`, with or without its tables.
+            judged: `PairedEvaluation.to_dict`, with or without tables, and ``trained_on``: whether
+                challenger and champion were trained on the rows; see `TrainedOn`.
+            champion: what the champion is called, for reasons.
 
         Raises:
-            SpecError: if the metric is the cost and the evaluation has none.
+            SpecError: if a metric is the cost and the decision rule has no costs.
         """
-        value: float | None = evaluation[self.metric]
-        if value is None and self.metric == "log_loss":
-            value = math.inf  # which JSON cannot express
-        if value is None and self.metric == "cost" and evaluation["decided"]:
-            raise SpecError(
-                "metric 'cost' needs a decision with costs; pass decision={'costs': …}, or --costs."
-            )
-        return Measurement(value, int(evaluation["rows"]), int(evaluation["unseen_labels"]))
+        trained_on = dict(judged.get("trained_on") or {})
+        if trained_on.get("challenger") == "yes" and not self.allow_training_rows:
+            reason = "it was trained on rows that it is judged on; judge it on others"
+            return Decision(False, reason, {"trained_on": trained_on})
+        own, other = judged["challenger"], judged.get("champion")
+        numbers: dict[str, Any] = {
+            "rows": own["rows"],
+            "challenger_value": own[self.metric],
+            "champion_value": None if other is None else other[self.metric],
+            "floors": {
+                metric: {"value": value, "floor": floor}
+                for metric, (value, floor, _) in self._floor_values(own)
+            },
+            "trained_on": trained_on,
+        }
+        if self.metric == "cost":
+            _check_cost(own)
+        if (below := self._floor_refusal(own)) is not None:
+            return Decision(False, below, numbers)
+        if other is None:
+            return Decision(True, f"there is no {champion} yet", numbers)
+        gain = judged["gains"].get(self.metric) or {}
+        windows = [dict(self._window_values(window)) for window in judged.get("windows") or ()]
+        better = sum(1 for window in windows if (window["gain"] or 0.0) > 0.0)
+        numbers |= {"gain": gain.get("gain"), "standard_error": gain.get("standard_error")}
+        z = _z(numbers["gain"], numbers["standard_error"])
+        numbers |= {"z": None if z is None or math.isinf(z) else z, "windows": windows}
+        numbers["windows_better"] = better
+        accepted, reason = self._compare(own, other, numbers, z, better)
+        return Decision(accepted, reason, numbers)
 
-    def compare(self, challenger: Measurement, champion: Measurement) -> tuple[bool, str]:
-        """Whether the challenger is better by the margin, and why, in one line.
+    def _floor_values(self, evaluation: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """The metrics that have a floor, each with its value, its floor and what that is called."""
+        for metric, floor in self._floors.items():
+            if metric == "cost":
+                _check_cost(evaluation)
+            number = evaluation.get(f"baseline_{metric}") if floor == PRIOR else floor
+            name = "that of the class prior," if floor == PRIOR else "the floor"
+            yield metric, (evaluation[metric], number, name)
 
-        Raises:
-            DataError: if they were measured on different numbers of rows.
-        """
-        if challenger.rows != champion.rows:
+    def _floor_refusal(self, evaluation: Mapping[str, Any]) -> str | None:
+        """Why an evaluation is below a floor, or None if it is not."""
+        for metric, (value, floor, name) in self._floor_values(evaluation):
+            sign = 1.0 if LESS_IS_BETTER[metric] else -1.0
+            if floor is None:  # undefined, or an infinite log loss of the prior
+                continue
+            if value is None or sign * value > sign * floor + _NOISE * abs(floor):
+                return (
+                    f"{metric} {_text(metric, value)} on {evaluation['rows']:,} rows is worse than "
+                    f"{name} {floor:.6g}"
+                )
+        return None
+
+    def _window_values(self, window: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """One window of a judgment, with the numbers of the metric only."""
+        yield "window", window["window"]
+        yield "rows", window["rows"]
+        yield "challenger_value", window["challenger"][self.metric]
+        yield "champion_value", window["champion"][self.metric]
+        yield from window["gains"][self.metric].items()
+
+    def _compare(
+        self,
+        own: Mapping[str, Any],
+        other: Mapping[str, Any],
+        numbers: Mapping[str, Any],
+        z: float | None,
+        better: int,
+    ) -> tuple[bool, str]:
+        rows, windows = own["rows"], numbers["windows"]
+        if rows != other["rows"]:
             raise DataError(
-                f"the challenger was evaluated on {challenger.rows:,} rows and the champion on "
-                f"{champion.rows:,}; evaluate both on the same rows, unchanged in between."
+                f"the challenger was evaluated on {rows:,} rows and the champion on "
+                f"{other['rows']:,}; evaluate both on the same rows, unchanged in between."
             )
-        new, old = challenger.value, champion.value
-        if self.metric != "accuracy" and challenger.unseen != champion.unseen:
+        if self.metric != "accuracy" and own["unseen_labels"] != other["unseen_labels"]:
             # The metric leaves such rows out, which would favor the model with fewer classes.
             reason = (
-                f"{challenger.unseen:,} rows have a class that it was not trained on, against "
-                f"{champion.unseen:,}"
+                f"{own['unseen_labels']:,} rows have a class that it was not trained on, against "
+                f"{other['unseen_labels']:,}"
             )
-            return self.metric == "log_loss" and challenger.unseen < champion.unseen, reason
-        compared = f"{self.metric} {_text(new)} against {_text(old)} on {challenger.rows:,} rows"
-        if new is None or (old is not None and new == old):
-            return False, f"{compared} is not better"
-        if old is None:
+            fewer = own["unseen_labels"] < other["unseen_labels"]
+            return self.metric == "log_loss" and fewer, reason
+        new, old = own[self.metric], other[self.metric]
+        compared = (
+            f"{self.metric} {_text(self.metric, new)} against {_text(self.metric, old)} on "
+            f"{rows:,} rows"
+        )
+        if old is None and new is not None:  # infinite, or all rows rejected
             return True, compared
-        gain = old - new if LESS_IS_BETTER[self.metric] else new - old
-        if gain <= 0:
+        gain = numbers["gain"]
+        if gain is None or gain <= 0.0:
             return False, f"{compared} is not better"
+        error = numbers["standard_error"]
+        compared += f" is better by {gain:.3g}" + ("" if error is None else f" ± {error:.2g}")
         if gain < self.margin:
-            margin = f"less than the margin {self.margin:g}"
-            return False, f"{compared} is better by {gain:.6g}, {margin}"
-        return True, f"{compared} is better by {gain:.6g}"
+            return False, f"{compared}, less than the margin {self.margin:g}"
+        assert self.min_z is not None
+        if self.min_z:
+            if z is None:
+                return (
+                    False,
+                    f"{compared}, and its standard error is unknown (min_z {self.min_z:g})",
+                )
+            if z < self.min_z:
+                return False, f"{compared}, {z:.2g} standard errors and not {self.min_z:g}"
+        if windows:
+            compared += f", in {better} of {len(windows)} windows"
+            if better < self.min_windows_better * len(windows):
+                return False, f"{compared}, less than a share of {self.min_windows_better:g}"
+        return True, compared
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """The numbers of an evaluation that a gate compares.
+class Decision:
+    """What a gate decided.
 
     Attributes:
-        value: the metric; infinite for a log loss without bound, None if undefined.
-        rows: number of labeled rows.
-        unseen: number of rows whose class the model was not trained on.
+        accepted: whether the challenger takes over.
+        reason: why, in one line.
+        numbers: the numbers behind it, as plain JSON values; see `Promotion.metrics`.
     """
 
-    value: float | None
-    rows: int
-    unseen: int
-
-    @property
-    def finite(self) -> float | None:
-        """The value, or None if it is infinite, which JSON cannot express."""
-        return None if self.value is None or math.isinf(self.value) else self.value
+    accepted: bool
+    reason: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _text(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.6g}"
+def _check_metric(metric: str) -> None:
+    if metric not in LESS_IS_BETTER:
+        raise SpecError(
+            f"metric {metric!r} is unknown; use one of {one_of(LESS_IS_BETTER)}."
+            + nearest(str(metric), LESS_IS_BETTER)
+        )
+
+
+def _check_cost(evaluation: Mapping[str, Any]) -> None:
+    if evaluation["cost"] is None and evaluation["decided"]:
+        raise SpecError(
+            "metric 'cost' needs a decision with costs; pass decision={'costs': …}, or --costs."
+        )
+
+
+def _number(value: object) -> float:
+    """A number, also as text from a template; NaN if it is none."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _z(gain: float | None, error: float | None) -> float | None:
+    if gain is None or error is None:
+        return None
+    return gain / error if error else math.copysign(math.inf, gain)
+
+
+def _text(metric: str, value: float | None) -> str:
+    if value is None:  # JSON cannot express an infinite log loss
+        return "inf" if metric == "log_loss" else "undefined"
+    return f"{value:.6g}"

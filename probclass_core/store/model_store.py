@@ -12,7 +12,14 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from probclass_core.arrow.bundle import Bundle, plain_json
-from probclass_core.errors import DataError, StoreError, TableError, nearest, one_of
+from probclass_core.errors import (
+    RolledBackError,
+    SpecError,
+    StoreError,
+    TableError,
+    nearest,
+    one_of,
+)
 from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
 from probclass_core.io.references import TableRef
 from probclass_core.model.model import Model
@@ -63,6 +70,13 @@ from probclass_core.store.scorings import (
     new_partitions,
     record_partitions,
 )
+
+
+class Judged(Protocol):
+    """A judgment of a challenger and a champion, such as a `PairedEvaluation`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; an infinite or undefined number is null."""
 
 
 class Bundled(Protocol):
@@ -209,6 +223,7 @@ class ModelStore:
         alias: str,
         *,
         expected: ModelVersion | str | EllipsisType | None = ...,
+        force: bool = False,
         by: str | None = None,
         reason: str | None = None,
         metrics: Mapping[str, Any] | None = None,
@@ -217,7 +232,8 @@ class ModelStore:
         """Make an alias name a version, in one step: a reader finds the old or the new version.
 
         The promotion is recorded, see `history`. Promoting the version that the alias names already
-        changes nothing, so a retry is harmless.
+        changes nothing, so a retry is harmless. A version from which the alias was rolled back is
+        refused, so that a repeated task does not bring it back; the refusal is recorded.
 
         Args:
             name: name of the model.
@@ -227,6 +243,8 @@ class ModelStore:
                 `version`, or `None` if it must not exist yet; by default it may name any. In a
                 local store only one process at a time compares and swaps; in an object store these
                 are two separate steps.
+            force: whether to promote a version from which the alias was rolled back; needs a
+                reason.
             by: who promotes, by default the user of this process.
             reason: why, in one line.
             metrics: plain JSON values on which the decision was based.
@@ -235,8 +253,12 @@ class ModelStore:
         Raises:
             StoreError: if the alias is not valid, there is no such version of this model, or the
                 alias does not name the expected version.
+            RolledBackError: if the alias was rolled back from this version.
+            SpecError: if `force` comes without a reason.
         """
         check_alias(alias)
+        if force and not (reason or "").strip():
+            raise SpecError("force needs a reason, which the ledger of promotions keeps.")
         promoted = self._version_of(name, version)
         expected_id = expected
         if isinstance(expected, (ModelVersion, str)):
@@ -248,14 +270,14 @@ class ModelStore:
             except StoreError:
                 current = None  # It is damaged, and promoting again repairs it.
             current_id = None if current is None else current.id
-            if current is not None and current_id == promoted.id:
-                return current
             if expected_id not in (..., current_id):
                 named = "nothing" if current_id is None else f"{current_id[:12]}…"
                 raise StoreError(
                     f"'{name}@{alias}' was promoted by another process: it names {named}, not the "
                     "expected version; compare with the version that it names now, and try again."
                 )
+            if current is not None and current_id == promoted.id:
+                return current
             entry = Promotion(
                 model=name,
                 alias=alias,
@@ -269,32 +291,36 @@ class ModelStore:
                 provenance=provenance or {},
                 before=None if current is None else current.promoted,
             )
+            if not force and (rolled_back := self._rollback_of(current, promoted)):
+                why = f"{alias} was rolled back from {_short(promoted)}{rolled_back}"
+                self._refuse(replace(entry, action="refused", reason=why))
+                raise RolledBackError(
+                    f"{why}; promote it with force and a reason if that was a mistake."
+                )
             return self._move(current, entry, current_id)
 
     def promote_if_better(
         self,
         challenger: ModelVersion | str,
         alias: str,
-        evaluate: Callable[[ModelVersion], Evaluated | Mapping[str, Any]],
+        judge: Callable[[ModelVersion, ModelVersion | None], Judged | Mapping[str, Any]],
         *,
-        metric: str = "log_loss",
-        margin: float | str = 0.0,
+        gate: Gate | None = None,
         by: str | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> Promotion:
-        """Promote a challenger only if it beats the champion, the version that the alias names.
+        """Promote a challenger if a gate lets it pass; `pc.promote_if_better` reads the rows.
 
-        Without a champion, the challenger is promoted. A challenger that does not win is refused,
-        and so is one from which the alias was rolled back; the refusal is recorded, see `history`.
+        A challenger that does not pass is refused, and so is one from which the alias was rolled
+        back; the refusal is recorded, see `history`. Without a champion, the version that the alias
+        names, the challenger must only reach the floors of the gate.
 
         Args:
             challenger: version to promote, or a reference to it.
             alias: alias to move, such as ``"champion"``.
-            evaluate: evaluates a version on labeled rows, the same for both; called for the
-                challenger and then for the champion.
-            metric: ``"log_loss"``, ``"brier"``, ``"ece"`` or ``"cost"``, of which less is better,
-                or ``"accuracy"``; see `Evaluation`.
-            margin: least improvement, in the unit of the metric; at 0, any improvement is enough.
+            judge: evaluates the challenger and the champion, which may be None, on the same labeled
+                rows: a `PairedEvaluation`, or the same as plain values; see `Gate.decide`.
+            gate: the conditions; those of ``Gate()`` by default.
             by: who promotes, by default the user of this process.
             provenance: plain JSON values to record with it, such as source, partition and run id.
 
@@ -303,19 +329,11 @@ class ModelStore:
             ``"unchanged"`` if the alias names the challenger already: nothing is then recorded.
 
         Raises:
-            SpecError: if the metric or margin is invalid.
+            SpecError: if a metric of the gate needs a decision rule with costs.
             DataError: if a version cannot be evaluated, or not on the same rows as the other.
             StoreError: if there is no such version, or another process promotes meanwhile.
-
-        Examples:
-            >>> def evaluate(version):
-            ...     february = {"month": "2014-02"}
-            ...     return pc.evaluate(store.load(version.ref), "lake", partition=february)
-            >>> entry = store.promote_if_better("air@new", "champion", evaluate)  # doctest: +SKIP
-            >>> print(entry.action, entry.reason)                                 # doctest: +SKIP
-            promoted log_loss 0.711509 against 0.990822 on 737 rows is better by 0.279313
         """
-        gate = Gate(metric, margin)  # type: ignore[arg-type]  # checked there, even if it is text
+        gate = Gate() if gate is None else gate
         check_alias(alias)
         version = challenger if isinstance(challenger, ModelVersion) else self.resolve(challenger)
         named = self._alias(version.model, alias)
@@ -328,27 +346,23 @@ class ModelStore:
             previous=None if champion is None else champion.id,
             time=timestamp(),
             by=by or user(),
-            metrics={"metric": gate.metric, "margin": gate.margin},
+            metrics=gate.describe(),
             provenance=plain_json(provenance or {}, "provenance"),
             before=None if named is None else named.promoted,
         )
         if champion is not None and champion.id == version.id:
             reason = f"{_short(version)} is the {alias} already"
             return replace(entry, action="unchanged", reason=reason)
-        # Most challengers are new, and the entries need not be read.
-        is_known = is_recorded(self._files, version.model, alias, version.id)
-        if is_known and version.id in returns(promotions_in_force(self._files, named))[1]:
-            reason = f"{alias} was rolled back from {_short(version)}; promote it without comparing"
-            return self._refuse(replace(entry, reason=f"{reason} if that is right"))
-        new = gate.measure(_evaluated(evaluate, version, "challenger"))
-        metrics = {**entry.metrics, "challenger_value": new.finite, "rows": new.rows}
-        better, reason = True, f"{version.model} has no {alias} yet"
-        if champion is not None:
-            old = gate.measure(_evaluated(evaluate, champion, alias))
-            metrics["champion_value"] = old.finite
-            better, reason = gate.compare(new, old)
-        entry = replace(entry, metrics=metrics, reason=reason)
-        if not better:
+        if rolled_back := self._rollback_of(named, version):
+            why = f"{alias} was rolled back from {_short(version)}{rolled_back}"
+            return self._refuse(
+                replace(entry, reason=f"{why}; promote it by force if that was a mistake")
+            )
+        judged = judge(version, champion)
+        decision = gate.decide(judged if isinstance(judged, Mapping) else judged.to_dict(), alias)
+        metrics = plain_json({**entry.metrics, **decision.numbers}, "metrics")
+        entry = replace(entry, metrics=metrics, reason=decision.reason)
+        if not decision.accepted:
             return self._refuse(entry)
         # If another process has promoted since, the challenger was not compared with that champion.
         moved = self.promote(
@@ -357,7 +371,7 @@ class ModelStore:
             alias,
             expected=champion,
             by=by,
-            reason=reason,
+            reason=decision.reason,
             metrics=metrics,
             provenance=provenance,
         )
@@ -370,35 +384,49 @@ class ModelStore:
         *,
         steps: int = 1,
         to: str | None = None,
+        expected: ModelVersion | str | None = None,
         by: str | None = None,
         reason: str | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> Promotion:
         """Make an alias name the version that it named before the promotion in force.
 
-        Rolling back again goes further back. The versions left behind can be promoted again by
-        `promote`, but not by `promote_if_better`.
+        Rolling back again goes further back. The versions left behind are not promoted to this
+        alias again, except by `promote` with ``force=True``.
 
         Args:
             name: name of the model.
             alias: alias to move back.
             steps: number of promotions to undo.
             to: date or time, see `resolve`, whose version to return to; in place of `steps`.
+            expected: version to roll back from, or a reference to it. If the alias was rolled back
+                from it already, nothing changes, so a retry is harmless.
             by: who rolls back, by default the user of this process.
             reason: why, in one line.
             provenance: plain JSON values to record with it, such as a run id.
 
         Returns:
-            The entry of the ledger.
+            The entry of the ledger; its `action` is ``"rolled_back"``, or ``"unchanged"`` if the
+            alias was rolled back from the expected version already.
 
         Raises:
-            StoreError: if there is no such alias, no such promotion before, or the version was
-                deleted.
+            StoreError: if there is no such alias, no such promotion before, the version was
+                deleted, or the alias names another version than the expected one.
         """
         check_alias(alias)
+        left = None if expected is None else self._version_of(name, expected)
         with self._files.lock(_alias_path(name, alias)):
             current = self._existing_alias(name, alias)
-            stack, _ = returns(promotions_in_force(self._files, current))
+            entries = promotions_in_force(self._files, current)
+            stack, undone = returns(entries)
+            if left is not None and left.id != current.id:
+                if left.id in undone:
+                    why = f"{alias} was rolled back from {_short(left)} already"
+                    return replace(entries[-1], action="unchanged", reason=why)
+                raise StoreError(
+                    f"'{name}@{alias}' names {current.id[:12]}, not {left.id[:12]}, the expected "
+                    "version; nothing to roll back."
+                )
             if to is not None:
                 time = end_of(to)
                 position = sum(entry.time <= time for entry in stack) - 1
@@ -440,9 +468,9 @@ class ModelStore:
             StoreError: if there is no such model or alias, or an entry is damaged.
         """
         self._known_ids(name)
-        if alias is not None:
-            self._existing_alias(name, alias)
         refused_to = self._files.names(f"{name}/{PROMOTIONS}")
+        if alias is not None and alias not in refused_to:
+            self._existing_alias(name, alias)
         aliases = {*self._alias_names(name), *refused_to} if alias is None else {alias}
         entries = [
             entry
@@ -496,6 +524,15 @@ class ModelStore:
         if before and replace(before[-1], time=entry.time, by=entry.by) == entry:
             return before[-1]
         return record_promotion(self._files, entry)
+
+    def _rollback_of(self, named: Alias | None, version: ModelVersion) -> str:
+        """When and why an alias was rolled back from a version; empty if it was not."""
+        if named is None or not is_recorded(self._files, version.model, named.alias, version.id):
+            return ""  # Most challengers are new, and the entries need not be read.
+        rollback = returns(promotions_in_force(self._files, named))[1].get(version.id)
+        if rollback is None:
+            return ""
+        return f" at {rollback.time[:16]}" + (f" ({rollback.reason})" if rollback.reason else "")
 
     def _existing_alias(self, name: str, alias: str) -> Alias:
         record = self._alias(name, alias)
@@ -761,18 +798,6 @@ class ModelStore:
     def _choices(self, name: str) -> str:
         versions = one_of(id_[:12] for id_ in self._ids(name))
         return f"aliases {one_of(self._alias_names(name))}; versions {versions}"
-
-
-def _evaluated(
-    evaluate: Callable[[ModelVersion], Evaluated | Mapping[str, Any]],
-    version: ModelVersion,
-    role: str,
-) -> Mapping[str, Any]:
-    try:
-        evaluation = evaluate(version)
-    except DataError as error:
-        raise type(error)(f"{_short(version)}, the {role}: {error}") from error
-    return evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
 
 
 def _short(version: ModelVersion) -> str:

@@ -152,25 +152,25 @@ def is_recorded(files: Location, model: str, alias: str, id_: str) -> bool:
     return bool(_paths(files, model, alias, id_))
 
 
-def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], set[str]]:
+def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], dict[str, Promotion]]:
     """To which entries an alias can roll back, and which versions it was rolled back from.
 
     Args:
         entries: the entries in force, oldest first.
 
     Returns:
-        The promotions that no rollback undid, oldest first, the last one in force; and the content
-        ids of the versions whose last promotion was undone.
+        The promotions that no rollback undid, oldest first, the last one in force; and the
+        rollbacks by content id of the versions whose last promotion they undid.
     """
     stack: list[Promotion] = []
-    undone: set[str] = set()
+    undone: dict[str, Promotion] = {}
     for entry in entries:
         if entry.action == "rolled_back":
             while len(stack) > 1 and stack[-1].time != entry.restores:
-                undone.add(stack.pop().id)
+                undone[stack.pop().id] = entry
         else:
             stack.append(entry)
-            undone.discard(entry.id)
+            undone.pop(entry.id, None)
     return stack, undone
 
 

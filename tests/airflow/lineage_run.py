@@ -51,7 +51,7 @@ def main(lake: str, folder: Path) -> None:
             task_id="evaluate", model="air@new", partition=APRIL, **read
         )
         promote = ProbClassPromoteOperator(
-            task_id="promote", model="air@new", partition=APRIL, **read
+            task_id="promote", model="air@new", partition=APRIL, floor=None, **read
         )
         fail = ProbClassScoreOperator(
             task_id="fail",

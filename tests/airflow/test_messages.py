@@ -53,6 +53,8 @@ def fields(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     version = store.save(pc.fit(root / "lake", spec), MODEL)
     store.promote(MODEL, version, ALIAS)
     other = store.save(pc.fit(root / "lake", spec, where=[("day", ">", "2014-02")]), MODEL)
+    for each in (version, other):
+        store.promote(MODEL, each, "undone")
     return {
         "source": str(root / "lake"),
         "store": store.uri,
@@ -81,7 +83,10 @@ def test_a_message_stays_below_four_kilobytes(name: str, fields: dict[str, Any])
     if name == "ProbClassPlanPartitionsOperator":
         given["where"] = [("day", "<", "2014-03-01")]
     if name == "ProbClassPromoteOperator":
-        given |= {"alias": "another", "metric": "accuracy"}
+        given |= {"alias": "another", "metric": "accuracy", "windows": "day"}
+        given |= {"floor": None, "allow_training_rows": True}
+    if name == "ProbClassRollbackOperator":
+        given |= {"model": MODEL, "alias": "undone"}
     if name == "ProbClassPlanShardsOperator":
         given |= {"min_rows": 1, "store": f"{fields['store']}-without-statistics"}
     ti = TaskInstance()

@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import DAG, Asset
+from airflow.sdk.exceptions import AirflowFailException
 
 import probclass_core as pc
-from probclass_airflow import ProbClassEvaluateOperator, ProbClassPromoteOperator
+from probclass_airflow import (
+    ProbClassCalibrateOperator,
+    ProbClassPromoteOperator,
+    ProbClassRollbackOperator,
+    ProbClassTrainOperator,
+)
 
 GOOD = pc.ModelSpec(label="air", blocks=(pc.Block("gaussian_full", ["dew_point", "pressure"]),))
 POOR = pc.ModelSpec(label="air", blocks=(pc.Block("gaussian_diagonal", ["pressure"]),))
@@ -65,7 +70,7 @@ def test_without_a_champion_the_challenger_is_promoted_once(
     assert store.aliases("air")["champion"] == promoted
 
 
-def test_a_better_model_is_promoted_and_a_worse_one_is_skipped_with_the_reason(
+def test_a_better_model_is_promoted(
     run: Any, store: pc.ModelStore, fields: dict[str, Any], lake: str
 ) -> None:
     good, poor = (evaluated(store, f"air@{name}", lake) for name in ("good", "poor"))
@@ -78,49 +83,48 @@ def test_a_better_model_is_promoted_and_a_worse_one_is_skipped_with_the_reason(
     assert task.result["champion"] == f"air@{before.id}"
     assert store.resolve("air@champion") == store.resolve("air@good")
 
-    skipped = run(ProbClassPromoteOperator, model="air@poor", **fields)
-    assert (skipped.state, skipped.result, skipped.events) == ("skipped", None, {})
-    assert store.resolve("air@champion") == store.resolve("air@good")
-    with pytest.raises(AirflowSkipException) as raised:
-        promote(fields, model="air@poor")
-    message = str(raised.value)
-    assert (
-        f"log_loss {poor.log_loss:.6g} against {good.log_loss:.6g} on {good.rows:,} rows" in message
+
+def test_a_refusal_is_a_result_an_event_and_an_entry_of_the_ledger(
+    run: Any, store: pc.ModelStore, fields: dict[str, Any], lake: str
+) -> None:
+    good, poor = (evaluated(store, f"air@{name}", lake) for name in ("good", "poor"))
+    store.promote("air", "air@good", alias="champion")
+    assets = {"outlets": [Asset("air.champion")], "refusal_outlets": [Asset("air.refused")]}
+    task = run(ProbClassPromoteOperator, model="air@poor", **assets, **fields)
+    assert (task.state, task.result["promoted"], task.result["action"]) == (
+        *("success", False),
+        "refused",
     )
-    assert "\n" not in message
+    assert task.events == {"air.refused": task.result}
+    entry = store.history("air", "champion")[-1]
+    assert (entry.action, entry.reason) == ("refused", task.result["reason"])
+    assert entry.provenance["partition"] == FEBRUARY
+    assert entry.provenance["airflow"]["task_id"] == "task"
+    compared = f"log_loss {poor.log_loss:.6g} against {good.log_loss:.6g} on {good.rows:,} rows"
+    assert task.result["reason"] == f"{compared} is not better"
+    assert task.result["gain"] == pytest.approx(good.log_loss - poor.log_loss, rel=1e-12)
+    assert store.resolve("air@champion") == store.resolve("air@good")
 
 
-def test_an_evaluated_challenger_is_not_evaluated_again(
-    store: pc.ModelStore, fields: dict[str, Any], lake: str
+@pytest.mark.parametrize(("on_refusal", "state"), [("skip", "skipped"), ("fail", "failed")])
+def test_a_refusal_can_skip_or_fail_the_task_which_keeps_its_result(
+    on_refusal: str, state: str, run: Any, store: pc.ModelStore, fields: dict[str, Any]
 ) -> None:
-    rows = {name: fields[name] for name in ("source", "store", "partition")}
-    evaluate = ProbClassEvaluateOperator(task_id="evaluate", model="air@good", **rows)
-    evaluation = evaluate.execute({"run_id": "by hand"})
-    missing = {**fields, "source": "/no/such/table"}  # without a champion nothing is read
-    first = promote(missing, model="air@good", evaluation=evaluation, alias="first")
-    assert first["challenger_value"] == evaluated(store, "air@good", lake).log_loss
-    store.promote("air", "air@poor", alias="champion")
-    given = promote(fields, model="air@good", evaluation=evaluation)
-    store.promote("air", "air@poor", alias="champion")
-    assert given == promote(fields, model="air@good")
+    store.promote("air", "air@good", alias="champion")
+    task = run(ProbClassPromoteOperator, model="air@poor", on_refusal=on_refusal, **fields)
+    assert (task.state, task.events) == (state, {})
+    assert (task.result["promoted"], task.result["action"]) == (False, "refused")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"model": "air@0123456789"}, "evaluation is of 'air@0123456789' but the challenger is"),
-        ({"rows": 7}, "evaluated on 7 rows and the champion on 6"),
-    ],
-)
-def test_an_evaluation_of_another_model_or_other_rows_is_an_error(
-    wrong: dict[str, Any], message: str, store: pc.ModelStore, fields: dict[str, Any], lake: str
+def test_a_challenger_trained_on_the_judging_rows_is_refused(
+    store: pc.ModelStore, fields: dict[str, Any]
 ) -> None:
-    evaluation = {**evaluated(store, "air@good", lake).to_dict()}
-    evaluation |= {"model": store.resolve("air@good").ref, **wrong}
+    fit = store.save(pc.fit(fields["source"], GOOD, where=YEAR[:1]), "air")
     store.promote("air", "air@poor", alias="champion")
-    with pytest.raises(AirflowFailException, match=message):
-        promote(fields, model="air@good", evaluation=evaluation)
-    assert store.resolve("air@champion") == store.resolve("air@poor")
+    refused = promote(fields, model=fit.ref)
+    assert refused["reason"] == "it was trained on rows that it is judged on; judge it on others"
+    assert refused["trained_on"] == {"challenger": "yes", "champion": "no"}
+    assert promote(fields, model=fit.ref, allow_training_rows=True)["promoted"]
 
 
 @pytest.mark.parametrize("metric", ["log_loss", "brier", "accuracy", "ece"])
@@ -134,12 +138,11 @@ def test_each_metric_has_its_direction(
     challenger, champion = ("good", "poor") if better else ("poor", "good")
     store.promote("air", f"air@{champion}", alias="champion")
     gap = abs(good - poor)
-    with pytest.raises(AirflowSkipException, match="less than the margin"):
-        promote(fields, model=f"air@{challenger}", metric=metric, margin=gap * 1.01)
-    summary = promote(fields, model=f"air@{challenger}", metric=metric, margin=gap * 0.99)
-    assert summary["promoted"] is True
-    with pytest.raises(AirflowSkipException, match="not better"):
-        promote(fields, model=f"air@{champion}", metric=metric)
+    fields |= {"metric": metric, "floor": None}
+    missed = promote(fields, model=f"air@{challenger}", margin=gap * 1.01)
+    assert "less than the margin" in missed["reason"]
+    assert promote(fields, model=f"air@{challenger}", margin=gap * 0.99)["promoted"] is True
+    assert "not better" in promote(fields, model=f"air@{champion}")["reason"]
 
 
 def test_cost_needs_costs(store: pc.ModelStore, fields: dict[str, Any]) -> None:
@@ -157,10 +160,8 @@ def test_a_model_without_a_class_cannot_win_by_leaving_its_rows_out(
     store.promote("air", store.save(fewer, "air"), alias="blind")
     store.promote("air", "air@good", alias="champion")
     for metric in ("log_loss", "brier"):
-        with pytest.raises(
-            AirflowSkipException, match=r"rows have a class that it was not trained on"
-        ):
-            promote(fields, model="air@blind", metric=metric)
+        refused = promote(fields, model="air@blind", metric=metric, floor=None)
+        assert "rows have a class that it was not trained on" in refused["reason"]
     store.promote("air", "air@blind", alias="champion")
     assert promote(fields, model="air@good")["promoted"]
 
@@ -218,11 +219,10 @@ def test_a_champion_promoted_during_the_comparison_is_not_replaced(
     store.promote("air", "air@poor", alias="champion")
 
     class Overtaken(ProbClassPromoteOperator):
-        def evaluate(self, *arguments: Any) -> pc.Evaluation:
+        def on_progress(self, rows_done: int, rows_total: int | None) -> None:
             store.promote("air", "air@good", alias="champion")
-            return super().evaluate(*arguments)
 
-    fit = store.save(pc.fit(fields["source"], GOOD, partition=FEBRUARY), "air")
+    fit = store.save(pc.fit(fields["source"], GOOD, where=YEAR[1:]), "air")
     with pytest.raises(pc.StoreError, match="promoted by another process"):
         Overtaken(task_id="task", model=fit.ref, **fields).execute({"run_id": "by hand"})
     assert store.resolve("air@champion") == store.resolve("air@good")
@@ -232,16 +232,15 @@ def test_one_of_two_concurrent_promotions_moves_the_alias(
     store: pc.ModelStore, fields: dict[str, Any]
 ) -> None:
     store.promote("air", "air@poor", alias="champion")
-    fit = store.save(pc.fit(fields["source"], GOOD, where=YEAR[:1]), "air")
-    champion = store.resolve("air@champion")
-    both_compared = threading.Barrier(2)
+    fit = store.save(pc.fit(fields["source"], GOOD, where=YEAR[1:]), "air")
+    both_compare = threading.Barrier(2)
 
     class Racing(ProbClassPromoteOperator):
-        def evaluate(self, store: Any, version: pc.ModelVersion, *arguments: Any) -> pc.Evaluation:
-            evaluation = super().evaluate(store, version, *arguments)
-            if version == champion:
-                both_compared.wait(60)
-            return evaluation
+        def on_progress(self, rows_done: int, rows_total: int | None) -> None:
+            if not self._last_log_line:
+                return
+            self._last_log_line = 0.0
+            both_compare.wait(60)
 
     def outcome(ref: str) -> str:
         try:
@@ -259,11 +258,11 @@ def test_one_of_two_concurrent_promotions_moves_the_alias(
 
 
 class StoppedPromote(ProbClassPromoteOperator):
-    """Gets SIGTERM before it evaluates."""
+    """Gets SIGTERM while it evaluates."""
 
-    def evaluate(self, *arguments: Any) -> pc.Evaluation:
+    def on_progress(self, rows_done: int, rows_total: int | None) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-        return super().evaluate(*arguments)
+        super().on_progress(rows_done, rows_total)
 
 
 def test_a_stopped_promotion_changes_nothing(
@@ -273,3 +272,66 @@ def test_a_stopped_promotion_changes_nothing(
     task = run(StoppedPromote, model="air@good", outlets=[Asset("air.champion")], **fields)
     assert (task.state, task.result, task.events) == ("failed", None, {})
     assert store.resolve("air@champion") == store.resolve("air@poor")
+
+
+def test_a_rollback_is_made_once_per_run_and_a_repeated_training_does_not_undo_it(
+    run_dag: Any, store: pc.ModelStore, fields: dict[str, Any], lake: str
+) -> None:
+    """A cleared task runs again with the id of its run."""
+    place = {"source": lake, "store": store.uri, "model": "air"}
+    with DAG("retrain", schedule=None) as retrain:
+        ProbClassTrainOperator(
+            task_id="train", spec=GOOD.to_dict(), where=YEAR, alias="champion", **place
+        )
+    with DAG("undo", schedule=None) as undo:
+        task = ProbClassRollbackOperator(
+            task_id="undo",
+            model="air",
+            store=store.uri,
+            reason="it was worse",
+            outlets=[Asset("air.champion")],
+        )
+    for alias in ("poor", "good"):
+        store.promote("air", f"air@{alias}", "champion")
+    good, poor = (store.resolve(f"air@{alias}") for alias in ("good", "poor"))
+    first = run_dag(undo)["undo"]
+    assert first.result["rolled_back"] == good.ref
+    assert first.events == {"air.champion": first.result}
+    (entry,) = (each for each in store.history("air") if each.action == "rolled_back")
+    context = {"run_id": entry.provenance["airflow"]["run_id"]}
+    assert task.call({"dag_id": "undo", "task_id": "undo", **context}) == first.result
+    assert store.resolve("air@champion") == poor
+
+    again = run_dag(retrain)["train"]
+    assert (again.state, again.tries) == ("failed", 1)
+    assert store.resolve("air@champion") == poor
+    actions = [entry.action for entry in store.history("air", "champion")]
+    assert actions == ["promoted", "promoted", "rolled_back", "refused"]
+    assert promote(fields, model=good.ref)["action"] == "refused"
+
+
+def test_a_repeated_calibration_does_not_undo_a_rollback(
+    store: pc.ModelStore, fields: dict[str, Any]
+) -> None:
+    calibrate = ProbClassCalibrateOperator(
+        task_id="task", **{**fields, "model": "air@good", "alias": "champion"}
+    )
+    store.promote("air", "air@poor", "champion")
+    calibrate.execute({"run_id": "by hand"})
+    store.rollback("air", reason="it was worse")
+    with pytest.raises(AirflowFailException, match=r"was rolled back from .* with force"):
+        calibrate.execute({"run_id": "by hand"})
+    assert store.resolve("air@champion") == store.resolve("air@poor")
+
+
+def test_a_rollback_from_another_version_than_the_champion_fails(
+    store: pc.ModelStore, fields: dict[str, Any]
+) -> None:
+    for alias in ("poor", "good"):
+        store.promote("air", f"air@{alias}", "champion")
+    task = ProbClassRollbackOperator(
+        task_id="task", model="air", store=store.uri, version=store.resolve("air@poor").ref
+    )
+    with pytest.raises(pc.StoreError, match="the expected version; nothing to roll back"):
+        task.execute({"run_id": "by hand"})
+    assert store.resolve("air@champion") == store.resolve("air@good")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ POOR = {"estimator": "gaussian_diagonal", "columns": ["sepal_width"]}
 
 @pytest.fixture
 def store(probclass: Any, iris: pa.Table) -> pc.ModelStore:
-    """``iris@poor`` and ``iris@good``, trained on the same rows; no champion."""
+    """``iris@poor`` and ``iris@good``, trained on the same rows; no champion; rows to judge on."""
     probclass.table("iris.parquet", iris)
+    probclass.table("judged.parquet", iris)
     for alias, block in (("poor", POOR), ("good", GOOD)):
         spec = probclass.spec(block, label="species")
         probclass.ok("fit", "iris.parquet", "--spec", spec, "--name", "iris", "--alias", alias)
@@ -28,14 +30,14 @@ def test_only_a_better_version_is_promoted_and_the_exit_code_says_so(
     probclass: Any, store: pc.ModelStore
 ) -> None:
     poor, good = (store.resolve(f"iris@{alias}").id for alias in ("poor", "good"))
-    gate = ("champion", "iris.parquet", "--if-better", "--where", "sepal_width > 2")
+    gate = ("champion", "judged.parquet", "--if-better", "--where", "sepal_width > 2")
     first = probclass.ok("promote", "iris@poor", *gate)
-    assert first.out == f"iris@champion is {poor[:12]}: iris has no champion yet\n"
+    assert first.out == f"iris@champion is {poor[:12]}: there is no champion yet\n"
     entry = probclass("promote", "iris@good", *gate, "--json").json
     assert (entry["action"], entry["id"], entry["previous"]) == ("promoted", good, poor)
-    rows = {"source": "iris.parquet", "where": [["sepal_width", ">", "2"]]}
+    rows = {"source": "judged.parquet", "where": [["sepal_width", ">", "2"]]}
     losses = [
-        pc.evaluate(store.load(f"iris@{id_}"), "iris.parquet", where="sepal_width > 2").log_loss
+        pc.evaluate(store.load(f"iris@{id_}"), "judged.parquet", where="sepal_width > 2").log_loss
         for id_ in (good, poor)
     ]
     metrics = entry["metrics"]
@@ -63,21 +65,27 @@ def test_a_promotion_can_be_rolled_back_and_listed(probclass: Any, store: pc.Mod
     assert probclass("inspect", "iris@previous", "--json").json["model_id"] == poor
     back = probclass.ok("rollback", "iris", "--reason", "odd")
     assert back.out == f"iris@champion is {poor[:12]} again (before: {good[:12]}): odd\n"
-    gate = ("champion", "iris.parquet", "--if-better")
+    gate = ("champion", "judged.parquet", "--if-better")
     refused = probclass("promote", "iris@good", *gate)
     assert refused.code == 1
     assert f"champion was rolled back from iris@{good[:12]}" in refused.out
+    blocked = probclass("promote", "iris@good", "champion")
+    assert (blocked.code, blocked.err.count("\n")) == (2, 1)
+    assert "with force and a reason" in blocked.err
+    assert "force needs a reason" in probclass.error("promote", "iris@good", "champion", "--force")
 
     shown = probclass.ok("models", "history", "iris", "--alias", "champion").lines
     assert [" ".join(line.split()[:3]) for line in shown[3:]] == [
-        f"champion refused {good[:12]}",
+        *[f"champion refused {good[:12]}"] * 2,
         "champion rolled back",
         f"champion promoted {good[:12]}",
         f"champion promoted {poor[:12]}",
     ]
-    assert "a good one" in shown[5]
+    assert "a good one" in shown[6]
     entries = probclass("models", "history", "iris", "--json").json["promotions"]
-    assert [entry["reason"] for entry in entries][1:4] == ["odd", "a good one", "a poor one"]
+    assert [entry["reason"] for entry in entries][2:5] == ["odd", "a good one", "a poor one"]
+    forced = ("promote", "iris@good", "champion", "--force", "--reason", "labels were wrong")
+    assert probclass.ok(*forced).out.endswith(": labels were wrong\n")
     assert probclass("rollback", "iris", "--to", "2000-01-01").code == 2
     line = probclass.error("rollback", "iris", "--alias", "good", "--steps", "2")
     assert "cannot roll back 'iris@good' by 2: it has 0 earlier promotions" in line
@@ -106,6 +114,36 @@ def test_the_subcommands_of_models_are_not_names_of_models(
     store.save(store.load("iris@good"), "history")
     assert "Versions of history" in probclass.ok("models", "ls", "history").out
     assert "history" in probclass.ok("models", "--help").out
+
+
+def test_the_conditions_of_the_gate_are_options(probclass: Any, store: pc.ModelStore) -> None:
+    store.promote("iris", "poor", "champion")
+    gate = ("promote", "iris@good", "champion", "judged.parquet", "--if-better")
+    for options, reason in {
+        ("--margin", "9"): "less than the margin 9",
+        ("--min-z", "1000"): "standard errors and not 1000",
+        ("--floor", "accuracy=1.5"): "is worse than the floor 1.5",
+    }.items():
+        refused = probclass(*gate, *options)
+        assert refused.code == 1
+        assert reason in refused.out
+    refused = probclass(*gate[:3], "iris.parquet", "--if-better")
+    assert refused.code == 1
+    assert "it was trained on rows that it is judged on" in refused.out
+    for options, problem in {
+        ("--floor", "accuracy"): "--floor accuracy: write prior, none, METRIC=prior or",
+        ("--windows", "month"): "windows must be a partition column of the table, got 'month'",
+        ("--metric", "ece", "--min-z", "1"): "has no standard error",
+        ("--force",): "--force promotes without comparing",
+    }.items():
+        assert problem in probclass.error(*gate, *options)
+    assert store.resolve("iris@champion") == store.resolve("iris@poor")
+    allowed = (*gate[:3], "iris.parquet", "--if-better", "--allow-training-rows")
+    done = probclass(*allowed, "--floor", "none", "--min-z", "0", "--json")
+    assert done.err.count("was trained on the rows that it is judged on") == 2
+    metrics = json.loads(done.out)["metrics"]
+    assert metrics["trained_on"] == {"challenger": "yes", "champion": "yes"}
+    assert metrics["gain"] / metrics["standard_error"] == pytest.approx(metrics["z"])
 
 
 def test_rows_to_compare_on_need_if_better(probclass: Any, store: pc.ModelStore) -> None:
@@ -137,14 +175,15 @@ def test_a_project_file_is_enough_to_fit_gate_score_and_roll_back(
     Path("probclass.toml").write_text(
         'source = "iris.parquet"\nsink = "scored.parquet"\nspec = "spec.json"\n'
         'model = "iris@champion"\n[fit]\nalias = "new"\n'
-        '[promote]\nmodel = "iris@new"\nwhere = "sepal_width > 2"\n'
+        '[promote]\nsource = "judged.parquet"\nmodel = "iris@new"\nwhere = "sepal_width > 2"\n'
     )
     probclass.ok("fit")
     assert f"iris@champion is {good[:12]}" in probclass.ok("promote", "--if-better").out
     assert probclass("score", "--json").json["model_id"] == good
     assert "again" in probclass.ok("rollback").out
     assert probclass("promote", "--if-better").code == 1
-    assert probclass.ok("promote").out.startswith(f"iris@champion is {good[:12]}")
+    again = probclass.ok("promote", "--force", "--reason", "better")
+    assert again.out.startswith(f"iris@champion is {good[:12]}")
     history = probclass("models", "history", "--alias", "champion", "--json").json["promotions"]
     assert [entry["action"] for entry in history] == [
         *("promoted", "refused", "rolled_back", "promoted", "promoted"),

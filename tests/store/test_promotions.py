@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_models import SampleModel
 
-from probclass_core.errors import DataError, SpecError, StoreError
+from probclass_core.errors import DataError, RolledBackError, SpecError, StoreError
 from probclass_core.store import model_store
+from probclass_core.store.gate import Gate
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.references import ModelVersion
 
-Evaluate = Callable[[ModelVersion], Mapping[str, Any]]
+Judge = Callable[[ModelVersion, ModelVersion | None], Mapping[str, Any]]
 
 
 @pytest.fixture
@@ -43,14 +45,24 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return set_time
 
 
-def losses(**by_version: float) -> Evaluate:
-    """An evaluation of 100 rows with a log loss for each version, by the start of its id."""
+def losses(*, error: float = 0.01, prior: float = 1.0, **by_version: float) -> Judge:
+    """A judgment of 100 rows with a log loss for each version, by the start of its id."""
 
-    def evaluate(version: ModelVersion) -> Mapping[str, Any]:
+    def evaluation(version: ModelVersion) -> dict[str, Any]:
         (value,) = (loss for start, loss in by_version.items() if version.id.startswith(start[1:]))
-        return {"log_loss": value, "rows": 100, "unseen_labels": 0, "decided": 100}
+        numbers = {"rows": 100, "unseen_labels": 0, "decided": 100, "cost": None}
+        return {"log_loss": value, "baseline_log_loss": prior, **numbers}
 
-    return evaluate
+    def judge(challenger: ModelVersion, champion: ModelVersion | None) -> Mapping[str, Any]:
+        own = evaluation(challenger)
+        if champion is None:
+            return {"challenger": own, "champion": None}
+        other = evaluation(champion)
+        gain = other["log_loss"] - own["log_loss"]
+        gains = {"log_loss": {"gain": gain, "standard_error": error}}
+        return {"challenger": own, "champion": other, "gains": gains}
+
+    return judge
 
 
 def test_the_history_says_who_promoted_what_when_and_why(
@@ -118,7 +130,7 @@ def test_rolling_back_twice_goes_back_two_promotions(
     )
     assert store.resolve("air@previous") == versions[1], "not the version rolled back from"
     assert store.rollback("air").id == versions[1].id
-    store.promote("air", versions[3], "champion")
+    store.promote("air", versions[3], "champion", force=True, reason="it was better after all")
     assert store.rollback("air", steps=2).id == versions[0].id
     with pytest.raises(StoreError, match=r"cannot roll back 'air@champion' by 1: .* 0 earlier"):
         store.rollback("air")
@@ -156,7 +168,7 @@ def test_any_sequence_of_promotions_and_rollbacks_is_a_stack(steps: list[Any]) -
                 moves += 1
             elif step != "back" and stack[-1:] != [step]:
                 stack.append(step)
-                store.promote("air", versions[step], "champion")
+                store.promote("air", versions[step], "champion", force=True, reason="again")
                 moves += 1
         assert len(store.history("air")) == moves
         for name, depth in (("air@champion", 1), ("air@previous", 2)):
@@ -215,42 +227,145 @@ def test_only_a_better_challenger_is_promoted_and_a_refusal_is_recorded_once(
     store: ModelStore, versions: list[ModelVersion]
 ) -> None:
     first, second, third, _ = versions
-    evaluate = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6, f"v{third.id}": 0.8})
-    entry = store.promote_if_better(first, "champion", evaluate)
-    assert (entry.action, entry.reason) == ("promoted", "air has no champion yet")
-    entry = store.promote_if_better(second, "champion", evaluate, provenance={"run": 1})
+    judge = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6, f"v{third.id}": 0.8})
+    entry = store.promote_if_better(first, "champion", judge)
+    assert (entry.action, entry.reason) == ("promoted", "there is no champion yet")
+    entry = store.promote_if_better(second, "champion", judge, provenance={"run": 1})
     assert entry.action == "promoted"
-    assert entry.reason == "log_loss 0.6 against 0.7 on 100 rows is better by 0.1"
+    assert entry.reason == "log_loss 0.6 against 0.7 on 100 rows is better by 0.1 ± 0.01"
     assert store.history("air")[-1] == dataclasses.replace(entry, by=store.history("air")[-1].by)
-    refused = [store.promote_if_better(third, "champion", evaluate) for _ in range(2)]
+    refused = [store.promote_if_better(third, "champion", judge) for _ in range(2)]
     assert refused[0] == refused[1]
-    assert refused[0].metrics == {
-        "metric": "log_loss",
-        "margin": 0.0,
-        "challenger_value": 0.8,
-        "champion_value": 0.6,
-        "rows": 100,
-    }
+    metrics = refused[0].metrics
+    assert (metrics["challenger_value"], metrics["champion_value"]) == (0.8, 0.6)
+    assert metrics["z"] == pytest.approx(-20)
+    assert metrics["floors"] == {"log_loss": {"value": 0.8, "floor": 1.0}}
     assert [e.action for e in store.history("air")] == ["promoted", "promoted", "refused"]
     assert store.resolve("air@champion") == second
-    assert store.promote_if_better(second, "champion", evaluate).action == "unchanged"
+    assert store.promote_if_better(second, "champion", judge).action == "unchanged"
     assert len(store.history("air")) == 3
 
 
-def test_a_version_that_was_rolled_back_returns_only_by_an_explicit_promotion(
+def test_a_version_that_was_rolled_back_returns_only_by_force_with_a_reason(
     store: ModelStore, versions: list[ModelVersion]
 ) -> None:
     first, second, *_ = versions
-    evaluate = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6})
+    judge = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6})
     for version in (first, second):
-        assert store.promote_if_better(version, "champion", evaluate).action == "promoted"
-    store.rollback("air")
-    entry = store.promote_if_better(second, "champion", evaluate)
+        assert store.promote_if_better(version, "champion", judge).action == "promoted"
+    store.rollback("air", reason="it was worse")
+    entry = store.promote_if_better(second, "champion", judge)
     assert entry.action == "refused"
-    assert f"champion was rolled back from air@{second.id[:12]}" in str(entry.reason)
-    store.promote("air", second, "champion")
+    blocked = rf"champion was rolled back from air@{second.id[:12]} at .* \(it was worse\)"
+    assert re.match(blocked, str(entry.reason))
+    with pytest.raises(RolledBackError, match=blocked):
+        store.promote("air", second, "champion")
+    store.promote("air", second, "shadow")  # another alias
+    with pytest.raises(SpecError, match="force needs a reason"):
+        store.promote("air", second, "champion", force=True)
+    assert store.resolve("air@champion") == first
+    assert [entry.action for entry in store.history("air", "champion")[-2:]] == ["refused"] * 2
+    store.promote("air", second, "champion", force=True, reason="the labels were wrong")
     store.promote("air", first, "champion")
-    assert store.promote_if_better(second, "champion", evaluate).action == "promoted"
+    assert store.promote_if_better(second, "champion", judge).action == "promoted"
+
+
+def test_a_rollback_from_an_expected_version_happens_once(
+    store: ModelStore, versions: list[ModelVersion]
+) -> None:
+    for version in versions[:3]:
+        store.promote("air", version, "champion")
+    third = versions[2].ref
+    assert store.rollback("air", expected=third).action == "rolled_back"
+    again = store.rollback("air", expected=third)
+    assert (again.action, again.id) == ("unchanged", versions[1].id)
+    with pytest.raises(StoreError, match=f"names {versions[1].id[:12]}, not {versions[3].id[:12]}"):
+        store.rollback("air", expected=versions[3])
+    assert [entry.action for entry in store.history("air")].count("rolled_back") == 1
+
+
+def test_a_promotion_expects_what_the_alias_names_even_if_it_is_the_same_version(
+    store: ModelStore, versions: list[ModelVersion]
+) -> None:
+    first, second, *_ = versions
+    store.promote("air", second, "champion")
+    with pytest.raises(StoreError, match="not the expected version"):
+        store.promote("air", second, "champion", expected=first)
+    assert store.promote("air", second, "champion", expected=second).id == second.id
+
+
+@pytest.mark.parametrize(
+    ("gate", "gain", "error", "reason"),
+    [
+        ({}, 3.4e-5, 5.8e-5, r"better by 3.4e-05 ± 5.8e-05, 0.59 standard errors and not 1"),
+        ({"min_z": 2}, 0.03, 0.02, "1.5 standard errors and not 2"),
+        ({"margin": 0.1}, 0.05, 0.001, "less than the margin 0.1"),
+        ({"floor": {"log_loss": 0.5}}, 0.05, 0.001, "0.65 on 100 rows is worse than the floor 0.5"),
+        ({}, -0.4, 0.001, "1.1 on 100 rows is worse than that of the class prior, 1"),
+        ({"floor": None}, -0.4, 0.001, "log_loss 1.1 against 0.7 on 100 rows is not better"),
+    ],
+)
+def test_a_gate_says_which_condition_a_challenger_misses(
+    gate: Any,
+    gain: float,
+    error: float,
+    reason: str,
+    store: ModelStore,
+    versions: list[ModelVersion],
+) -> None:
+    first, second, *_ = versions
+    judge = losses(error=error, **{f"v{first.id}": 0.7, f"v{second.id}": 0.7 - gain})
+    store.promote("air", first, "champion")
+    entry = store.promote_if_better(second, "champion", judge, gate=Gate(**gate))
+    assert entry.action == "refused"
+    assert re.search(reason, str(entry.reason))
+    free = Gate(min_z=0, floor=None)
+    assert (store.promote_if_better(second, "champion", judge, gate=free).action == "promoted") == (
+        gain > 0
+    )
+
+
+def test_the_first_champion_must_reach_the_floors(
+    store: ModelStore, versions: list[ModelVersion]
+) -> None:
+    first = versions[0]
+    judge = losses(**{f"v{first.id}": 1.2})
+    entry = store.promote_if_better(first, "champion", judge)
+    assert (entry.action, entry.previous) == ("refused", None)
+    assert "champion" not in store.aliases("air")
+    assert store.history("air") == [entry], "an alias without a promotion has a history"
+    entry = store.promote_if_better(first, "champion", judge, gate=Gate(floor=None))
+    assert (entry.action, entry.reason) == ("promoted", "there is no champion yet")
+
+
+def test_a_challenger_must_be_better_in_half_of_the_windows(
+    store: ModelStore, versions: list[ModelVersion]
+) -> None:
+    first, second, *_ = versions
+    judge = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6})
+    store.promote("air", first, "champion")
+
+    def in_windows(*gains: float) -> Judge:
+        def judged(*pair: Any) -> Mapping[str, Any]:
+            windows = [
+                {
+                    "window": {"month": str(number)},
+                    "rows": 10,
+                    "challenger": {"log_loss": 0.6},
+                    "champion": {"log_loss": 0.6 + gain},
+                    "gains": {"log_loss": {"gain": gain, "standard_error": 0.1}},
+                }
+                for number, gain in enumerate(gains)
+            ]
+            return {**judge(*pair), "windows": windows}
+
+        return judged
+
+    entry = store.promote_if_better(second, "champion", in_windows(0.9, -0.1, -0.1))
+    assert (entry.action, len(entry.metrics["windows"])) == ("refused", 3)
+    assert "in 1 of 3 windows, less than a share of 0.5" in str(entry.reason)
+    assert entry.metrics["windows"][0]["gain"] == 0.9
+    assert store.promote_if_better(second, "champion", in_windows(0.9, -0.1)).action == "promoted"
 
 
 def test_the_gate_refuses_what_it_cannot_compare(
@@ -258,28 +373,45 @@ def test_the_gate_refuses_what_it_cannot_compare(
 ) -> None:
     first, second, *_ = versions
     store.promote("air", first, "champion")
+    numbers = {"log_loss": 0.5, "brier": 0.5, "ece": 0.1, "cost": None, "baseline_log_loss": 1.0}
+    numbers |= {"unseen_labels": 0, "decided": 9}
 
-    def evaluate(version: ModelVersion) -> Mapping[str, Any]:
-        rows = 100 if version == first else 99
-        return {"log_loss": 0.5, "cost": None, "rows": rows, "unseen_labels": 0, "decided": 9}
+    def judge(*pair: Any) -> Mapping[str, Any]:
+        return {"challenger": {**numbers, "rows": 99}, "champion": {**numbers, "rows": 100}} | {
+            "gains": {}
+        }
 
-    def fail(version: ModelVersion) -> Mapping[str, Any]:
+    def fail(*pair: Any) -> Mapping[str, Any]:
         raise DataError("no rows.")
 
     gate: Any = store.promote_if_better
     with pytest.raises(DataError, match="on 99 rows and the champion on 100"):
-        gate(second, "champion", evaluate)
-    with pytest.raises(DataError, match=f"air@{second.id[:12]}, the challenger: no rows"):
+        gate(second, "champion", judge)
+    with pytest.raises(DataError, match="no rows"):
         gate(second, "champion", fail)
     with pytest.raises(SpecError, match="'cost' needs a decision with costs"):
-        gate(second, "champion", evaluate, metric="cost")
-    with pytest.raises(SpecError, match="Did you mean 'log_loss'"):
-        gate(second, "champion", evaluate, metric="logloss")
-    with pytest.raises(SpecError, match="at least 0, got -1"):
-        gate(second, "champion", evaluate, margin=-1)
+        gate(second, "champion", judge, gate=Gate(metric="cost"))
     with pytest.raises(StoreError, match="provenance must be plain"):
-        gate(second, "champion", evaluate, provenance={"when": object()})
+        gate(second, "champion", judge, provenance={"when": object()})
     assert len(store.history("air")) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"metric": "logloss"}, "Did you mean 'log_loss'"),
+        ({"margin": -1}, "margin must be a finite number of at least 0, got -1"),
+        ({"min_z": "much"}, "min_z must be a finite number of at least 0, got 'much'"),
+        ({"min_windows_better": 2}, "min_windows_better must be a finite number from 0 to 1"),
+        ({"metric": "ece", "min_z": 1}, "'ece' is not a mean over rows and has no standard error"),
+        ({"floor": "majority"}, "floor must be 'prior', None, or a mapping .* got 'majority'"),
+        ({"floor": {"acuracy": 0.5}}, "Did you mean 'accuracy'"),
+        ({"floor": {"accuracy": "half"}}, "floor of accuracy: 'half' is neither 'prior' nor"),
+    ],
+)
+def test_a_gate_checks_its_conditions(fields: Any, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        Gate(**fields)
 
 
 def test_a_deleted_version_is_gone_and_its_promotions_stay(

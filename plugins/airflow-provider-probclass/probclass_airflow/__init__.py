@@ -4,7 +4,7 @@ Reading map:
     base: the arguments of all operators, progress, cancellation, errors, results.
     operators: train, calibrate, evaluate and score; one operator for each verb.
     sensors: waits for labels; triggers: waits for them in the triggerer.
-    promotion: compares a challenger with the champion and moves an alias.
+    promotion: promotes a challenger that beats the champion; rolls back.
     mapped: operators for one table and many tasks: plan, shards, merge.
     groups: two common pipelines as task groups.
     assets: models and tables as assets, each under one URI.
@@ -50,7 +50,7 @@ from probclass_airflow.operators import (
     ProbClassScoreOperator,
     ProbClassTrainOperator,
 )
-from probclass_airflow.promotion import ProbClassPromoteOperator
+from probclass_airflow.promotion import ProbClassPromoteOperator, ProbClassRollbackOperator
 from probclass_airflow.sensors import ProbClassLabelsSensor
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "ProbClassPlanPartitionsOperator",
     "ProbClassPlanShardsOperator",
     "ProbClassPromoteOperator",
+    "ProbClassRollbackOperator",
     "ProbClassScoreOperator",
     "ProbClassSummarizeOperator",
     "ProbClassTaskStopped",

@@ -41,7 +41,7 @@ class ProbClassOperator(BaseOperator):
 
     Args:
         source: path or URI of the table: a Parquet file, a (Hive-partitioned) directory, a Delta or
-            an Iceberg table.
+            an Iceberg table; None for a task that reads no table.
         store: path or URI of the model store.
         partition: read only this partition, such as ``{"month": "2014-01"}``.
         where: read only the rows that meet every condition ``(column, operator, value)``.
@@ -84,7 +84,7 @@ class ProbClassOperator(BaseOperator):
     def __init__(
         self,
         *,
-        source: str,
+        source: str | None,
         store: str,
         partition: Mapping[str, str] | None = None,
         where: Where | None = None,
@@ -159,7 +159,7 @@ class ProbClassOperator(BaseOperator):
 
     def table(self) -> TableRef | str:
         """The source, with the options of its connection."""
-        return table_ref(self.source, self.source_conn_id)
+        return table_ref(str(self.source), self.source_conn_id)
 
     def model_store(self) -> ModelStore:
         """The model store, with the options of its connection."""

@@ -14,8 +14,8 @@ from probclass_airflow.mapped import (
     ProbClassPlanShardsOperator,
     ProbClassSummarizeOperator,
 )
-from probclass_airflow.operators import ProbClassEvaluateOperator, ProbClassScoreOperator
-from probclass_airflow.promotion import Metric, ProbClassPromoteOperator
+from probclass_airflow.operators import ProbClassScoreOperator
+from probclass_airflow.promotion import Metric, OnRefusal, ProbClassPromoteOperator
 
 
 def train_task_group(
@@ -33,21 +33,27 @@ def train_task_group(
     held_out_where: Where | None = None,
     metric: Metric = "log_loss",
     margin: float | str = 0.0,
+    min_z: float | str | None = None,
+    floor: Mapping[str, float | str] | str | None = "prior",
+    windows: str | None = None,
     decision: Mapping[str, Any] | str = "map",
     density_quantiles: bool = False,
     max_shards: int = 100,
     min_shard_rows: int = 1_000_000,
     workers: int | None = None,
+    on_refusal: OnRefusal = "succeed",
     outlets: Sequence[Asset] = (),
+    refusal_outlets: Sequence[Asset] = (),
     source_conn_id: str | None = None,
     store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
 ) -> TaskGroup:
-    """Plan, summarize in mapped tasks, merge, evaluate, promote: a complete training.
+    """Plan, summarize in mapped tasks, merge, promote: a complete training.
 
-    The tasks are ``plan``, ``summarize``, ``merge``, ``evaluate`` and ``promote``. If the champion
-    stays, tasks downstream of the group are skipped. Statistics are stored, so a later run reads
-    only new fragments; without new fragments, ``summarize`` is skipped.
+    The tasks are ``plan``, ``summarize``, ``merge`` and ``promote``, which evaluates the model and
+    the champion in one pass and records both evaluations. If the champion stays, tasks downstream
+    of the group run all the same, unless `on_refusal` says otherwise. Statistics are stored, so a
+    later run reads only new fragments; without new fragments, ``summarize`` is skipped.
 
     Args:
         group_id: id of the group, the prefix of its task ids.
@@ -63,12 +69,18 @@ def train_task_group(
         held_out_where: evaluate on the rows that meet these conditions only.
         metric: metric of the comparison, see `ProbClassPromoteOperator`.
         margin: least improvement over the champion, in the unit of the metric.
+        min_z: least improvement over the champion, in its standard errors.
+        floor: what the model must reach in any case; by default the class prior.
+        windows: partition column that divides the held-out rows into judging windows.
         decision: decision rule of the evaluation and the comparison.
         density_quantiles: save density quantiles with the model, see `ProbClassTrainOperator`.
         max_shards: greatest number of mapped tasks.
         min_shard_rows: least number of rows of a mapped task.
         workers: number of threads of each task.
-        outlets: assets of the promoted model.
+        on_refusal: state of ``promote`` if the champion stays: ``"succeed"``, ``"skip"`` or
+            ``"fail"``.
+        outlets: assets of the promoted model, which get an event if the champion changes.
+        refusal_outlets: assets that get an event if the champion stays.
         source_conn_id: connection with the credentials of the source and the held-out source; see
             `ProbClassHook`.
         store_conn_id: connection with the credentials of the model store.
@@ -105,27 +117,30 @@ def train_task_group(
             trigger_rule="none_failed_min_one_success",
             **training,
         )
-        held_out: dict[str, Any] = {
+        judged: dict[str, Any] = {
             **places,
             "source": held_out_source or source,
             "model": XComArg(merge, key="model"),
-            "partition": held_out_partition,
-            "where": held_out_where,
-            "decision": decision,
-            "workers": workers,
         }
-        evaluate = ProbClassEvaluateOperator(task_id="evaluate", **held_out)
-        held_out["evaluation"] = XComArg(evaluate)
         promote = ProbClassPromoteOperator(
+            **judged,
             task_id="promote",
+            partition=held_out_partition,
+            where=held_out_where,
             alias=alias,
             metric=metric,
             margin=margin,
+            min_z=min_z,
+            floor=floor,
+            windows=windows,
+            decision=decision,
+            workers=workers,
+            on_refusal=on_refusal,
             outlets=list(outlets),
-            **held_out,
+            refusal_outlets=list(refusal_outlets),
         )
         plan >> [summarize, merge]
-        summarize >> merge >> evaluate >> promote
+        summarize >> merge >> promote
     return group
 
 

@@ -45,9 +45,9 @@ def lineage_of(task: Any, summary: Mapping[str, Any] | None) -> OperatorLineage[
         summary: the summary of its call, or None if it failed; datasets then have no numbers.
     """
     summary = summary or {}
-    source: str = task.source
-    read = _columns(task, source, task.source_conn_id)
-    inputs = [_table_read(source, read, task.spec_used, summary)]
+    source: str = task.source or ""  # a rollback reads no table
+    read = _columns(task, source, task.source_conn_id) if source else {}
+    inputs = [_table_read(source, read, task.spec_used, summary)] if source else []
     outputs = []
     if (sink := getattr(task, "sink", None)) is not None:
         outputs.append(_table_written(task, source, read, sink, summary))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,11 +10,10 @@ from probclass_core.cli.options import DecisionOptions, EngineOptions, Json, Mod
 from probclass_core.cli.output import prose, show, show_json
 from probclass_core.cli.verbosity import progress
 from probclass_core.errors import SpecError
-from probclass_core.store.display import hide_credentials
 from probclass_core.store.records import timestamp
 
 if TYPE_CHECKING:
-    from probclass_core import DecisionRule, Evaluation, ModelStore, ModelVersion, Promotion
+    from probclass_core import Promotion
 
 NOT_PROMOTED = 1
 """Exit code of ``promote --if-better`` if the champion stays."""
@@ -58,6 +56,46 @@ def promote(
             "--margin", metavar="M", help="With --if-better: least improvement of the metric."
         ),
     ] = 0.0,
+    min_z: Annotated[
+        float | None,
+        typer.Option(
+            "--min-z",
+            metavar="Z",
+            help="With --if-better: least improvement in its standard errors, by default 1.",
+        ),
+    ] = None,
+    floor: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--floor",
+            metavar="FLOOR",
+            help="With --if-better: what the version must reach in any case: prior (the default) "
+            "for the log loss and metric of the class prior, METRIC=prior, METRIC=NUMBER, or none. "
+            "May be repeated.",
+        ),
+    ] = None,
+    windows: Annotated[
+        str | None,
+        typer.Option(
+            "--windows",
+            metavar="COLUMN",
+            help="With --if-better: partition column that divides the rows into judging windows.",
+        ),
+    ] = None,
+    allow_training_rows: Annotated[
+        bool,
+        typer.Option(
+            "--allow-training-rows",
+            help="With --if-better: compare on rows that the version was trained on.",
+        ),
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Promote a version from which the alias was rolled back; needs --reason.",
+        ),
+    ] = False,
     rows: EngineOptions,
     decision: DecisionOptions,
     reason: Reason = None,
@@ -65,36 +103,49 @@ def promote(
 ) -> None:
     """Point an alias at a version of a model, in any case or only if it is better.
 
-    With --if-better, both versions are evaluated on the same rows; choose rows that neither was
-    trained on. Without a version to compare with, the alias is set. A version that was rolled back
-    from is not promoted again. The decision is recorded, see 'probclass models history'.
+    With --if-better, both versions are evaluated on the same rows, which neither may be trained on.
+    Without a version to compare with, the floors decide. A version that was rolled back from is
+    promoted again only by --force. The decision is recorded, see 'probclass models history'.
 
     Example: probclass promote air@new champion lake --if-better --partition month=2014-01
     """
-    from probclass_core import Promotion
+    import probclass_core as pc
 
     store, version = model.resolve()
     if if_better:
         if source is None:
             raise SpecError("--if-better needs SOURCE, the table of labeled rows to compare on.")
-        reading = rows.arguments()
-        compared = {name: reading[name] for name in ("partition", "where") if reading[name]}
-        on = {"source": hide_credentials(source), **compared}
-        entry = store.promote_if_better(
-            version,
-            alias,
-            _evaluator(store, source, decision.rule(), reading, on),
+        if force:
+            raise SpecError("--force promotes without comparing; leave --if-better out.")
+        gate = pc.Gate(
             metric=metric,
             margin=margin,
-            provenance={**on, **({"reason": reason} if reason else {})},
+            min_z=min_z,
+            floor=_floor(floor),
+            allow_training_rows=allow_training_rows,
         )
+        with progress(f"evaluating {version.id[:12]}") as report:
+            entry = pc.promote_if_better(
+                store,
+                version,
+                source,
+                alias,
+                windows=windows,
+                gate=gate,
+                decision=decision.rule(),
+                provenance={"reason": reason} if reason else None,
+                progress=report,
+                **rows.arguments(),
+            )
     else:
-        if rows.partition or rows.where:
-            raise SpecError("--partition and --where select the rows of --if-better; add it.")
+        if rows.partition or rows.where or windows:
+            raise SpecError(
+                "--partition, --where and --windows select rows of --if-better; add it."
+            )
         started = timestamp()
-        record = store.promote(version.model, version, alias, reason=reason)
+        record = store.promote(version.model, version, alias, reason=reason, force=force)
         moved = record.promoted >= started
-        entry = Promotion(
+        entry = pc.Promotion(
             model=record.model,
             alias=record.alias,
             action="promoted" if moved else "unchanged",
@@ -155,24 +206,22 @@ def document(entry: Promotion) -> dict[str, Any]:
     return {**record, "metrics": entry.metrics, "provenance": entry.provenance}
 
 
-def _evaluator(
-    store: ModelStore,
-    source: str,
-    rule: DecisionRule,
-    reading: Mapping[str, Any],
-    on: Mapping[str, Any],
-) -> Any:
-    """A function that evaluates a version on the rows and records the evaluation."""
-    import probclass_core as pc
-
-    def evaluate(version: ModelVersion) -> Evaluation:
-        loaded = store.load(version.ref)
-        with progress(f"evaluating {version.id[:12]}") as report:
-            evaluation = pc.evaluate(loaded, source, decision=rule, progress=report, **reading)
-        store.record_evaluation(version, evaluation, on=on)
-        return evaluation
-
-    return evaluate
+def _floor(values: list[str] | None) -> str | dict[str, str] | None:
+    """The floor of a gate, from the values of ``--floor``."""
+    if not values or values == ["prior"]:
+        return "prior"
+    if values == ["none"]:
+        return None
+    floors = {}
+    for value in values:
+        metric, is_pair, floor = value.partition("=")
+        if not is_pair:
+            raise SpecError(
+                f"--floor {value}: write prior, none, METRIC=prior or METRIC=NUMBER, as in "
+                "--floor accuracy=0.5."
+            )
+        floors[metric.strip()] = floor.strip()
+    return floors
 
 
 def _line(entry: Promotion) -> str:
@@ -180,7 +229,8 @@ def _line(entry: Promotion) -> str:
     if entry.action == "unchanged":
         return f"unchanged: {version} is the {entry.alias} already, nothing written"
     if entry.action == "refused":
-        return f"not promoted: {entry.model}@{before} stays {entry.alias}: {entry.reason}"
+        stays = f"{entry.model}@{before} stays {entry.alias}" if entry.previous else version
+        return f"not promoted: {stays}: {entry.reason}"
     again = " again" if entry.action == "rolled_back" else ""
     reason = f": {entry.reason}" if entry.reason else ""
     named = f" (before: {before})" if entry.previous else ""

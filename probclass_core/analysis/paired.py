@@ -1,0 +1,338 @@
+"""Two models on the same rows in one pass: by how much one predicts better, and how sure that is.
+
+Both models meet the same easy and hard rows, so their losses move together, and the differences row
+by row vary far less than the losses. The gain in a metric is the mean of these differences; its
+standard error is that of a mean of paired differences. Rows that follow each other in time are
+alike, which makes this error too small. Where the rows come from several windows, such as months,
+the error is also computed from the sums of the windows (Liang and Zeger, "Longitudinal data
+analysis using generalized linear models", Biometrika 73, 1986), and the larger one is reported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.analysis.evaluation import (
+    METRICS,
+    Evaluation,
+    EvaluationSums,
+    Evaluator,
+    RowScores,
+)
+from probclass_core.analysis.json_values import json_values
+from probclass_core.arrow.arrays import FloatArray, in_slices
+from probclass_core.errors import DataError
+from probclass_core.execution.engine import Engine
+from probclass_core.io.table import Fragment, Plan
+from probclass_core.model.decision import DecisionOption
+from probclass_core.model.model import Model
+
+
+@dataclass(frozen=True)
+class Gain:
+    """By how much a challenger is better than a champion on the same rows.
+
+    Attributes:
+        value: improvement of the metric in its unit, positive if the challenger is better; infinite
+            if only one log loss is infinite, None if a metric is undefined.
+        standard_error: standard error of the value; None if it is unknown: of the calibration
+            error, which is not a mean over rows, of an infinite gain, and of fewer than two rows.
+    """
+
+    value: float | None
+    standard_error: float | None
+
+    @property
+    def z(self) -> float | None:
+        """The value in standard errors; infinite if the error is 0, None if it is unknown."""
+        if self.value is None or self.standard_error is None:
+            return None
+        if self.standard_error == 0.0:
+            return math.copysign(math.inf, self.value) if self.value else 0.0
+        return self.value / self.standard_error
+
+
+@dataclass(frozen=True)
+class PairedEvaluation:
+    """Evaluations of a challenger and of a champion on the same rows.
+
+    Attributes:
+        challenger: evaluation of the challenger.
+        champion: evaluation of the champion, or None if there is no champion.
+        gains: `Gain` by metric: log_loss, brier, accuracy, ece, and cost if the decision rule has
+            costs; empty without a champion. Rows whose label one of the two was not trained on are
+            left out of those of log_loss, brier and cost.
+        window: values of partition columns that all rows have, or None for all rows.
+        windows: the same for each window, in order; empty if the rows were not divided.
+    """
+
+    challenger: Evaluation
+    champion: Evaluation | None
+    gains: Mapping[str, Gain] = field(default_factory=dict)
+    window: Mapping[str, Any] | None = None
+    windows: tuple[PairedEvaluation, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; an infinite or undefined number is null.
+
+        Of a window: window, rows, the metrics of challenger and champion, and gains.
+        """
+        return {
+            "challenger": self.challenger.to_dict(),
+            "champion": None if self.champion is None else self.champion.to_dict(),
+            "gains": _plain(self.gains),
+            "windows": [
+                {
+                    "window": json_values(each.window),
+                    "rows": each.challenger.rows,
+                    "challenger": _metrics(each.challenger),
+                    "champion": None if each.champion is None else _metrics(each.champion),
+                    "gains": _plain(each.gains),
+                }
+                for each in self.windows
+            ],
+        }
+
+
+def _plain(gains: Mapping[str, Gain]) -> dict[str, Any]:
+    return {
+        metric: dict(json_values({"gain": gain.value, "standard_error": gain.standard_error}))
+        for metric, gain in gains.items()
+    }
+
+
+def _metrics(evaluation: Evaluation) -> dict[str, Any]:
+    return dict(json_values({metric: getattr(evaluation, metric) for metric in METRICS}))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments of paired scores of rows; those of batches add up.
+
+    A score is larger if it is better. The four variables of a row are the difference g of the two
+    scores, the score h of the champion, and whether the challenger (u) and the champion (w) decided
+    the row; a score of an undecided row is 0. So the challenger has the mean score Σ(g + h) / Σu,
+    and the champion Σh / Σw.
+
+    Attributes:
+        rows: number of rows.
+        mean: means of g, h, u and w, ``(4,)``.
+        scatter: sums of products of their deviations, ``(4, 4)``.
+    """
+
+    rows: int
+    mean: FloatArray
+    scatter: FloatArray
+
+    @classmethod
+    def of_rows(cls, variables: FloatArray) -> Moments:
+        """Moments of g, h, u and w of ``n`` rows, ``(4, n)``."""
+        rows = variables.shape[1]
+        with np.errstate(invalid="ignore"):  # differences of infinite scores are NaN
+            mean = variables.sum(axis=1) / max(rows, 1)
+            deviation = variables - mean[:, None]
+            return cls(rows, mean, deviation @ deviation.T)
+
+    def __add__(self, other: Moments) -> Moments:
+        """Moments of the rows of both, by the update of Chan, Golub and LeVeque (1979)."""
+        if not (self.rows and other.rows):
+            return self if self.rows else other
+        rows = self.rows + other.rows
+        with np.errstate(invalid="ignore"):
+            shift = other.mean - self.mean
+            mean = self.mean + shift * (other.rows / rows)
+            between = np.outer(shift, shift) * (self.rows * (other.rows / rows))
+            return Moments(rows, mean, self.scatter + other.scatter + between)
+
+    def gain(self, windows: Sequence[Moments] = ()) -> Gain:
+        """The difference of the mean scores, and its standard error by the delta method.
+
+        Args:
+            windows: moments of the windows that the rows come from.
+        """
+        g, h, u, w = self.mean.tolist()
+        if not (u and w):
+            return Gain(None, None)
+        slope = np.array([1.0 / u, 1.0 / u - 1.0 / w, -(g + h) / u**2, h / w**2])
+        value = (g + h) / u - h / w if u != w else g / u
+        if self.rows < 2 or not np.isfinite(self.scatter).all():
+            return Gain(None if math.isnan(value) else value, None)
+        variance = float(slope @ self.scatter @ slope) / (self.rows - 1) / self.rows
+        windows = [each for each in windows if each.rows]
+        if len(windows) > 1:
+            sums = np.array([each.rows * (slope @ (each.mean - self.mean)) for each in windows])
+            between = float(sums @ sums) * len(windows) / (len(windows) - 1) / self.rows**2
+            variance = max(variance, between)
+        return Gain(value, math.sqrt(max(variance, 0.0)))
+
+
+@dataclass(frozen=True)
+class PairedSums:
+    """Sums over rows from which a `PairedEvaluation` is computed; those of batches add up.
+
+    Attributes:
+        challenger: sums of the challenger.
+        champion: sums of the champion, or None without one.
+        moments: moments of the paired scores by metric; empty without a champion.
+    """
+
+    challenger: EvaluationSums
+    champion: EvaluationSums | None
+    moments: Mapping[str, Moments]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, with and without a label."""
+        return self.challenger.rows
+
+    def __add__(self, other: PairedSums) -> PairedSums:
+        """The sums over the rows of both."""
+        champion = self.champion
+        if champion is not None and other.champion is not None:
+            champion = champion + other.champion
+        moments = {metric: own + other.moments[metric] for metric, own in self.moments.items()}
+        return PairedSums(self.challenger + other.challenger, champion, moments)
+
+
+@dataclass(frozen=True)
+class PairedEvaluator:
+    """Evaluates a challenger and a champion batch by batch.
+
+    Attributes:
+        challenger: model to judge.
+        champion: model to compare it with, or None to evaluate the challenger alone.
+        decision: decision rule; see `DecisionRule`.
+
+    Raises:
+        SpecError: if the rule does not fit a model.
+    """
+
+    challenger: Model
+    champion: Model | None
+    decision: DecisionOption = "map"
+
+    def __post_init__(self) -> None:
+        _ = self._evaluators  # an error of the decision rule comes before any row is read
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @cached_property
+    def _evaluators(self) -> tuple[Evaluator, Evaluator | None]:
+        champion = None if self.champion is None else Evaluator(self.champion, self.decision)
+        return Evaluator(self.challenger, self.decision), champion
+
+    @property
+    def no_rows(self) -> PairedSums:
+        """The sums of no rows."""
+        challenger, champion = self._evaluators
+        metrics = METRICS if challenger.compiled_rule.costs is not None else METRICS[:-1]
+        none = Moments.of_rows(np.zeros((4, 0)))
+        moments = {metric: none for metric in metrics if metric != "ece" and champion is not None}
+        return PairedSums(challenger.sums, None if champion is None else champion.sums, moments)
+
+    @property
+    def _batch_rows(self) -> int:
+        models = (self.challenger, self.champion or self.challenger)
+        return min(model.batch_rows for model in models)
+
+    def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[PairedSums]:
+        """Measure the batches of a plan on an engine, in order."""
+        if engine.in_process:
+            return engine.map(self.measure, plan.batches(self._batch_rows))
+        return chain.from_iterable(engine.map(self.measure_fragment, plan.fragments))
+
+    def measure_fragment(self, fragment: Fragment) -> list[PairedSums]:
+        """The sums of the batches of a fragment."""
+        return [self.measure(batch) for batch in in_slices(fragment.read(), self._batch_rows)]
+
+    def measure(self, batch: pa.RecordBatch) -> PairedSums:
+        """The sums of one batch; safe to call from several threads."""
+        challenger, champion = self._evaluators
+        own, own_scores = challenger.measure_rows(batch)
+        if champion is None:
+            return PairedSums(own, None, {})
+        try:
+            other, other_scores = champion.measure_rows(batch)
+        except DataError as error:
+            raise type(error)(f"the champion: {error}") from error
+        return PairedSums(own, other, dict(_moments(own_scores, other_scores)))
+
+    def result(
+        self, windows: Sequence[tuple[Mapping[str, Any] | None, PairedSums]]
+    ) -> PairedEvaluation:
+        """The evaluation of all rows, and of each window if there are several.
+
+        Args:
+            windows: window and sums of its rows.
+
+        Raises:
+            DataError: if a window has no row with a label that a model knows.
+        """
+        total = windows[0][1]
+        for _, sums in windows[1:]:
+            total += sums
+        parts = () if windows[0][0] is None else tuple(self._of(*each) for each in windows)
+        moments = [sums.moments for _, sums in windows]
+        return replace(self._of(None, total, moments), windows=parts)
+
+    def _of(
+        self,
+        window: Mapping[str, Any] | None,
+        sums: PairedSums,
+        windows: Sequence[Mapping[str, Moments]] = (),
+    ) -> PairedEvaluation:
+        try:
+            challenger = self._evaluation(self.challenger, sums.challenger)
+            if self.champion is None or sums.champion is None:
+                return PairedEvaluation(challenger, None, window=window)
+            champion = self._evaluation(self.champion, sums.champion)
+        except DataError as error:
+            if window is None:
+                raise
+            name = ", ".join(f"{column}={value}" for column, value in window.items())
+            raise type(error)(f"window {name}: {error}") from error
+        gains = {
+            metric: moments.gain([each[metric] for each in windows])
+            for metric, moments in sums.moments.items()
+        }
+        gains["ece"] = Gain(champion.ece - challenger.ece, None)
+        return PairedEvaluation(challenger, champion, gains, window)
+
+    def _evaluation(self, model: Model, sums: EvaluationSums) -> Evaluation:
+        evaluator = Evaluator(model, self.decision)
+        evaluator.add(sums)
+        return evaluator.result()
+
+
+def _moments(challenger: RowScores, champion: RowScores) -> Iterator[tuple[str, Moments]]:
+    """Moments of the paired scores of one batch by metric."""
+    known = challenger.known & champion.known
+    own, other = known[challenger.known], known[champion.known]
+    every = np.ones(int(known.sum()))
+    for metric in ("log_loss", "brier"):
+        scores = -getattr(challenger, metric)[own], -getattr(champion, metric)[other]
+        yield metric, _paired(*scores, every, every)
+    rows = challenger.labeled & champion.labeled
+    correct = (each.correct[rows].astype(np.float64) for each in (challenger, champion))
+    decided = (each.decided[rows].astype(np.float64) for each in (challenger, champion))
+    yield "accuracy", _paired(*correct, *decided)
+    if challenger.cost is not None and champion.cost is not None:
+        decided = (each.decided[known].astype(np.float64) for each in (challenger, champion))
+        yield "cost", _paired(-challenger.cost[own], -champion.cost[other], *decided)
+
+
+def _paired(own: FloatArray, other: FloatArray, u: FloatArray, w: FloatArray) -> Moments:
+    """Moments of scores of challenger and champion, and of whether each decided the row."""
+    h = np.where(w > 0.0, other, 0.0)
+    with np.errstate(invalid="ignore"):
+        g = np.where(u > 0.0, own, 0.0) - h
+    return Moments.of_rows(np.array([g, h, u, w]))

@@ -1,0 +1,239 @@
+"""Two models on the same rows: the gain of one, its standard error, and what changes neither."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import probclass_core as pc
+from probclass_core.analysis.paired import Moments
+
+CLASSES = ("a", "b", "c")
+MONTHS = ("2014-01", "2014-02", "2014-03", "2014-04")
+
+
+@pytest.fixture(scope="module")
+def rows() -> pa.Table:
+    """800 rows of three classes in four months; every month is shifted a little."""
+    random = np.random.default_rng(7)
+    label = random.integers(0, 3, 800)
+    month = np.repeat(np.arange(4), 200)
+    x = random.normal(label + 0.4 * month, 1.0)
+    y = random.normal(label, 2.0)
+    names = [CLASSES[code] for code in label]
+    return pa.table({"label": names, "x": x, "y": y, "month": [MONTHS[m] for m in month]})
+
+
+@pytest.fixture(scope="module")
+def models(rows: pa.Table) -> tuple[pc.Model, pc.Model]:
+    return tuple(
+        pc.fit(
+            rows.slice(0, 400),
+            pc.ModelSpec(label="label", blocks=(pc.Block("gaussian_diagonal", columns),)),
+        )
+        for columns in (["x", "y"], ["x"])
+    )
+
+
+@pytest.fixture(scope="module")
+def lake(rows: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("lake")
+    for month in MONTHS:
+        (folder / f"month={month}").mkdir()
+        part = rows.filter(pa.compute.equal(rows["month"], month)).drop_columns("month")
+        pq.write_table(part, folder / f"month={month}" / "part.parquet", row_group_size=77)
+    return str(folder)
+
+
+def terms(model: pc.Model, rows: pa.Table) -> dict[str, np.ndarray]:
+    """The terms of the metrics row by row, from the posteriors."""
+    posterior = model.predict_proba(rows)
+    truth = np.array([CLASSES.index(name) for name in rows["label"].to_pylist()])
+    one_hot = np.eye(3)[truth]
+    return {
+        "log_loss": -np.log(posterior[np.arange(len(truth)), truth]),
+        "brier": ((posterior - one_hot) ** 2).sum(axis=1),
+        "accuracy": (posterior.argmax(axis=1) == truth).astype(float),
+    }
+
+
+@pytest.mark.parametrize("metric", ["log_loss", "brier", "accuracy"])
+def test_z_is_the_statistic_of_a_paired_t_test(
+    metric: str, rows: pa.Table, models: tuple[pc.Model, pc.Model]
+) -> None:
+    paired = pc.evaluate_paired(*models, rows)
+    own, other = (terms(model, rows)[metric] for model in models)
+    gains = own - other if metric == "accuracy" else other - own
+    gain = paired.gains[metric]
+    assert gain.value == pytest.approx(gains.mean(), rel=1e-9)
+    assert gain.standard_error == pytest.approx(stats.sem(gains), rel=1e-9)
+    assert gain.z == pytest.approx(stats.ttest_rel(*sorted_for(metric, own, other)).statistic)
+    assert gain.value == pytest.approx(difference(paired, metric), rel=1e-9)
+    swapped = pc.evaluate_paired(*models[::-1], rows).gains[metric]
+    assert swapped.value == pytest.approx(-gain.value, rel=1e-9)
+    assert swapped.standard_error == pytest.approx(gain.standard_error, rel=1e-9)
+
+
+def sorted_for(metric: str, own: Any, other: Any) -> tuple[Any, Any]:
+    return (own, other) if metric == "accuracy" else (other, own)
+
+
+def difference(paired: pc.PairedEvaluation, metric: str) -> float:
+    sign = 1.0 if metric == "accuracy" else -1.0
+    return float(sign * (getattr(paired.challenger, metric) - getattr(paired.champion, metric)))
+
+
+def test_the_evaluations_are_those_of_evaluate(
+    rows: pa.Table, models: tuple[pc.Model, pc.Model]
+) -> None:
+    paired = pc.evaluate_paired(*models, rows)
+    assert paired.champion is not None
+    assert paired.challenger.to_dict() == pc.evaluate(models[0], rows).to_dict()
+    assert paired.champion.to_dict() == pc.evaluate(models[1], rows).to_dict()
+    alone = pc.evaluate_paired(models[0], None, rows)
+    assert (alone.champion, alone.gains) == (None, {})
+    assert alone.challenger.to_dict() == paired.challenger.to_dict()
+
+
+def test_accuracy_and_cost_cover_the_rows_that_each_model_decides(
+    rows: pa.Table, models: tuple[pc.Model, pc.Model]
+) -> None:
+    """The standard error of a difference of ratios, checked by the jackknife."""
+    decision = {"min_probability": 0.5, "costs": {"a": {"c": 3.0}}}
+    paired = pc.evaluate_paired(*models, rows, decision=decision)
+    assert paired.champion is not None
+    assert paired.challenger.decided != paired.champion.decided
+    for metric in ("accuracy", "cost"):
+        gain = paired.gains[metric]
+        assert gain.value == pytest.approx(difference(paired, metric), rel=1e-9)
+        left_out = [
+            pc.evaluate_paired(
+                *models, pa.concat_tables([rows.slice(0, i), rows.slice(i + 8)]), decision=decision
+            )
+            .gains[metric]
+            .value
+            for i in range(0, 800, 8)
+        ]
+        jackknife = math.sqrt(99 / 100 * np.sum((np.array(left_out) - np.mean(left_out)) ** 2))
+        assert gain.standard_error == pytest.approx(jackknife, rel=0.25)
+
+
+def test_the_error_over_windows_is_that_of_their_sums(
+    lake: str, rows: pa.Table, models: tuple[pc.Model, pc.Model]
+) -> None:
+    paired = pc.evaluate_paired(*models, lake, windows="month")
+    own, other = (terms(model, rows)["log_loss"] for model in models)
+    gains = other - own
+    sums = (gains - gains.mean()).reshape(4, 200).sum(axis=1)
+    between = math.sqrt(4 / 3 * (sums @ sums)) / 800
+    expected = max(between, stats.sem(gains))
+    assert paired.gains["log_loss"].standard_error == pytest.approx(expected, rel=1e-9)
+    assert [window.window for window in paired.windows] == [{"month": month} for month in MONTHS]
+    means = [window.gains["log_loss"].value for window in paired.windows]
+    assert means == pytest.approx(gains.reshape(4, 200).mean(axis=1), rel=1e-9)
+    assert paired.gains["ece"].standard_error is None
+    some = pc.evaluate_paired(*models, lake, windows="month", where="month > 2014-02 and x > 1")
+    assert [window.window for window in some.windows] == [{"month": month} for month in MONTHS[2:]]
+    assert some.challenger.rows == sum(window.challenger.rows for window in some.windows) < 400
+
+
+@pytest.mark.slow
+def test_no_engine_changes_a_digit(lake: str, models: tuple[pc.Model, pc.Model]) -> None:
+    expected, *others = (
+        pc.evaluate_paired(*models, lake, windows="month", engine=engine, workers=workers)
+        for engine, workers in (("threads", 1), ("threads", 4), ("processes", 2))
+    )
+    assert [other.to_dict() for other in others] == [expected.to_dict()] * 2
+
+
+def test_a_model_is_not_better_than_itself(
+    rows: pa.Table, models: tuple[pc.Model, pc.Model]
+) -> None:
+    gain = pc.evaluate_paired(models[0], models[0], rows).gains["log_loss"]
+    assert (gain.value, gain.standard_error, gain.z) == (0.0, 0.0, 0.0)
+
+
+def test_an_impossible_row_makes_a_gain_infinite() -> None:
+    """A histogram gives the probability 0 to a value that its class never had."""
+    train = {"label": ["a", "a", "b", "b"] * 5, "x": ["u", "v", "v", "v"] * 5}
+    models = [
+        pc.fit(
+            train,
+            pc.ModelSpec(
+                label="label", blocks=(pc.Block("categorical", ["x"], pseudo_count=count),)
+            ),
+        )
+        for count in (1.0, 0.0)
+    ]
+    judged = {"label": ["b", "a"], "x": ["u", "v"]}
+    gain = pc.evaluate_paired(models[0], models[1], judged).gains["log_loss"]
+    assert (gain.value, gain.standard_error) == (math.inf, None)
+    back = pc.evaluate_paired(models[1], models[0], judged).gains["log_loss"]
+    assert back.value == -math.inf
+    assert pc.evaluate_paired(models[1], models[1], judged).gains["log_loss"].value is None
+
+
+numbers = st.floats(-1e3, 1e3, allow_subnormal=False)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(numbers, numbers, st.booleans(), st.booleans()), min_size=2, max_size=30),
+    st.data(),
+)
+def test_moments_of_parts_are_those_of_the_whole(parts: Any, data: Any) -> None:
+    values = np.array(parts, dtype=float).T + np.array([[1e6], [0], [0], [0]])
+    cut = data.draw(st.integers(0, values.shape[1]))
+    whole = Moments.of_rows(values)
+    halves = [Moments.of_rows(values[:, :cut]), Moments.of_rows(values[:, cut:])]
+    for merged in (halves[0] + halves[1], halves[1] + halves[0]):
+        assert merged.rows == whole.rows
+        assert merged.mean == pytest.approx(whole.mean, rel=1e-12, abs=1e-9)
+        assert merged.scatter == pytest.approx(
+            np.cov(values) * (whole.rows - 1), rel=1e-6, abs=1e-3
+        )
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        (
+            {"windows": "y"},
+            pc.SpecError,
+            "windows must be a partition column of the table, got 'y'",
+        ),
+        ({"where": "month = 2031-01"}, pc.TableError, "2031-01"),
+        ({"windows": "month", "where": "month > 2031-01"}, pc.DataError, "no partition by 'month'"),
+        ({"windows": "month", "where": "x > 1e9"}, pc.DataError, "window month=2014-01: nothing"),
+    ],
+)
+def test_rows_that_cannot_be_judged_are_one_error(
+    fields: dict[str, Any], error: Any, message: str, lake: str, models: tuple[pc.Model, pc.Model]
+) -> None:
+    with pytest.raises(error, match=message) as raised:
+        pc.evaluate_paired(*models, lake, **fields)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_error_names_the_model_that_does_not_fit(
+    rows: pa.Table, models: tuple[pc.Model, pc.Model], tmp_path: Path
+) -> None:
+    with pytest.raises(pc.DataError, match=r"the challenger: .*'y'"):
+        pc.evaluate_paired(*models, rows.drop_columns("y"))
+    with pytest.raises(pc.DataError, match=r"the champion: .*'y'"):
+        pc.evaluate_paired(*models[::-1], rows.drop_columns("y"))
+    other = rows.rename_columns(["kind", "x", "y", "month"])
+    spec = pc.ModelSpec(label="kind", blocks=(pc.Block("gaussian_diagonal", ["x"]),))
+    with pytest.raises(
+        pc.SpecError, match="the challenger predicts 'label' and the champion 'kind'"
+    ):
+        pc.evaluate_paired(models[0], pc.fit(other, spec), rows)
