@@ -8,7 +8,8 @@ a DAG on a schedule, otherwise from ``{{ partition_key or (ds if ds is defined e
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -207,22 +208,30 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         del summary["confusion"], summary["per_class"], summary["reliability"]
         return {"model": version.ref, "partition": self.partition, **summary}
 
-    def evaluate(
-        self, store: ModelStore, version: ModelVersion, model: Model, run: dict[str, str]
-    ) -> Evaluation:
-        """Evaluate a model on the rows of the source and record the evaluation in the store."""
+    @contextmanager
+    def labels(self) -> Iterator[None]:
+        """Do what `missing_labels` says if no row has a label yet."""
         import probclass_core as pc
 
         try:
-            evaluation = pc.evaluate(
-                model, self.table(), decision=self.decision, **self.read_options()
-            )
+            yield
         except pc.MissingLabelsError as error:
             if self.missing_labels == "skip":
                 raise AirflowSkipException(str(error)) from None
             if self.missing_labels == "fail":
                 raise AirflowFailException(str(error)) from None
             raise
+
+    def evaluate(
+        self, store: ModelStore, version: ModelVersion, model: Model, run: dict[str, str]
+    ) -> Evaluation:
+        """Evaluate a model on the rows of the source and record the evaluation in the store."""
+        import probclass_core as pc
+
+        with self.labels():
+            evaluation = pc.evaluate(
+                model, self.table(), decision=self.decision, **self.read_options()
+            )
         self.raise_if_stopped()
         fields = ("source", "partition", "where", "decision")
         rows = {name: getattr(self, name) for name in fields if getattr(self, name) is not None}

@@ -50,7 +50,8 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
             events.
         refusal_outlets: assets that get an event if the challenger is refused.
         kwargs: source, store, partition, where, workers and the connections, see
-            `ProbClassOperator`; arguments of `BaseOperator`. The rows must be labeled.
+            `ProbClassOperator`; missing_labels, see `ProbClassEvaluateOperator`; arguments of
+            `BaseOperator`. The rows must be labeled.
 
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id`` of the challenger), alias, promoted, action (``"promoted"``,
@@ -130,25 +131,26 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
         """Evaluate both, compare, promote or refuse."""
         import probclass_core as pc
 
-        entry = pc.promote_if_better(
-            self.model_store(),
-            self.model,
-            self.table(),
-            self.alias,
-            windows=self.windows,
-            gate=pc.Gate(
-                metric=self.metric,
-                margin=self.margin,  # type: ignore[arg-type]  # text is converted there
-                min_z=self.min_z,  # type: ignore[arg-type]
-                floor=self.floor,
-                min_windows_better=self.min_windows_better,
-                allow_training_rows=self.allow_training_rows,
-            ),
-            decision=self.decision,
-            by=f"{run['dag_id']}.{run['task_id']}",
-            provenance={"airflow": run},
-            **self.read_options(),
-        )
+        with self.labels():
+            entry = pc.promote_if_better(
+                self.model_store(),
+                self.model,
+                self.table(),
+                self.alias,
+                windows=self.windows,
+                gate=pc.Gate(
+                    metric=self.metric,
+                    margin=self.margin,  # type: ignore[arg-type]  # text is converted there
+                    min_z=self.min_z,  # type: ignore[arg-type]
+                    floor=self.floor,
+                    min_windows_better=self.min_windows_better,
+                    allow_training_rows=self.allow_training_rows,
+                ),
+                decision=self.decision,
+                by=f"{run['dag_id']}.{run['task_id']}",
+                provenance={"airflow": run},
+                **self.read_options(),
+            )
         refused = entry.action == "refused"
         # Airflow makes an event of each outlet of a task that succeeds.
         self.outlets = [
