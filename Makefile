@@ -11,7 +11,7 @@ SERVERS := .venv-servers
 KHIOPS := .venv-khiops
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test test-fast servers faults celery image lint format check bench accuracy scale khiops golden distributions site pictures screenshots wheel constraints licenses clean
+.PHONY: help setup demo airflow test test-fast servers faults hostile celery image lint format check bench accuracy scale khiops golden distributions site pictures screenshots wheel constraints licenses clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ servers: $(SERVERS)/.installed ## Create .venv-servers, with the servers that th
 
 faults: setup ## Kill scoring runs at random and at every step, at least 200 per table format
 	PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest -rP tests/crash_safety/test_kills.py
+
+hostile: setup ## Load a million models with one thing wrong: all are refused or score distributions
+	$(PYTHON) tests/hostile/bundles.py --bundles $${PROBCLASS_BUNDLES:-1000000}
 
 celery: setup ## Train and score on Celery, PostgreSQL and Redis, and kill a worker during a task
 	$(PYTHON) -m pytest tests/deployment

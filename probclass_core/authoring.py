@@ -12,6 +12,9 @@ Classes:
     `ByClass`, `label_codes`, `sorted_classes`.
 Tables with one row per class and cell, as arrays and back, and notes in their schema metadata:
     `tidy_table`, `dense_arrays`, `sum_counts`, `with_notes`, `notes_of`.
+What the numbers of a table of parameters may be, checked when a stored model is loaded:
+    `check_parameters`, `Range`, `COUNT`, `FINITE`, `NOT_NEGATIVE`, `PROBABILITY`,
+    `LOG_PROBABILITY`.
 Moments, which are never merged as E[x²] − E[x]²:
     `Moments`, `column_moments`, `merge_moments`.
 Counts on a grid, which merge to the same bits in any order and in bounded memory:
@@ -54,6 +57,15 @@ from probclass_core.estimation.options import (
     require_types,
     whole,
 )
+from probclass_core.estimation.parameters import (
+    COUNT,
+    FINITE,
+    LOG_PROBABILITY,
+    NOT_NEGATIVE,
+    PROBABILITY,
+    Range,
+    check_parameters,
+)
 from probclass_core.estimation.tidy import (
     dense_arrays,
     notes_of,
@@ -64,8 +76,13 @@ from probclass_core.estimation.tidy import (
 
 __all__ = [
     "CATEGORIES",
+    "COUNT",
+    "FINITE",
+    "LOG_PROBABILITY",
     "MISSING",
+    "NOT_NEGATIVE",
     "NUMBERS",
+    "PROBABILITY",
     "BoolArray",
     "ByClass",
     "ColumnTypes",
@@ -75,7 +92,9 @@ __all__ = [
     "IntArray",
     "Moments",
     "OptionPath",
+    "Range",
     "category_codes",
+    "check_parameters",
     "choice",
     "column_moments",
     "dense_arrays",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,6 +31,7 @@ READER_VERSION = READS_BLOCK_WEIGHTS
 """Newest format that this release reads."""
 
 _SUFFIX = ".arrow"
+_MAGIC = b"ARROW1\0\0"
 _MANIFEST_KEYS = {
     "kind": str,
     "format_version": int,
@@ -39,7 +41,8 @@ _MANIFEST_KEYS = {
     "files": Mapping,
     "provenance": Mapping,
 }
-_FIX = "restore it from a copy, or remove this version and save it again"
+RESTORE = "restore it from a copy, or remove this version and save it again"
+"""How to repair a bundle that is damaged."""
 
 Buffer: TypeAlias = bytes | pa.Buffer
 
@@ -64,10 +67,50 @@ def from_ipc(buffer: Buffer) -> pa.Table:
     Raises:
         StoreError: if the bytes are not an Arrow IPC file.
     """
+    data = pa.py_buffer(buffer)
     try:
-        return pa.ipc.open_file(pa.py_buffer(buffer)).read_all()
-    except (pa.ArrowException, OSError) as error:
+        if data.slice(0, len(_MAGIC)).to_pybytes() != _MAGIC:
+            raise StoreError("not a readable Arrow IPC file: it does not begin as one")
+        # The messages are read in their order. A footer could point to others.
+        messages = data.slice(len(_MAGIC))
+        if any(map(_is_compressed, pa.ipc.MessageReader.open_stream(messages))):
+            raise StoreError("compressed, which no file of a model is")
+        table = pa.ipc.open_stream(messages).read_all()
+    except (pa.ArrowException, OSError, ValueError) as error:  # names may be no UTF-8
         raise StoreError(f"not a readable Arrow IPC file: {one_line(error)}") from error
+    if table.num_rows > 8 * len(data):
+        raise StoreError(f"of {table.num_rows:,} rows, which its {len(data):,} bytes cannot be")
+    return table
+
+
+def _is_compressed(message: pa.ipc.Message) -> bool:
+    """Whether the buffers of a message are compressed: a few bytes could become gigabytes.
+
+    Arrow gives no access to this field of the metadata: a FlatBuffers table ``Message``, whose
+    third field is the header; a ``RecordBatch``, also that of a dictionary batch (its second
+    field), has the compression as its fourth field (Schema.fbs and Message.fbs of Arrow).
+    """
+    data = message.metadata.to_pybytes()
+
+    def field(table: int, number: int) -> int:
+        """Position of a field of a table; 0 if it is not there."""
+        (back,) = struct.unpack_from("<i", data, table)
+        size, offset = struct.unpack_from("<H", data, table - back)[0], 4 + 2 * number
+        if offset >= size:
+            return 0
+        (place,) = struct.unpack_from("<H", data, table - back + offset)
+        return table + place if place else 0
+
+    def target(position: int) -> int:
+        return int(position + struct.unpack_from("<I", data, position)[0])
+
+    try:
+        header = target(field(target(0), 2)) if message.type != "schema" else 0
+        if message.type == "dictionary":
+            header = target(field(header, 1))
+        return bool(header) and field(header, 3) != 0
+    except struct.error as error:
+        raise StoreError("not a readable Arrow IPC file: its metadata is cut off") from error
 
 
 class _File(NamedTuple):
@@ -234,7 +277,7 @@ def _table_name(file: str) -> str:
 
 def _check_manifest(manifest: Mapping[str, Any], where: str) -> None:
     if not isinstance(manifest, Mapping):
-        raise StoreError(f"{where}: the manifest is not a JSON object; {_FIX}.")
+        raise StoreError(f"{where}: the manifest is not a JSON object; {RESTORE}.")
     # Checked first, because a newer manifest may differ in everything else.
     needed = manifest.get("min_reader_version")
     if isinstance(needed, int) and needed > READER_VERSION:
@@ -245,18 +288,20 @@ def _check_manifest(manifest: Mapping[str, Any], where: str) -> None:
     for key, kind in _MANIFEST_KEYS.items():
         if not isinstance(manifest.get(key), kind):
             raise StoreError(
-                f"{where}: the manifest has no valid {key!r}, only {one_of(manifest)}; {_FIX}."
+                f"{where}: the manifest has no valid {key!r}, only {one_of(manifest)}; {RESTORE}."
             )
     for name, expected in manifest["files"].items():
         complete = isinstance(expected, Mapping) and {"sha256", "bytes"} <= expected.keys()
         if not complete or _file_name(_table_name(name)) != name:
-            raise StoreError(f"{where}: the manifest's entry for file {name!r} is invalid; {_FIX}.")
+            raise StoreError(
+                f"{where}: the manifest's entry for file {name!r} is invalid; {RESTORE}."
+            )
     digests = {name: expected["sha256"] for name, expected in manifest["files"].items()}
     actual = _content_id(manifest["kind"], manifest["format_version"], manifest["content"], digests)
     if actual != manifest["content_id"]:
         raise StoreError(
             f"{where}: the manifest was edited: its content id is {actual[:12]}… instead of "
-            f"{manifest['content_id'][:12]}…; {_FIX}."
+            f"{manifest['content_id'][:12]}…; {RESTORE}."
         )
 
 
@@ -266,16 +311,17 @@ def _read_verified(
     try:
         data = read(name)
     except FileNotFoundError as error:
-        raise StoreError(f"{where}: file {name!r} is missing; {_FIX}.") from error
+        raise StoreError(f"{where}: file {name!r} is missing; {RESTORE}.") from error
     if len(data) != expected["bytes"]:
         raise StoreError(
-            f"{where}: file {name!r} has {len(data)} bytes instead of {expected['bytes']}; {_FIX}."
+            f"{where}: file {name!r} has {len(data)} bytes instead of {expected['bytes']}; "
+            f"{RESTORE}."
         )
     file = _File.hash(data)
     if file.sha256 != expected["sha256"]:
         raise StoreError(
             f"{where}: file {name!r} is damaged (SHA-256 {file.sha256[:12]}… instead of "
-            f"{str(expected['sha256'])[:12]}…); {_FIX}."
+            f"{str(expected['sha256'])[:12]}…); {RESTORE}."
         )
     return file
 
@@ -287,9 +333,9 @@ def _read_table(name: str, file: _File, where: str) -> pa.Table:
         # point outside their buffer would crash the process.
         table.validate(full=True)
     except StoreError as error:
-        raise StoreError(f"{where}: file {name!r} is {error}; {_FIX}.") from error
-    except pa.ArrowException as error:
+        raise StoreError(f"{where}: file {name!r} is {error}; {RESTORE}.") from error
+    except (pa.ArrowException, ValueError) as error:
         raise StoreError(
-            f"{where}: file {name!r} is not a valid table: {one_line(error)}; {_FIX}."
+            f"{where}: file {name!r} is not a valid table: {one_line(error)}; {RESTORE}."
         ) from error
     return table

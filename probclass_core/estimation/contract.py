@@ -51,6 +51,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
+from probclass_core.estimation.parameters import label_rows
 from probclass_core.estimation.tidy import with_notes
 
 POINT_MASS_WIDTH = float(np.finfo(np.float64).tiny)
@@ -231,6 +232,17 @@ class LikelihoodEstimator(ABC):
     @abstractmethod
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Likelihood:
         """Compile parameters; the columns of the result are in the order of ``classes``."""
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        """Refuse a table of parameters that `finalize` cannot have made.
+
+        Called when a stored model is loaded, before its likelihoods are compiled. By default only
+        the column ``class`` is checked; see `authoring.check_parameters` for the others.
+
+        Raises:
+            StoreError: naming the column and what is wrong.
+        """
+        label_rows(parameters, classes)
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
         """Options for another pass over the rows, or None if no further pass is needed.

@@ -49,6 +49,9 @@ _SCRATCH_SUFFIX = ".put"
 _STAGING_PREFIX = ".staging-"
 _LOCK_PREFIX = ".lock-"
 
+_MOST_IN_MEMORY = 2**28
+"""Bytes up to which a local file is read into memory; a larger one is mapped."""
+
 
 @dataclass(frozen=True)
 class Location:
@@ -215,6 +218,9 @@ class LocalLocation(Location):
     """A local path: files are staged next to the target, synced, and renamed into place."""
 
     def _read(self, path: str) -> Buffer:
+        # A mapped file that is cut off while it is in use kills the process.
+        if Path(path).stat().st_size <= _MOST_IN_MEMORY:
+            return Path(path).read_bytes()
         with pa.memory_map(path) as file:
             return file.read_buffer()
 

@@ -6,4 +6,5 @@ block_weights      weights of blocks, fitted on rows that their parameters did n
 decision           decision rules: maximum posterior, maximum likelihood, costs, rejection
 calibration        posteriors corrected on held-out rows
 density_quantiles  quantiles of log p(x)
+stored             what a stored model must be: checked when it is loaded
 """

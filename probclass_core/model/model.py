@@ -38,6 +38,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.bundle import (
     FORMAT_VERSION,
     READS_BLOCK_WEIGHTS,
+    RESTORE,
     Bundle,
 )
 from probclass_core.arrow.display import Part, TablePart, as_html, as_text
@@ -50,7 +51,14 @@ from probclass_core.arrow.parts import (
 )
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.arrow.types import schema_from_names, type_names
-from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
+from probclass_core.errors import (
+    DataError,
+    NotSupportedError,
+    ProbClassError,
+    SpecError,
+    StoreError,
+    one_of,
+)
 from probclass_core.estimation.contract import Likelihood, LinearLikelihood
 from probclass_core.estimation.statistics import Statistics, bind, refine
 from probclass_core.estimation.tidy import notes_of, tidy_table
@@ -76,6 +84,7 @@ from probclass_core.model.decision import (
 )
 from probclass_core.model.density_quantiles import log_density_quantile
 from probclass_core.model.posterior import Posterior, log_density, normalize
+from probclass_core.model.stored import check_model
 from probclass_core.plugins.manager import check_reader, find_estimator, origins
 from probclass_core.spec import Block, ModelSpec, Prior, category_text
 
@@ -560,17 +569,32 @@ class Model:
         return max(versions)
 
     @classmethod
-    def from_bundle(cls, bundle: Bundle) -> Model:
-        """The inverse of `to_bundle`.
+    def from_bundle(cls, bundle: Bundle, *, where: str = "this bundle") -> Model:
+        """The inverse of `to_bundle`; the tables are checked, see `stored`.
+
+        Args:
+            bundle: the verified tables and manifest.
+            where: name of the bundle in messages.
 
         Raises:
-            StoreError: if the bundle does not contain a model, or parameters of another version.
+            StoreError: if the bundle does not contain a model that training could have made, or
+                parameters of another version.
             PluginError: if an estimator is not installed.
         """
         if bundle.kind != "model":
-            raise StoreError(f"the bundle contains {bundle.kind}, not a model.")
-        for name, block in bundle.content["blocks"].items():
+            raise StoreError(f"{where} contains {bundle.kind}, not a model.")
+        for name, block in _recorded_blocks(bundle, where).items():
             check_reader(name, block, bundle.provenance)
+        try:
+            return cls._from_bundle(bundle)
+        except Exception as error:  # whatever values that nobody wrote may cause
+            reason = str(error) if isinstance(error, ProbClassError) else repr(error)
+            raise StoreError(
+                f"{where} is not a valid model: {reason.rstrip('.')}; {RESTORE}."
+            ) from error
+
+    @classmethod
+    def _from_bundle(cls, bundle: Bundle) -> Model:
         tables = dict(bundle.tables)
         model = cls(
             spec=ModelSpec.from_dict(bundle.content["spec"]),
@@ -582,6 +606,12 @@ class Model:
             parameters=tables,
             training=dict(bundle.provenance),
         )
+        vars(model)["likelihoods"] = check_model(model)
+        if bundle.min_reader_version != model._min_reader_version:
+            raise StoreError(
+                f"its tables need a reader of format {model._min_reader_version}, and its manifest "
+                f"says {bundle.min_reader_version}."
+            )
         # The id under which it was stored: another Arrow release might write other bytes.
         vars(model)["id"] = bundle.content_id
         return model
@@ -590,6 +620,30 @@ class Model:
         """Everything except the compiled likelihoods, which are derived; some do not pickle."""
         derived = ("likelihoods", "_weighted_blocks")
         return {name: value for name, value in vars(self).items() if name not in derived}
+
+
+def _recorded_blocks(bundle: Bundle, where: str) -> dict[str, Mapping[str, Any]]:
+    """Estimator and version of the parameters of each block, as a bundle records them.
+
+    Raises:
+        StoreError: if they are not those of the blocks of its spec.
+    """
+    content = bundle.content
+    try:
+        recorded: dict[str, Mapping[str, Any]] = {
+            str(name): dict(block) for name, block in content["blocks"].items()
+        }
+        found = {
+            name: block["estimator"]
+            for name, block in recorded.items()
+            if isinstance(block["parameters_version"], int)
+        }
+        expected = {block["name"]: block["estimator"] for block in content["spec"]["blocks"]}
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise StoreError(f"{where} does not say which blocks it has; {RESTORE}.") from error
+    if found != expected or not all(isinstance(name, str) for name in found.values()):
+        raise StoreError(f"{where}: its blocks are not those of its spec; {RESTORE}.")
+    return recorded
 
 
 def finalize(statistics: Statistics, *, early: bool = False) -> Model:

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.analysis.health.sums import HealthMeter, HealthSums
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.shared_conversions import shared_conversions
-from probclass_core.errors import SpecError
+from probclass_core.errors import DataError, SpecError
 from probclass_core.model.decision import (
     DecisionOption,
     Decisions,
@@ -23,6 +24,9 @@ from probclass_core.model.model import Model
 from probclass_core.model.posterior import Posterior
 
 PosteriorFormat = Literal["columns", "list"]
+
+_ROUNDING = 1e-6
+"""By how much the probabilities of a row may differ from a sum of 1."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,7 @@ class BatchScorer:
         self, batch: pa.RecordBatch, posterior: Posterior, decisions: Decisions
     ) -> pa.RecordBatch:
         probability = posterior.probability
+        _check_distributions(probability)
         columns: list[pa.Array] = [batch.column(name) for name in self._columns]
         columns.append(take_classes(self._model.classes, decisions.prediction))
         columns.append(pa.array(posterior.probability_of(decisions.choice)))
@@ -149,3 +154,19 @@ class BatchScorer:
             columns.append(pa.nulls(batch.num_rows, pa.float64()))
         columns.append(pa.repeat(self._model.id, batch.num_rows))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _check_distributions(probability: FloatArray) -> None:
+    """Refuse posteriors, ``(n, k)``, that are not probabilities of one of the classes.
+
+    Raises:
+        DataError: with the number of rows.
+    """
+    sums = probability.sum(axis=1)
+    wrong = ~(np.abs(sums - 1.0) <= _ROUNDING)
+    if wrong.any():
+        raise DataError(
+            f"the posterior of {int(wrong.sum())} rows is not a distribution: the first sums to "
+            f"{sums[np.argmax(wrong)]:g}. An estimator of the model returns NaN or +inf; nothing "
+            "of these rows was committed."
+        )

@@ -32,7 +32,7 @@ def save(
 def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None) -> Model:
     """Load a model that `Model.save` wrote. No code is executed, and nothing is unpickled.
 
-    Every file is first checked against its SHA-256; local files are memory-mapped.
+    Every file is first checked against its SHA-256; a local file above 256 MiB is memory-mapped.
 
     Args:
         path: path or URI of the folder; the folder of a version in a store is one as well.
@@ -52,7 +52,7 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
         raise StoreError(f"{where}: {_what_is_there(files, path, options)}") from error
     if manifest is None:
         raise StoreError(f"{where}: {MANIFEST} is not a JSON object; restore it from a copy.")
-    return Model.from_bundle(Bundle.from_files(manifest, files.read, where=where))
+    return Model.from_bundle(Bundle.from_files(manifest, files.read, where=where), where=where)
 
 
 def _what_is_there(

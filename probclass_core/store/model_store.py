@@ -151,7 +151,7 @@ class ModelStore:
     def load(self, ref: str) -> Model:
         """Load the model that a reference names.
 
-        Every file is first checked against its SHA-256; local files are memory-mapped.
+        Every file is first checked against its SHA-256; a local one above 256 MiB is memory-mapped.
 
         Args:
             ref: ``name@alias``, ``name@<content id>``, ``name@<at least 8 first digits of it>``,
@@ -163,7 +163,7 @@ class ModelStore:
                 newer release.
             PluginError: if an estimator of the model is not installed.
         """
-        return Model.from_bundle(self.read_bundle(ref))
+        return Model.from_bundle(self.read_bundle(ref), where=repr(ref))
 
     def read_bundle(self, ref: str) -> Bundle:
         """Read the verified tables and manifest of a version; its estimators need not be installed.

@@ -46,11 +46,16 @@ class LargeModel:
         return Bundle("model", {}, {"points": points})
 
 
-def test_local_tables_are_memory_mapped(tmp_path: Path) -> None:
+def test_only_large_local_tables_are_memory_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = ModelStore(tmp_path)
     store.save(LargeModel(), "air")
+    assert isinstance(store.read_bundle("air").files()["points.arrow"], bytes)
+    monkeypatch.setattr("probclass_core.io.filesystem._MOST_IN_MEMORY", 1_000_000)
     before = pa.total_allocated_bytes()
     bundle = store.read_bundle("air")
+    assert isinstance(bundle.files()["points.arrow"], pa.Buffer)
     assert pa.total_allocated_bytes() - before < 100_000
     assert bundle.tables["points"]["x"][-1].as_py() == 999_999
 

@@ -45,6 +45,13 @@ from probclass_core.estimation.families.strength import (
     shared_strength_option,
 )
 from probclass_core.estimation.options import CATEGORIES, choice
+from probclass_core.estimation.parameters import (
+    COUNT,
+    LOG_PROBABILITY,
+    NOT_NEGATIVE,
+    check_notes,
+    check_parameters,
+)
 from probclass_core.estimation.tidy import (
     by_feature,
     dense_arrays,
@@ -266,6 +273,22 @@ class Categorical(LikelihoodEstimator):
             if self.options.smooth == "zeros":
                 smoothed = np.where(counts > 0.0, np.log(counts) - np.log(rows), smoothed)
         return smoothed
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        notes = notes_of(parameters)
+        for name in ("unseen_pseudo_count", "total_pseudo_count"):
+            check_notes(notes[name], name, NOT_NEGATIVE)
+        # With smooth="zeros", cells without a count add to a sum of 1.
+        zeros = self.options.smooth == "zeros"
+        check_parameters(
+            parameters,
+            classes,
+            {"feature": pa.string(), "value": pa.string()},
+            {"count": COUNT, "log_probability": LOG_PROBABILITY},
+            nullable=["value"],
+            complete=not notes.get("sparse"),
+            within=None if zeros else ["feature"],
+        )
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CategoricalLikelihood:
         return CategoricalLikelihood(

@@ -24,7 +24,7 @@ from probclass_core.arrow.arrays import (
     missing_patterns,
     sorted_classes,
 )
-from probclass_core.errors import DataError, SpecError
+from probclass_core.errors import DataError, SpecError, StoreError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import (
@@ -39,6 +39,13 @@ from probclass_core.estimation.families.scarce import (
     without_values,
 )
 from probclass_core.estimation.options import CATEGORIES
+from probclass_core.estimation.parameters import (
+    COUNT,
+    LOG_PROBABILITY,
+    check_notes,
+    check_parameters,
+    label_rows,
+)
 from probclass_core.estimation.tidy import notes_of, sum_counts, tidy_table
 
 _OWN_COLUMNS = ("class", "count", "log_probability")
@@ -171,6 +178,26 @@ class CategoricalJoint(LikelihoodEstimator):
             instead = OF_ALL if without_prior else OF_PRIOR
             notes.append(f"{who} no row with all of {listed}: {instead}.")
         return notes
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        notes = notes_of(parameters)
+        if "domain" not in notes:  # the block says nothing
+            label_rows(parameters, classes)
+            return
+        domain, alpha = notes["domain"], notes["pseudo_count"]
+        sizes = [len(values) for values in domain.values()]
+        if [len(values) for values in alpha] != sizes or len(classes) != len(
+            notes["unseen_log_probability"]
+        ):
+            raise StoreError("the pseudo-counts in its notes are not those of its values.")
+        check_notes([alpha, notes["cell_pseudo_count"]], "pseudo_count", COUNT)
+        check_notes(notes["unseen_log_probability"], "unseen_log_probability", LOG_PROBABILITY)
+        check_parameters(
+            parameters,
+            classes,
+            dict.fromkeys(domain, pa.string()),
+            {"count": COUNT, "log_probability": LOG_PROBABILITY},
+        )
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array

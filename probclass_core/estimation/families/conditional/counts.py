@@ -63,6 +63,14 @@ from probclass_core.estimation.options import (
     require_types,
     whole,
 )
+from probclass_core.estimation.parameters import (
+    COUNT,
+    FINITE,
+    LOG_PROBABILITY,
+    NOT_NEGATIVE,
+    check_notes,
+    check_parameters,
+)
 from probclass_core.estimation.tidy import by_feature, notes_of, sum_counts
 
 MAX_CELLS = 2**22
@@ -617,6 +625,22 @@ class ConditionalCounts(LikelihoodEstimator):
         return total
 
     # Scoring.
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        notes = notes_of(parameters)
+        check_notes(notes["strengths"], "strengths", NOT_NEGATIVE)
+        check_notes(notes["cuts"], "cuts", FINITE)
+        given = [_given(name) for name in notes["given"]]
+        texts = dict.fromkeys(["feature", "value", *given], pa.string())
+        check_parameters(
+            parameters,
+            classes,
+            {**texts, "depth": pa.int64()},
+            {"count": COUNT, "log_probability": LOG_PROBABILITY},
+            nullable=["value", *given],
+            complete=False,
+            within=["feature", *given, "depth"],
+        )
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> ConditionalCountsLikelihood:
         return ConditionalCountsLikelihood(parameters, classes, self.options)

@@ -55,6 +55,9 @@ class JointConditional(LikelihoodEstimator):
         self.joint.on_scarce, self.joint.row_weight = self.on_scarce, self.row_weight
         return self.joint.finalize(statistics, classes)
 
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        self.joint.check_parameters(parameters, classes)
+
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> ConditionalLikelihood:
         joint = self.joint.likelihood(parameters, classes)
         return ConditionalLikelihood(joint, self.features.names)

@@ -25,6 +25,13 @@ from probclass_core.estimation.families.counts.base import (
 )
 from probclass_core.estimation.families.scarce import NoLikelihood, require_counts
 from probclass_core.estimation.options import number
+from probclass_core.estimation.parameters import (
+    COUNT,
+    LOG_PROBABILITY,
+    check_notes,
+    check_parameters,
+)
+from probclass_core.estimation.tidy import notes_of
 
 
 class Bernoulli(CountEstimator):
@@ -70,6 +77,15 @@ class Bernoulli(CountEstimator):
         return self.parameters(
             classes, sums, "log_probability", log_probability, notes, rows=rows.tolist()
         )
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        check_parameters(
+            parameters,
+            classes,
+            {"feature": pa.string()},
+            {"count": COUNT, "log_probability": LOG_PROBABILITY},
+        )
+        check_notes(notes_of(parameters).get("rows"), "rows", COUNT)
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array

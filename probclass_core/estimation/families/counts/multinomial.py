@@ -26,6 +26,11 @@ from probclass_core.estimation.families.counts.base import (
 )
 from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.options import flag
+from probclass_core.estimation.parameters import (
+    COUNT,
+    LOG_PROBABILITY,
+    check_parameters,
+)
 
 _COEFFICIENT = "(coefficient)"
 
@@ -80,6 +85,15 @@ class Multinomial(CountEstimator):
         with np.errstate(divide="ignore"):
             log_probability = np.log(smoothed) - np.log(total)
         return self.parameters(classes, sums, "log_probability", log_probability, notes)
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        check_parameters(
+            parameters,
+            classes,
+            {"feature": pa.string()},
+            {"count": COUNT, "log_probability": LOG_PROBABILITY},
+            within=[],
+        )
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array

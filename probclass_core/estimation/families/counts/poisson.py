@@ -27,6 +27,13 @@ from probclass_core.estimation.families.counts.base import (
 )
 from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.options import flag, number
+from probclass_core.estimation.parameters import (
+    COUNT,
+    NOT_NEGATIVE,
+    check_notes,
+    check_parameters,
+)
+from probclass_core.estimation.tidy import notes_of
 
 _ABSENT = "(absent terms)"
 
@@ -92,6 +99,15 @@ class Poisson(CountEstimator):
             )
         rate = (sums.cells["count"] + alpha) / (rows + beta)
         return self.parameters(classes, sums, "rate", rate, notes, rows=rows.tolist())
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        check_parameters(
+            parameters,
+            classes,
+            {"feature": pa.string()},
+            {"count": COUNT, "rate": NOT_NEGATIVE},
+        )
+        check_notes(notes_of(parameters).get("rows"), "rows", COUNT)
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array

@@ -23,7 +23,7 @@ from probclass_core.arrow.arrays import (
     numbers_rounded_down,
     sorted_classes,
 )
-from probclass_core.errors import DataError
+from probclass_core.errors import DataError, StoreError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.discretized.cuts import (
     bin_codes,
@@ -52,6 +52,14 @@ from probclass_core.estimation.options import (
     number,
     option,
     whole,
+)
+from probclass_core.estimation.parameters import (
+    BOUND,
+    COUNT,
+    LOG_PROBABILITY,
+    NOT_NEGATIVE,
+    check_notes,
+    check_parameters,
 )
 from probclass_core.estimation.tidy import by_feature, dense_arrays, notes_of, tidy_table
 
@@ -227,6 +235,36 @@ class Discretized(LikelihoodEstimator):
         if self.on_scarce == "error":
             raise DataError(f"{found}; {fix}.")
         return [f"{found}: discretized does not see smaller differences; {fix}."]
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        strengths = notes_of(parameters).get("shared_strengths", {})
+        check_notes(strengths, "shared_strengths", NOT_NEGATIVE)
+        bounds = {"lower": BOUND, "upper": BOUND}
+        check_parameters(
+            parameters,
+            classes,
+            {"feature": pa.string(), "bin": pa.int64()},
+            {**bounds, "count": COUNT, "log_probability": LOG_PROBABILITY},
+            within=["feature"],
+        )
+        for feature, cells in by_feature(parameters, self.features.names):
+            bins, lower, upper = (cells[name].to_numpy() for name in ("bin", *bounds))
+            first = cells.num_rows and int(bins.max()) + 1
+            edges = np.full((2, first), np.nan)
+            if cells.num_rows and bins.min() < 0:
+                raise StoreError(f"column {feature!r} has a bin with a negative number.")
+            edges[:, bins] = lower, upper
+            cuts = edges[0][~np.isnan(edges[0])]
+            ends = np.append(cuts[1:], np.inf)[: len(cuts)]
+            same = (lower == edges[0][bins]) | np.isnan(lower)
+            if (
+                len(cuts) < first - 1
+                or not same.all()
+                or (np.diff(cuts) <= 0.0).any()
+                or (cuts[:1] != -np.inf).any()
+                or (edges[1][: len(cuts)] != ends).any()
+            ):
+                raise StoreError(f"the bins of column {feature!r} are not next to each other.")
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DiscretizedLikelihood:
         return DiscretizedLikelihood(

@@ -47,6 +47,7 @@ from probclass_core.estimation.moments import (
 )
 from probclass_core.estimation.moments import pooled as moments_of_all
 from probclass_core.estimation.options import NUMBERS, number
+from probclass_core.estimation.parameters import COUNT, FINITE, NOT_NEGATIVE, check_parameters
 from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
 
 _FRACTION_WITHIN = 0.005
@@ -171,6 +172,12 @@ class GaussianDiagonal(LikelihoodEstimator):
             degrees_of_freedom=posterior.degrees_of_freedom,
         )
         return self.annotate(parameters, scarce=notes, prior=prior_notes(names, prior))
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        numbers = {"count": COUNT, "mean": FINITE, "variance": NOT_NEGATIVE}
+        if self.options.predictive:
+            numbers["degrees_of_freedom"] = NOT_NEGATIVE
+        check_parameters(parameters, classes, {"feature": pa.string()}, numbers)
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> GaussianDiagonalLikelihood:
         modeled = set(parameters["feature"].to_pylist())

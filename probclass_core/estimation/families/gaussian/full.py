@@ -26,7 +26,7 @@ from probclass_core.arrow.arrays import (
     numeric_column,
     sorted_classes,
 )
-from probclass_core.errors import DataError, SpecError
+from probclass_core.errors import DataError, SpecError, StoreError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import (
     NormalPrior,
@@ -74,6 +74,15 @@ from probclass_core.estimation.moments import (
     without_rounding,
 )
 from probclass_core.estimation.options import NUMBERS, choice, number
+from probclass_core.estimation.parameters import (
+    COUNT,
+    FINITE,
+    NOT_NEGATIVE,
+    ROUNDING,
+    check_column,
+    check_parameters,
+    label_rows,
+)
 from probclass_core.estimation.tidy import notes_of
 
 _REPAIRED_EIGENVALUE = 1e-9
@@ -293,6 +302,39 @@ class GaussianFull(LikelihoodEstimator):
                 "covariance": pa.FixedShapeTensorArray.from_numpy_ndarray(covariances),
             }
         )
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        numbers = {"count": COUNT}
+        if self.options.predictive:
+            numbers["degrees_of_freedom"] = NOT_NEGATIVE
+        if "mean" not in parameters.column_names:  # no column has values
+            label_rows(parameters, classes)
+            return
+        check_parameters(parameters, classes, {}, numbers)
+        names = notes_of(parameters)["features"]
+        mean, covariance = parameters["mean"].combine_chunks(), _tensor(parameters, "covariance")
+        check_column(parameters, "mean", pa.list_(pa.float64()))
+        FINITE.check("mean", mean.flatten())
+        FINITE.check("covariance", pa.array(covariance.ravel()))
+        size = covariance.shape[1]
+        if (
+            covariance.shape != (len(classes), size, size)
+            or len(mean.flatten()) != len(classes) * size
+            or not 0 < size <= len(names)
+        ):
+            raise StoreError(
+                f"covariance has the shape {covariance.shape} and mean {len(mean.flatten())} "
+                f"numbers, for {len(classes)} classes and {len(names)} columns."
+            )
+        width = np.sqrt(np.maximum(np.einsum("kii->ki", covariance), 0.0))
+        scale = width[:, :, None] * width[:, None, :]
+        if (np.abs(covariance - covariance.transpose(0, 2, 1)) > ROUNDING * scale).any():
+            raise StoreError("a covariance is not symmetric.")
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                np.linalg.cholesky(covariance / scale)
+        except np.linalg.LinAlgError as error:
+            raise StoreError("a covariance is not positive definite.") from error
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array

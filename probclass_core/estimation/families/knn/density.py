@@ -27,7 +27,7 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.arrow.row_sample import row_hashes
-from probclass_core.errors import DataError, SpecError, nearest
+from probclass_core.errors import DataError, SpecError, StoreError, nearest
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.knn.approximate import require_faiss
 from probclass_core.estimation.families.knn.balls import Balls, Search
@@ -48,6 +48,14 @@ from probclass_core.estimation.options import (
     number,
     option,
     whole,
+)
+from probclass_core.estimation.parameters import (
+    COUNT,
+    FINITE,
+    NOT_NEGATIVE,
+    check_column,
+    check_notes,
+    label_rows,
 )
 from probclass_core.estimation.tidy import notes_of
 
@@ -260,6 +268,18 @@ class KnnDensity(LikelihoodEstimator):
             moments["mean"][feature] = mean * float(largest)
             moments["deviation"][feature] = deviation * float(largest)
         return moments
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        notes = notes_of(parameters)
+        for name in ("mean", "deviation"):
+            check_notes(notes.get(name), name, FINITE if name == "mean" else NOT_NEGATIVE)
+        label_rows(parameters, classes)
+        check_column(parameters, "count", pa.float64())
+        check_column(parameters, "point", pa.list_(pa.float64(), len(notes["features"])))
+        COUNT.check("count", parameters["count"])
+        points = _points(parameters)
+        if parameters["point"].null_count or np.isinf(points).any():
+            raise StoreError("a point is null or infinite.")
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array

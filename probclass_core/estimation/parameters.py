@@ -1,0 +1,175 @@
+"""What a table of parameters must be: checked when a stored model is loaded.
+
+Checksums say that bytes are those that were written, not that a model was. A table with a negative
+variance, a NaN or a missing row would score rows in silence, with probabilities that are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import MISSING, IntArray, label_codes
+from probclass_core.errors import StoreError, one_of
+
+ROUNDING = 1e-6
+"""By how much probabilities may differ from a sum of 1, and a matrix from a symmetric one."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers that a column may contain; never NaN.
+
+    Attributes:
+        low: least number.
+        high: largest number.
+        finite: whether infinite numbers are refused, which `low` and `high` may allow.
+        nulls: whether it may be null.
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+    finite: bool = True
+    nulls: bool = False
+
+    def check(self, name: str, column: pa.Array | pa.ChunkedArray) -> None:
+        """Check all numbers of a column.
+
+        Raises:
+            StoreError: naming the column and the first number that is not allowed.
+        """
+        if column.null_count and not self.nulls:
+            raise StoreError(f"{name} is null in {column.null_count} rows.")
+        values = column.drop_null().to_numpy()
+        with np.errstate(invalid="ignore"):
+            wrong = ~((values >= self.low) & (values <= self.high))
+        if self.finite:
+            wrong |= ~np.isfinite(values)
+        if wrong.any():
+            low, high = (f"{bound:g}" for bound in (self.low, self.high))
+            raise StoreError(
+                f"{name} is {values[np.argmax(wrong)]!s}, and must be "
+                f"{'a finite number ' if self.finite else ''}from {low} to {high}."
+            )
+
+
+COUNT = Range(low=0.0)
+FINITE = Range()
+NOT_NEGATIVE = Range(low=0.0)
+PROBABILITY = Range(low=0.0, high=1.0)
+LOG_PROBABILITY = Range(high=ROUNDING, finite=False)
+BOUND = Range(finite=False, nulls=True)
+
+
+def check_parameters(
+    table: pa.Table,
+    classes: pa.Array,
+    cells: Mapping[str, pa.DataType],
+    numbers: Mapping[str, Range],
+    *,
+    nullable: Collection[str] = (),
+    complete: bool = True,
+    within: Sequence[str] | None = None,
+) -> None:
+    """Check the columns of a table with one row per class and cell, as `tidy_table` makes them.
+
+    Args:
+        table: the parameters.
+        classes: ``k`` labels.
+        cells: columns that name a cell, with their types.
+        numbers: columns of float64, with the numbers that they may contain.
+        nullable: columns of `cells` in which null is a value.
+        complete: whether every class has every cell of the table.
+        within: columns within which the probabilities of a class sum to 1, or to less if the table
+            is not complete; None for probabilities of other events.
+
+    Raises:
+        StoreError: naming the column and what is wrong.
+    """
+    label_rows(table, classes)
+    types = {**cells, **dict.fromkeys(numbers, pa.float64())}
+    for name, kind in types.items():
+        check_column(table, name, kind)
+    for name in cells:
+        if name not in nullable and table[name].null_count:
+            raise StoreError(f"{name} is null in {table[name].null_count} rows.")
+    for name, allowed in numbers.items():
+        allowed.check(name, table[name])
+    keys = ["class", *cells]
+    groups = table.group_by(keys, use_threads=False).aggregate([]).num_rows
+    if groups < table.num_rows:
+        raise StoreError(f"{table.num_rows - groups} rows repeat another {', '.join(keys)}.")
+    if complete and cells:
+        expected = table.group_by(list(cells), use_threads=False).aggregate([]).num_rows
+        if table.num_rows != expected * len(classes):
+            raise StoreError(
+                f"{expected * len(classes) - table.num_rows} of {expected * len(classes)} "
+                "combinations of class and cell have no row."
+            )
+    elif complete and table.num_rows != len(classes):
+        raise StoreError(f"{table.num_rows} rows for {len(classes)} classes.")
+    if within is not None:
+        _check_sums(table, ["class", *within], complete=complete)
+
+
+def check_column(table: pa.Table, name: str, kind: pa.DataType) -> None:
+    """Check the type of a column.
+
+    Raises:
+        StoreError: if there is no such column, more than one, or another type.
+    """
+    if table.column_names.count(name) != 1:
+        raise StoreError(f"there is no single column {name!r} among {one_of(table.column_names)}.")
+    if table.schema.field(name).type != kind:
+        raise StoreError(f"column {name!r} is {table.schema.field(name).type} instead of {kind}.")
+
+
+def label_rows(table: pa.Table, classes: pa.Array) -> IntArray:
+    """The position of each row's class, ``(n,)``.
+
+    Raises:
+        StoreError: if a row has another class.
+    """
+    check_column(table, "class", classes.type)
+    codes = label_codes(table["class"], classes)
+    if (codes == MISSING).any():
+        other = table["class"][int(np.argmax(codes == MISSING))].as_py()
+        raise StoreError(f"class {other!r} is not one of the classes of the model.")
+    return codes
+
+
+def check_notes(notes: Any, name: str, allowed: Range) -> None:
+    """Check all numbers of a note of a table, however they are nested.
+
+    Raises:
+        StoreError: naming the note and the first number that is not allowed.
+    """
+    if isinstance(notes, Mapping):
+        notes = list(notes.values())
+    if isinstance(notes, list):
+        for value in notes:
+            check_notes(value, name, allowed)
+    elif notes is not None and not isinstance(notes, str):
+        allowed.check(f"note {name!r}", pa.array([float(notes)]))
+
+
+def _check_sums(table: pa.Table, keys: list[str], *, complete: bool) -> None:
+    masses = table.set_column(
+        table.column_names.index("log_probability"),
+        "mass",
+        pc.exp(table["log_probability"]),
+    )
+    sums = masses.group_by(keys, use_threads=False).aggregate([("mass", "sum")])
+    total = sums["mass_sum"].to_numpy()
+    wrong = total > 1.0 + ROUNDING
+    if complete:
+        wrong |= total < 1.0 - ROUNDING
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        where = ", ".join(f"{key} {sums[key][row].as_py()!r}" for key in keys)
+        raise StoreError(f"the probabilities of {where} sum to {total[row]:.6g} instead of 1.")

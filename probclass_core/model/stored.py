@@ -1,0 +1,132 @@
+"""What a stored model must be: every table is checked, and every likelihood compiled, on loading.
+
+Checksums detect damage. They do not detect a table that was written wrong, by hand or by another
+program, and whose checksums are right: such a model would score rows in silence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.errors import StoreError
+from probclass_core.estimation.contract import Likelihood
+from probclass_core.estimation.parameters import (
+    COUNT,
+    FINITE,
+    PROBABILITY,
+    ROUNDING,
+    Range,
+    check_column,
+    label_rows,
+)
+from probclass_core.estimation.statistics import bind
+from probclass_core.estimation.tidy import notes_of
+from probclass_core.model.density_quantiles import QUANTILES
+from probclass_core.spec import category_text
+
+if TYPE_CHECKING:
+    from probclass_core.model.model import Model
+
+_POSITIVE = Range(low=np.finfo(np.float64).tiny)
+
+
+def check_model(model: Model) -> dict[str, Likelihood]:
+    """Check the tables of a model that was read from a store.
+
+    Returns:
+        The compiled likelihood of each block, by block name.
+
+    Raises:
+        StoreError: naming the table, the column and what is wrong.
+    """
+    _check_priors(model.priors)
+    if set(model.parameters) != {str(block.name) for block in model.spec.blocks}:
+        raise StoreError("the tables of parameters are not those of the blocks.")
+    likelihoods = {}
+    blocks = {str(block.name): block for block in model.spec.blocks}
+    for name, estimator in bind(model.spec, model.features).items():
+        try:
+            parameters = model.parameters[name]
+            named = notes_of(parameters).get("features")
+            if named not in (None, list(blocks[name].columns), list(blocks[name].inputs)):
+                raise StoreError(f"its notes are of the columns {named}.")
+            estimator.check_parameters(parameters, model.classes)
+            likelihoods[name] = estimator.likelihood(parameters, model.classes)
+        except StoreError as error:
+            raise StoreError(f"block {name!r}: {error}") from error
+    if model.block_weights is not None:
+        _check_block_weights(model.block_weights, model)
+    if model.calibration is not None:
+        _check_calibration(model.calibration, model.classes)
+    if model.density_quantiles is not None:
+        _check_quantiles(model.density_quantiles)
+    return likelihoods
+
+
+def _check_priors(priors: pa.Table) -> None:
+    check_column(priors, "count", pa.float64())
+    check_column(priors, "prior", pa.float64())
+    COUNT.check("count", priors["count"])
+    PROBABILITY.check("prior", priors["prior"])
+    total = float(priors["prior"].to_numpy().sum())
+    if not abs(total - 1.0) <= ROUNDING:
+        raise StoreError(f"the priors sum to {total:.6g} instead of 1.")
+    classes = priors["class"].combine_chunks()
+    if classes.null_count or len(pc.unique(classes)) < len(classes) or not len(classes):
+        raise StoreError("a class of the priors is null or repeated, or there is none.")
+
+
+def _check_block_weights(table: pa.Table, model: Model) -> None:
+    names = [str(block.name) for block in model.spec.blocks]
+    classes = [category_text(value) for value in model.classes.to_pylist()]
+    check_column(table, "value", pa.float64())
+    FINITE.check("block weight", table["value"])
+    if table["name"].to_pylist() != [*names, *classes]:
+        raise StoreError("the block weights are not those of the blocks and classes.")
+    COUNT.check("block weight", table["value"].slice(0, len(names)))
+
+
+def _check_calibration(table: pa.Table, classes: pa.Array) -> None:
+    check_column(table, "value", pa.float64())
+    check_column(table, "knot", pa.float64())
+    methods = set(table["method"].to_pylist())
+    if len(methods) != 1 or not methods <= {
+        "identity",
+        "temperature",
+        "temperature_and_bias",
+        "isotonic",
+    }:
+        raise StoreError(f"the calibration has the methods {sorted(map(str, methods))}.")
+    if methods == {"isotonic"}:
+        label_rows(table, classes)
+        PROBABILITY.check("calibration knot", table["knot"])
+        PROBABILITY.check("calibrated probability", table["value"])
+        for label in classes:
+            rows = table.filter(pc.equal(table["class"], label))
+            _check_ascending("calibration knot", rows["knot"].to_numpy())
+            _check_ascending("calibrated probability", rows["value"].to_numpy())
+        return
+    _POSITIVE.check("temperature", table["value"].slice(0, 1))
+    Range(high=0.0, nulls=True).check("lowest score", table["knot"])
+    FINITE.check("bias", table["value"].slice(1))
+    biases = classes.to_pylist() if methods == {"temperature_and_bias"} else []
+    if table["class"].to_pylist() != [None, *biases]:
+        raise StoreError("the biases of the calibration are not those of the classes.")
+
+
+def _check_quantiles(table: pa.Table) -> None:
+    check_column(table, "log_density", pa.float64())
+    Range(high=np.finfo(np.float64).max, finite=False).check("log_density", table["log_density"])
+    if not np.array_equal(table["quantile"].to_numpy(), QUANTILES):
+        raise StoreError("the quantiles of the density are not the thousandths.")
+    _check_ascending("log_density", table["log_density"].to_numpy())
+
+
+def _check_ascending(name: str, values: FloatArray) -> None:
+    if not len(values) or (values[1:] < values[:-1]).any():
+        raise StoreError(f"{name} is not in ascending order.")

@@ -1,0 +1,140 @@
+"""Stored models with one thing wrong: refused by one line, or scored with distributions."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from bundles import AS_PROMISED, models, mutations, outcome, rows, unusual_rows
+
+import probclass_core as pc
+from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_no_model_with_one_thing_wrong_is_scored_in_silence() -> None:
+    data = unusual_rows()
+    counts: Counter[str] = Counter()
+    for what, bundle in itertools.islice(mutations(models(), seed=7), 600):
+        result = outcome(bundle, data)
+        assert result in AS_PROMISED, f"{what}: {result}"
+        counts[result] += 1
+    assert counts["refused"] > counts["scored"] > 0
+
+
+def stored(bundle: Bundle, **tables: pa.Table) -> pc.Model:
+    """Store tables instead of those of a bundle, with right checksums, and load the model."""
+    changed = Bundle(
+        bundle.kind,
+        bundle.content,
+        {**bundle.tables, **tables},
+        bundle.provenance,
+        min_reader_version=bundle.min_reader_version,
+    )
+    read = Bundle.from_files(changed.manifest(), changed.files().__getitem__)
+    return pc.Model.from_bundle(read, where="air")
+
+
+@pytest.fixture(scope="module")
+def bundles() -> dict[str, Bundle]:
+    return models()
+
+
+def with_value(table: pa.Table, column: str, row: int, value: float) -> pa.Table:
+    values = table[column].to_pylist()
+    values[row] = value
+    place = table.column_names.index(column)
+    return table.set_column(place, column, pa.array(values, table[column].type))
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "column", "value", "message"),
+    [
+        ("gaussian_diagonal", "priors", "prior", np.nan, "prior is nan"),
+        ("gaussian_diagonal", "priors", "prior", -0.2, "prior is -0.2, and must be"),
+        ("gaussian_diagonal", "priors", "prior", 0.9, "the priors sum to 1[.][0-9]* instead"),
+        ("gaussian_diagonal", "gaussian_diagonal", "variance", -1.0, "variance is -1.0"),
+        ("gaussian_diagonal", "gaussian_diagonal", "mean", np.inf, "mean is inf"),
+        ("categorical", "categorical", "log_probability", 2.0, "log_probability is 2.0"),
+        ("categorical", "categorical", "log_probability", -9.0, "sum to 0.5[0-9]* instead of 1"),
+        ("discretized", "discretized", "lower", 0.5, "bins of column .x. are not next to"),
+        ("poisson", "poisson", "rate", -3.0, "rate is -3.0"),
+        ("isotonic", "calibration", "value", 7.0, "calibrated probability is 7.0"),
+        ("weights", "block_weights", "value", -2.0, "block weight is -2.0"),
+    ],
+)
+def test_a_wrong_number_is_named(
+    bundles: dict[str, Bundle], name: str, table: str, column: str, value: float, message: str
+) -> None:
+    bundle = bundles[name]
+    wrong = with_value(bundle.tables[table], column, 1, value)
+    with pytest.raises(pc.StoreError, match=rf"air is not a valid model: .*{message}.*restore it"):
+        stored(bundle, **{table: wrong})
+
+
+def test_a_missing_row_and_an_indefinite_covariance_are_refused(
+    bundles: dict[str, Bundle],
+) -> None:
+    categorical = bundles["categorical"]
+    with pytest.raises(pc.StoreError, match="1 of 15 combinations of class and cell have no row"):
+        stored(categorical, categorical=categorical.tables["categorical"].slice(1))
+    full = bundles["gaussian_full"]
+    table = full.tables["gaussian_full"]
+    matrices = table["covariance"].combine_chunks().to_numpy_ndarray().copy()
+    matrices[0] = [[1.0, 2.0], [2.0, 1.0]]
+    tensor = pa.FixedShapeTensorArray.from_numpy_ndarray(matrices)
+    place = table.column_names.index("covariance")
+    with pytest.raises(pc.StoreError, match="a covariance is not positive definite"):
+        stored(full, gaussian_full=table.set_column(place, "covariance", tensor))
+
+
+def test_a_manifest_that_asks_for_an_earlier_reader_is_refused(bundles: dict[str, Bundle]) -> None:
+    weighted = bundles["weights"]
+    changed = Bundle(weighted.kind, weighted.content, weighted.tables, min_reader_version=1)
+    with pytest.raises(pc.StoreError, match="its tables need a reader of format 3"):
+        pc.Model.from_bundle(changed)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize("text", [True, False], ids=["in a dictionary", "in a batch"])
+def test_a_compressed_file_is_refused_before_it_is_expanded(codec: str, text: bool) -> None:
+    values = pa.array(["x" * 10_000_000]).dictionary_encode() if text else np.zeros(10_000_000)
+    table, sink = pa.table({"a": values}), io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    before = pa.total_allocated_bytes()
+    with pytest.raises(pc.StoreError, match="compressed"):
+        from_ipc(sink.getvalue())
+    assert pa.total_allocated_bytes() - before < 1_000_000
+    assert from_ipc(to_ipc(table)).equals(table)
+
+
+def test_a_file_of_more_rows_than_bits_is_refused() -> None:
+    sink, rows = io.BytesIO(), 10**12
+    batch = pa.RecordBatch.from_arrays([pa.nulls(1)], ["a"])
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data = sink.getvalue().replace((1).to_bytes(8, "little"), rows.to_bytes(8, "little"))
+    with pytest.raises(pc.StoreError, match="1,000,000,000,000 rows, which its"):
+        from_ipc(data)
+
+
+@pytest.mark.parametrize("name", ["knn_density", "gaussian_full"])
+def test_a_model_in_use_outlives_its_files(tmp_path: Path, name: str) -> None:
+    store = pc.ModelStore(tmp_path)
+    store.save(pc.fit(rows(), pc.ModelSpec("y", {name: ["x", "z"]})), "air")
+    model = store.load("air")
+    expected = model.predict_table(unusual_rows())
+    for path in tmp_path.glob("air/*/*.arrow"):
+        path.write_bytes(b"")  # a mapped file would kill the process when it is read
+    assert model.predict_table(unusual_rows()).equals(expected)
