@@ -89,7 +89,8 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": "probclass",
                 "python-modules": [
-                    f"probclass_airflow.{module}" for module in ("operators", "promotion", "mapped")
+                    f"probclass_airflow.{module}"
+                    for module in ("operators", "promotion", "mapped", "maintenance")
                 ],
             }
         ],

@@ -13,7 +13,7 @@ In reading order:
 - `commands`: one module per group of commands:
     - `train_and_score`: fit, calibrate, score.
     - `analysis`: evaluate, explain, importance, compare, drift.
-    - `models`: models ls, models history, models delete, inspect; `promotions`: promote, rollback.
+    - `models`: models ls, history, delete, prune; inspect; `promotions`: promote, rollback.
     - `cache`: cache ls, cache gc.
     - `tables`: table inspect, table labels, table clean, table formats.
     - `plots`: plot, with one command per plot.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from probclass_core.errors import TableMismatchError
 from probclass_core.io.commit.records import commit_record_in
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filters import Where
@@ -188,6 +189,21 @@ def inspect_table(
         rows=plan.rows,
         files=files,
     )
+
+
+def scored_by(table: str | Path | TableRef) -> list[str]:
+    """The ids of the models that scored the rows of a table, sorted.
+
+    Raises:
+        TableMismatchError: if the table does not consist of Parquet files, which record it.
+        TableError: if the table does not exist, or a footer cannot be read.
+    """
+    files = inspect_table(table).files
+    if files is None:
+        raise TableMismatchError(
+            f"{TableRef.parse(table).uri} does not record which models scored it; leave it out."
+        )
+    return files.models
 
 
 @runtime_checkable

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Protocol
@@ -21,7 +22,8 @@ from probclass_core.errors import (
     one_of,
 )
 from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
-from probclass_core.io.references import TableRef
+from probclass_core.io.inspection import scored_by
+from probclass_core.io.references import ABANDONED, TableRef
 from probclass_core.model.model import Model
 from probclass_core.store.evaluations import FOLDER as EVALUATIONS
 from probclass_core.store.evaluations import (
@@ -508,6 +510,52 @@ class ModelStore:
         self._files.remove_folder(folder)
         self._files.remove_folder(f"{version.model}/{EVALUATIONS}/{version.id}")
         return version
+
+    def prune(
+        self,
+        name: str,
+        *,
+        keep: int,
+        older_than: timedelta = ABANDONED,
+        sinks: Iterable[str | Path | TableRef] = (),
+        dry_run: bool = False,
+    ) -> list[ModelVersion]:
+        """Delete the old versions of a model with their evaluations, except those in use.
+
+        In use are the versions that an alias names, those that an alias can be rolled back to, and
+        those that scored rows of the given tables.
+
+        Args:
+            name: name of the model.
+            keep: number of newest versions to keep, whether or not they are in use.
+            older_than: least age of what is deleted; a younger version may belong to a run that has
+                not promoted it yet. By default a day.
+            sinks: scored tables; their files name the versions that scored them.
+            dry_run: whether to delete nothing.
+
+        Returns:
+            The versions that were deleted, or would be, oldest first.
+
+        Raises:
+            SpecError: if keep is not a whole number of at least 0.
+            StoreError: if there is no such model, or the file system refuses.
+            TableError: if a table cannot be read, or does not record which versions scored it.
+        """
+        if not isinstance(keep, int) or keep < 0:
+            raise SpecError(f"keep must be a whole number of at least 0, got {keep!r}.")
+        versions = self.versions(name)
+        in_use = {model_id for sink in sinks for model_id in scored_by(sink)}
+        for alias in self.aliases(name).values():
+            in_use |= {entry.id for entry in returns(promotions_in_force(self._files, alias))[0]}
+        newest = {version.id for version in versions[len(versions) - keep :]} if keep else set()
+        latest = datetime.now(UTC) - older_than
+        pruned = [
+            version
+            for version in versions
+            if version.id not in in_use | newest
+            and datetime.fromisoformat(version.created) <= latest
+        ]
+        return [self.delete(version.ref, dry_run=dry_run) for version in pruned]
 
     def _move(self, current: Alias | None, entry: Promotion, previous: str | None) -> Alias:
         """Record an entry and make its alias name it; the alias must be locked."""

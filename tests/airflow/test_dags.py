@@ -37,6 +37,7 @@ def test_the_folder_has_these_dags(dags: dict[str, Any]) -> None:
         "air_quality_rescore": {"rescore.plan", "rescore.score"},
         "air_quality_by_hand": {"train", "promote"},
         "air_quality_window": {"train", "score"},
+        "air_quality_upkeep": {"clean"},
         "air_quality_weekly_model": {"train"},
         "air_quality_daily_score": {"score"},
     }

@@ -234,5 +234,5 @@ def test_an_evaluation_without_labels_says_so(labeled: dict[str, str]) -> None:
             {"run_id": "r"}
         )
     promote = ProbClassPromoteOperator(task_id="p", partition=JANUARY, **labeled)
-    with pytest.raises(pc.MissingLabelsError, match="the challenger: nothing to evaluate"):
+    with pytest.raises(pc.MissingLabelsError, match="nothing to evaluate"):
         promote.execute({"run_id": "r"})

@@ -188,3 +188,15 @@ def test_a_project_file_is_enough_to_fit_gate_score_and_roll_back(
     assert [entry["action"] for entry in history] == [
         *("promoted", "refused", "rolled_back", "promoted", "promoted"),
     ]
+
+
+def test_prune_deletes_versions_that_nothing_uses(probclass: Any, store: pc.ModelStore) -> None:
+    store.promote("iris", "poor", "champion")
+    spec = pc.ModelSpec("species", {"gaussian_full": ["petal_width"]})
+    unused = store.save(pc.fit("iris.parquet", spec), "iris")
+    prune = ("models", "prune", "iris", "--keep", 0)
+    assert probclass.ok(*prune).lines == ["There is no version to delete."]
+    prune += ("--older-than", 0)
+    assert probclass.ok(*prune, "--dry-run").lines == [f"Would delete {unused.ref}"]
+    assert probclass.ok(*prune, "--json").json["deleted"] == [unused.ref]
+    assert unused not in store.versions("iris")

@@ -6,6 +6,7 @@ Reading map:
     sensors: waits for labels; triggers: waits for them in the triggerer.
     promotion: promotes a challenger that beats the champion; rolls back.
     mapped: operators for one table and many tasks: plan, shards, merge.
+    maintenance: removes leftovers, unused statistics and old versions.
     groups: two common pipelines as task groups.
     assets: models and tables as assets, each under one URI.
     specs: spec files, found next to the DAG and read when it is parsed.
@@ -38,6 +39,7 @@ from probclass_airflow.assets import model_asset, table_asset
 from probclass_airflow.base import ProbClassOperator, ProbClassTaskStopped
 from probclass_airflow.groups import score_task_group, train_task_group
 from probclass_airflow.hooks import ProbClassHook
+from probclass_airflow.maintenance import ProbClassMaintainOperator
 from probclass_airflow.mapped import (
     ProbClassMergeOperator,
     ProbClassPlanPartitionsOperator,
@@ -58,6 +60,7 @@ __all__ = [
     "ProbClassEvaluateOperator",
     "ProbClassHook",
     "ProbClassLabelsSensor",
+    "ProbClassMaintainOperator",
     "ProbClassMergeOperator",
     "ProbClassOperator",
     "ProbClassPlanPartitionsOperator",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import Asset, BaseOperator
@@ -127,17 +128,9 @@ class ProbClassOperator(BaseOperator):
         """
         check_rendered_fields(self)
         self._read_configuration()
-        import probclass_core as pc
-
         self._last_log_line = time.monotonic()
-        try:
-            with connected(self._connections()):
-                summary = self.call(self._run(context))
-        except pc.ProbClassError as error:
-            if not error.is_transient:
-                raise AirflowFailException(str(error)) from None
-            # The message is complete; the frames of the library would bury it in the log.
-            raise error.with_traceback(None) from None
+        with translate_errors(), connected(self._connections()):
+            summary = self.call(self._run(context))
         self._summary = summary
         for outlet in self.outlets:
             if isinstance(outlet, Asset):
@@ -257,6 +250,25 @@ class ProbClassOperator(BaseOperator):
             conn_id = getattr(self, f"{field}_conn_id", None)
             if conn_id is not None:
                 yield conn_id, getattr(self, field)
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Let a task fail without a retry if the library raises an error that a retry cannot fix.
+
+    Raises:
+        AirflowFailException: for such an error.
+        ProbClassError: an error that may go away, unchanged.
+    """
+    import probclass_core as pc
+
+    try:
+        yield
+    except pc.ProbClassError as error:
+        if not error.is_transient:
+            raise AirflowFailException(str(error)) from None
+        # The message is complete; the frames of the library would bury it in the log.
+        raise error.with_traceback(None) from None
 
 
 def check_rendered_fields(task: BaseOperator) -> None:

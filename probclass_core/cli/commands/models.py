@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ from probclass_core.cli.output import (
     table,
 )
 from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.io.references import ABANDONED
 from probclass_core.store.display import described_rows, hide_credentials, minute
 
 if TYPE_CHECKING:
@@ -163,9 +165,58 @@ def delete(
     if not dry_run:
         for version in versions:
             model_store.delete(version.ref)
+    _show_deleted(store, versions, dry_run=dry_run, as_json=as_json)
+
+
+@models.command("prune")
+def prune(
+    name: Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.")],
+    store: Store,
+    keep: Annotated[
+        int, typer.Option("--keep", metavar="N", min=0, help="Number of newest versions to keep.")
+    ],
+    older_than: Annotated[
+        float,
+        typer.Option(
+            "--older-than",
+            metavar="DAYS",
+            min=0.0,
+            help="Keep younger versions: their run may not have promoted them yet.",
+        ),
+    ] = ABANDONED / timedelta(days=1),
+    sinks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scored", metavar="URI", help="Keep the versions that scored this table; repeatable."
+        ),
+    ] = None,
+    dry_run: DryRunRemoval = False,
+    as_json: Json = False,
+) -> None:
+    """Delete the old versions of a model and their evaluations, except those in use.
+
+    In use are the versions that an alias names, those that an alias can be rolled back to, and
+    those that scored rows of the tables given by --scored.
+
+    Example: probclass models prune air --keep 12 --scored scored --dry-run
+    """
+    from probclass_core import ModelStore
+
+    age = timedelta(days=older_than)
+    pruned = ModelStore(store).prune(
+        name, keep=keep, older_than=age, sinks=sinks or (), dry_run=dry_run
+    )
+    _show_deleted(store, pruned, dry_run=dry_run, as_json=as_json)
+
+
+def _show_deleted(
+    store: str, versions: Sequence[ModelVersion], *, dry_run: bool, as_json: bool
+) -> None:
     if as_json:
         deleted = [version.ref for version in versions]
         show_json({"store": store, "dry_run": dry_run, "deleted": deleted})
+    elif not versions:
+        show("There is no version to delete.")
     else:
         verb = "Would delete" if dry_run else "Deleted"
         show("\n".join(f"{verb} {version.ref}" for version in versions))

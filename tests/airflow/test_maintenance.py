@@ -1,0 +1,85 @@
+"""Upkeep: leftovers, stale statistics and old versions are removed, and nothing in use."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+import probclass_core as pc
+from probclass_airflow import ProbClassMaintainOperator
+
+SPEC = pc.ModelSpec("air", {"gaussian_diagonal": ["temperature"]})
+MONTHS = ["2013-01", "2013-02", "2013-03", "2013-04"]
+
+
+@pytest.fixture
+def fields(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A store with four versions saved days ago, and a scored table with a leftover."""
+    store = pc.ModelStore(tmp_path / "models")
+    monkeypatch.setattr(
+        "probclass_core.store.model_store.timestamp", lambda: "2014-01-01T00:00:00+00:00"
+    )
+    versions = [
+        store.save(pc.fit(lake, SPEC, partition={"month": month}, cache=store), "air")
+        for month in MONTHS
+    ]
+    monkeypatch.undo()
+    store.promote("air", versions[1], "champion")
+    pc.score(store.load(versions[2].ref), lake, tmp_path / "scored", partition={"month": MONTHS[0]})
+    leftover = tmp_path / f"_staging-scored-{'0' * 32}"
+    leftover.mkdir()
+    (leftover / "part-0.parquet").write_bytes(b"half")
+    for path in (leftover / "part-0.parquet", leftover):
+        os.utime(path, (time.time() - 2 * 86_400,) * 2)
+    return {"store": store.uri, "tables": [str(tmp_path / "scored")]}
+
+
+def state(fields: dict[str, Any]) -> list[Path]:
+    return sorted(Path(fields["store"]).parent.rglob("*"))
+
+
+def test_upkeep_removes_what_nobody_uses_and_counts_it(run: Any, fields: dict[str, Any]) -> None:
+    store = pc.ModelStore(fields["store"])
+    versions = store.versions("air")
+    choices = {"keep": "{{ 0 }}", "cache_days": "{{ 0 }}"}
+    before = state(fields)
+    tried = run(ProbClassMaintainOperator, dry_run=True, **choices, **fields)
+    assert state(fields) == before
+    expected = {"leftovers": 1, "statistics": 4, "versions": 2}
+    task = run(ProbClassMaintainOperator, **choices, **fields)
+    assert (task.state, task.result | expected) == ("success", task.result)
+    assert task.result["bytes"] > 4
+    assert tried.result == task.result | {"dry_run": True}
+    in_use = {store.resolve("air@champion").id, *pc.inspect_table(fields["tables"][0]).files.models}
+    assert {version.id for version in store.versions("air")} == in_use
+    assert len(in_use) == len(versions) - 2
+    assert not [path for path in state(fields) if path.name.startswith("_staging")]
+    again = run(ProbClassMaintainOperator, **choices, **fields).result
+    assert again == {"leftovers": 0, "statistics": 0, "versions": 0, "bytes": 0, "dry_run": False}
+
+
+def test_without_numbers_only_what_no_reader_sees_is_removed(
+    run: Any, fields: dict[str, Any]
+) -> None:
+    task = run(ProbClassMaintainOperator, **fields)
+    assert (task.result["leftovers"], task.result["statistics"], task.result["versions"]) == (
+        1,
+        0,
+        0,
+    )
+
+
+def test_wrong_fields_fail_at_once(run: Any, fields: dict[str, Any]) -> None:
+    with pytest.raises(AirflowFailException, match="must be numbers, got 'some' and None"):
+        ProbClassMaintainOperator(task_id="t", keep="some", **fields).execute({})
+    with pytest.raises(AirflowFailException, match=r"tables\[0\] is empty after rendering"):
+        ProbClassMaintainOperator(task_id="t", **fields | {"tables": [" "]}).execute({})
+    retries = {"retries": 1, "retry_delay": timedelta(0)}
+    task = run(ProbClassMaintainOperator, **fields | {"keep": -1}, **retries)
+    assert (task.state, task.tries) == ("failed", 1)
