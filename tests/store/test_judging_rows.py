@@ -149,3 +149,25 @@ def test_a_challenger_is_not_judged_on_rows_that_it_was_trained_on(
     allow = pc.Gate(allow_training_rows=True)
     assert pc.promote_if_better(store, version, lake, gate=allow, **judged).action == "promoted"
     assert "was trained on the rows that it is judged on" in caplog.text
+
+
+def test_the_partitions_that_a_rolled_back_version_scored_can_be_scored_again(
+    lake: str, store: pc.ModelStore, tmp_path: Path
+) -> None:
+    sink = str(tmp_path / "scored")
+    versions = [
+        store.save(pc.fit(lake, SPEC, where=f"month <= 2014-0{last}"), "m") for last in (1, 2, 3)
+    ]
+    for number, version in enumerate(versions, 4):
+        store.promote("m", version, "champion")
+        pc.score(
+            store.load(version.ref), lake, sink, partition={"month": f"2014-0{number}"}, columns=[]
+        )
+    left = store.rollback("m", reason="it was worse").previous
+    partitions = [one["partition"] for one in pc.commits(sink) if one["model_id"] == left]
+    assert partitions == [{"month": "2014-06"}]
+    champion = store.load("m@champion")
+    report = pc.reconcile(champion, lake, sink, partitions=partitions, columns=[])
+    assert [one.partition for one in report.scored] == partitions
+    in_force = [one["model_id"] for one in pc.commits(sink)]
+    assert in_force == [versions[0].id, versions[1].id, versions[1].id]
