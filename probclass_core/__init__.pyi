@@ -52,6 +52,7 @@ from .pipeline import (
     compare as compare,
     evaluate as evaluate,
     fit as fit,
+    health as health,
     score as score,
     summarize as summarize,
 )

@@ -17,6 +17,7 @@ from typing import Any, get_args
 from probclass_core.analysis.comparison import Comparison, compare_statistics, named_models
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.analysis.health.report import Health
+from probclass_core.analysis.health.sums import HealthMeter
 from probclass_core.analysis.health.watch import Verdict, Watch, WatchOption
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import (
@@ -43,7 +44,7 @@ from probclass_core.model.model import LOAD_HINT, Model, finalize
 from probclass_core.scoring.batch import PosteriorFormat
 from probclass_core.scoring.checks import partition_text
 from probclass_core.scoring.partition import score_partitions
-from probclass_core.scoring.plan import Overwrite, ScoringPlanner
+from probclass_core.scoring.plan import Overwrite, PriorOption, ScoringPlanner
 from probclass_core.spec import ModelSpec
 from probclass_core.store.statistics_cache import CacheOption
 from probclass_core.training.rows import TrainingRows
@@ -294,6 +295,47 @@ def evaluate(
     return evaluator.result()
 
 
+@draws_progress("measuring")
+def health(
+    model: Model,
+    source: Any,
+    *,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    decision: DecisionOption = "map",
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+) -> Health:
+    """Compare rows with what a model expects, without labels; `score` records it with each commit.
+
+    Args:
+        model: model that would score the rows.
+        source: as for `fit`, like the arguments that are not listed; labels are not needed.
+        partition: partition to read.
+        where: rows to read.
+        decision: decision rule; see `DecisionRule`.
+        engine: engine that reads and measures. The result does not depend on it.
+        workers: number of workers of the engine.
+        progress: True for a bar, or a function that progress is reported to.
+
+    Raises:
+        DataError: if a column is missing or has unsuitable values, or there are no rows.
+        SpecError: if the decision rule does not fit the model.
+        TableError: if the table or partition does not exist or cannot be read.
+    """
+    expect(model, Model, LOAD_HINT)
+    model.compile_rule(decision)
+    selection = Selection(open_table(source), partition, where)
+    plan = selection.plan((), model.spec.features)
+    meter = HealthMeter(model)
+    with open_engine(engine, workers) as opened:
+        sums = meter.measure_plan(plan, decision, opened, RowCounter(progress, plan.rows))
+    if not sums.rows:
+        raise DataError("there are no rows to measure: the source is empty, or no row matches.")
+    return meter.health(sums)
+
+
 @dataclass(frozen=True)
 class ScoreReport:
     """Result of `score`.
@@ -362,6 +404,7 @@ def score(
     columns: str | Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
     decision: DecisionOption = "map",
+    prior: PriorOption = None,
     overwrite: Overwrite = "partition",
     run_id: str | None = None,
     watch: WatchOption = True,
@@ -387,6 +430,10 @@ def score(
         posterior: ``"columns"`` for one column per class, ``"list"`` for one list column; see
             `BatchScorer`.
         decision: decision rule; see `DecisionRule`.
+        prior: shares of the classes to have the posteriors under, instead of those of the training:
+            a table ``{class: share}``, or ``"estimated"`` to estimate those of each partition by
+            EM, which reads its rows twice; see `analysis.health.label_shift`. It changes no log
+            p(x).
         overwrite: ``"partition"`` replaces the partition; ``"append"`` adds to it, once for each
             model, input and configuration; ``"never"`` refuses a partition that exists, unless it
             was made from the same.
@@ -402,7 +449,7 @@ def score(
 
     Raises:
         SpecError: if a passthrough column has the name of a scored one, an argument is not one of
-            its choices, or the decision rule does not fit the model.
+            its choices, or the decision rule or the prior does not fit the model.
         NotSupportedError: if the rule needs a density that a block knows only up to a term.
         DataError: if a column is missing or has values that it must not have.
         HealthError: if a partition does not pass a check that stops its commit.
@@ -415,6 +462,8 @@ def score(
     if overwrite not in get_args(Overwrite):
         choices = one_of(get_args(Overwrite))
         raise SpecError(f"overwrite must be one of {choices}, got {overwrite!r}.")
+    if isinstance(prior, str) and prior != "estimated":
+        raise SpecError(f"prior must be 'estimated' or a table of shares, got {prior!r}.")
     table, target = open_table(source), TableRef.parse(sink)
     if table.uri is not None:
         refuse_overlap(table.uri, target.uri)
@@ -428,6 +477,7 @@ def score(
         decision=decision,
         overwrite=overwrite,
         run_id=run_id,
+        prior=prior,
     )
     planned = planner.plan_partitions(partition)
     committed = [one.committed for one in planned]
@@ -440,6 +490,9 @@ def score(
         if record is not None:
             counter.add(one.rows or 0)
     with open_engine(engine, workers) as opened:
+        if prior == "estimated":
+            meter = HealthMeter(model)
+            missing = [one.estimate_prior(meter, opened, RowCounter(None, None)) for one in missing]
         written: deque[Any] = deque(score_partitions(model, missing, opened, counter, watch=checks))
     records = [written.popleft() if record is None else record for record in committed]
     scored = [one for one, record in zip(planned, records, strict=True) if record["rows"]]

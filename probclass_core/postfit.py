@@ -24,9 +24,17 @@ from probclass_core.execution.threads import ordered_map
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.model.calibration import MAX_TEMPERATURE, METHODS, HeldOut, fit_calibration
+from probclass_core.model.calibration import (
+    MAX_TEMPERATURE,
+    METHODS,
+    HeldOut,
+    apply_calibration,
+    compile_calibration,
+    fit_calibration,
+)
 from probclass_core.model.density_quantiles import LogDensities
 from probclass_core.model.model import LOAD_HINT, Model
+from probclass_core.model.posterior import Posterior
 
 log = logging.getLogger(__name__)
 
@@ -102,8 +110,9 @@ def calibrate(
 
     The calibration is compared with none: each fifth of the rows is calibrated by a map fitted on
     the others. If that does not lower their log loss, the calibration is the identity, and a
-    warning is logged. ``training["calibration"]`` of the result has ``applied``, and the log loss
-    (nats per row, null if infinite) as ``uncalibrated_log_loss`` and ``calibrated_log_loss``.
+    warning is logged. ``training["calibration"]`` of the result has ``applied``, the log loss
+    (nats per row, null if infinite) as ``uncalibrated_log_loss`` and ``calibrated_log_loss``, and
+    the ``mean_posterior`` of each class, from which a `Health` measures a shift of the classes.
 
     Args:
         model: fitted model.
@@ -164,12 +173,32 @@ def calibrate(
             "than chance, so the calibrated one almost ignores it; check the labels and the model.",
             MAX_TEMPERATURE,
         )
-    record = {"method": method, "applied": fitted.applied, "rows": rows, **json_values(losses)}
+    record = {
+        "method": method,
+        "applied": fitted.applied,
+        "rows": rows,
+        **json_values(losses),
+        "mean_posterior": _mean_posterior(batches, fitted.table, raw),
+    }
     return dataclasses.replace(
         raw,
         calibration=fitted.table,
         training={**model.training, "calibration": {**record, **read}},
     )
+
+
+def _mean_posterior(
+    batches: Sequence[HeldOut], calibration: pa.Table, model: Model
+) -> dict[str, float]:
+    """The mean calibrated posterior of each class over the held-out rows."""
+    calibrator = compile_calibration(calibration, model.classes)
+    total = np.zeros(len(model.classes))
+    for batch in batches:
+        posterior = Posterior(batch.log_probability, np.where(batch.explained, 0.0, -np.inf))
+        if calibrator is not None:
+            posterior = apply_calibration(posterior, calibrator)
+        total += batch.weights @ posterior.probability
+    return dict(zip(model.class_names, (total / total.sum()).tolist(), strict=True))
 
 
 def _map_batches(

@@ -12,7 +12,7 @@ In reading order:
 - `command`: what every command has in addition to its own options.
 - `commands`: one module per group of commands:
     - `train_and_score`: fit, calibrate, score.
-    - `analysis`: evaluate, explain, importance, compare, drift.
+    - `analysis`: evaluate, health, explain, importance, compare, drift.
     - `models`: models ls, history, delete, prune; inspect; `promotions`: promote, rollback.
     - `cache`: cache ls, cache gc.
     - `tables`: table inspect, table labels, table clean, table formats.

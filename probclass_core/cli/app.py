@@ -98,6 +98,7 @@ for command in (
     train_and_score.fit,
     train_and_score.score,
     analysis.evaluate,
+    analysis.health,
     train_and_score.calibrate,
     analysis.explain,
     analysis.importance,

@@ -210,10 +210,23 @@ class Model:
         """Posteriors of one batch without log p(x), which takes a pass of its own if weighted."""
         return self._posterior(self.weighted_log_likelihood(batch), None)
 
-    def decide(self, batch: pa.RecordBatch, rule: CompiledRule) -> tuple[Posterior, Decisions]:
-        """Posteriors of one batch and the decisions of a rule; see `compile_rule`."""
+    def decide(
+        self, batch: pa.RecordBatch, rule: CompiledRule, log_ratio: FloatArray | None = None
+    ) -> tuple[Posterior, Decisions]:
+        """Posteriors of one batch and the decisions of a rule; see `compile_rule`.
+
+        Args:
+            batch: ``n`` rows.
+            rule: decision rule.
+            log_ratio: log of the shares of the classes divided by those under which the posteriors
+                are, ``(k,)``, to have posteriors under these shares; None leaves them.
+        """
         weighted, product = self._log_likelihoods(batch)
         posterior = self._posterior(weighted, product)
+        if log_ratio is not None:
+            joint = posterior.log_probability + log_ratio
+            shifted = normalize(joint, self.log_prior + log_ratio)
+            posterior = Posterior(shifted.log_probability, posterior.log_density)
         return posterior, rule.decide(posterior, weighted)
 
     def _log_likelihoods(self, batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray | None]:

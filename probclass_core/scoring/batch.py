@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.analysis.health.label_shift import log_ratio
 from probclass_core.analysis.health.sums import HealthMeter, HealthSums
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.shared_conversions import shared_conversions
@@ -37,11 +38,13 @@ class BatchOptions:
         columns: passthrough columns, in order.
         posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
         decision: decision rule; see `DecisionRule`.
+        prior: share of each class to have the posteriors under; by default that of the training.
     """
 
     columns: Sequence[str]
     posterior: PosteriorFormat = "columns"
     decision: DecisionOption = "map"
+    prior: Mapping[str, float] | None = None
 
 
 class BatchScorer:
@@ -79,6 +82,7 @@ class BatchScorer:
                 raise SpecError(f"column {name!r} is listed twice in columns; list it once.")
         self._model = model
         self._compiled_rule = model.compile_rule(options.decision)
+        self._log_ratio = None if options.prior is None else log_ratio(model, options.prior)
         self._columns = columns
         self._as_list = posterior == "list"
         self.rule = self._compiled_rule.rule
@@ -129,7 +133,7 @@ class BatchScorer:
 
     def decide(self, batch: pa.RecordBatch) -> tuple[Posterior, Decisions]:
         """Posteriors and decisions of a batch, which has the features."""
-        return self._model.decide(batch, self._compiled_rule)
+        return self._model.decide(batch, self._compiled_rule, self._log_ratio)
 
     def _scored(
         self, batch: pa.RecordBatch, posterior: Posterior, decisions: Decisions

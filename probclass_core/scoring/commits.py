@@ -9,7 +9,7 @@ from typing import Any
 from probclass_core.io.filters import Where, parse_where, typed_partition
 from probclass_core.io.open import open_sink, open_table
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import AppendableSink, TypedPartition
+from probclass_core.io.table import AppendableSink, PartitionedSink, Sink, TypedPartition
 
 
 def commits(
@@ -39,9 +39,13 @@ def commits(
     if not partition and table.partition_columns:
         partitions = list(table.partitions(parse_where(where)))
     found: list[Mapping[str, Any]] = []
+    opened: Sink | None = None
     for values in partitions:
         typed = TypedPartition(typed_partition(table.schema, values), table.schema)
-        opened = open_sink(ref, typed)
+        if isinstance(opened, PartitionedSink):
+            opened = opened.sibling(typed)
+        else:
+            opened = open_sink(ref, typed)
         if isinstance(opened, AppendableSink):
             found += opened.commit_records()
         elif opened.commit_record is not None:

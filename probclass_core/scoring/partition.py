@@ -208,12 +208,14 @@ class ScorePart:
             total = self.meter.total(measured)
             if not part.whole:
                 return FinishedPart(part.target.finish(), sums=[total])
-            summary = self.summarize(total)
+            summary = self.summarize(total, part.options)
             return FinishedPart(part.target.finish(summary), summary)
 
-    def summarize(self, sums: HealthSums) -> Mapping[str, Any]:
+    def summarize(self, sums: HealthSums, options: BatchOptions) -> Mapping[str, Any]:
         """The entries of a commit record that follow from the rows; none without rows."""
-        return {"health": self.meter.health(sums).to_dict()} if sums.rows else {}
+        if not sums.rows:
+            return {}
+        return {"health": self.meter.under(options.prior).health(sums).to_dict()}
 
 
 @dataclass(frozen=True)
@@ -296,7 +298,7 @@ def _commit(
     staged, summary = partition.staged, partition.summary
     assert staged is not None
     if partition.sums:
-        summary = work.summarize(work.meter.total(partition.sums))
+        summary = work.summarize(work.meter.total(partition.sums), partition.planned.scorer.options)
     if staged.rows:
         if checks is not None and "health" in summary:
             verdicts = checks.check(partition.planned, Health.from_dict(summary["health"]))

@@ -11,9 +11,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from probclass_core.analysis.health.sums import HealthMeter
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns
-from probclass_core.errors import TableError, TableMismatchError
+from probclass_core.errors import DataError, TableError, TableMismatchError
+from probclass_core.execution.engine import Engine
+from probclass_core.execution.progress import RowCounter
 from probclass_core.io.filters import Where, typed_partition
 from probclass_core.io.open import open_sink
 from probclass_core.io.references import TableRef
@@ -37,6 +40,9 @@ Change = Literal["input", "model", "rule"]
 """What changed since a partition was scored: its rows, the model, or conditions, columns and
 decision rule."""
 
+PriorOption = Literal["estimated"] | Mapping[str, float] | None
+"""Shares of the classes to have posteriors under: of training, given, or estimated by EM."""
+
 _PLANS_KEPT = 64
 """Fragments up to which the plans of partitions are kept in memory until they are scored: a footer
 takes some 3 kB per column."""
@@ -55,6 +61,7 @@ class ScoringPlanner:
     decision: DecisionOption
     overwrite: Overwrite
     run_id: str | None
+    prior: PriorOption = None
     _schemas: dict[bytes, tuple[BatchScorer, list[list[str]]]] = field(
         default_factory=dict, init=False
     )
@@ -108,6 +115,7 @@ class ScoringPlanner:
             "where": self._json_where,
             "schema": columns,
             **({} if scorer.rule == DecisionRule() else {"decision": scorer.rule.to_dict()}),
+            **({} if self.prior is None else {"prior": self.prior}),
         }
         record = {
             "commit_id": json_digest(identity),
@@ -165,7 +173,8 @@ class ScoringPlanner:
         columns = [name for name in self._passthrough if name not in partition]
         key = schema.serialize().to_pybytes() + json.dumps(columns).encode()
         if key not in self._schemas:
-            options = BatchOptions(columns, self.posterior, self.decision)
+            prior = None if isinstance(self.prior, str) else self.prior
+            options = BatchOptions(columns, self.posterior, self.decision, prior)
             scorer = BatchScorer(self.model, schema, options)
             self._schemas[key] = scorer, [[one.name, str(one.type)] for one in scorer.schema]
         return self._schemas[key]
@@ -210,6 +219,31 @@ class PlannedPartition:
                 "while other partitions were scored; nothing was written for it: run it again."
             )
         return plan
+
+    def estimate_prior(
+        self, meter: HealthMeter, engine: Engine, counter: RowCounter
+    ) -> PlannedPartition:
+        """The partition, to be scored under the shares of its own classes.
+
+        The rows are read twice: once to estimate the shares by EM, and once to score them.
+
+        Raises:
+            DataError: if the shares cannot be estimated.
+        """
+        options = self.scorer.options
+        sums = meter.measure_plan(self.plan, options.decision, engine, counter)
+        if not sums.rows:
+            return self
+        classes = meter.health(sums).classes
+        shares = {name: one.estimated for name, one in classes.items()}
+        if None in shares.values() or len(shares) < len(self.planner.model.classes):
+            raise DataError(
+                f"the shares of {len(self.planner.model.classes):,} classes cannot be estimated; "
+                "give prior as a table of shares, or leave it out."
+            )
+        prior = {name: float(share or 0.0) for name, share in shares.items()}
+        scorer = BatchScorer(self.planner.model, self.plan.schema, replace(options, prior=prior))
+        return replace(self, scorer=scorer, record={**self.record, "estimated_prior": prior})
 
     @property
     def commit_id(self) -> str:

@@ -16,11 +16,14 @@ accelerating the convergence of any EM algorithm", Scandinavian Journal of Stati
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.errors import SpecError, one_of
+from probclass_core.model.model import Model
 
 MOST_CLASSES = 100
 """Most classes whose shares are estimated."""
@@ -145,6 +148,55 @@ def expected_log_loss(
     gradient = np.einsum("ij,ij->j", slopes, losses - mean[:, None]) / len(mean)
     interval = _interval(mean, np.maximum(variance, 0.0), gradient, estimate.covariance, rows)
     return Interval(interval.mean, max(interval.lower, 0.0), interval.upper)
+
+
+def source_prior(model: Model) -> FloatArray:
+    """The shares of the classes under which the posteriors of a model are right, ``(k,)``.
+
+    For a calibrated model they are the mean posterior of the rows that it was calibrated on
+    (Alexandari, Kundaje and Shrikumar, "Maximum likelihood with bias-corrected calibration is
+    hard-to-beat at label shift adaptation", 2020); for others, or if it is not recorded, the prior.
+    """
+    mean = (model.training.get("calibration") or {}).get("mean_posterior")
+    if model.calibration is None or not mean or set(mean) != set(model.class_names):
+        of_model: FloatArray = model.priors["prior"].to_numpy()
+        return of_model
+    shares = np.array([mean[name] for name in model.class_names], np.float64)
+    prior: FloatArray = shares / shares.sum()
+    return prior
+
+
+def prior_vector(model: Model, prior: Mapping[str, float]) -> FloatArray:
+    """Shares of the classes in class order, ``(k,)``.
+
+    Raises:
+        SpecError: if they are not a distribution over the model's classes.
+    """
+    odd = sorted(set(prior) ^ set(model.class_names))
+    if odd:
+        problem = "names" if odd[0] in prior else "leaves out"
+        raise SpecError(
+            f"the prior {problem} class {odd[0]!r}; the model has {one_of(model.class_names)}."
+        )
+    shares = np.array([prior[name] for name in model.class_names], np.float64)
+    if not (np.isfinite(shares).all() and (shares >= 0.0).all() and abs(shares.sum() - 1.0) < 1e-3):
+        raise SpecError(
+            f"the shares of a prior must be at least 0 and sum to 1, got {dict(prior)!r}."
+        )
+    vector: FloatArray = shares / shares.sum()
+    return vector
+
+
+def log_ratio(model: Model, prior: Mapping[str, float]) -> FloatArray:
+    """Log of shares divided by those under which the posteriors of a model are, ``(k,)``.
+
+    Raises:
+        SpecError: if they are not a distribution over the model's classes.
+    """
+    shares, source = prior_vector(model, prior), source_prior(model)
+    with np.errstate(divide="ignore"):
+        ratio: FloatArray = np.log(shares) - np.log(np.where(source > 0.0, source, 1.0))
+    return ratio
 
 
 def _ratio(probability: FloatArray, prior: FloatArray) -> FloatArray:

@@ -118,6 +118,17 @@ class Expected:
     baseline: float | None
     unknown: str | None = None
 
+    def text(self, baseline: str) -> str:
+        """The score with its interval and that of the baseline, or why it is unknown.
+
+        Args:
+            baseline: what the baseline predicts, such as ``"the prior"``.
+        """
+        if self.unknown is not None:
+            return f"unknown: {self.unknown}"
+        value = f"{self.expected:.4f} ({self.lower:.4f} to {self.upper:.4f})"
+        return f"{value}; of {baseline} {self.baseline:.4f}"
+
 
 @dataclass(frozen=True)
 class Health:
@@ -175,11 +186,34 @@ class Health:
         """The same for notebooks."""
         return as_html(self._report())
 
+    def tables(self) -> list[tuple[str, dict[str, list[Any]]]]:
+        """The classes, and the columns from the most unusual one, as titles and columns."""
+        classes = list(self.classes.values())
+        by_class: dict[str, list[Any]] = {
+            "class": list(self.classes),
+            **{
+                name: [getattr(one, name) for one in classes]
+                for name in ("prior", "predicted", "expected", "estimated", "error")
+            },
+        }
+        ranked = sorted(self.columns.items(), key=lambda item: -item[1].unusual)
+        by_column: dict[str, list[Any]] = {
+            "column": [name for name, _ in ranked],
+            **{
+                name.replace("_", " "): [getattr(one, name) for _, one in ranked]
+                for name in ("drift", "nulls", "training_nulls", "unseen", "outside")
+            },
+        }
+        return [
+            ("classes, as shares of the rows", by_class),
+            ("columns, most unusual first; drift in bits, others as shares", by_column),
+        ]
+
     def _report(self) -> list[Part]:
         density = self.log_density
         sentences = [
-            _sentence("accuracy", self.accuracy, "the most frequent class"),
-            _sentence("log loss", self.log_loss, "the prior"),
+            f"expected accuracy: {self.accuracy.text('the most frequent class')}",
+            f"expected log loss: {self.log_loss.text('the prior')}",
         ]
         if self.rejected:
             sentences.append(f"{self.rejected:.2%} of the rows were rejected.")
@@ -187,25 +221,8 @@ class Health:
             sentences.append(f"{density.rare:.2%} of the rows are rare; 1 % would be usual.")
         if density is not None and density.impossible:
             sentences.append(f"{density.impossible:.2%} of the rows have p(x) = 0.")
-        classes = list(self.classes.values())
-        by_class: dict[str, list[Any]] = {
-            "class": list(self.classes),
-            "prior": [one.prior for one in classes],
-            "predicted": [one.predicted for one in classes],
-            "expected": [one.expected for one in classes],
-            "estimated": [one.estimated for one in classes],
-            "error": [one.error for one in classes],
-        }
-        ranked = sorted(self.columns.items(), key=lambda item: -item[1].unusual)
-        columns: dict[str, list[Any]] = {"column": [name for name, _ in ranked]}
-        for name in ("drift", "nulls", "training_nulls", "unseen", "outside"):
-            columns[name.replace("_", " ")] = [getattr(one, name) for _, one in ranked]
-        return [
-            f"Health of {self.rows:,} rows",
-            sentences,
-            TablePart(by_class, "classes, as shares of the rows"),
-            TablePart(columns, "columns, most unusual first; drift in bits, others as shares"),
-        ]
+        tables = [TablePart(columns, title) for title, columns in self.tables()]
+        return [f"Health of {self.rows:,} rows", sentences, *tables]
 
 
 def corrected_divergence(counts: Sequence[int], expected: Sequence[float]) -> tuple[float, float]:
@@ -226,13 +243,6 @@ def corrected_divergence(counts: Sequence[int], expected: Sequence[float]) -> tu
     unit = 1.0 / (8.0 * math.log(2.0) * rows)
     degrees = sum(1 for pair in zip(counts, expected, strict=True) if any(pair)) - 1
     return max(0.0, bits - degrees * unit), math.sqrt(2.0 * degrees) * unit
-
-
-def _sentence(name: str, score: Expected, baseline: str) -> str:
-    if score.unknown is not None:
-        return f"The {name} cannot be predicted: {score.unknown}"
-    text = f"The expected {name} is {score.expected:.4f} ({score.lower:.4f} to {score.upper:.4f})"
-    return f"{text}; that of {baseline} is {score.baseline:.4f}."
 
 
 def _lists(value: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -28,6 +29,8 @@ from probclass_core.analysis.health.label_shift import (
     estimate_shares,
     expected_accuracy,
     expected_log_loss,
+    prior_vector,
+    source_prior,
     used_rows,
 )
 from probclass_core.analysis.health.report import (
@@ -38,9 +41,13 @@ from probclass_core.analysis.health.report import (
     Health,
     corrected_divergence,
 )
-from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
+from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, in_slices
 from probclass_core.arrow.parts import select
-from probclass_core.model.decision import Decisions
+from probclass_core.arrow.shared_conversions import shared_conversions
+from probclass_core.execution.engine import Engine
+from probclass_core.execution.progress import RowCounter
+from probclass_core.io.table import Fragment, Plan
+from probclass_core.model.decision import CompiledRule, DecisionOption, Decisions
 from probclass_core.model.density_quantiles import log_density_quantile
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import Posterior
@@ -145,14 +152,24 @@ class HealthMeter:
 
     Args:
         model: model that scores the rows.
-        prior: prior of each class under which the posteriors are, ``(k,)``; by default that of the
-            model.
+
+    Attributes:
+        columns: what the model expects of each feature.
+        prior: share of each class under which the posteriors are, ``(k,)``.
     """
 
-    def __init__(self, model: Model, prior: FloatArray | None = None) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         self.columns: Sequence[ExpectedColumn] = expected_columns(model)
-        self.prior = source_prior(model) if prior is None else prior
+        self.prior = source_prior(model)
+
+    def under(self, prior: Mapping[str, float] | None) -> HealthMeter:
+        """The same for posteriors under these shares of the classes; None for those of training."""
+        if prior is None:
+            return self
+        shifted = copy(self)
+        shifted.prior = prior_vector(self.model, prior)
+        return shifted
 
     @cached_property
     def _rare_below(self) -> float | None:
@@ -221,6 +238,21 @@ class HealthMeter:
                 ),
             ),
         )
+
+    def measure_plan(
+        self, plan: Plan, decision: DecisionOption, engine: Engine, counter: RowCounter
+    ) -> HealthSums:
+        """The sums over the rows of a plan."""
+        work = MeasureFragment(self, decision)
+        if engine.in_process:
+            batches = counter.count(plan.batches(self.model.batch_rows))
+            return self.total(engine.map(work.measure, batches))
+        measured = self.zero()
+        for parts in engine.map(work, plan.fragments):
+            for part in parts:
+                counter.add(part.rows)
+                measured += part
+        return measured
 
     def total(self, sums: Iterable[HealthSums]) -> HealthSums:
         """The sums over all rows, given those of consecutive rows in order."""
@@ -314,12 +346,12 @@ class HealthMeter:
         if size > MOST_CLASSES:
             reason = f"the shares of {size:,} classes are not estimated, only of {MOST_CLASSES}."
             return _unknown(reason, **accuracy), _unknown(reason, **log_loss), None
+        reason = self._outside_training(sums, columns, density)
+        if reason is not None:
+            return _unknown(reason, **accuracy), _unknown(reason, **log_loss), None
         used = used_rows(len(sample.choice), size)
         probability, choice = np.exp(sample.log_probability[used]), sample.choice[used]
         estimate = estimate_shares(probability, self.prior)
-        reason = self._outside_training(sums, columns, density)
-        if reason is not None:
-            return _unknown(reason, **accuracy), _unknown(reason, **log_loss), estimate
         possible = self.prior > 0.0
         baseline = -float(estimate.shares[possible] @ np.log(self.prior[possible]))
         loss = expected_log_loss(probability, self.prior, estimate, sums.rows)
@@ -357,19 +389,26 @@ class HealthMeter:
         return None
 
 
-def source_prior(model: Model) -> FloatArray:
-    """The shares of the classes under which the posteriors of a model are right, ``(k,)``.
+@dataclass(frozen=True)
+class MeasureFragment:
+    """The work of an engine: measure the rows of a fragment, batch by batch."""
 
-    For a calibrated model they are the mean posterior of the rows that it was calibrated on
-    (Alexandari, Kundaje and Shrikumar, "Maximum likelihood with bias-corrected calibration is
-    hard-to-beat at label shift adaptation", 2020); for others, or if it is not recorded, the prior.
-    """
-    mean = (model.training.get("calibration") or {}).get("mean_posterior")
-    if model.calibration is None or not mean or set(mean) != set(model.class_names):
-        return model.priors["prior"].to_numpy()
-    shares = np.array([mean[name] for name in model.class_names], np.float64)
-    prior: FloatArray = shares / shares.sum()
-    return prior
+    meter: HealthMeter
+    decision: DecisionOption
+
+    @cached_property
+    def _rule(self) -> CompiledRule:
+        return self.meter.model.compile_rule(self.decision)
+
+    def __call__(self, fragment: Fragment) -> list[HealthSums]:
+        return [
+            self.measure(batch) for batch in in_slices(fragment.read(), self.meter.model.batch_rows)
+        ]
+
+    def measure(self, batch: pa.RecordBatch) -> HealthSums:
+        """The sums over a batch."""
+        with shared_conversions():
+            return self.meter.measure(batch, *self.meter.model.decide(batch, self._rule))
 
 
 def _thinned(samples: tuple[Sample, ...], classes: int) -> tuple[Sample, ...]:

@@ -96,6 +96,48 @@ def evaluate(
     )
 
 
+def health(
+    model: ModelOptions,
+    source: Source,
+    *,
+    rows: EngineOptions,
+    decision: DecisionOptions,
+    as_json: Json = False,
+) -> None:
+    """Compare rows with what a model expects, without labels.
+
+    It shows nulls, unseen values and drift of each column, the shares of the classes, and the
+    accuracy to expect. Scoring records the same with each partition.
+
+    Example: probclass health air@champion lake --partition month=2014-01
+    """
+    import probclass_core as pc
+
+    reading, rule = rows.arguments(), decision.rule()
+    loaded, version = model.load()
+    with progress("measuring") as report:
+        measured = pc.health(loaded, source, decision=rule, progress=report, **reading)
+    if as_json:
+        show_json({"model": version.ref, **measured.to_dict()})
+        return
+    density = measured.log_density
+    show(
+        key_values(
+            {
+                "model": version.ref,
+                "rows": f"{measured.rows:,}",
+                "accuracy": measured.accuracy.text("the most frequent class"),
+                "log loss": measured.log_loss.text("the prior"),
+                "rejected": f"{measured.rejected:.2%} of the rows" if measured.rejected else None,
+                "rare": None
+                if density is None or density.rare is None
+                else f"{density.rare:.2%} of the rows; 1% would be usual",
+            }
+        ),
+        *(table(columns, title, limit=MAX_ROWS) for title, columns in measured.tables()),
+    )
+
+
 def explain(
     model: ModelOptions,
     source: Source,
