@@ -132,7 +132,8 @@ def _multivariate_normal(model: Model, block: Block, table: pa.Table) -> dict[Ke
     means = np.array(table["mean"].to_pylist(), np.float64)[order]
     covariance = table["covariance"].combine_chunks().to_numpy_ndarray()[order]
     variance = np.diagonal(covariance, axis1=1, axis2=2)
-    scale = np.sqrt(variance[:, :, None] * variance[:, None, :])
+    deviation = np.sqrt(variance)
+    scale = deviation[:, :, None] * deviation[:, None, :]
     correlation = np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0.0)
     columns = list(enumerate(block.columns))
     return {

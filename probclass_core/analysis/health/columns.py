@@ -313,7 +313,7 @@ def _cut_mixtures(
         if not weights.any():
             continue
         if column.kind == "poisson":
-            cuts = np.unique(np.floor(deciles[number]) + 0.5)
+            cuts = np.unique(np.floor(np.maximum(deciles[number], 0.0)) + 0.5)
             below = pdtr(np.floor(cuts)[:, None], mixtures.mean[number]) @ weights
         else:
             cuts = _rounded(deciles[number])

@@ -1,0 +1,119 @@
+"""The health of scored partitions in their commits, in every format and with every engine."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from backends import FEBRUARY, JANUARY, Backend
+from delta_and_iceberg import rows
+
+import probclass_core as pc
+from probclass_core.scoring import partition as scoring
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Two months, each in two files of 20 rows."""
+    for month in ("2014-01", "2014-02"):
+        folder = tmp_path / f"lake/month={month}"
+        folder.mkdir(parents=True)
+        table = rows(month).drop_columns("month")
+        for number in range(2):
+            pq.write_table(table.slice(20 * number, 20), folder / f"{number}.parquet")
+    return tmp_path / "lake"
+
+
+@pytest.mark.parametrize("part_rows", [2**24, 20])
+def test_every_commit_has_the_health_of_its_rows(
+    backend: Backend,
+    model: pc.Model,
+    source: Path,
+    part_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also if the rows are in several files."""
+    monkeypatch.setattr(scoring, "PART_ROWS", part_rows)
+    sink = backend.ref("scored")
+    report = pc.score(model, source, sink)
+    expected = [pc.health(model, source, partition=one) for one in (JANUARY, FEBRUARY)]
+    assert report.health == expected
+    commits = pc.commits(sink)
+    assert [commit["partition"] for commit in commits] == [JANUARY, FEBRUARY]
+    assert [pc.Health.from_dict(commit["health"]) for commit in commits] == expected
+    assert [commit["rows"] for commit in commits] == [40, 40]
+    assert pc.commits(sink, partition=FEBRUARY) == commits[1:]
+    again = pc.score(model, source, sink)
+    assert (again.skipped, again.health) == (2, expected)
+
+
+def test_appended_rows_have_a_health_of_their_own(
+    backend: Backend, model: pc.Model, source: Path
+) -> None:
+    sink = backend.ref("scored")
+    reports = [
+        pc.score(model, source, sink, partition=JANUARY, where=where, overwrite="append")
+        for where in ("x < 10", "x >= 10")
+    ]
+    assert [report.rows for report in reports] == [10, 30]
+    found = sorted(commit["health"]["rows"] for commit in pc.commits(sink))
+    assert found == [10, 30]
+
+
+def test_without_watching_only_the_health_is_left_out(
+    model: pc.Model, source: Path, tmp_path: Path
+) -> None:
+    reports = [pc.score(model, source, tmp_path / f"{watch}", watch=watch) for watch in (0, 1)]
+    assert reports[0].commit_id == reports[1].commit_id
+    assert reports[0].health == [None, None]
+    records: list[list[dict[str, Any]]] = [
+        [dict(commit) for commit in pc.commits(tmp_path / f"{watch}")] for watch in (0, 1)
+    ]
+    for with_health in records[1]:
+        del with_health["health"]
+    assert records[0] == records[1]
+
+
+@pytest.mark.parametrize("prior", ["estimated", None])
+def test_engines_write_the_same_bytes(
+    model: pc.Model, source: Path, tmp_path: Path, prior: Any
+) -> None:
+    """With their health, though an executor's workers measure whole partitions."""
+    with ThreadPoolExecutor(2) as pool:
+        for name, engine in (("threads", None), ("executor", pool), ("again", None)):
+            pc.score(model, source, tmp_path / name, prior=prior, engine=engine)
+    files = sorted(path.relative_to(tmp_path / "again") for path in tmp_path.glob("again/*/*"))
+    assert len(files) == 4
+    for file in files:
+        contents = {
+            (tmp_path / name / file).read_bytes() for name in ("threads", "executor", "again")
+        }
+        assert len(contents) == 1
+
+
+def test_estimated_shares_are_recorded_and_part_of_the_identity(
+    model: pc.Model, source: Path, tmp_path: Path
+) -> None:
+    sink = tmp_path / "scored"
+    plain, corrected = (pc.score(model, source, sink, prior=prior) for prior in (None, "estimated"))
+    assert plain.commit_id != corrected.commit_id
+    assert corrected.skipped == 0
+    for commit, health in zip(pc.commits(sink), corrected.health, strict=True):
+        assert health is not None
+        assert commit["prior"] == "estimated"
+        priors = {name: one.prior for name, one in health.classes.items()}
+        assert priors == pytest.approx(commit["estimated_prior"])
+    assert pc.score(model, source, sink, prior="estimated").skipped == 2
+
+
+def test_a_csv_file_has_no_commit_but_the_report_has_its_health(
+    model: pc.Model, source: Path, tmp_path: Path
+) -> None:
+    table = pa.concat_tables([rows("2014-01"), rows("2014-02")])
+    report = pc.score(model, table, tmp_path / "scored.csv")
+    assert report.health == [pc.health(model, table)]
+    assert pc.commits(tmp_path / "scored.csv") == []
