@@ -67,11 +67,13 @@ def test_appended_rows_have_a_health_of_their_own(
 def test_without_watching_only_the_health_is_left_out(
     model: pc.Model, source: Path, tmp_path: Path
 ) -> None:
-    reports = [pc.score(model, source, tmp_path / f"{watch}", watch=watch) for watch in (0, 1)]
+    reports = [
+        pc.score(model, source, tmp_path / f"{watch}", watch=watch) for watch in (False, True)
+    ]
     assert reports[0].commit_id == reports[1].commit_id
     assert reports[0].health == [None, None]
     records: list[list[dict[str, Any]]] = [
-        [dict(commit) for commit in pc.commits(tmp_path / f"{watch}")] for watch in (0, 1)
+        [dict(commit) for commit in pc.commits(tmp_path / f"{watch}")] for watch in (False, True)
     ]
     for with_health in records[1]:
         del with_health["health"]
