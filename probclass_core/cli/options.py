@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from probclass_core.cli.parsing import parse_partition, parse_where
+from probclass_core.cli.parsing import parse_names, parse_partition, parse_where
 from probclass_core.errors import SpecError, one_line
 
 if TYPE_CHECKING:
-    from probclass_core import DecisionRule, Model, ModelStore, ModelVersion
+    from probclass_core import DecisionRule, Model, ModelStore, ModelVersion, Watch
 
 Source = Annotated[
     str,
@@ -186,6 +186,48 @@ class DecisionOptions:
         return DecisionRule(self.decision, costs, self.min_probability, self.min_density_quantile)
 
 
+@dataclass(frozen=True)
+class WatchOptions:
+    """What to check, from which value on, and what to do."""
+
+    watch: Annotated[
+        Path | None,
+        typer.Option(
+            "--watch",
+            metavar="FILE|off",
+            help="Thresholds and actions of checks, as TOML or JSON; off checks nothing. By "
+            "default all checks warn.",
+        ),
+    ] = None
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            metavar="CHECK,…",
+            help="Checks that fail instead of warning, such as nulls,missing.",
+        ),
+    ] = None
+
+    def parsed(self) -> Watch | None:
+        """The watch that the options describe; None for none.
+
+        Raises:
+            SpecError: if a check or threshold is invalid, or the file cannot be read.
+        """
+        from probclass_core import Watch
+
+        names = parse_names("fail-on", self.fail_on or ())
+        if self.watch is not None and str(self.watch) == "off":
+            if names:
+                raise SpecError("--fail-on needs checks, and --watch off makes none; leave one out.")
+            return None
+        values = {} if self.watch is None else _read_values("watch", self.watch)
+        if names and isinstance(values, dict):
+            fail = list(dict.fromkeys([*values.get("fail", []), *names]))
+            values = {**values, "fail": fail}
+        return Watch.from_dict(values)
+
+
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command with each group among its parameters replaced by the options of the group."""
     hints = get_type_hints(command, include_extras=True)
@@ -222,18 +264,24 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _read_costs(path: Path) -> Any:
+    return _read_values("costs", path, tables=True)
+
+
+def _read_values(what: str, path: Path, *, tables: bool = False) -> Any:
+    """The values of a TOML or JSON file, or the rows of a CSV file."""
     try:
         if path.suffix == ".toml":
             return tomllib.loads(path.read_text(encoding="utf-8"))
         if path.suffix == ".json":
             return json.loads(path.read_text(encoding="utf-8"))
-        if path.suffix == ".csv":
+        if path.suffix == ".csv" and tables:
             import pyarrow.csv as csv
 
             return csv.read_csv(path)
     except OSError as error:
-        raise SpecError(f"cannot read the costs {path}: {error.strerror}.") from error
+        raise SpecError(f"cannot read the {what} {path}: {error.strerror}.") from error
     except ValueError as error:
         kind = path.suffix[1:].upper()
         raise SpecError(f"{path} is not valid {kind}: {one_line(error)}.") from error
-    raise SpecError(f"cannot read the costs {path}: expected a .toml, .json or .csv file.")
+    expected = ".toml, .json or .csv" if tables else ".toml or .json"
+    raise SpecError(f"cannot read the {what} {path}: expected a {expected} file.")

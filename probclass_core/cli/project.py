@@ -38,10 +38,12 @@ SHARED = (
     "costs",
     "min_probability",
     "min_density_quantile",
+    "watch",
+    "fail_on",
 )
 """Keys at the top of the file."""
 
-_PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "data", "out")
+_PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "data", "out", "watch")
 """Keys whose values may be paths."""
 
 _AUTO = ("label", "exclude", "weight", "effort")

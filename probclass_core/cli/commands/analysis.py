@@ -60,23 +60,36 @@ def evaluate(
     *,
     rows: EngineOptions,
     decision: DecisionOptions,
+    watch: WatchOptions,
     as_json: Json = False,
 ) -> None:
     """Measure accuracy, log loss and calibration of a model on labeled rows.
 
-    The same metrics are shown for the class prior alone, with a warning if the model is worse.
+    The same metrics are shown for the class prior alone, with a warning if the model is worse. A
+    check that --fail-on names fails after the metrics are shown.
 
     Example: probclass evaluate air@champion lake --partition month=2014-01
     """
     import probclass_core as pc
 
-    reading, rule = rows.arguments(), decision.rule()
+    reading, rule, checks = rows.arguments(), decision.rule(), watch.parsed()
     loaded, version = model.load()
     with progress("evaluating") as report:
         evaluation = pc.evaluate(loaded, source, decision=rule, progress=report, **reading)
+    verdicts = [] if checks is None else checks.judge(evaluation)
+    plain = [verdict.to_dict() for verdict in verdicts]
+    failed = [verdict for verdict in verdicts if verdict.action == "fail"]
     if as_json:
-        show_json({"model": version.ref, **evaluation.to_dict()})
-        return
+        show_json({"model": version.ref, **evaluation.to_dict(), "verdicts": plain})
+    else:
+        _show_evaluation(evaluation, version, [str(verdict) for verdict in verdicts])
+    if failed:
+        raise pc.HealthError(" ".join(map(str, failed)), [one.to_dict() for one in failed])
+
+
+def _show_evaluation(
+    evaluation: Evaluation, version: ModelVersion, sentences: Sequence[str]
+) -> None:
     unseen = f"{evaluation.unseen_labels:,} with a label the model never saw: counted as wrong"
     left_out = f"{evaluation.null_labels:,} without a label"
     show(
@@ -88,6 +101,7 @@ def evaluate(
                 "unseen": unseen if evaluation.unseen_labels else None,
                 "rejected": _rejected(evaluation),
                 "warning": evaluation.warning,
+                "checks": " ".join(sentences) or None,
             }
         ),
         _quality(evaluation),

@@ -286,6 +286,7 @@ def score(
         ),
     ] = "columns",
     decision: DecisionOptions,
+    watch: WatchOptions,
     overwrite: Annotated[
         str,
         typer.Option(
@@ -303,7 +304,8 @@ def score(
 ) -> None:
     """Score a table and write predictions and posteriors to another table.
 
-    Each partition is committed completely or not at all.
+    Each partition is checked, and committed completely or not at all. What is unusual in it is
+    shown as a warning, or fails before the commit with --fail-on.
 
     Example: probclass score air@champion lake scored --partition month=2014-01 --columns time
     """
@@ -311,7 +313,7 @@ def score(
 
     reading = rows.arguments()
     names = parse_names("columns", columns or ())
-    rule = decision.rule()
+    rule, checks = decision.rule(), watch.parsed()
     loaded, version = model.load()
     with progress("scoring") as report:
         result = pc.score(
@@ -323,6 +325,7 @@ def score(
             decision=rule,
             overwrite=cast("Overwrite", overwrite),
             run_id=run_id,
+            watch=checks,
             progress=report,
             **reading,
         )
