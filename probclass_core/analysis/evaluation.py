@@ -50,7 +50,7 @@ _ROUNDING = 1e-9
 
 _BY_CLASS = ("class", "precision", "recall", "f1")
 
-_ADDED = ("baseline_brier", "baseline_ece")
+_ADDED = ("baseline_brier", "baseline_ece", "log_loss_error", "log_loss_gain_error")
 """Fields that older records lack."""
 
 
@@ -80,6 +80,10 @@ class Evaluation:
         baseline_log_loss: log loss of predicting the prior for every row.
         baseline_brier: Brier score of predicting the prior; None in older records.
         baseline_ece: calibration error of predicting the prior; None in older records.
+        log_loss_error: standard error of `log_loss`, if the rows are independent; None if it is
+            unknown: of an infinite log loss, of fewer than two rows, and in older records.
+        log_loss_gain_error: standard error of the difference of `log_loss` and
+            `baseline_log_loss`, whose rows are the same; None as above.
         model_id: content id of the evaluated model.
         confusion: counts by true and predicted class: class, then one ``predicted_<class>`` each.
         per_class: class, support (its decided rows), predicted, precision, recall, f1 (null if
@@ -105,6 +109,8 @@ class Evaluation:
     baseline_log_loss: float
     baseline_brier: float | None
     baseline_ece: float | None
+    log_loss_error: float | None
+    log_loss_gain_error: float | None
     model_id: str
     confusion: ArrowTable = field(repr=False)
     per_class: ArrowTable = field(repr=False)
@@ -274,12 +280,15 @@ class EvaluationSums:
         outcomes: rows by true class (the last row: unseen labels) and by predicted class, then
             rejection reason, ``(k + 1, k + reasons)``.
         losses: sums of log loss and Brier score, ``(2,)``.
+        spread: of the log losses, and of their differences from that of the prior: number of rows,
+            mean, and sum of squared deviations from it, ``(2, 3)``.
         bins: see `reliability.bin_sums`, ``(1 + k, BINS, 3)``.
         null_labels: number of rows without a label.
     """
 
     outcomes: np.ndarray
     losses: FloatArray
+    spread: FloatArray
     bins: FloatArray
     null_labels: int
 
@@ -293,6 +302,7 @@ class EvaluationSums:
         return EvaluationSums(
             self.outcomes + other.outcomes,
             self.losses + other.losses,
+            _merge_spreads(self.spread, other.spread),
             self.bins + other.bins,
             self.null_labels + other.null_labels,
         )
@@ -337,7 +347,9 @@ class Evaluator:
         self.compiled_rule = model.compile_rule(decision)
         size = len(model.classes)
         outcomes = np.zeros((size + 1, size + len(REJECTION_REASONS)), dtype=np.int64)
-        self.sums = EvaluationSums(outcomes, np.zeros(2), np.zeros((1 + size, BINS, 3)), 0)
+        self.sums = EvaluationSums(
+            outcomes, np.zeros(2), np.zeros((2, 3)), np.zeros((1 + size, BINS, 3)), 0
+        )
 
     def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[EvaluationSums]:
         """Measure the batches of a plan on an engine, in order."""
@@ -363,6 +375,7 @@ class Evaluator:
         sums = EvaluationSums(
             outcomes=self._outcomes(truth[labeled], decisions, labeled),
             losses=np.array([log_loss.sum(), squared.sum()]),
+            spread=_spread(np.stack([log_loss, log_loss + self.model.log_prior[truth[known]]])),
             bins=bin_sums(probability, truth[known]),
             null_labels=int(np.count_nonzero(~labeled)),
         )
@@ -416,6 +429,7 @@ class Evaluator:
         cost, baseline_cost = self._costs(confusion)
         log_loss, brier = (float(loss) / (rows - unseen) for loss in self.sums.losses)
         baselines = _prior_metrics(self.model.log_prior, outcomes[:size].sum(axis=1))
+        errors = _standard_errors(self.sums.spread)
         ece, *class_errors = calibration_errors(self.sums.bins)
         return Evaluation(
             rows=rows,
@@ -432,6 +446,8 @@ class Evaluator:
             baseline_accuracy=_mean(confusion[most_frequent].sum(), decided),
             baseline_cost=baseline_cost,
             **baselines,
+            log_loss_error=errors[0],
+            log_loss_gain_error=errors[1],
             model_id=self.model.id,
             confusion=self._confusion_table(confusion),
             per_class=self._per_class_table(confusion, class_errors),
@@ -472,6 +488,37 @@ class Evaluator:
                 "ece": errors,
             }
         )
+
+
+def _spread(values: FloatArray) -> FloatArray:
+    """Number, mean and sum of squared deviations of each row of ``(m, n)`` values: ``(m, 3)``."""
+    count = values.shape[1]
+    with np.errstate(invalid="ignore"):  # an infinite log loss has no spread
+        mean = values.sum(axis=1) / max(count, 1)
+        squares = ((values - mean[:, None]) ** 2).sum(axis=1)
+    return np.stack([np.full(len(values), float(count)), mean, squares], axis=1)
+
+
+def _merge_spreads(left: FloatArray, right: FloatArray) -> FloatArray:
+    """The spread of the values of both, by the update of Chan, Golub and LeVeque (1979)."""
+    if not (left[0, 0] and right[0, 0]):
+        return left if left[0, 0] else right
+    (n, mean, squares), (m, other, others) = left.T, right.T
+    with np.errstate(invalid="ignore"):
+        shift = other - mean
+        total = n + m
+        between = shift**2 * (n * m / total)
+        merged = [total, mean + shift * (m / total), squares + others + between]
+    return np.stack(merged, axis=1)
+
+
+def _standard_errors(spread: FloatArray) -> list[float | None]:
+    """Standard errors of the means, None where they are unknown."""
+    count, _, squares = spread.T
+    if count[0] < 2.0:
+        return [None] * len(spread)
+    errors = np.sqrt(squares / (count - 1.0) / count)
+    return [float(error) if np.isfinite(error) else None for error in errors]
 
 
 def _prior_metrics(log_prior: FloatArray, support: IntArray) -> dict[str, float]:

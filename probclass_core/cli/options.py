@@ -217,9 +217,11 @@ class WatchOptions:
         from probclass_core import Watch
 
         names = parse_names("fail-on", self.fail_on or ())
-        if self.watch is not None and str(self.watch) == "off":
+        if self.watch is not None and self.watch.name == "off":
             if names:
-                raise SpecError("--fail-on needs checks, and --watch off makes none; leave one out.")
+                raise SpecError(
+                    "--fail-on needs checks, and --watch off makes none; leave one out."
+                )
             return None
         values = {} if self.watch is None else _read_values("watch", self.watch)
         if names and isinstance(values, dict):

@@ -257,8 +257,8 @@ def test_an_evaluation_is_judged(check: str, watch: dict[str, Any], values: dict
         assert judge({**EVALUATION, **values, **few}, promoted) == []
 
 
-def test_the_error_of_an_accuracy_gain_is_that_of_mcnemar() -> None:
-    """Rows on which model and majority are both right do not add to it (McNemar, 1947)."""
+def test_standard_errors_are_those_of_paired_differences() -> None:
+    """As in McNemar's test (1947), rows on which both are right do not add to it."""
     truth = ["a"] * 60 + ["b"] * 40
     x = ["p"] * 55 + ["q"] * 35 + ["p"] * 10
     model = pc.fit({"y": truth, "x": x}, pc.ModelSpec("y", [pc.Block("categorical", ["x"])]))
@@ -266,6 +266,10 @@ def test_the_error_of_an_accuracy_gain_is_that_of_mcnemar() -> None:
     predicted = model.predict({"x": x}).to_pylist()
     gains = [(p == t) - (t == "a") for p, t in zip(predicted, truth, strict=True)]
     assert any(gains)
+    losses = -np.log(model.predict_proba({"x": x})[range(100), [int(t == "b") for t in truth]])
+    prior = -np.log(np.where(np.array(truth) == "a", 0.6, 0.4))
+    assert evaluation.log_loss_error == pytest.approx(np.std(losses, ddof=1) / 10)
+    assert evaluation.log_loss_gain_error == pytest.approx(np.std(losses - prior, ddof=1) / 10)
     scores = _Scores.of(evaluation)
     assert scores.accuracy_gain_error == pytest.approx(np.std(gains) / 10)
     assert _Scores.of(evaluation.to_dict()).accuracy_gain_error == scores.accuracy_gain_error

@@ -19,7 +19,13 @@ from probclass_airflow.hooks import table_ref
 from probclass_airflow.specs import model_spec
 
 if TYPE_CHECKING:
-    from probclass_core import Evaluation, Model, ModelStore, ModelVersion
+    from probclass_core import Evaluation, Model, ModelStore, ModelVersion, Verdict
+
+_MAX_WARNINGS = 10
+"""Sentences in an XCom; the log and the store have all."""
+
+_ERRORS = ("log_loss_error", "log_loss_gain_error")
+"""Standard errors, which the verdicts take from the record of the evaluation."""
 
 
 class ProbClassTrainOperator(ProbClassOperator):
@@ -169,6 +175,10 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
         missing_labels: what to do if no row has a label yet: ``"retry"`` while the task has retries
             left, ``"skip"`` the task, or ``"fail"`` at once. A `ProbClassLabelsSensor` waits.
+        watch: floors and what to do below them, as for `Watch.from_dict`; True for its defaults,
+            which warn, False for none. The action ``"fail"`` fails the task without a retry,
+            ``"rollback"`` moves the alias of `model` back to the version before, once, if it still
+            names the judged version.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`.
 
@@ -176,10 +186,16 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         model (``name@id``), partition, rows, null_labels, unseen_labels, decided, rejected (by
         reason), rejected_share, accuracy, cost, log_loss (nats; null if infinite), brier, ece, the
         same of the prior alone (baseline_accuracy …), worse_than_prior (metrics by which the prior
-        is better), model_id.
+        is better), model_id, warnings (verdicts as sentences, at most 10), rolled_back_to
+        (``name@id``, or null).
     """
 
-    template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "model", "decision")
+    template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
+        "model",
+        "decision",
+        "watch",
+    )
     ui_color = "#f7ecd0"
 
     def __init__(
@@ -188,6 +204,7 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         model: str,
         decision: Mapping[str, Any] | str = "map",
         missing_labels: Literal["retry", "skip", "fail"] = "retry",
+        watch: Mapping[str, Any] | bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -198,15 +215,78 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         self.model = model
         self.decision = decision
         self.missing_labels = missing_labels
+        self.watch = watch
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Load, evaluate, record."""
+        """Load, evaluate, record, judge."""
         store = self.model_store()
         version, model = self.load_model(store, self.model)
-        summary = self.evaluate(store, version, model, run).to_dict()
+        evaluation = self.evaluate(store, version, model, run)
+        verdicts = self.judge(store, version, evaluation)
+        rolled_back = self.roll_back(store, version, verdicts, run)
+        summary = evaluation.to_dict()
         # One row per class and more: too large for XCom if there are many classes.
-        del summary["confusion"], summary["per_class"], summary["reliability"]
-        return {"model": version.ref, "partition": self.partition, **summary}
+        for name in ("confusion", "per_class", "reliability", *_ERRORS):
+            del summary[name]
+        if failed := [verdict.sentence for verdict in verdicts if verdict.action == "fail"]:
+            raise AirflowFailException(f"{version.ref}: {' '.join(failed)}")
+        return {
+            "model": version.ref,
+            "partition": self.partition,
+            **summary,
+            "warnings": [verdict.sentence for verdict in verdicts][:_MAX_WARNINGS],
+            "rolled_back_to": rolled_back,
+        }
+
+    def judge(
+        self, store: ModelStore, version: ModelVersion, evaluation: Evaluation
+    ) -> list[Verdict]:
+        """The verdicts on an evaluation, which are logged as warnings."""
+        import probclass_core as pc
+
+        watch = pc.Watch.parse(self.watch)
+        if watch is None:
+            return []
+        # The first evaluation of a version is that of its promotion, or before it.
+        verdicts = watch.judge(evaluation, store.evaluations(version)[0].result)
+        for verdict in verdicts:
+            self.log.warning("%s: %s", version.ref, verdict)
+        return verdicts
+
+    def roll_back(
+        self,
+        store: ModelStore,
+        version: ModelVersion,
+        verdicts: Sequence[Verdict],
+        run: dict[str, str],
+    ) -> str | None:
+        """Roll back the alias if a verdict says so; return the version that it names then."""
+        import probclass_core as pc
+
+        reasons = [verdict.sentence for verdict in verdicts if verdict.action == "rollback"]
+        if not reasons:
+            return None
+        _, _, selector = self.model.partition("@")
+        alias = selector.partition("@")[0]
+        named = store.aliases(version.model).get(alias)
+        if named is None or named.id != version.id:
+            self.log.warning("%s is not rolled back: no alias names it now", version.ref)
+            return None
+        self.raise_if_stopped()
+        try:
+            entry = store.rollback(
+                version.model,
+                alias,
+                expected=version,
+                by=f"{run['dag_id']}.{run['task_id']}",
+                reason=" ".join(reasons),
+                provenance={"airflow": run},
+            )
+        except pc.StoreError as error:  # such as: it was the first version
+            self.log.warning("%s is not rolled back: %s", version.ref, error)
+            return None
+        self.log.warning("%s is %s again", entry.ref, alias)
+        return entry.ref
 
     @contextmanager
     def labels(self) -> Iterator[None]:
@@ -256,13 +336,16 @@ class ProbClassScoreOperator(ProbClassOperator):
         decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
         overwrite: ``"partition"`` replaces the partition, ``"append"`` adds to it, ``"never"``
             fails if the partition exists, unless it was scored from the same inputs.
+        watch: what to check before the commit and what to do, as for `Watch.from_dict`, such as
+            ``{"fail": ["missing", "nulls"]}``; True for the defaults, which warn, False for none. A
+            check that fails fails the task without a retry, and nothing is written.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`. The partition is scored and written
             alone.
 
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id``), partition, partitions (number of partitions), rows, skipped, model_id,
-        uri, commit_id, seconds.
+        uri, commit_id, seconds, warnings (verdicts as sentences, at most 10).
     """
 
     template_fields: Sequence[str] = (
@@ -272,6 +355,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         "model",
         "columns",
         "decision",
+        "watch",
     )
     ui_color = "#d3f0e3"
 
@@ -285,6 +369,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         posterior: Literal["columns", "list"] = "columns",
         decision: Mapping[str, Any] | str = "map",
         overwrite: Literal["partition", "append", "never"] = "partition",
+        watch: Mapping[str, Any] | bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -295,6 +380,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         self.posterior = posterior
         self.decision = decision
         self.overwrite = overwrite
+        self.watch = watch
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Load, score, commit."""
@@ -311,6 +397,7 @@ class ProbClassScoreOperator(ProbClassOperator):
             decision=self.decision,
             overwrite=self.overwrite,
             run_id=run["run_id"],
+            watch=self.watch,
             **self.read_options(),
         )
         try:
@@ -324,4 +411,5 @@ class ProbClassScoreOperator(ProbClassOperator):
             # A whole lake may have too many partitions for XCom.
             "partitions": len(summary.pop("partitions")),
             **summary,
+            "warnings": summary["warnings"][:_MAX_WARNINGS],
         }

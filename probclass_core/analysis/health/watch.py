@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -734,8 +735,9 @@ def _check_names(action: str, names: Any) -> tuple[str, ...]:
 
 def _check_threshold(name: str, value: Any) -> float:
     number = math.nan
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = float(value)
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        with suppress(ValueError):  # a template renders numbers as text
+            number = float(value)
     lowest, bound = (1.0, "above 1") if name == "rows" else (0.0, "of at least 0")
     if not (math.isfinite(number) and (number > 1.0 if name == "rows" else number >= lowest)):
         off = "" if name in _REQUIRED else ', or None (in TOML "off") to turn the check off'

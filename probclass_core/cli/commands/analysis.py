@@ -18,13 +18,14 @@ from probclass_core.cli.options import (
     RowOptions,
     Source,
     Store,
+    WatchOptions,
 )
 from probclass_core.cli.output import MAX_ROWS, Part, key_values, prose, show, show_json, table
 from probclass_core.cli.verbosity import progress
 from probclass_core.errors import SpecError, one_of
 
 if TYPE_CHECKING:
-    from probclass_core import Evaluation, ModelOdds
+    from probclass_core import Evaluation, ModelOdds, ModelVersion
 
 Units = Annotated[
     str,

@@ -17,6 +17,7 @@ from probclass_core.cli.options import (
     ModelOptions,
     OptionalStore,
     Source,
+    WatchOptions,
     WorkerOptions,
 )
 from probclass_core.cli.output import (

@@ -1,0 +1,68 @@
+"""Checks on the command line: warnings, a watch file, and checks that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+
+
+@pytest.fixture
+def model(probclass: Any) -> Path:
+    """A model of January in the store, ``m``; February lacks the values of a column."""
+    rows = {"x": [float(i % 10) for i in range(200)], "y": ["a", "b"] * 100}
+    null = pa.nulls(200, pa.float64())
+    lake = probclass.folder / "lake"
+    for month, x in (("2014-01", rows["x"]), ("2014-02", null)):
+        (lake / f"month={month}").mkdir(parents=True)
+        pq.write_table(pa.table({**rows, "x": x}), lake / f"month={month}" / "part-0.parquet")
+    spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
+    fitted = pc.fit(lake, spec, partition={"month": "2014-01"})
+    pc.ModelStore(probclass.folder / "models").save(fitted, "m")
+    return lake
+
+
+def test_a_fault_is_a_warning_and_fails_on_demand(probclass: Any, model: Path) -> None:
+    month = ("--partition", "month=2014-02")
+    line = probclass.error("score", "m", model, "scored", *month, "--fail-on", "nulls,missing")
+    assert "month=2014-02: Column 'x' is null in 100 % of 200 rows (0 % in training)" in line
+    assert "Nothing of it was written" in line
+    result = probclass("score", "m", model, "scored", *month, "--json")
+    assert result.code == 0
+    assert "month=2014-02: Column 'x' is null in 100 %" in result.err
+    (probclass.folder / "watch.toml").write_text('nulls = "off"\n')
+    probclass.ok("score", "m", model, "again", *month, "--watch", "watch.toml")
+    probclass.ok("score", "m", model, "off", *month, "--watch", "off")
+    (probclass.folder / "probclass.toml").write_text('[score]\nwatch = "watch.toml"\n')
+    probclass.ok("score", "m", model, "project", *month)
+
+
+def test_an_evaluation_fails_below_its_floor(probclass: Any, model: Path) -> None:
+    (probclass.folder / "watch.json").write_text('{"min_accuracy": 0.9}')
+    month = ("--partition", "month=2014-01", "--watch", "watch.json")
+    result = probclass.ok("evaluate", "m", model, *month, "--json").json
+    assert [verdict["check"] for verdict in result["verdicts"]] == ["min_accuracy"]
+    failed = probclass("evaluate", "m", model, *month, "--fail-on", "min_accuracy")
+    assert failed.code == 2
+    assert "The accuracy on 200 labeled rows is" in failed.err
+    assert "confusion" in failed.out.lower() or "By class" in failed.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--fail-on", "nuls"), "a watch has no check 'nuls'"),
+        (("--watch", "none.toml"), "cannot read the watch none.toml: No such file"),
+        (("--watch", "watch.csv"), "cannot read the watch watch.csv: expected a .toml or .json"),
+        (("--watch", "off", "--fail-on", "nulls"), "--fail-on needs checks"),
+    ],
+)
+def test_an_invalid_watch_is_one_line(
+    probclass: Any, model: Path, options: tuple[str, ...], message: str
+) -> None:
+    assert message in probclass.error("score", "m", model, "scored", *options)
