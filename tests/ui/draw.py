@@ -10,6 +10,9 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlencode
 
+import pyarrow as pa
+import pyarrow.compute as compute
+import pyarrow.parquet as pq
 from playwright.sync_api import Page, sync_playwright
 from sites import BASE, CHROMIUM, ROOT, logged_in, running
 
@@ -30,21 +33,52 @@ SPEC = pc.ModelSpec(
 )
 
 
-def fill_year(home: Path) -> pc.ModelVersion:
-    """Save a year of monthly versions, each evaluated on its next month; return the last one."""
+def fill_years(home: Path) -> pc.ModelVersion:
+    """Operate a model for two years by month, with labels a month late; return the last champion.
+
+    Two partitions have faults that the watch warns of.
+    """
     store, lake = pc.ModelStore(home / "models"), lay_out(home / "lake")
-    months = [f"{year}-{month:02}" for year in (2013, 2014) for month in range(1, 13)]
-    for before, month in zip(months, months[12:], strict=False):
-        year = [("month", ">=", before), ("month", "<", month)]
-        model = pc.fit(lake, SPEC, where=year)
-        version = store.save(model, "air_full", provenance={"source": "lake"})
-        store.promote("air_full", version, month)
+    months = [f"{year}-{month:02}" for year in (2012, 2013, 2014) for month in range(1, 13)]
+    for at in range(12, len(months)):
+        run = {"dag_id": "air", "run_id": f"scheduled__{months[at]}-01", "task_id": "operate"}
+        provenance = {"airflow": run}
+        trained, judged, month = months[at - 12 : at - 1], months[at - 1], months[at]
+        year = [("month", ">=", trained[0]), ("month", "<=", trained[-1])]
+        model = pc.with_density_quantiles(pc.fit(lake, SPEC, where=year), lake, where=year)
+        version = store.save(model, "air_full", provenance=provenance)
+        rows = {"partition": {"month": judged}, "by": "air.operate", "provenance": provenance}
+        pc.promote_if_better(store, version, lake, "champion", **rows)
+        if month == "2014-06":
+            reason = "worse than the class prior once labels came"
+            store.rollback("air_full", by="air.operate", reason=reason, provenance=provenance)
+        champion = store.resolve("air_full@champion")
+        model = store.load(champion.ref)
+        _break(lake, month)
+        report = pc.score(model, lake, home / "scored", partition={"month": month})
+        store.record_scoring(champion, report, provenance=provenance)
         evaluation = pc.evaluate(model, lake, partition={"month": month})
-        store.record_evaluation(
-            version, evaluation, on={"source": "lake", "partition": {"month": month}}
-        )
-    store.promote("air_full", version, "champion")
-    return version
+        on = {"source": "lake", "partition": {"month": month}}
+        store.record_evaluation(champion, evaluation, on=on, provenance=provenance)
+    return champion
+
+
+def _break(lake: Path, month: str) -> None:
+    """Lose a third of one column in one month, and change the unit of another in another month."""
+    for path in (lake / f"month={month}").glob("*.parquet"):
+        table = pq.ParquetFile(path).read()
+        if month == "2013-09":
+            is_lost = pa.array([at % 3 == 0 for at in range(table.num_rows)])
+            values = compute.if_else(is_lost, None, table["pressure"])
+            column = "pressure"
+        elif month == "2014-09":
+            values = compute.add(compute.multiply(table["temperature"], 1.8), 32.0)
+            column = "temperature"
+        else:
+            return
+        at = table.column_names.index(column)
+        values = values.cast(table.schema.field(column).type)
+        pq.write_table(table.set_column(at, table.schema.field(column), values), path)
 
 
 def take(page: Page, name: str) -> None:
@@ -59,31 +93,29 @@ def take(page: Page, name: str) -> None:
 
 
 def main() -> None:
-    """Take the lists, a card in light and in dark colors, its drift, and a report."""
+    """Take the pages of a model in light colors, its drift and a report in dark ones."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         home = Path(folder)
         with running(home) as site:
             for damaged in ("hostile", "damaged"):
                 (site.store / damaged).rename(home / damaged)
-            version = fill_year(home)
+            version = fill_years(home)
             browser = playwright.chromium.launch(**CHROMIUM)
             framed = f"{site.url}/plugin/probclass{BASE}/probclass"
-            card = f"{framed}/stores/{site.key}/air_full/{version.id}"
+            model = f"{framed}/stores/{site.key}/air_full"
             run = {"dag_id": "air", "run_id": site.run_id, "task_id": "evaluate", "map_index": -1}
-            page = logged_in(site, browser).new_page()
-            for name, address in (
-                ("models", f"{framed}/"),
-                ("versions", f"{framed}/stores/{site.key}/air_full"),
-                ("card", card),
-                ("run", f"{framed}/run?{urlencode(run)}"),
+            light = logged_in(site, browser).new_page()
+            dark = logged_in(site, browser, color_scheme="dark").new_page()
+            for page, name, address in (
+                (light, "models", f"{framed}/"),
+                (light, "timeline", model),
+                (light, "partitions", f"{model}/-/partitions?sort=-warnings"),
+                (light, "promotions", f"{model}/-/promotions"),
+                (light, "card", f"{model}/{version.id}"),
+                (dark, "drift", f"{model}/-/drift"),
+                (dark, "run", f"{framed}/run?{urlencode(run)}"),
             ):
                 page.goto(address)
-                take(page, name)
-            page = logged_in(site, browser, color_scheme="dark").new_page()
-            page.goto(card)
-            frame = page.frame_locator("iframe")
-            for name, selector in (("parameters", ".block h2"), ("drift", "#drift")):
-                frame.locator(selector).first.evaluate("element => element.scrollIntoView()")
                 take(page, name)
             browser.close()
 
