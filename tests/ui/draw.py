@@ -55,7 +55,7 @@ def fill_years(home: Path) -> pc.ModelVersion:
         champion = store.resolve("air_full@champion")
         model = store.load(champion.ref)
         _break(lake, month)
-        report = pc.score(model, lake, home / "scored", partition={"month": month})
+        report = pc.score(model, lake, home / "scored_full", partition={"month": month})
         store.record_scoring(champion, report, provenance=provenance)
         evaluation = pc.evaluate(model, lake, partition={"month": month})
         on = {"source": "lake", "partition": {"month": month}}
