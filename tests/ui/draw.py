@@ -115,6 +115,9 @@ def main() -> None:
                 (dark, "drift", f"{model}/-/drift"),
                 (dark, "run", f"{framed}/run?{urlencode(run)}"),
             ):
+                page.set_viewport_size(
+                    {"width": 1280, "height": 940 if name == "timeline" else 760}
+                )
                 page.goto(address)
                 take(page, name)
             browser.close()

@@ -115,7 +115,7 @@ def operated(history: History) -> History:
             "log_loss": {"lower": 0.5, "expected": 0.6, "upper": 0.7},
         }
         sentence = "x drifts 0.400 bits from training."
-        verdicts = [{"check": "drift", "action": "warn", "sentence": sentence}]
+        verdicts = [{"check": "drift", "subject": "x", "action": "warn", "sentence": sentence}]
         history.score(champion, month, health=health, verdicts=verdicts if at == 12 else [])
         history.judge(champion, month, {12: 1.3, 13: None}.get(at, 0.6))
     return history
@@ -194,7 +194,7 @@ def test_partitions_say_what_changed_and_lead_to_the_log(operated: History) -> N
     current = operated.get("air/-/partitions?q=2014-12")
     assert len(re.findall(r"<tr>\n<td", current)) == 1
     warned = operated.get("air/-/partitions?sort=-warnings")
-    assert texts(warned).index("x drifts 0.400 bits") < texts(warned).index("month=2014-12")
+    assert texts(warned).index("drift x x drifts 0.400 bits") < texts(warned).index("month=2014-12")
 
 
 def test_promotions_show_rollbacks_and_refusals_with_their_reasons(operated: History) -> None:

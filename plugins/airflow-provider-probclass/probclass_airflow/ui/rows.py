@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import probclass_core as pc
-from probclass_airflow.ui.formatting import as_text, described_rows
+from probclass_airflow.ui.formatting import as_text, described_rows, words
 from probclass_airflow.ui.stores import ShownStore
 
 CHAMPION = "champion"
@@ -43,9 +43,16 @@ class EvaluationRow:
 
 @dataclass(frozen=True)
 class Warned:
-    """A warning about a partition: what was done (``"warn"``, ``"fail"`` …), and a sentence."""
+    """A warning about a partition.
+
+    Attributes:
+        action: what was done: ``"warn"``, ``"fail"`` or ``"rollback"``.
+        title: the check and the column or class, such as ``"drift temperature"``.
+        sentence: the warning in a sentence.
+    """
 
     action: str
+    title: str
     sentence: str
 
 
@@ -254,12 +261,13 @@ def _changes(
 
 def _warnings(one: Mapping[str, Any]) -> list[Warned]:
     found = one.get("verdicts")
-    return [
-        Warned(str(verdict.get("action", "warn")), str(verdict.get("sentence", "")))
-        if isinstance(verdict, dict)
-        else Warned("warn", str(verdict))
-        for verdict in (found if isinstance(found, list) else [])
-    ]
+    warnings = []
+    for verdict in found if isinstance(found, list) else []:
+        values = verdict if isinstance(verdict, dict) else {"sentence": verdict}
+        title = [words(str(values.get("check") or "warning")), str(values.get("subject") or "")]
+        action, sentence = str(values.get("action", "warn")), str(values.get("sentence", ""))
+        warnings.append(Warned(action, " ".join(filter(None, title)), sentence))
+    return warnings
 
 
 def run_of(provenance: Mapping[str, Any]) -> dict[str, str] | None:

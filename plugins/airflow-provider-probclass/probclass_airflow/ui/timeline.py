@@ -520,7 +520,7 @@ _CHECKS = {
     "drift": ("drift", "bits"),
     "nulls": ("nulls", "of the rows"),
     "unseen": ("unseen", "of the rows"),
-    "outside": ("out of range", "of the rows"),
+    "outside": ("range", "of the rows outside"),
 }
 """Checks of a column, with their names and units."""
 
