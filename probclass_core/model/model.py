@@ -544,6 +544,34 @@ class Model:
             self, spec=spec, priors=_prior_table(self.classes, counts, spec.prior)
         )
 
+    def prior_only(self) -> Model:
+        """The same model with blocks of weight 0: its posterior is the class prior for every row.
+
+        It is what a model is compared with (`Evaluation.baseline_log_loss`), as a model of its own,
+        to fall back to while the other one does harm. It keeps the blocks and their log p(x), so
+        that rows can still be compared with those of the training; a calibration is left out.
+        """
+        weights = {str(block.name): 0.0 for block in self.spec.blocks}
+        training = {
+            name: value
+            for name, value in self.training.items()
+            if name not in ("block_weights", "calibration")
+        }
+        return dataclasses.replace(
+            self,
+            spec=dataclasses.replace(self.spec, block_weights=weights),
+            training=training,
+            block_weights=given_weights(weights, list(weights), self.classes),
+            calibration=None,
+        )
+
+    @property
+    def is_prior_only(self) -> bool:
+        """Whether the posterior is the class prior for every row, as in `prior_only`."""
+        return self.weights is not None and not (
+            any(self.weights.by_block.values()) or self.weights.bias.any()
+        )
+
     def to_bundle(self) -> Bundle:
         """The model as Arrow tables and plain values, ready to be stored."""
         tables = {name: getattr(self, name) for name in _OPTIONAL_TABLES}

@@ -193,3 +193,22 @@ def test_another_prior_shifts_the_joint_by_the_log_ratio_of_priors(data: st.Data
         atol=1e-9,
     )
     assert uniform.id != model.id
+
+
+@given(data=st.data())
+def test_the_prior_alone_is_a_model_that_predicts_as_the_baseline_of_an_evaluation(
+    data: st.DataObject,
+) -> None:
+    model, trained = drawn_model("gaussian_diagonal", data)
+    prior = pc.Model.from_bundle(model.prior_only().to_bundle())
+    np.testing.assert_allclose(
+        prior.predict_log_proba(trained), np.tile(model.log_prior, (trained.num_rows, 1))
+    )
+    np.testing.assert_array_equal(prior.score_samples(trained), model.score_samples(trained))
+    baseline, alone = pc.evaluate(model, trained), pc.evaluate(prior, trained)
+    assert alone.log_loss == pytest.approx(baseline.baseline_log_loss)
+    assert alone.accuracy == baseline.baseline_accuracy
+    assert alone.worse_than_prior == ()
+    assert prior.is_prior_only and not model.is_prior_only
+    assert prior.id != model.id
+    assert prior.prior_only().id == prior.id
