@@ -19,6 +19,7 @@ The public API, loaded lazily. The packages follow the pipeline::
     pipeline     fit, summarize, compare, score, evaluate: start reading here
     reconciliation  score the partitions that are missing or stale in a scored table
     promotion    promote a challenger that beats the champion
+    operation    windows of a scheduled run, judgment of the version that scored, fallback
     cross_validation  every row evaluated by a model that did not see it
     postfit      calibration and density quantiles, fitted on held-out rows
     structure/   from a table to a spec: roles of columns, blocks that help

@@ -45,6 +45,12 @@ from .postfit import (
     calibrate as calibrate,
     with_density_quantiles as with_density_quantiles,
 )
+from .operation import (
+    Judgment as Judgment,
+    RunPlan as RunPlan,
+    judge_served as judge_served,
+    plan_run as plan_run,
+)
 from .plugins.hookspecs import hookimpl as hookimpl
 from .model.model import Model as Model, finalize as finalize
 from .pipeline import (

@@ -90,7 +90,7 @@ def get_provider_info() -> dict[str, Any]:
                 "integration-name": "probclass",
                 "python-modules": [
                     f"probclass_airflow.{module}"
-                    for module in ("operators", "promotion", "mapped", "maintenance")
+                    for module in ("operators", "promotion", "mapped", "maintenance", "operate")
                 ],
             }
         ],

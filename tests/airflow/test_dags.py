@@ -16,6 +16,7 @@ from probclass_core.demo.lake import lay_out
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("air_full", "air_naive", "air_pool")
+OPERATION = ("plan", "labels", "train", "calibrate", "promote", "judge", "score", "done")
 TRAINING = ("plan", "summarize", "merge", "promote")
 
 
@@ -36,6 +37,7 @@ def test_the_folder_has_these_dags(dags: dict[str, Any]) -> None:
         "air_quality_champion": {f"{m}.{verb}" for m in MODELS for verb in TRAINING},
         "air_quality_rescore": {"rescore.plan", "rescore.score"},
         "air_quality_by_hand": {"train", "promote"},
+        "air_quality_operate": {f"air.{verb}" for verb in OPERATION},
         "air_quality_window": {"train", "score"},
         "air_quality_upkeep": {"clean"},
         "air_quality_weekly_model": {"train"},

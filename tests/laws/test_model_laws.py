@@ -209,6 +209,7 @@ def test_the_prior_alone_is_a_model_that_predicts_as_the_baseline_of_an_evaluati
     assert alone.log_loss == pytest.approx(baseline.baseline_log_loss)
     assert alone.accuracy == baseline.baseline_accuracy
     assert alone.worse_than_prior == ()
-    assert prior.is_prior_only and not model.is_prior_only
+    assert prior.is_prior_only
+    assert not model.is_prior_only
     assert prior.id != model.id
     assert prior.prior_only().id == prior.id

@@ -8,6 +8,7 @@ Reading map:
     mapped: operators for one table and many tasks: plan, shards, merge.
     maintenance: removes leftovers, unused statistics and old versions.
     groups: two common pipelines as task groups.
+    operate: a model operated by a schedule, as a task group; start reading a DAG here.
     assets: models and tables as assets, each under one URI.
     specs: spec files, found next to the DAG and read when it is parsed.
     credentials: Airflow connections as options of tables and model stores.
@@ -46,6 +47,11 @@ from probclass_airflow.mapped import (
     ProbClassPlanShardsOperator,
     ProbClassSummarizeOperator,
 )
+from probclass_airflow.operate import (
+    ProbClassJudgeOperator,
+    ProbClassPlanRunOperator,
+    operate_model,
+)
 from probclass_airflow.operators import (
     ProbClassCalibrateOperator,
     ProbClassEvaluateOperator,
@@ -59,11 +65,13 @@ __all__ = [
     "ProbClassCalibrateOperator",
     "ProbClassEvaluateOperator",
     "ProbClassHook",
+    "ProbClassJudgeOperator",
     "ProbClassLabelsSensor",
     "ProbClassMaintainOperator",
     "ProbClassMergeOperator",
     "ProbClassOperator",
     "ProbClassPlanPartitionsOperator",
+    "ProbClassPlanRunOperator",
     "ProbClassPlanShardsOperator",
     "ProbClassPromoteOperator",
     "ProbClassRollbackOperator",
@@ -72,6 +80,7 @@ __all__ = [
     "ProbClassTaskStopped",
     "ProbClassTrainOperator",
     "model_asset",
+    "operate_model",
     "score_task_group",
     "table_asset",
     "train_task_group",

@@ -19,7 +19,15 @@ from probclass_airflow.hooks import table_ref
 from probclass_airflow.specs import model_spec
 
 if TYPE_CHECKING:
-    from probclass_core import Evaluation, Model, ModelStore, ModelVersion, Verdict
+    from probclass_core import (
+        Evaluation,
+        Model,
+        ModelSpec,
+        ModelStore,
+        ModelVersion,
+        TableRef,
+        Verdict,
+    )
 
 _MAX_WARNINGS = 10
 """Sentences in an XCom; the log and the store have all."""
@@ -36,6 +44,9 @@ class ProbClassTrainOperator(ProbClassOperator):
     Args:
         spec: the model, as a dict for `ModelSpec.from_dict` or the path of a TOML, YAML or JSON
             file. A relative path starts at the folder of the DAG. Text values are templates.
+        label_column: the class column, in place of a spec, for the model that `ModelSpec.auto`
+            derives from the rows.
+        exclude: columns that the derived model does not use.
         model: name to save the model under.
         alias: alias to promote the saved version to, such as ``"champion"`` or the month.
         density_quantiles: read the rows a second time and save quantiles of their density with the
@@ -51,15 +62,24 @@ class ProbClassTrainOperator(ProbClassOperator):
         see; with ``cache`` also cache, the number of fragments and the number of reused ones.
     """
 
-    template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "spec", "model", "alias")
+    template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
+        "spec",
+        "label_column",
+        "exclude",
+        "model",
+        "alias",
+    )
     saves_model = True
     ui_color = "#d7ebf7"
 
     def __init__(
         self,
         *,
-        spec: Mapping[str, Any] | str,
         model: str,
+        spec: Mapping[str, Any] | str | None = None,
+        label_column: str | None = None,
+        exclude: Sequence[str] = (),
         alias: str | None = None,
         density_quantiles: bool = False,
         cache: bool = False,
@@ -67,6 +87,8 @@ class ProbClassTrainOperator(ProbClassOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.spec = spec
+        self.label_column = label_column
+        self.exclude = exclude
         self.model = model
         self.alias = alias
         self.density_quantiles = density_quantiles
@@ -77,8 +99,8 @@ class ProbClassTrainOperator(ProbClassOperator):
         import probclass_core as pc
 
         store, source = self.model_store(), self.table()
-        self.spec_used = spec = model_spec(self, self.spec)
         cache = store if self.cache else None
+        self.spec_used = spec = self._spec(source, cache)
         model = pc.fit(source, spec, cache=cache, **self.read_options())
         if self.density_quantiles:
             model = pc.with_density_quantiles(model, source, **self.read_options())
@@ -92,6 +114,22 @@ class ProbClassTrainOperator(ProbClassOperator):
             **_log_losses(model),
             **({"cache": model.training["cache"]} if self.cache else {}),
         }
+
+    def _spec(self, source: TableRef | str, cache: ModelStore | None) -> ModelSpec:
+        """The spec that is given, or that is derived from the rows.
+
+        Raises:
+            SpecError: if neither or both of spec and label_column are given, or it is invalid.
+        """
+        import probclass_core as pc
+
+        if (self.spec is None) == (self.label_column is None):
+            raise pc.SpecError("expected either a spec or a label_column, for a derived spec.")
+        if self.spec is not None:
+            return model_spec(self, self.spec)
+        return pc.ModelSpec.auto(
+            source, str(self.label_column), exclude=self.exclude, cache=cache, **self.read_options()
+        )
 
 
 def _log_losses(model: Model) -> dict[str, float]:

@@ -104,13 +104,23 @@ class LocalAirflow:
             trace = broken["stack_trace"].strip()
             raise DemoError(f"{broken['filename']} cannot be imported:\n{trace}")
 
-    def create_backfill(self, dag_id: str, first: date, last: date) -> None:
+    def create_backfill(
+        self, dag_id: str, first: date, last: date, max_active_runs: int | None = None
+    ) -> None:
         """Create the runs of a DAG for logical dates `first` to `last`, before `start_scheduler`.
+
+        Args:
+            dag_id: the DAG.
+            first: first logical date.
+            last: last logical date.
+            max_active_runs: number of runs at once; by default Airflow's.
 
         Raises:
             DemoError: if Airflow cannot create them.
         """
         dates = ["--from-date", first.isoformat(), "--to-date", last.isoformat()]
+        if max_active_runs is not None:
+            dates += ["--max-active-runs", str(max_active_runs)]
         self._run(f"backfill-{dag_id}", ["backfill", "create", "--dag-id", dag_id, *dates])
 
     def start_scheduler(self) -> None:

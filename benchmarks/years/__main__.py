@@ -1,0 +1,111 @@
+"""Operate two models month by month in a local Airflow, and say which warnings were due and given.
+
+python -m benchmarks.years [--first 2011-03] [--months 46] [--out DIR] [--page docs/operate.md]
+                           [--library] [--report FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy.report import update_page
+from benchmarks.years import library
+from benchmarks.years.picture import draw
+from benchmarks.years.results import Month, measure, month_range, overview, table
+from probclass_airflow.demo.local_airflow import DemoError, LocalAirflow
+from probclass_core.demo.lake import lay_out
+
+ROOT = Path(__file__).parents[2]
+CALIBRATED = {"air": 1, "unguarded": 0}
+"""The models, and on how many months each is calibrated."""
+
+
+def operate(out: Path, months: Sequence[str]) -> None:
+    """Run the months in a local Airflow, one after the other."""
+    began = time.monotonic()
+    first, last = (date.fromisoformat(f"{month}-01") for month in (months[0], months[-1]))
+    with LocalAirflow(
+        home=out / "airflow",
+        dags=Path(__file__).parent / "dags",
+        plugins=ROOT / "plugins",
+        environment={"PROBCLASS_HOME": str(out)},
+    ) as airflow:
+        airflow.start()
+        airflow.create_backfill("years", first, last, max_active_runs=1)
+        airflow.start_scheduler()
+        shown = 0
+        for done in airflow.run_backfill("years", runs=len(months)):
+            if done != shown:
+                shown = done
+                print(
+                    f"{done} of {len(months)} months, {time.monotonic() - began:.0f} s", flush=True
+                )
+
+
+def write(results: dict[str, list[Month]], seconds: float, out: Path, page: Path | None) -> None:
+    """Write the results as JSON and as pictures, and the tables into a page."""
+    stored: dict[str, Any] = {
+        "seconds": round(seconds),
+        "months": {name: [each.to_dict() for each in months] for name, months in results.items()},
+    }
+    (out / "years.json").write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    images = out if page is None else page.parent / "images"
+    draw(results["air"], "air: calibrated, judged, with a fallback", images / "years.png")
+    draw(
+        results["unguarded"],
+        "unguarded: neither calibrated, nor a floor, nor a fallback",
+        images / "years-unguarded.png",
+    )
+    figures = f"{overview(results)}\n\n{table(results['air'])}"
+    print(figures)
+    if page is not None:
+        update_page(page, figures)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the months, or read those of an earlier report; 1 if Airflow failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.years", description=main.__doc__)
+    parser.add_argument("--first", default="2011-03", help="first month to score")
+    parser.add_argument("--months", type=int, default=46, help="number of months")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "years")
+    parser.add_argument("--page", type=Path, help="page whose tables and pictures are replaced")
+    parser.add_argument("--library", action="store_true", help="call the library without Airflow")
+    parser.add_argument("--report", type=Path, help="years.json of an earlier run; runs nothing")
+    options = parser.parse_args(arguments)
+    out = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    if options.report is not None:
+        stored = json.loads(options.report.read_text(encoding="utf-8"))
+        results = {
+            name: [Month(**each) for each in months] for name, months in stored["months"].items()
+        }
+        write(results, stored["seconds"], out, options.page)
+        return 0
+    months = month_range(options.first, options.months)
+    lay_out(out / "lake")
+    began = time.monotonic()
+    try:
+        if options.library:
+            library.operate(out, months)
+        else:
+            operate(out, months)
+    except DemoError as error:
+        print(error, file=sys.stderr)
+        return 1
+    seconds = time.monotonic() - began
+    library.operate_unguarded(out, months)
+    results = {name: measure(out, name, months, count) for name, count in CALIBRATED.items()}
+    write(results, seconds, out, options.page)
+    print(f"{len(months)} months in {seconds:.0f} s; written to {out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,327 @@
+"""A model operated by a schedule: retrain, judge, fall back and score in one task group.
+
+Each run plans its windows, waits for labels, trains and calibrates a challenger, promotes it if it
+passes the gate, judges the version that scored the newest labeled partition, and scores its own
+partition with the version that the alias then names. `operate_model` puts the tasks together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Literal
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import Asset, TaskGroup, XComArg, chain
+from airflow.sdk.exceptions import AirflowSkipException
+
+from probclass_airflow.base import ProbClassOperator
+from probclass_airflow.operators import (
+    ProbClassCalibrateOperator,
+    ProbClassScoreOperator,
+    ProbClassTrainOperator,
+)
+from probclass_airflow.promotion import ProbClassPromoteOperator
+from probclass_airflow.sensors import ProbClassLabelsSensor
+
+
+class ProbClassPlanRunOperator(ProbClassOperator):
+    """Divide the partitions before the one to score into windows: to train, calibrate and judge on.
+
+    Args:
+        partition: partition to score, such as ``{"month": "2014-01"}``.
+        train_on: number of partitions to train on.
+        calibrate_on: number of partitions to calibrate on, may be 0.
+        judge_on: number of partitions to judge on.
+        label_delay: by how many partitions labels are later than rows.
+        kwargs: source and store, see `ProbClassOperator`; arguments of `BaseOperator`.
+
+    Returns (XCom and the `extra` of outlet assets):
+        scored and labeled (partitions), train, calibrate and judge (conditions); see
+        `probclass_core.plan_run`.
+    """
+
+    ui_color = "#e8e8ee"
+
+    def __init__(
+        self,
+        *,
+        partition: Mapping[str, str],
+        train_on: int = 12,
+        calibrate_on: int = 1,
+        judge_on: int = 1,
+        label_delay: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(partition=partition, **kwargs)
+        self.train_on = train_on
+        self.calibrate_on = calibrate_on
+        self.judge_on = judge_on
+        self.label_delay = label_delay
+
+    def call(self, run: dict[str, str]) -> dict[str, Any]:
+        """Plan."""
+        import probclass_core as pc
+
+        assert self.partition is not None
+        plan = pc.plan_run(
+            self.table(),
+            self.partition,
+            train=self.train_on,
+            calibrate=self.calibrate_on,
+            judge=self.judge_on,
+            label_delay=self.label_delay,
+        )
+        return plan.to_dict()
+
+
+class ProbClassJudgeOperator(ProbClassOperator):
+    """Judge the version that scored a partition once labels are there; fall back if need be.
+
+    This is `probclass_core.judge_served`. The log has a warning if the version was worse than its
+    class prior, and what was done. Without any labels the task is skipped.
+
+    Args:
+        model: name of the model.
+        sink: path or URI of the scored table.
+        partition: partition whose labels have come.
+        alias: alias whose version scores.
+        fallback: ``"prior"`` or ``"rollback"``, what the alias names instead of a version that is
+            worse than its class prior; None leaves it.
+        prior_of: result of the `ProbClassTrainOperator` whose class prior to fall back to, or its
+            ``name@id``; by default the prior of the version that the alias names.
+        decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
+        kwargs: source, store, workers and the connections, see `ProbClassOperator`; arguments of
+            `BaseOperator`.
+
+    Returns (XCom and the `extra` of outlet assets):
+        partition, served (``name@id`` that scored it, or null), below_prior, model (``name@id``
+        that the alias names now), action (``"none"``, ``"promoted"`` or ``"rolled_back"``), reason;
+        if the partition was scored also rows, accuracy, baseline_accuracy, log_loss and
+        baseline_log_loss.
+    """
+
+    template_fields: Sequence[str] = (
+        *ProbClassOperator.template_fields,
+        "model",
+        "sink",
+        "alias",
+        "prior_of",
+        "decision",
+    )
+    ui_color = "#f7ecd0"
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        sink: str,
+        partition: Mapping[str, str],
+        alias: str = "champion",
+        fallback: Literal["prior", "rollback"] | None = "prior",
+        prior_of: Mapping[str, Any] | str | None = None,
+        decision: Mapping[str, Any] | str = "map",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(partition=partition, **kwargs)
+        self.model = model
+        self.sink = sink
+        self.alias = alias
+        self.fallback = fallback
+        self.prior_of = prior_of
+        self.decision = decision
+
+    def call(self, run: dict[str, str]) -> dict[str, Any]:
+        """Evaluate, fall back."""
+        import probclass_core as pc
+
+        assert self.partition is not None
+        prior_of = self.prior_of
+        try:
+            judgment = pc.judge_served(
+                self.model_store(),
+                self.model,
+                self.table(),
+                self.sink,
+                self.partition,
+                alias=self.alias,
+                fallback=self.fallback,
+                prior_of=prior_of["model"] if isinstance(prior_of, Mapping) else prior_of,
+                decision=self.decision,
+                by=f"{run['dag_id']}.{run['task_id']}",
+                provenance={"airflow": run},
+                workers=self.workers,
+                progress=self.on_progress,
+            )
+        except pc.MissingLabelsError as error:
+            raise AirflowSkipException(str(error)) from None
+        if judgment.below_prior or judgment.promotion is not None:
+            self.log.warning("%s", judgment)
+        return judgment.to_dict()
+
+
+def _entry(task: ProbClassOperator, key: str = "return_value") -> Any:
+    """An entry of the summary of a task, or all of it, as an argument of another task."""
+    return XComArg(task, key=key)
+
+
+def operate_model(
+    model: str,
+    *,
+    source: str,
+    sink: str,
+    store: str,
+    partition: Mapping[str, str],
+    label_column: str,
+    spec: Mapping[str, Any] | str | None = None,
+    exclude: Sequence[str] = (),
+    train_on: int = 12,
+    calibrate_on: int = 1,
+    judge_on: int = 1,
+    label_delay: int = 1,
+    label_share: float = 0.5,
+    label_timeout: timedelta = timedelta(hours=1),
+    alias: str = "champion",
+    fallback: Literal["prior", "rollback"] | None = "prior",
+    columns: Sequence[str] | None = None,
+    decision: Mapping[str, Any] | str = "map",
+    outlets: Sequence[Asset] = (),
+    workers: int | None = None,
+    source_conn_id: str | None = None,
+    sink_conn_id: str | None = None,
+    store_conn_id: str | None = None,
+    default_args: dict[str, Any] | None = None,
+) -> TaskGroup:
+    """Retrain, judge, fall back and score: a model operated by a schedule.
+
+    The tasks of a run, in order:
+
+    - ``plan`` divides the partitions before the one to score into windows.
+    - ``labels`` waits until the newest labeled partition has its labels. If they do not come in
+      time, the run scores with the version that the alias names.
+    - ``train`` and ``calibrate`` make a challenger.
+    - ``promote`` gives it the alias if it passes the gate on labeled partitions that it has not
+      seen.
+    - ``judge`` evaluates the version that scored the newest labeled partition. If the version that
+      the alias names is worse there than its class prior, the alias is moved: see `fallback`.
+    - ``score`` scores the partition of the run with the version that the alias names, even if a
+      task before failed.
+    - ``done`` fails the run if any task failed.
+
+    Runs depend on the runs before: give the DAG ``max_active_runs=1``.
+
+    Args:
+        model: name of the model in the store, and id of the group.
+        source: path or URI of a table with one partition column, in which labels come later.
+        sink: path or URI of the scored table.
+        store: path or URI of the model store.
+        partition: partition to score in a run, such as
+            ``{"month": "{{ data_interval_start.strftime('%Y-%m') }}"}``.
+        label_column: the class column; in Airflow, a task has another `label`.
+        spec: the model, as a dict or the path of a file; by default the one that `ModelSpec.auto`
+            derives from the rows of each training.
+        exclude: columns that the derived model does not use, such as what the label is made from.
+        train_on: number of partitions to train on.
+        calibrate_on: number of partitions after these to calibrate on, by temperature; 0 for none.
+        judge_on: number of partitions after these to judge on.
+        label_delay: by how many partitions labels are later than rows; 1 if the partition before
+            the one to score is the newest with labels.
+        label_share: least share of rows with a label, see `ProbClassLabelsSensor`.
+        label_timeout: how long to wait for labels before the run scores without a new training.
+        alias: alias of the version that scores.
+        fallback: what the alias names instead of a version that is worse than its class prior:
+            ``"prior"``, the prior of the last training, ``"rollback"``, the version before, or None
+            to leave it.
+        columns: columns of the source to copy to the sink; all by default.
+        decision: decision rule of predictions and evaluations.
+        outlets: assets of the scored table.
+        workers: number of threads of each task.
+        source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
+        sink_conn_id: connection with the credentials of the sink.
+        store_conn_id: connection with the credentials of the model store.
+        default_args: arguments of all tasks, such as retries.
+    """
+    places: dict[str, Any] = {
+        "source": source,
+        "source_conn_id": source_conn_id,
+        "store": store,
+        "store_conn_id": store_conn_id,
+        "workers": workers,
+    }
+    with TaskGroup(model, default_args=default_args or {}) as group:  # type: ignore[arg-type]
+        plan = ProbClassPlanRunOperator(
+            task_id="plan",
+            partition=partition,
+            train_on=train_on,
+            calibrate_on=calibrate_on,
+            judge_on=judge_on,
+            label_delay=label_delay,
+            **places,
+        )
+        labels = ProbClassLabelsSensor(
+            task_id="labels",
+            source=source,
+            source_conn_id=source_conn_id,
+            label_column=label_column,
+            partition=_entry(plan, "labeled"),
+            min_share=label_share,
+            timeout=label_timeout,
+            soft_fail=True,
+        )
+        challenger: ProbClassOperator
+        train = challenger = ProbClassTrainOperator(
+            task_id="train",
+            where=_entry(plan, "train"),
+            spec=spec,
+            label_column=label_column if spec is None else None,
+            exclude=exclude,
+            model=model,
+            cache=True,
+            **places,
+        )
+        if calibrate_on:
+            challenger = ProbClassCalibrateOperator(
+                task_id="calibrate",
+                where=_entry(plan, "calibrate"),
+                model=_entry(train, "model"),
+                # Biases would carry the class shares of the last partition over to the next.
+                method="temperature",
+                **places,
+            )
+        promote = ProbClassPromoteOperator(
+            task_id="promote",
+            where=_entry(plan, "judge"),
+            model=_entry(challenger, "model"),
+            alias=alias,
+            decision=decision,
+            **places,
+        )
+        judge = ProbClassJudgeOperator(
+            task_id="judge",
+            partition=_entry(plan, "labeled"),
+            model=model,
+            sink=sink,
+            alias=alias,
+            fallback=fallback,
+            prior_of=_entry(train),
+            decision=decision,
+            trigger_rule="all_done",  # a champion that does harm is replaced without a challenger
+            **places,
+        )
+        score = ProbClassScoreOperator(
+            task_id="score",
+            partition=partition,
+            model=f"{model}@{alias}",
+            sink=sink,
+            sink_conn_id=sink_conn_id,
+            columns=columns,
+            decision=decision,
+            outlets=list(outlets),
+            trigger_rule="all_done",
+            **places,
+        )
+        done = EmptyOperator(task_id="done", trigger_rule="none_failed")
+        tasks = list(dict.fromkeys((plan, labels, train, challenger, promote, judge, score)))
+        chain(*tasks)
+        tasks >> done
+    return group
