@@ -34,6 +34,7 @@ from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.memory import ReaderTable
+from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
 from probclass_core.io.patterns import may_match, split_pattern
 from probclass_core.io.references import TableRef
@@ -42,9 +43,8 @@ from probclass_core.io.table import Table
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import LOAD_HINT, Model, finalize
 from probclass_core.scoring.batch import PosteriorFormat
-from probclass_core.scoring.checks import partition_text
 from probclass_core.scoring.partition import score_partitions
-from probclass_core.scoring.plan import Overwrite, PriorOption, ScoringPlanner
+from probclass_core.scoring.plan import Overwrite, PriorOption, ScoringPlanner, partition_text
 from probclass_core.spec import ModelSpec
 from probclass_core.store.statistics_cache import CacheOption
 from probclass_core.training.rows import TrainingRows
@@ -261,6 +261,7 @@ def evaluate(
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     decision: DecisionOption = "map",
+    missing_columns: MissingColumns = "error",
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
@@ -273,6 +274,9 @@ def evaluate(
         partition: partition to read.
         where: rows to read.
         decision: decision rule; see `DecisionRule`.
+        missing_columns: what to do about a column of the model that no file has: ``"error"``, or
+            read it as null, with a warning (``"warn"``) or without (``"allow"``). A column that
+            only some files have is null in the others, with a warning unless ``"allow"``.
         engine: engine that reads and measures.
         workers: number of workers of the engine.
         progress: True for a bar, or a function that progress is reported to.
@@ -286,7 +290,7 @@ def evaluate(
     expect(model, Model, LOAD_HINT)
     evaluator = Evaluator(model, decision)
     selection = Selection(open_table(source), partition, where)
-    plan = selection.plan((model.spec.label,), model.spec.features)
+    plan = selection.plan((model.spec.label,), model.spec.features, missing_columns)
     counter = RowCounter(progress, plan.rows)
     with open_engine(engine, workers) as opened:
         for measured in evaluator.measure_plan(plan, opened):
@@ -303,6 +307,7 @@ def health(
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     decision: DecisionOption = "map",
+    missing_columns: MissingColumns = "error",
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
@@ -315,6 +320,9 @@ def health(
         partition: partition to read.
         where: rows to read.
         decision: decision rule; see `DecisionRule`.
+        missing_columns: what to do about a column of the model that no file has: ``"error"``, or
+            read it as null, with a warning (``"warn"``) or without (``"allow"``). A column that
+            only some files have is null in the others, with a warning unless ``"allow"``.
         engine: engine that reads and measures. The result does not depend on it.
         workers: number of workers of the engine.
         progress: True for a bar, or a function that progress is reported to.
@@ -327,7 +335,7 @@ def health(
     expect(model, Model, LOAD_HINT)
     model.compile_rule(decision)
     selection = Selection(open_table(source), partition, where)
-    plan = selection.plan((), model.spec.features)
+    plan = selection.plan((), model.spec.features, missing_columns)
     meter = HealthMeter(model)
     with open_engine(engine, workers) as opened:
         sums = meter.measure_plan(plan, decision, opened, RowCounter(progress, plan.rows))
@@ -408,6 +416,7 @@ def score(
     overwrite: Overwrite = "partition",
     run_id: str | None = None,
     watch: WatchOption = True,
+    missing_columns: MissingColumns = "error",
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
@@ -441,6 +450,9 @@ def score(
         watch: what to check of each partition before its commit; see `Watch`. True warns by the
             default thresholds, a mapping is that of `Watch.from_dict`. Health and verdicts are
             recorded with the commit, whose id does not depend on them; False records nothing.
+        missing_columns: what to do about a column of the model that no file has: ``"error"``, or
+            read it as null, with a warning (``"warn"``) or without (``"allow"``). A column that
+            only some files have is null in the others, with a warning unless ``"allow"``.
         engine: engine that scores; as for `fit`. A worker of another process scores a partition, or
             a part of a large one, and this process alone commits; the files are the same byte for
             byte.
@@ -478,6 +490,7 @@ def score(
         overwrite=overwrite,
         run_id=run_id,
         prior=prior,
+        missing_columns=missing_columns,
     )
     planned = planner.plan_partitions(partition)
     committed = [one.committed for one in planned]

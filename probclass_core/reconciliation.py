@@ -29,6 +29,7 @@ from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.io.filters import Condition, Where, parse_where, typed_partition
+from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import PartitionedSink, Table, TypedPartition, balanced_parts
@@ -241,6 +242,7 @@ def reconcile(
     dry_run: bool = False,
     run_id: str | None = None,
     watch: WatchOption = True,
+    missing_columns: MissingColumns = "error",
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
@@ -272,6 +274,8 @@ def reconcile(
         run_id: name of the run, for the commit records.
         watch: what to check of each partition before its commit, as for `score`. A partition that
             does not pass a check that stops its commit fails alone.
+        missing_columns: what to do about a column of the model that no file of a partition has; as
+            for `score`.
         engine: engine that scores.
         workers: number of workers of the engine.
         progress: True for a bar, or a function that progress is reported to.
@@ -302,6 +306,7 @@ def reconcile(
         decision=decision,
         overwrite="partition",
         run_id=run_id,
+        missing_columns=missing_columns,
     )
     checks = Watch.parse(watch)
     found = _Comparison(planner, _Selected(table, partitions, batch, planner.where))

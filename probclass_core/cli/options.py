@@ -186,6 +186,17 @@ class DecisionOptions:
         return DecisionRule(self.decision, costs, self.min_probability, self.min_density_quantile)
 
 
+MissingColumnsOption = Annotated[
+    str,
+    typer.Option(
+        "--missing-columns",
+        metavar="error|warn|allow",
+        help="If no file has a column of the model: fail, or read it as null with a warning or "
+        "without.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class WatchOptions:
     """What to check, from which value on, and what to do."""

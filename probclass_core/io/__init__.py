@@ -15,6 +15,7 @@ errors       errors of file systems as one line that names the location
 footers      a cache of the footers of Parquet files
 built_in     registers the formats below
 labels       how many rows have a label
+missing_columns  columns of a model that files lack
 inspection   what a table contains, from its footers
 cleaning     remove files that killed writers left
 parquet/ delta/ iceberg/ text/   one package per format

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,14 @@ from typing import Any
 from probclass_core.arrow.bundle import as_json
 from probclass_core.arrow.parts import source_columns
 from probclass_core.io.filters import Where, parse_where
+from probclass_core.io.missing_columns import (
+    MissingColumns,
+    missing_shares,
+    with_missing_columns,
+)
 from probclass_core.io.table import Plan, Table
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -32,18 +40,44 @@ class Selection:
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", parse_where(self.where))
 
-    def plan(self, columns: Sequence[str], features: Sequence[str] = ()) -> Plan:
+    def plan(
+        self,
+        columns: Sequence[str],
+        features: Sequence[str] = (),
+        missing_columns: MissingColumns | None = None,
+    ) -> Plan:
         """Plan the fragments to read; text columns may be dictionaries.
 
         Args:
             columns: columns of the table.
             features: features of a model, whose columns are read; see `arrow.parts`.
+            missing_columns: what to do about columns of features that files lack; None checks only
+                that the table has them.
+
+        Raises:
+            DataError: if a column is missing.
+            SpecError: if `missing_columns` is unknown.
         """
-        sources = source_columns(self.table.schema, features) if features else ()
+        table = self.table
+        if missing_columns is not None:
+            table = with_missing_columns(table, features, missing_columns)
+        sources = source_columns(table.schema, features) if features else ()
         names = list(dict.fromkeys((*columns, *sources)))
-        return self.table.plan(
+        plan = table.plan(
             names, partition=self.partition, where=self.where, allow_dictionaries=True
         )
+        if missing_columns is not None:
+            rows = str(self.partition or self.table.uri or "the source")
+            shares = missing_shares(plan, table, features, missing_columns, rows)
+            for name, share in shares.items():
+                log.warning(
+                    "%s: column %r of the model is missing for %.3g %% of the rows, which are read "
+                    "as if it was null.",
+                    rows,
+                    name,
+                    100 * share,
+                )
+        return plan
 
     def provenance(self, plan: Plan) -> dict[str, Any]:
         """Which rows a plan reads, as plain JSON values; values that do not apply are left out."""

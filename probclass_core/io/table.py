@@ -43,6 +43,7 @@ class Plan:
         fragment_rows: number of rows of each fragment before any row filter; empty if unknown.
         footers: footers of the files, by the digest of one fragment of each file; empty unless the
             table has a footer cache.
+        missing: number of rows in files without one of the columns, where they are null, by column.
     """
 
     schema: pa.Schema
@@ -52,6 +53,7 @@ class Plan:
     version: int | None = None
     fragment_rows: Sequence[int] = ()
     footers: Mapping[str, Footer] = field(default_factory=dict, repr=False)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Read all rows, fragment by fragment; a background thread reads files slightly ahead.

@@ -11,7 +11,7 @@ from probclass_core.analysis.health.seasons import earlier_partitions
 from probclass_core.analysis.health.watch import Reference, Verdict, Watch, raise_failed
 from probclass_core.errors import TableError
 from probclass_core.io.table import TypedPartition
-from probclass_core.scoring.plan import PlannedPartition
+from probclass_core.scoring.plan import PlannedPartition, partition_text
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +63,6 @@ class PartitionChecks:
                 self._health[text] = _read(planned, earlier)
             if (health := self._health[text]) is not None:
                 yield Reference(text, health, season=name == "year")
-
-
-def partition_text(partition: Mapping[str, Any]) -> str:
-    """A partition as text, such as ``"year=2014/month=9"``."""
-    return "/".join(f"{name}={value}" for name, value in partition.items())
 
 
 def _read(planned: PlannedPartition, partition: Mapping[str, Any]) -> Health | None:

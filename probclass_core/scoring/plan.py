@@ -18,6 +18,11 @@ from probclass_core.errors import DataError, TableError, TableMismatchError
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
 from probclass_core.io.filters import Where, typed_partition
+from probclass_core.io.missing_columns import (
+    MissingColumns,
+    missing_shares,
+    with_missing_columns,
+)
 from probclass_core.io.open import open_sink
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import (
@@ -62,6 +67,7 @@ class ScoringPlanner:
     overwrite: Overwrite
     run_id: str | None
     prior: PriorOption = None
+    missing_columns: MissingColumns = "error"
     _schemas: dict[bytes, tuple[BatchScorer, list[list[str]]]] = field(
         default_factory=dict, init=False
     )
@@ -98,15 +104,27 @@ class ScoringPlanner:
     def plan_rows(self, partition: Mapping[str, Any]) -> Plan:
         """Plan the rows of a partition: passthrough columns, features and partition columns."""
         passthrough = self._passthrough
-        features = source_columns(self.table.schema, self.model.spec.features)
+        features = source_columns(self._readable.schema, self.model.spec.features)
         columns = list(dict.fromkeys((*passthrough, *features, *partition)))
-        return self.table.plan(columns, partition=partition or None, where=self.where)
+        return self._readable.plan(columns, partition=partition or None, where=self.where)
+
+    @cached_property
+    def _readable(self) -> Table:
+        """The table with the columns of the model that it lacks, if that is allowed."""
+        return with_missing_columns(self.table, self.model.spec.features, self.missing_columns)
 
     def _plan_partition(self, partition: Mapping[str, Any]) -> PlannedPartition:
         typed = typed_partition(self.table.schema, partition)
         # Outermost first, as in the source.
         partition = {n: typed[n] for n in (*self.table.partition_columns, *typed) if n in typed}
         plan = self.plan_rows(partition)
+        missing = missing_shares(
+            plan,
+            self._readable,
+            self.model.spec.features,
+            self.missing_columns,
+            partition_text(partition) or str(self.table.uri or "the source"),
+        )
         scorer, columns = self._scorer(plan.schema, partition)
         identity = {
             "model_id": self.model.id,
@@ -127,7 +145,7 @@ class ScoringPlanner:
         sink = self.open_sink(TypedPartition(partition, self.table.schema))
         if self.overwrite == "append":
             self._check_append(sink, plan)
-        return PlannedPartition(self, scorer, sink, record, plan.rows, plan)
+        return PlannedPartition(self, scorer, sink, record, plan.rows, plan, missing)
 
     def open_sink(self, partition: TypedPartition) -> Sink:
         """Open a partition of the sink; all share what the first has read of the table.
@@ -178,6 +196,11 @@ class ScoringPlanner:
             scorer = BatchScorer(self.model, schema, options)
             self._schemas[key] = scorer, [[one.name, str(one.type)] for one in scorer.schema]
         return self._schemas[key]
+
+
+def partition_text(partition: Mapping[str, Any]) -> str:
+    """A partition as text, such as ``"year=2014/month=9"``."""
+    return "/".join(f"{name}={value}" for name, value in partition.items())
 
 
 @dataclass(frozen=True)

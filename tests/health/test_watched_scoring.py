@@ -151,6 +151,72 @@ def test_a_fault_stops_the_commit_if_its_check_fails(
     assert check not in {verdict.check for _, verdict in ignored.verdicts}
 
 
+@pytest.mark.parametrize("verb", ["score", "evaluate", "health", "reconcile"])
+def test_a_renamed_column_is_an_error(
+    verb: str, lake: Path, model: pc.Model, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would be read as null in silence. The same where the whole table lacks it."""
+    source, sink = tmp_path / "lake", tmp_path / "scored"
+    for month in ("2013-08", FAULTY):
+        write(source, month, rows(month))
+
+    def call(**options: Any) -> Any:
+        if verb == "score":
+            partition = {"month": FAULTY}
+            return pc.score(
+                model, source, sink, partition=partition, columns=["state"], watch=True, **options
+            )
+        if verb == "reconcile":
+            return pc.reconcile(
+                model,
+                source,
+                sink,
+                partitions=[{"month": FAULTY}],
+                columns=["state"],
+                **options,
+            )
+        return getattr(pc, verb)(model, source, partition={"month": FAULTY}, **options)
+
+    for others in (True, False):
+        if not others:
+            write(source, "2013-08", renamed(rows("2013-08")))
+        write(source, FAULTY, renamed(rows(FAULTY)))
+        with pytest.raises(pc.DataError, match=r"'pressure'.*Did you mean 'air_pressure'"):
+            call()
+        assert not sink.exists()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            call(missing_columns="warn")
+        assert any("'pressure' of the model is missing for 100 %" in t for t in caplog.messages)
+        caplog.clear()
+        shutil.rmtree(sink, ignore_errors=True)
+        with caplog.at_level(logging.WARNING):
+            call(missing_columns="allow")
+        assert not any("of the model is missing" in text for text in caplog.messages)
+        shutil.rmtree(sink, ignore_errors=True)
+    with pytest.raises(pc.SpecError, match="missing_columns must be one of"):
+        call(missing_columns="ignore")
+
+
+def test_a_column_that_some_files_lack_is_a_warning(
+    lake: Path, model: pc.Model, tmp_path: Path
+) -> None:
+    source = tmp_path / "lake"
+    write(source, FAULTY, rows(FAULTY))
+    part = source / f"month={FAULTY}" / "part-1.parquet"
+    pq.write_table(rows(FAULTY, 200).drop_columns("pressure"), part)
+    report = pc.score(model, source, tmp_path / "scored")
+    (missing,) = (verdict for _, verdict in report.verdicts if verdict.check == "missing")
+    assert missing.sentence == (
+        "Column 'pressure' of the model is missing for 25 % of the rows, which are scored as if it "
+        "was null."
+    )
+    with pytest.raises(pc.HealthError, match="'pressure' of the model is missing for 25 %"):
+        pc.score(model, source, tmp_path / "other", watch={"fail": ["missing"]})
+    report = pc.score(model, source, tmp_path / "other", missing_columns="allow")
+    assert "missing" not in {verdict.check for _, verdict in report.verdicts}
+
+
 def test_warnings_are_the_same_for_every_engine_and_are_logged(
     lake: Path, model: pc.Model, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -217,6 +217,8 @@ class ProbClassEvaluateOperator(ProbClassOperator):
             which warn, False for none. The action ``"fail"`` fails the task without a retry,
             ``"rollback"`` moves the alias of `model` back to the version before, once, if it still
             names the judged version.
+        missing_columns: what to do about a column of the model that no file has: ``"error"``, or
+            ``"warn"`` or ``"allow"``, which read it as null.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`.
 
@@ -243,6 +245,7 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         decision: Mapping[str, Any] | str = "map",
         missing_labels: Literal["retry", "skip", "fail"] = "retry",
         watch: Mapping[str, Any] | bool = True,
+        missing_columns: Literal["error", "warn", "allow"] = "error",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -254,6 +257,7 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         self.decision = decision
         self.missing_labels = missing_labels
         self.watch = watch
+        self.missing_columns = missing_columns
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Load, evaluate, record, judge."""
@@ -348,7 +352,11 @@ class ProbClassEvaluateOperator(ProbClassOperator):
 
         with self.labels():
             evaluation = pc.evaluate(
-                model, self.table(), decision=self.decision, **self.read_options()
+                model,
+                self.table(),
+                decision=self.decision,
+                missing_columns=self.missing_columns,
+                **self.read_options(),
             )
         self.raise_if_stopped()
         fields = ("source", "partition", "where", "decision")
@@ -377,6 +385,8 @@ class ProbClassScoreOperator(ProbClassOperator):
         watch: what to check before the commit and what to do, as for `Watch.from_dict`, such as
             ``{"fail": ["missing", "nulls"]}``; True for the defaults, which warn, False for none. A
             check that fails fails the task without a retry, and nothing is written.
+        missing_columns: what to do about a column of the model that no file has: ``"error"``, or
+            ``"warn"`` or ``"allow"``, which read it as null.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`. The partition is scored and written
             alone.
@@ -408,6 +418,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         decision: Mapping[str, Any] | str = "map",
         overwrite: Literal["partition", "append", "never"] = "partition",
         watch: Mapping[str, Any] | bool = True,
+        missing_columns: Literal["error", "warn", "allow"] = "error",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -419,6 +430,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         self.decision = decision
         self.overwrite = overwrite
         self.watch = watch
+        self.missing_columns = missing_columns
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Load, score, commit."""
@@ -436,6 +448,7 @@ class ProbClassScoreOperator(ProbClassOperator):
             overwrite=self.overwrite,
             run_id=run["run_id"],
             watch=self.watch,
+            missing_columns=self.missing_columns,
             **self.read_options(),
         )
         try:

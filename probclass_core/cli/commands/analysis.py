@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -13,6 +13,7 @@ from probclass_core.cli.options import (
     DecisionOptions,
     EngineOptions,
     Json,
+    MissingColumnsOption,
     ModelOptions,
     Ref,
     RowOptions,
@@ -26,6 +27,7 @@ from probclass_core.errors import SpecError, one_of
 
 if TYPE_CHECKING:
     from probclass_core import Evaluation, ModelOdds, ModelVersion
+    from probclass_core.io.missing_columns import MissingColumns
 
 Units = Annotated[
     str,
@@ -62,6 +64,7 @@ def evaluate(
     rows: EngineOptions,
     decision: DecisionOptions,
     watch: WatchOptions,
+    missing_columns: MissingColumnsOption = "error",
     as_json: Json = False,
 ) -> None:
     """Measure accuracy, log loss and calibration of a model on labeled rows.
@@ -76,7 +79,14 @@ def evaluate(
     reading, rule, checks = rows.arguments(), decision.rule(), watch.parsed()
     loaded, version = model.load()
     with progress("evaluating") as report:
-        evaluation = pc.evaluate(loaded, source, decision=rule, progress=report, **reading)
+        evaluation = pc.evaluate(
+            loaded,
+            source,
+            decision=rule,
+            missing_columns=cast("MissingColumns", missing_columns),
+            progress=report,
+            **reading,
+        )
     verdicts = [] if checks is None else checks.judge(evaluation)
     plain = [verdict.to_dict() for verdict in verdicts]
     failed = [verdict for verdict in verdicts if verdict.action == "fail"]

@@ -14,6 +14,7 @@ from probclass_core.cli.options import (
     DecisionOptions,
     EngineOptions,
     Json,
+    MissingColumnsOption,
     ModelOptions,
     OptionalStore,
     Source,
@@ -38,6 +39,7 @@ from probclass_core.store.records import timestamp
 
 if TYPE_CHECKING:
     from probclass_core import Model, ModelSpec, ModelStore, ModelVersion
+    from probclass_core.io.missing_columns import MissingColumns
     from probclass_core.scoring.batch import PosteriorFormat
     from probclass_core.scoring.plan import Overwrite
     from probclass_core.spec import Effort
@@ -288,6 +290,7 @@ def score(
     ] = "columns",
     decision: DecisionOptions,
     watch: WatchOptions,
+    missing_columns: MissingColumnsOption = "error",
     overwrite: Annotated[
         str,
         typer.Option(
@@ -327,6 +330,7 @@ def score(
             overwrite=cast("Overwrite", overwrite),
             run_id=run_id,
             watch=checks,
+            missing_columns=cast("MissingColumns", missing_columns),
             progress=report,
             **reading,
         )

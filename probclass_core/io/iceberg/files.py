@@ -6,7 +6,7 @@ that has position deletes, is adapted batch by batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -102,6 +102,10 @@ class IcebergFiles(DatasetTable):
     def _read_schema(self, files: Sequence[PlannedFile]) -> pa.Schema:
         """Return the schema of the table; the types of its files are the same or narrower."""
         return self.schema
+
+    def _stored_columns(self, file: PlannedFile) -> Collection[str]:
+        names = self._file_names(file.schema)
+        return [name for name, file_name in names.items() if file_name is not None]
 
     def _adapt(self, rows: RowGroups, file: PlannedFile) -> RowGroups:
         deleted = self._deleted_rows(rows, file)

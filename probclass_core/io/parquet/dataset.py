@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import groupby
@@ -176,7 +176,22 @@ class DatasetTable:
             self.version,
             fragment_rows,
             footers,
+            self._missing(files, columns),
         )
+
+    def _missing(self, files: Sequence[PlannedFile], columns: Sequence[str]) -> dict[str, int]:
+        """Count the rows in files without a column, by column."""
+        rows: dict[str, int] = {}
+        for file in files:
+            present = {*self._stored_columns(file), *partition_of(file.fragment)}
+            for name in columns:
+                if name not in present:
+                    rows[name] = rows.get(name, 0) + sum(count for _, count in file.row_groups)
+        return rows
+
+    def _stored_columns(self, file: PlannedFile) -> Collection[str]:
+        """Return the columns of the table that a file has."""
+        return list(file.schema.names)
 
     def file_fragments(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
