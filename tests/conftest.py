@@ -141,7 +141,7 @@ MARKS_OF_FOLDERS = {
     "packaging": "slow",
 }
 FIXTURES_OF_SERVICES = {"served", "spark"}
-hypothesis.settings.register_profile("fast", deadline=None, max_examples=4)
+hypothesis.settings.register_profile("fast", deadline=None, max_examples=3)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

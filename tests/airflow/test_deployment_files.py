@@ -121,7 +121,9 @@ def test_images_are_pinned_by_digest_and_ours_by_its_version() -> None:
 
 def test_airflow_has_the_version_of_the_constraints() -> None:
     pins = (ROOT / "pins" / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    assert f"apache-airflow=={VALUES['airflowVersion']}" in pins
+    version = f"apache-airflow=={VALUES['airflowVersion']}"
+    assert version in pins
+    assert f" {version} " in (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
 
 
 class Monitor(BaseHTTPRequestHandler):

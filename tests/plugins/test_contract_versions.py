@@ -65,6 +65,7 @@ print(json.dumps({{
     assert output["made by"] == {"frozen": {"distribution": "probclass-frozen", "version": "1.0"}}
 
 
+@pytest.mark.slow
 def test_a_plugin_of_version_1_obeys_the_laws(frozen: pc.EstimatorPlugin) -> None:
     columns = {"x": numbers(at_least=0.0), "y": numbers(at_least=0.0)}
     for law in laws_of(frozen):
