@@ -1,7 +1,7 @@
-"""The code of every page and notebook runs with what the page says it needs, and no more.
+"""The code of every page and notebook prints what it shows, with what the page says it needs.
 
-probclass comes from its wheel, in a new environment, in an empty folder outside the clone.
-`run_page` says which code is run.
+probclass comes from its wheel, in a new environment with no more than that, in an empty folder
+outside the clone. `run_page` says which code is run, and compares the output.
 """
 
 from __future__ import annotations
