@@ -5,6 +5,7 @@ train_categorical  text columns from Parquet
 retrain            a window of days after one new day, with cached statistics
 engines            training by threads, by processes and by Spark
 score              Parquet in, posteriors in Parquet out
+watch              a wide table scored with the health of its rows
 memory             peak memory as the number of rows grows
 knn                nearest neighbors, in few dimensions and in many
 small              one small batch in memory
@@ -25,6 +26,7 @@ MODULES = (
     "retrain",
     "engines",
     "score",
+    "watch",
     "memory",
     "knn",
     "small",

@@ -216,3 +216,18 @@ def test_importance_prints_a_bar_for_each_column(probclass: Any, birds: Path) ->
     )
     assert document["importance"] == expected.to_dict()["importance"]
     assert expected.table["item"][0].as_py() in text
+
+
+def test_health_prints_the_scores_to_expect_and_the_columns(probclass: Any, birds: Path) -> None:
+    result = probclass.ok("health", "birds", birds, "--where", "island = Dream")
+    lines = result.out.splitlines()
+    assert lines[0].split()[0] == "model"
+    assert lines[1].split() == ["rows", "124"]
+    assert any(
+        line.startswith("accuracy") and "of the most frequent class" in line for line in lines
+    )
+    assert max(map(len, lines)) <= 80
+    model = pc.ModelStore("models").load("birds")
+    values = probclass.ok("health", "birds", birds, "--where", "island = Dream", "--json").json
+    del values["model"]
+    assert pc.Health.from_dict(values) == pc.health(model, birds, where="island = Dream")
