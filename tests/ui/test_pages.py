@@ -65,7 +65,7 @@ def test_the_menu_leads_to_a_card_and_to_the_run_that_trained_it(page: Page, sit
     rows.first.get_by_role("link").first.click()
     expect(frame.locator("h1")).to_contain_text(newest(site, "air").id[:12])
     expect(frame.locator("h1")).to_contain_text("champion")  # promoted by the run
-    expect(frame.get_by_text("Log loss", exact=True)).to_be_visible()
+    expect(frame.get_by_text("Log loss", exact=True).first).to_be_visible()
     expect(frame.locator("#evaluation .problem").first).to_have_text(
         "Worse than the class prior alone: log loss"
     )
@@ -105,7 +105,7 @@ def test_the_links_of_a_finished_task_lead_to_its_report_and_its_model(
     page.get_by_role("link", name="Run report").click()
     frame = page.frame_locator("iframe")
     expect(frame.locator("h1")).to_contain_text("evaluate")
-    (recorded,) = pc.ModelStore(site.store).evaluations(newest(site, "air"))
+    recorded = pc.ModelStore(site.store).evaluations(newest(site, "air"))[0]
     expect(frame.locator("dl").first).to_contain_text(f"{recorded.result['log_loss']:.3f}"[:4])
     page.go_back()
     page.get_by_role("link", name="Model card").click()
@@ -147,7 +147,7 @@ def test_a_card_has_light_and_dark_plots(page: Page, site: Site) -> None:
     shown = page.eval_on_selector_all(
         "img", "images => images.filter(image => image.offsetParent).map(image => image.src)"
     )
-    assert len(shown) == 6  # reliability, contours, three densities, categories
+    assert len(shown) == 7  # two evaluations, contours, three densities, categories
     assert all(address.endswith("theme=dark") for address in shown)
     page.evaluate("localStorage.removeItem('theme')")
 

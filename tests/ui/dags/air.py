@@ -39,6 +39,7 @@ with DAG("air", schedule=None):
     )
     promote = ProbClassPromoteOperator(
         task_id="promote",
+        floor=None,
         model="{{ ti.xcom_pull(task_ids='train')['model'] }}",
         partition=MONTHS[0],
         **READ,
