@@ -28,6 +28,10 @@ from typing import Any, ClassVar
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 """Terminal colors, which some libraries put into their messages."""
 
+_URI = re.compile(r"([A-Za-z][\w+.-]*)://([^\s'\"<>]+)")
+
+_SECRET_NAME = re.compile(r"secret|password|passwd|token|credential|access_?key", re.IGNORECASE)
+
 _MAX_REASON = 400
 """Characters of another library's message that are repeated."""
 
@@ -43,6 +47,9 @@ class ProbClassError(Exception):
     """
 
     is_transient: ClassVar[bool] = False
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(hide_credentials(a) if isinstance(a, str) else a for a in args))
 
 
 class SpecError(ProbClassError, ValueError):
@@ -118,6 +125,52 @@ class PluginError(ProbClassError):
 
 class NotSupportedError(ProbClassError):
     """The estimator does not support the requested operation."""
+
+
+def hide_credentials(text: str) -> str:
+    """Text whose URIs have no password and no query: safe to show, to log and to record.
+
+    A password may contain ``/`` and ``@``, so it ends at the last ``@`` of the address. A number
+    after the first colon is a port. Paths are returned as they are.
+    """
+    return _URI.sub(_shown, text)
+
+
+def without_credentials(value: Any) -> Any:
+    """A JSON value with `hide_credentials` of all texts, and without the values of secrets.
+
+    A value is a secret if its key says so: ``secret_key``, ``password``, ``token`` and the like.
+    """
+    if isinstance(value, str):
+        return hide_credentials(value)
+    if isinstance(value, Mapping):
+        return {
+            key: "***" if _SECRET_NAME.search(str(key)) else without_credentials(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [without_credentials(item) for item in value]
+    return value
+
+
+def shown_cause(error: BaseException) -> BaseException | None:
+    """The cause of an error of ours for its traceback; None if its message has credentials."""
+    return error if hide_credentials(str(error)) == str(error) else None
+
+
+def _shown(uri: re.Match[str]) -> str:
+    """A URI without password and query, with the punctuation that follows it."""
+    scheme, rest = uri[1], uri[2]
+    address, mark, query = rest.partition("?")
+    end = rest[len(rest.rstrip(".,;:)")) :]
+    if mark and ("=" in query or scheme.startswith("http")):
+        rest = address + end
+    else:
+        address = rest
+    user, colon, password = address.partition("/")[0].partition(":")
+    if colon and "@" in address and "@" not in user and not password.isdigit():
+        rest = f"***@{rest.rpartition('@')[2]}"
+    return f"{scheme}://{rest}"
 
 
 def expect(value: object, kind: type, fix: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from probclass_core.analysis.paired import PairedEvaluation, PairedEvaluator, PairedSums
 from probclass_core.arrow.bundle import as_json
-from probclass_core.errors import DataError, SpecError, expect, one_of
+from probclass_core.errors import DataError, SpecError, expect, hide_credentials, one_of
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
@@ -17,7 +17,6 @@ from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.model.decision import DecisionOption, DecisionRule
 from probclass_core.model.model import LOAD_HINT, Model
-from probclass_core.store.display import hide_credentials
 from probclass_core.store.gate import Gate, TrainedOn
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion

@@ -14,6 +14,7 @@ import typer
 
 from probclass_core.arrow.display import cell_text
 from probclass_core.cli.layout import Column, Line, fits, reflow, table_lines, wrap
+from probclass_core.errors import hide_credentials
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -136,7 +137,7 @@ def show_message(kind: str, message: str, *, as_json: bool = False, **details: s
         as_json: whether the line is a JSON object, with the message under the kind.
         details: more entries of the object, which text leaves out.
     """
-    line = " ".join(part.strip() for part in message.splitlines())
+    line = hide_credentials(" ".join(part.strip() for part in message.splitlines()))
     if as_json:
         typer.echo(json.dumps({kind: line, **details}, ensure_ascii=False), err=True)
         return
@@ -195,8 +196,8 @@ def _cell(
         is_matrix = value.ndim > 1 or vertical
         return _matrix(value.reshape(len(value), -1) if is_matrix else value, size)
     if isinstance(value, (Mapping, list, tuple)):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return cell_text(value, number_format)
+        return hide_credentials(json.dumps(value, ensure_ascii=False, default=str))
+    return hide_credentials(cell_text(value, number_format))
 
 
 def _matrix(values: np.ndarray, size: int) -> str:
@@ -228,4 +229,4 @@ def _json_value(value: Any) -> Any:
         return [_json_value(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value
+    return hide_credentials(value) if isinstance(value, str) else value

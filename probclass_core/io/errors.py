@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from probclass_core.errors import ProbClassError, TableError, one_line
+from probclass_core.errors import ProbClassError, TableError, one_line, shown_cause
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def translate_read_errors(
     except (pa.ArrowException, OSError) as cause:
         if pass_missing and isinstance(cause, FileNotFoundError):
             raise
-        raise error(f"cannot read {location}: {_reason(cause)}.") from cause
+        raise error(f"cannot read {location}: {_reason(cause)}.") from shown_cause(cause)
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def translate_write_errors(
     except (pa.ArrowException, OSError) as cause:
         raise error(
             f"cannot write {location}: {_reason(cause)}; the existing data is unchanged."
-        ) from cause
+        ) from shown_cause(cause)
 
 
 def _reason(cause: Exception) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +31,13 @@ from pyarrow.fs import (
 )
 
 from probclass_core.arrow.bundle import Buffer
-from probclass_core.errors import ProbClassError, TableError, one_line
+from probclass_core.errors import (
+    ProbClassError,
+    TableError,
+    hide_credentials,
+    one_line,
+    shown_cause,
+)
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.local_files import (
     exclusive_lock,
@@ -301,13 +306,12 @@ def open_location(
             raise error(f"{uri}: a local path takes no options; leave them out.")
         path = str(Path(uri))
         return LocalLocation(LocalFileSystem(), path, path, remote=False, error=error)
-    # A password and the query of a signed address are secrets.
-    shown = re.sub(r"://[^/@:]*:[^/@]*@", "://***@", uri).partition("?")[0].rstrip("/")
+    shown = hide_credentials(uri).partition("?")[0].rstrip("/")
     scheme = uri.partition("://")[0]
     try:
         filesystem, path = _OPENERS.get(scheme, _by_fsspec)(uri, options)
     except (ImportError, TypeError, ValueError, OSError, pa.ArrowException) as cause:
-        raise error(f"cannot open {shown}: {one_line(cause)}.") from cause
+        raise error(f"cannot open {shown}: {one_line(cause)}.") from shown_cause(cause)
     return Location(
         filesystem, path.rstrip("/"), shown, remote=True, error=error, folder_markers=folder_markers
     )

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from probclass_core.errors import TableMismatchError
+from probclass_core.errors import TableMismatchError, hide_credentials
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableRef:
     """The address of a table: its path or URI, format, version and options.
 
@@ -59,12 +59,17 @@ class TableRef:
             self._separate_options()
         object.__setattr__(self, "uri", self.uri.removeprefix("file://"))
 
+    def __repr__(self) -> str:
+        values = {name: getattr(self, name) for name in ("format", "version", "timestamp")}
+        given = [f"{name}={value!r}" for name, value in values.items() if value is not None]
+        return f"TableRef({', '.join([repr(hide_credentials(self.uri)), *given])})"
+
     def _separate_options(self) -> None:
         """Move the query into the options, because the URI is recorded in models and tables."""
-        masked = re.sub(r"://[^/@]*:[^/]*@", "://***@", self.uri)
-        if masked != self.uri:
+        masked = hide_credentials(self.uri)
+        if "***@" in masked:
             raise TableMismatchError(
-                f"{masked.partition('?')[0]}: a URI is recorded in models and scored tables, and "
+                f"{masked}: a URI is recorded in models and scored tables, and "
                 "must not contain a password; give it in the options or by the environment."
             )
         address, _, query = self.uri.partition("?")

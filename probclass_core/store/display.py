@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-
-def hide_credentials(uri: str) -> str:
-    """A path, or a URI without its user, password and query."""
-    if "://" not in uri:
-        return uri
-    return re.sub(r"://[^/@]*@", "://", uri).partition("?")[0]
+from probclass_core.errors import hide_credentials
 
 
 def minute(moment: datetime | str | None) -> str | None:

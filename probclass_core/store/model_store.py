@@ -18,6 +18,7 @@ from probclass_core.errors import (
     SpecError,
     StoreError,
     TableError,
+    hide_credentials,
     nearest,
     one_of,
 )
@@ -112,7 +113,7 @@ class ModelStore:
         self._files = open_store_location(self.uri, options)
 
     def __repr__(self) -> str:
-        return f"ModelStore({self.uri!r})"
+        return f"ModelStore({hide_credentials(self.uri)!r})"
 
     @property
     def files(self) -> Location:

@@ -7,20 +7,7 @@ from typing import Any
 
 import pytest
 
-from probclass_core.store.display import described_rows, hide_credentials, minute
-
-
-@pytest.mark.parametrize(
-    ("uri", "shown"),
-    [
-        ("/lake/a?b@c", "/lake/a?b@c"),
-        ("s3://bucket/air", "s3://bucket/air"),
-        ("s3://key:secret@bucket/air", "s3://bucket/air"),
-        ("s3://bucket/air?access_key=k&secret_key=s", "s3://bucket/air"),
-    ],
-)
-def test_credentials_in_a_uri_are_hidden(uri: str, shown: str) -> None:
-    assert hide_credentials(uri) == shown
+from probclass_core.store.display import described_rows, minute
 
 
 @pytest.mark.parametrize(
@@ -41,7 +28,7 @@ def test_a_time_is_shown_to_the_minute(moment: datetime | str | None, shown: str
     [
         ({}, ""),
         ({"source": None, "partition": None, "where": None}, ""),
-        ({"source": "s3://k:s@b/air", "rows": 12}, "s3://b/air"),
+        ({"source": "s3://k:s@b/air", "rows": 12}, "s3://***@b/air"),
         (
             {"source": "lake", "partition": {"year": 2014, "month": "01"}},
             "lake, year=2014, month=01",

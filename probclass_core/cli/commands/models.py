@@ -22,9 +22,9 @@ from probclass_core.cli.output import (
     show_json,
     table,
 )
-from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.errors import SpecError, nearest, one_of, without_credentials
 from probclass_core.io.references import ABANDONED
-from probclass_core.store.display import described_rows, hide_credentials, minute
+from probclass_core.store.display import described_rows, minute
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +76,7 @@ def ls(
         records = [
             {
                 "name": model,
-                "versions": [_without_credentials(vars(version)) for version in versions[model]],
+                "versions": [without_credentials(vars(version)) for version in versions[model]],
                 "aliases": {alias: vars(record) for alias, record in aliases[model].items()},
             }
             for model in names
@@ -308,7 +308,7 @@ def _document(
         "aliases": aliases,
         "spec": bundle.content["spec"],
         "features": dict(bundle.content["features"]),
-        "training": _without_credentials(bundle.provenance),
+        "training": without_credentials(bundle.provenance),
         "priors": bundle.tables["priors"].to_pylist(),
         **({} if weights is None else {"block_weights": weights.to_pylist()}),
         "blocks": {
@@ -350,7 +350,8 @@ def _card(version: ModelVersion, aliases: list[str], bundle: Bundle) -> dict[str
 
 def _training(bundle: Bundle) -> dict[str, Any]:
     """The provenance of the fit, and of the calibration and density quantiles if there are any."""
-    values = {**bundle.provenance, "source": described_rows(bundle.provenance) or None}
+    provenance = without_credentials(bundle.provenance)
+    values = {**provenance, "source": described_rows(bundle.provenance) or None}
     return {
         key.replace("_", " "): _postfit(value) if _is_postfit(value) else value
         for key, value in values.items()
@@ -374,18 +375,6 @@ def _title(block: dict[str, Any]) -> str:
 def _records(parameters: pa.Table, limit: int | None) -> list[dict[str, Any]]:
     columns = column_values(parameters, limit)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _without_credentials(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A provenance record, in which sources are URIs without credentials."""
-    return {
-        key: hide_credentials(value)
-        if key == "source"
-        else _without_credentials(value)
-        if isinstance(value, Mapping)
-        else value
-        for key, value in record.items()
-    }
 
 
 def _plugins(provenance: Mapping[str, Any]) -> str:

@@ -28,7 +28,12 @@ import pyarrow.parquet as pq
 
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet
-from probclass_core.io.commit.records import complete_commits, read_commit_record
+from probclass_core.io.commit.records import (
+    COMMIT_KEY,
+    SUMMARY_KEY,
+    complete_commits,
+    read_commit_record,
+)
 from probclass_core.io.commit.schemas import check_same_columns
 from probclass_core.io.commit.swap import put_in_place, retired_path
 from probclass_core.io.errors import translate_write_errors
@@ -38,6 +43,7 @@ from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import Leftover
 
 SUCCESS_FILE = "_SUCCESS"
+SUMMARY_FILE = "_summary.parquet"
 STAGING_PREFIX = "_staging-"
 CONTENT = "content"
 REMOVED = "removed"
@@ -122,15 +128,15 @@ class ParquetSink:
         return [record for record in self._complete_commits() if record is not None]
 
     def _complete_commits(self) -> list[dict[str, Any] | None]:
-        """See `complete_commits`; what no footer can contain is in ``_SUCCESS``.
+        """See `complete_commits`; what follows from all rows may be in `SUMMARY_FILE`.
 
         That is the summary of several parts, and the verdicts on one.
         """
         commits = complete_commits(self._file_records())
-        try:
-            summary = dict(json.loads((self.target / SUCCESS_FILE).read_text()))
-        except (OSError, TypeError, ValueError):
+        summary = read_commit_record(self.target / SUMMARY_FILE)
+        if summary is None:
             return commits
+        del summary["rows"]
         return [
             {**summary, **record}
             if record is not None and record["commit_id"] == summary.get("commit_id")
@@ -265,19 +271,24 @@ class StagedDirectory(StagedParquet):
             if self._sink.is_file:
                 put_in_place(paths[0], target)
             else:
-                success = self._content / SUCCESS_FILE
-                success.touch()
                 # Else it is in the footer of the only file, except for what follows from others.
                 if summary and (len(paths) > 1 or "verdicts" in summary):
-                    values = {"commit_id": self._commit["commit_id"], **summary}
-                    success.write_text(json.dumps(values, sort_keys=True))
-                    sync(success)
+                    self._write_summary(summary)
+                (self._content / SUCCESS_FILE).touch()
                 sync(self._content)
                 if self._append:
                     self._add(paths[0], target)
                 else:
                     put_in_place(self._content, target)
             sync(target.parent)
+
+    def _write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write a file without rows whose footer has the summary, for readers of all files."""
+        path = self._content / SUMMARY_FILE
+        values = {COMMIT_KEY: self._commit, SUMMARY_KEY: summary}
+        metadata = {key: json.dumps(value, sort_keys=True) for key, value in values.items()}
+        pq.write_table(self._schema.with_metadata(metadata).empty_table(), path)
+        sync(path)
 
     def _add(self, path: Path, target: Path) -> None:
         """Add a file by one rename: of the folder if there is no partition, else of the file."""

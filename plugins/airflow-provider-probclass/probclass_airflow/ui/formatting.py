@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from probclass_core.store.display import described_rows, hide_credentials, minute
+from probclass_core.errors import hide_credentials, without_credentials
+from probclass_core.store.display import described_rows, minute
 
 __all__ = [
     "as_text",
@@ -64,14 +65,17 @@ def divergence(bits: float | None) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Any JSON value as one line of text."""
+    """Any JSON value as one line of text, without credentials."""
+    return _text(without_credentials(value))
+
+
+def _text(value: Any) -> str:
     if isinstance(value, str):
-        return hide_credentials(value)
+        return value
     if isinstance(value, (int, float)) or value is None:
         return number(value)
     if isinstance(value, Mapping):
-        pairs = (f"{words(str(key))} {as_text(item)}" for key, item in value.items())
-        return ", ".join(pairs) or "–"
+        return ", ".join(f"{words(str(key))} {_text(item)}" for key, item in value.items()) or "–"
     return json.dumps(value, ensure_ascii=False, default=str)
 
 

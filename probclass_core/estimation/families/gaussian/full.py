@@ -311,21 +311,20 @@ class GaussianFull(LikelihoodEstimator):
             label_rows(parameters, classes)
             return
         check_parameters(parameters, classes, {}, numbers)
-        names = notes_of(parameters)["features"]
-        mean, covariance = parameters["mean"].combine_chunks(), _tensor(parameters, "covariance")
+        notes, size = notes_of(parameters), len(self.features)
+        modeled = [
+            self.features.names.index(name) for name in notes.get("modeled", self.features.names)
+        ]
         check_column(parameters, "mean", pa.list_(pa.float64()))
-        FINITE.check("mean", mean.flatten())
+        mean, covariance = parameters["mean"].combine_chunks(), _tensor(parameters, "covariance")
+        if covariance.shape != (len(classes), size, size) or mean.value_lengths().to_pylist() != [
+            size
+        ] * len(classes):
+            raise StoreError(f"mean or covariance are not those of {size} columns.")
+        covariance = _of(covariance, modeled)
+        means = mean.flatten().to_numpy().reshape(len(classes), size)[:, modeled]
+        FINITE.check("mean", pa.array(means.ravel()))
         FINITE.check("covariance", pa.array(covariance.ravel()))
-        size = covariance.shape[1]
-        if (
-            covariance.shape != (len(classes), size, size)
-            or len(mean.flatten()) != len(classes) * size
-            or not 0 < size <= len(names)
-        ):
-            raise StoreError(
-                f"covariance has the shape {covariance.shape} and mean {len(mean.flatten())} "
-                f"numbers, for {len(classes)} classes and {len(names)} columns."
-            )
         width = np.sqrt(np.maximum(np.einsum("kii->ki", covariance), 0.0))
         scale = width[:, :, None] * width[:, None, :]
         if (np.abs(covariance - covariance.transpose(0, 2, 1)) > ROUNDING * scale).any():
