@@ -97,6 +97,7 @@ app = typer.Typer(
 for command in (
     train_and_score.fit,
     train_and_score.score,
+    train_and_score.reconcile,
     analysis.evaluate,
     analysis.health,
     train_and_score.calibrate,

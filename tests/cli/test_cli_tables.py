@@ -205,3 +205,45 @@ def test_append_adds_rows_once_and_records_the_run_id(
         == str(january)
     ]
     assert record["run_id"] == "nightly"
+
+
+def test_reconcile_scores_what_differs_and_fails_for_a_damaged_partition(
+    probclass: Any, iris: pa.Table
+) -> None:
+    spec = probclass.spec(
+        {"estimator": "gaussian_full", "columns": ["sepal_length"]}, label="species"
+    )
+    lake = probclass.folder / "lake"
+    for day in range(30):
+        (lake / f"day={day:02d}x").mkdir(parents=True)
+        pq.write_table(iris, lake / f"day={day:02d}x" / "rows.parquet")
+    one_day = ("--partition", "day=00x")
+    fit = ("fit", lake, "--spec", spec, "--name", "iris", "--alias", "champion", *one_day)
+    probclass.ok(*fit)
+    command = ("reconcile", "iris@champion", lake, "scored")
+    planned = probclass.ok(*command, "--dry-run")
+    assert max(map(len, planned.out.splitlines())) <= 80 + len("by          ")  # a whole reference
+    assert "… and 10 more rows" in planned.out
+    assert not (probclass.folder / "scored").exists()
+    scored = probclass.ok(*command, "--json", "--limit", 28).json
+    assert (scored["scored"], scored["pending"], scored["rows"]) == (28, 2, 28 * 150)
+    assert scored["partitions"][0]["reasons"] == ["missing"]
+
+    (lake / "day=05x" / "rows.parquet").write_bytes(b"PAR1")
+    failed = probclass(*command, "--json")
+    assert failed.code == 2
+    assert json.loads(failed.err)["type"] == "PartitionError"
+    document = json.loads(failed.out)
+    assert (document["scored"], document["unchanged"], document["failed"]) == (2, 27, 1)
+    shown = probclass(*command)
+    assert shown.code == 2
+    assert "29 unchanged, 1 failed" in shown.out
+    assert shown.err.startswith("error: 1 of 30 partitions failed: day=05x: cannot read")
+    assert shown.err.count("\n") == 1
+
+    (lake / "day=05x" / "rows.parquet").unlink()
+    gone = probclass.ok(*command, "--deleted", "remove", "--json").json
+    assert (gone["removed"], gone["unchanged"]) == (1, 29)
+    assert "unchanged: already scored from the same inputs" in probclass.ok(*command).out
+    wrong = probclass.error(*command, *one_day, "--partitions", "day >= 03x")
+    assert wrong == "error: give --partition or --partitions, not both.\n"

@@ -1,4 +1,4 @@
-"""fit, calibrate and score: train a model, calibrate it, and apply it to a table."""
+"""fit, calibrate, score and reconcile: train a model, calibrate it, and apply it to tables."""
 
 from __future__ import annotations
 
@@ -38,14 +38,42 @@ from probclass_core.store.display import minute
 from probclass_core.store.records import timestamp
 
 if TYPE_CHECKING:
-    from probclass_core import Model, ModelSpec, ModelStore, ModelVersion
+    from probclass_core import Model, ModelSpec, ModelStore, ModelVersion, ReconcileReport
     from probclass_core.io.missing_columns import MissingColumns
+    from probclass_core.reconciliation import Deleted, Missing
     from probclass_core.scoring.batch import PosteriorFormat
     from probclass_core.scoring.plan import Overwrite
     from probclass_core.spec import Effort
 
 
 _UNCHANGED_SCORES = "unchanged: already scored from the same inputs, nothing written"
+
+
+Sink = Annotated[
+    str,
+    typer.Argument(
+        metavar="SINK",
+        help="Scored table to write: a directory, a .parquet or .csv file; a new Delta table "
+        "as delta+file://PATH; or iceberg://catalog/namespace.table.",
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns", metavar="COLUMN,…", help="Columns to copy to the sink; by default all."
+    ),
+]
+Posterior = Annotated[
+    str,
+    typer.Option(
+        "--posterior",
+        metavar="columns|list",
+        help="Write one column per class, or one list column.",
+    ),
+]
+RunId = Annotated[
+    str | None, typer.Option("--run-id", metavar="ID", help="Run id to record in the commit.")
+]
 
 
 @dataclass(frozen=True)
@@ -264,30 +292,11 @@ def calibrate(
 def score(
     model: ModelOptions,
     source: Source,
-    sink: Annotated[
-        str,
-        typer.Argument(
-            metavar="SINK",
-            help="Scored table to write: a directory, a .parquet or .csv file; a new Delta table "
-            "as delta+file://PATH; or iceberg://catalog/namespace.table.",
-        ),
-    ],
+    sink: Sink,
     *,
     rows: EngineOptions,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns", metavar="COLUMN,…", help="Columns to copy to the sink; by default all."
-        ),
-    ] = None,
-    posterior: Annotated[
-        str,
-        typer.Option(
-            "--posterior",
-            metavar="columns|list",
-            help="Write one column per class, or one list column.",
-        ),
-    ] = "columns",
+    columns: Columns = None,
+    posterior: Posterior = "columns",
     decision: DecisionOptions,
     watch: WatchOptions,
     missing_columns: MissingColumnsOption = "error",
@@ -300,10 +309,7 @@ def score(
             "never: fail if they exist.",
         ),
     ] = "partition",
-    run_id: Annotated[
-        str | None,
-        typer.Option("--run-id", metavar="ID", help="Run id to record in the commit."),
-    ] = None,
+    run_id: RunId = None,
     as_json: Json = False,
 ) -> None:
     """Score a table and write predictions and posteriors to another table.
@@ -352,6 +358,119 @@ def score(
                 "unchanged": some if result.skipped and not is_unchanged else None,
             }
         ),
+    )
+
+
+def reconcile(
+    model: ModelOptions,
+    source: Source,
+    sink: Sink,
+    *,
+    rows: EngineOptions,
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--partitions",
+            metavar="CONDITION",
+            help="Compare only partitions that meet this condition: 'month >= 2013-01'; if "
+            "repeated, those that meet all.",
+        ),
+    ] = None,
+    columns: Columns = None,
+    posterior: Posterior = "columns",
+    decision: DecisionOptions,
+    deleted: Annotated[
+        str,
+        typer.Option(
+            "--deleted",
+            metavar="keep|remove|fail",
+            help="Keep partitions of the sink that are gone from the source, remove them, or fail "
+            "before anything is written.",
+        ),
+    ] = "keep",
+    missing: Annotated[
+        str,
+        typer.Option(
+            "--missing",
+            metavar="skip|fail",
+            help="Whether a partition named by --partition may be missing or without rows.",
+        ),
+    ] = "skip",
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help="Score at most this many partitions."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be scored; write nothing.")
+    ] = False,
+    run_id: RunId = None,
+    as_json: Json = False,
+) -> None:
+    """Score the partitions that are missing in a scored table, or stale there.
+
+    A partition is stale if its input, the model or the rule (conditions, columns, decision) changed
+    since it was scored. One that cannot be scored fails alone; the exit code is then 2.
+
+    Example: probclass reconcile air@champion lake scored --columns time --deleted remove
+    """
+    import probclass_core as pc
+
+    reading = rows.arguments()
+    named = reading.pop("partition")
+    if named and partitions:
+        raise SpecError("give --partition or --partitions, not both.")
+    names = parse_names("columns", columns or ())
+    rule = decision.rule()
+    loaded, version = model.load()
+    failure: pc.PartitionError | None = None
+    try:
+        with progress("scoring") as report:
+            result = pc.reconcile(
+                loaded,
+                source,
+                sink,
+                partitions=[named] if named else partitions,
+                columns=names,
+                posterior=cast("PosteriorFormat", posterior),
+                decision=rule,
+                deleted=cast("Deleted", deleted),
+                missing=cast("Missing", missing),
+                limit=limit,
+                dry_run=dry_run,
+                run_id=run_id,
+                progress=report,
+                **reading,
+            )
+    except pc.PartitionError as error:
+        failure, result = error, error.report
+    if as_json:
+        show_json({"model": version.ref, **result.to_dict()})
+    else:
+        _show_reconciled(result, version)
+    if failure is not None:
+        raise failure
+
+
+def _show_reconciled(result: ReconcileReport, version: ModelVersion) -> None:
+    changed = [one for one in result.partitions if one.outcome != "unchanged"]
+    counts = {name: count for name, count in result.counts.items() if count}
+    listed = {
+        "partition": [str(one) for one in changed],
+        "outcome": [one.outcome for one in changed],
+        "because of": [", ".join(one.reasons) for one in changed],
+        "rows": ["" if one.rows is None else f"{one.rows:,}" for one in changed],
+    }
+    show(
+        *([] if changed else [prose(_UNCHANGED_SCORES)]),
+        key_values(
+            {
+                "scored": f"{result.rows:,} rows in {result.seconds:.2f} s" if changed else None,
+                "by": version.ref,
+                "into": result.uri,
+                "partitions": ", ".join(f"{count:,} {name}" for name, count in counts.items()),
+            }
+        ),
+        *([table(listed, "Partitions", limit=MAX_ROWS)] if changed else []),
     )
 
 
