@@ -187,16 +187,22 @@ class ReconcileReport:
     def batches(self, count: int = 32, min_rows: int = 1_000_000) -> list[PartitionRange]:
         """Divide the pending partitions into ranges with about the same number of rows.
 
+        Partitions that failed count as well: what cannot be read now may be readable then.
+
         Args:
             count: largest number of ranges.
             min_rows: number of rows for which a range of its own is worthwhile.
 
         Returns:
             The ranges in order; empty if nothing is pending.
+
+        Raises:
+            SpecError: if count is less than 1.
         """
         if count < 1:
             raise SpecError(f"count must be at least 1, got {count}.")
-        pending = sorted(self.pending, key=lambda one: _sort_key(one.partition))
+        pending = self.pending + self.failed
+        pending.sort(key=lambda one: _sort_key(one.partition))
         if not pending:
             return []
         # A partition of unknown size, as one that cannot be read, counts as one row.

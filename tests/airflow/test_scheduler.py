@@ -53,6 +53,26 @@ with DAG("slow", schedule=None, **COMMON):
 '''
 
 
+LANDED = '''
+"""Score what landed, woken by the asset of the lake."""
+
+from airflow.sdk import DAG, Asset
+from air_quality_settings import COMMON, SCORED, STORE
+
+from probclass_airflow import ProbClassReconcileOperator
+
+with DAG("landed", schedule=[Asset("landing")], **COMMON):
+    ProbClassReconcileOperator(
+        task_id="score",
+        source="{{ params.home }}/landing",
+        sink=f"{SCORED}/landed",
+        store=STORE,
+        model="landed",
+        columns=["time"],
+    )
+'''
+
+
 class Client:
     """Actions of a user in Airflow's UI, through the REST API."""
 
@@ -80,6 +100,13 @@ class Client:
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         return list(self.ask("GET", f"{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"])
 
+    def event(self, asset: str) -> None:
+        """Say that an asset was changed, as a producer outside of Airflow does."""
+        response = self._http.get("/api/v2/assets", params={"name_pattern": asset})
+        (found,) = response.raise_for_status().json()["assets"]
+        body = {"asset_id": found["id"]}
+        self._http.post("/api/v2/assets/events", json=body).raise_for_status()
+
     def log(self, dag_id: str, run_id: str, task_id: str) -> str:
         path = f"{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/1"
         return str(self.ask("GET", path, params={"full_content": True})["content"])
@@ -106,6 +133,7 @@ def home(lake: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     lay_out(home / "days", "day")
     shutil.copytree(ROOT / "dags", home / "dags")
     (home / "dags" / "slow.py").write_text(SLOW)
+    (home / "dags" / "landed.py").write_text(LANDED)
     return home
 
 
@@ -220,6 +248,29 @@ def test_a_weekly_model_scores_the_seven_days_of_its_week(client: Client, home: 
     half_year = [("day", ">=", "2013-07-08"), ("day", "<", "2014-01-06")]
     spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml")
     assert weekly.id == pc.fit(home / "days", spec, where=half_year).id
+
+
+def test_events_of_several_landings_wake_a_run_that_scores_all(client: Client, home: Path) -> None:
+    store = pc.ModelStore(home / "models")
+    spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_naive.toml")
+    store.save(pc.fit(home / "lake", spec, partition={"month": "2013-01"}), "landed")
+    client.unpause("landed")
+    for month in range(1, 7):
+        folder = f"month=2014-{month:02d}"
+        shutil.copytree(home / "lake" / folder, home / "landing" / folder)
+    for _ in range(6):
+        client.event("landing")
+
+    def done() -> list[dict[str, Any]] | None:
+        runs = client.runs("landed")
+        return runs if runs and all(run["state"] == "success" for run in runs) else None
+
+    runs = wait_for(done)
+    assert len(runs) < 6, "events coalesce"
+    scored = ds.dataset(home / "scored" / "landed", partitioning="hive").to_table()
+    assert scored.num_rows == 181 * 24
+    (record,) = store.scorings("landed")
+    assert len(record.partitions) == 6
 
 
 def test_no_airflow_process_logs_a_warning_about_our_code(

@@ -4,6 +4,7 @@ Reading map:
     base: the arguments of all operators, progress, cancellation, errors, results.
     operators: train, calibrate, evaluate and score; one operator for each verb.
     sensors: waits for labels; triggers: waits for them in the triggerer.
+    reconcile: scores whatever is missing or stale in a scored table.
     promotion: promotes a challenger that beats the champion; rolls back.
     mapped: operators for one table and many tasks: plan, shards, merge.
     maintenance: removes leftovers, unused statistics and old versions.
@@ -59,6 +60,7 @@ from probclass_airflow.operators import (
     ProbClassTrainOperator,
 )
 from probclass_airflow.promotion import ProbClassPromoteOperator, ProbClassRollbackOperator
+from probclass_airflow.reconcile import ProbClassPlanBatchesOperator, ProbClassReconcileOperator
 from probclass_airflow.sensors import ProbClassLabelsSensor
 
 __all__ = [
@@ -70,10 +72,12 @@ __all__ = [
     "ProbClassMaintainOperator",
     "ProbClassMergeOperator",
     "ProbClassOperator",
+    "ProbClassPlanBatchesOperator",
     "ProbClassPlanPartitionsOperator",
     "ProbClassPlanRunOperator",
     "ProbClassPlanShardsOperator",
     "ProbClassPromoteOperator",
+    "ProbClassReconcileOperator",
     "ProbClassRollbackOperator",
     "ProbClassScoreOperator",
     "ProbClassSummarizeOperator",

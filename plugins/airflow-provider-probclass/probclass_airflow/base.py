@@ -51,8 +51,9 @@ class ProbClassOperator(BaseOperator):
         source_conn_id: connection with the credentials of the source, see `ProbClassHook`; by
             default, the credentials of the machine.
         store_conn_id: connection with the credentials of the model store.
-        multiple_outputs: push each entry of the summary as an XCom of its own as well, so that a
-            later task can use ``train.output["model"]``.
+        multiple_outputs: push each entry of the summary as an XCom of its own as well, a row of
+            Airflow's database each, so that a later task can use ``evaluate.output["accuracy"]``;
+            `xcom_keys` are pushed in any case.
     """
 
     template_fields: Sequence[str] = (
@@ -70,6 +71,9 @@ class ProbClassOperator(BaseOperator):
 
     saves_model: ClassVar[bool] = False
     """Whether the task saves the model that its summary names, rather than loads it."""
+
+    xcom_keys: ClassVar[Sequence[str]] = ("model",)
+    """Entries of the summary that are XComs of their own, such as ``train.output["model"]``."""
 
     spec_used: ModelSpec | None = None
     """The spec of the model, once the call knows it; lineage reports its columns."""
@@ -92,7 +96,7 @@ class ProbClassOperator(BaseOperator):
         workers: int | None = None,
         source_conn_id: str | None = None,
         store_conn_id: str | None = None,
-        multiple_outputs: bool = True,
+        multiple_outputs: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(multiple_outputs=multiple_outputs, **kwargs)
@@ -135,6 +139,9 @@ class ProbClassOperator(BaseOperator):
         for outlet in self.outlets:
             if isinstance(outlet, Asset):
                 context["outlet_events"][outlet].extra = summary
+        if not self.multiple_outputs:
+            for key in summary.keys() & {*self.xcom_keys}:
+                context["ti"].xcom_push(key, summary[key])
         self.log.info("%s: %s", self.task_id, summary)
         return summary
 

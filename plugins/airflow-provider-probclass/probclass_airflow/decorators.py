@@ -48,7 +48,7 @@ class _FromFunction(DecoratedOperator, ProbClassOperator):
             name: _FROM_FUNCTION for name in self._required() if name not in given
         }
         # Airflow infers this from the annotation of the function, which returns arguments.
-        kwargs["multiple_outputs"] = True
+        kwargs["multiple_outputs"] = False
         super().__init__(python_callable=python_callable, **missing, **kwargs)
 
     def execute(self, context: Context) -> Any:

@@ -16,6 +16,7 @@ from probclass_airflow.mapped import (
 )
 from probclass_airflow.operators import ProbClassScoreOperator
 from probclass_airflow.promotion import Metric, OnRefusal, ProbClassPromoteOperator
+from probclass_airflow.reconcile import ProbClassPlanBatchesOperator, ProbClassReconcileOperator
 
 
 def train_task_group(
@@ -152,6 +153,7 @@ def score_task_group(
     store: str,
     model: str,
     partitions: Where | None = None,
+    batch: int | Literal["auto"] | None = None,
     where: Where | None = None,
     columns: Sequence[str] | None = None,
     posterior: Literal["columns", "list"] = "columns",
@@ -163,10 +165,14 @@ def score_task_group(
     store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
 ) -> TaskGroup:
-    """Score each partition of a table in a mapped task, all with the same version of a model.
+    """Score the partitions of a table in mapped tasks, all with the same version of a model.
 
-    The tasks are ``plan``, which lists at most 100 partitions and resolves the model, and
-    ``score``. A partition that is already scored with the same inputs is left as it is.
+    The tasks are ``plan``, which lists the partitions and resolves the model, and ``score``. A
+    partition that is already scored with the same inputs is left as it is. By default each
+    partition has a task, up to 100 of them. With `batch`, a task scores a range of partitions that
+    are missing or stale, at about a hundredth of the cost, for any number of them; a partition that
+    cannot be scored fails its task once the others of its batch are committed; and if nothing is
+    missing or stale ``score`` is skipped.
 
     Args:
         group_id: id of the group, the prefix of its task ids.
@@ -176,12 +182,14 @@ def score_task_group(
         model: ``name@alias`` or ``name@id``.
         partitions: score the partitions that meet these conditions on partition columns; all by
             default.
+        batch: number of partitions of a task, about, or ``"auto"``, see
+            `ProbClassPlanBatchesOperator`; by default a task for each partition.
         where: score the rows that meet these conditions only.
         columns: columns of the source to copy, see `ProbClassScoreOperator`.
         posterior: ``"columns"`` or ``"list"``.
         decision: decision rule.
         workers: number of threads of each task.
-        outlets: assets of the scored table; each partition makes an event.
+        outlets: assets of the scored table; each mapped task makes an event.
         source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
         sink_conn_id: connection with the credentials of the sink.
         store_conn_id: connection with the credentials of the model store.
@@ -193,21 +201,33 @@ def score_task_group(
         "store": store,
         "store_conn_id": store_conn_id,
     }
+    scoring: dict[str, Any] = {
+        **places,
+        "sink": sink,
+        "sink_conn_id": sink_conn_id,
+        "where": where,
+        "columns": columns,
+        "posterior": posterior,
+        "decision": decision,
+        "workers": workers,
+    }
     with TaskGroup(group_id, default_args=default_args or {}) as group:  # type: ignore[arg-type]
+        if batch is not None:
+            scoring["partitions"] = partitions
+            batches = ProbClassPlanBatchesOperator(
+                task_id="plan", model=model, size=batch, **scoring
+            )
+            ProbClassReconcileOperator.partial(
+                task_id="score",
+                model=XComArg(batches, key="model"),
+                outlets=list(outlets),
+                **scoring,
+            ).expand(batch=batches.output)
+            return group
         plan = ProbClassPlanPartitionsOperator(
             task_id="plan", model=model, where=partitions, **places
         )
         ProbClassScoreOperator.partial(
-            task_id="score",
-            sink=sink,
-            sink_conn_id=sink_conn_id,
-            model=XComArg(plan, key="model"),
-            where=where,
-            columns=columns,
-            posterior=posterior,
-            decision=decision,
-            workers=workers,
-            outlets=list(outlets),
-            **places,
+            task_id="score", model=XComArg(plan, key="model"), outlets=list(outlets), **scoring
         ).expand(partition=plan.output)
     return group

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _MAX_PARTITIONS = 100
-_MAX_XCOM_BYTES = 4096
+MAX_XCOM_BYTES = 4096
 
 
 class ProbClassPlanShardsOperator(ProbClassOperator):
@@ -50,7 +50,7 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
         min_rows: int = 1_000_000,
         **kwargs: Any,
     ) -> None:
-        super().__init__(workers=None, multiple_outputs=False, **kwargs)
+        super().__init__(workers=None, **kwargs)
         self.spec = spec
         self.max_shards = max_shards
         self.min_rows = min_rows
@@ -179,14 +179,12 @@ class ProbClassPlanPartitionsOperator(ProbClassOperator):
     ui_color = "#e8e8ee"
 
     def __init__(self, *, model: str, **kwargs: Any) -> None:
-        super().__init__(partition=None, workers=None, multiple_outputs=False, **kwargs)
+        super().__init__(partition=None, workers=None, **kwargs)
         self.model = model
 
     def execute(self, context: Context) -> list[dict[str, str | None]]:
         """List, and return the list of partitions alone, because Airflow maps over a list."""
-        summary = super().execute(context)
-        context["ti"].xcom_push("model", summary["model"])
-        partitions: list[dict[str, str | None]] = summary["partitions"]
+        partitions: list[dict[str, str | None]] = super().execute(context)["partitions"]
         return partitions
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
@@ -214,16 +212,16 @@ class ProbClassPlanPartitionsOperator(ProbClassOperator):
             raise pc.SpecError(
                 f"{self.source} has {len(keys):,} partitions where {self.where}, and one run maps "
                 f"over at most {_MAX_PARTITIONS}; narrow 'where', for example to the data interval "
-                "of the run."
+                "of the run, or score them in batches: score_task_group(batch='auto')."
             )
         partitions = [
             {name: None if value is None else str(value) for name, value in key.items()}
             for key in keys
         ]
-        if (size := len(json.dumps(partitions))) >= _MAX_XCOM_BYTES:
+        if (size := len(json.dumps(partitions))) >= MAX_XCOM_BYTES:
             raise pc.SpecError(
                 f"the names of {len(keys)} partitions of {self.source} take {size:,} bytes, and "
-                f"this XCom is limited to {_MAX_XCOM_BYTES:,}; narrow 'where', for example to the "
+                f"this XCom is limited to {MAX_XCOM_BYTES:,}; narrow 'where', for example to the "
                 "data interval of the run."
             )
         return {"model": version.ref, "partitions": partitions}

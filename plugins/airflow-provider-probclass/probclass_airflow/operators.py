@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         ModelSpec,
         ModelStore,
         ModelVersion,
+        ReconcileReport,
+        ScoreReport,
         TableRef,
         Verdict,
     )
@@ -451,10 +453,7 @@ class ProbClassScoreOperator(ProbClassOperator):
             missing_columns=self.missing_columns,
             **self.read_options(),
         )
-        try:
-            store.record_scoring(version, report, provenance={"airflow": run})
-        except pc.StoreError as error:  # the rows are committed, and the store may be read-only
-            self.log.warning("scored, but not recorded in the store: %s", error)
+        self.record(store, version, report, run)
         summary = report.to_dict()
         return {
             "model": version.ref,
@@ -464,3 +463,18 @@ class ProbClassScoreOperator(ProbClassOperator):
             **summary,
             "warnings": summary["warnings"][:_MAX_WARNINGS],
         }
+
+    def record(
+        self,
+        store: ModelStore,
+        version: ModelVersion,
+        report: ScoreReport | ReconcileReport,
+        run: dict[str, str],
+    ) -> None:
+        """Record a scoring in the store, for the pages of the model."""
+        import probclass_core as pc
+
+        try:
+            store.record_scoring(version, report, provenance={"airflow": run})
+        except pc.StoreError as error:  # the rows are committed, and the store may be read-only
+            self.log.warning("scored, but not recorded in the store: %s", error)

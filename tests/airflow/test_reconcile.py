@@ -1,0 +1,175 @@
+"""A task that scores whatever is missing or stale, woken by asset events, and batches of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from airflow.sdk import DAG, Asset
+from airflow.sdk.exceptions import AirflowFailException
+
+import probclass_core as pc
+from probclass_airflow import ProbClassReconcileOperator, score_task_group
+
+ROWS = {"x": [0.0, 1.0, 2.0, 3.0], "y": ["a", "b", "a", "b"]}
+SPEC = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
+
+
+def write_day(lake: Path, day: int) -> Path:
+    path = lake / f"day=d{day:03d}" / "rows.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(ROWS), path)
+    return path
+
+
+def score_badly(path: Path) -> None:
+    """Write rows that can be read and not be scored."""
+    pq.write_table(pa.table({**ROWS, "x": [0.0, float("inf"), 2.0, 3.0]}), path)
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    for day in range(6):
+        write_day(tmp_path / "days", day)
+    return tmp_path / "days"
+
+
+@pytest.fixture
+def fields(days: Path, tmp_path: Path) -> dict[str, Any]:
+    """Arguments of an operator or of a group, with a saved model."""
+    store = pc.ModelStore(tmp_path / "models")
+    store.promote("tiny", store.save(pc.fit(ROWS, SPEC), "tiny"), "champion")
+    places = {"source": str(days), "sink": str(tmp_path / "scored"), "store": store.uri}
+    return {**places, "model": "tiny@champion"}
+
+
+@pytest.fixture
+def reconcile(run_dag: Callable[..., Any], request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Run the operator as the only task of a DAG of its own."""
+    numbers = count()
+
+    def run(**arguments: Any) -> Any:
+        name = re.sub(r"\W", "_", request.node.name)
+        with DAG(f"{name}_{next(numbers)}", schedule=None) as dag:
+            ProbClassReconcileOperator(task_id="task", **arguments)
+        return run_dag(dag)["task"]
+
+    return run
+
+
+def test_a_run_scores_what_landed_and_says_whether_anything_changed(
+    reconcile: Callable[..., Any], fields: dict[str, Any], days: Path
+) -> None:
+    fields = {**fields, "changed": [Asset("scored", uri="file:///scored")]}
+    first = reconcile(partitions="day <= d003", **fields)
+    assert (first.state, first.result["scored"], first.result["rows"]) == ("success", 4, 16)
+    assert first.events["scored"] == first.result
+    assert first.result["model"].startswith("tiny@")
+    assert first.result["names"] == {"scored": [f"day=d00{day}" for day in range(4)]}
+    store = pc.ModelStore(fields["store"])
+    (record,) = store.scorings("tiny")
+    assert [one["partition"]["day"] for one in record.partitions] == [f"d00{d}" for d in range(4)]
+    again = reconcile(partitions="day <= d003", **fields)
+    assert (again.result["unchanged"], again.result["scored"], again.events) == (4, 0, {})
+    assert len(store.scorings("tiny")) == 1
+
+    for day in range(6, 12):
+        write_day(days, day)
+    shutil.rmtree(days / "day=d000")
+    later = reconcile(deleted="remove", **fields)
+    assert (later.result["scored"], later.result["removed"]) == (8, 1)
+    assert len(json.dumps(later.result)) < 2048
+    limited = reconcile(partition={"day": "d999"}, limit="1", **fields)
+    assert (limited.state, limited.result["empty"], limited.events) == ("success", 1, {})
+
+
+@pytest.mark.parametrize("may_pass", [False, True])
+def test_a_failed_partition_fails_the_task_and_not_the_others(
+    may_pass: bool, reconcile: Callable[..., Any], fields: dict[str, Any], days: Path
+) -> None:
+    damaged = days / "day=d002" / "rows.parquet"
+    if may_pass:
+        damaged.write_bytes(b"not yet complete")
+    else:
+        score_badly(damaged)
+    task = reconcile(retries=1, retry_delay=timedelta(0), **fields)
+    assert (task.state, task.tries) == ("failed", 2 if may_pass else 1)
+    outcome = task.result["unchanged" if may_pass else "scored"]
+    assert (outcome, task.result["failed"]) == (5, 1)
+    assert task.result["names"]["failed"] == ["day=d002"]
+    assert len(task.result["errors"]) == 1
+    scored = pc.open_table(fields["sink"]).partitions()
+    assert [one["day"] for one in scored] == ["d000", "d001", "d003", "d004", "d005"]
+    write_day(days, 2)
+    assert reconcile(**fields).result["scored"] == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ({"partitions": "x > 1"}, "'x' is not a partition column"),
+        ({"deleted": "drop"}, "deleted must be one of"),
+        ({"missing": " "}, "missing is empty"),
+        ({"limit": 0}, "limit must be at least 1"),
+    ],
+)
+def test_a_wrong_argument_is_not_retried(
+    field: dict[str, Any], message: str, fields: dict[str, Any]
+) -> None:
+    operator = ProbClassReconcileOperator(task_id="task", **fields, **field)
+    with pytest.raises(AirflowFailException, match=message):
+        operator.execute({"run_id": "by hand"})
+
+
+def test_batches_score_many_partitions_and_a_damaged_one_fails_alone(
+    run_dag: Callable[..., Any], fields: dict[str, Any], days: Path
+) -> None:
+    for day in range(6, 120):
+        write_day(days, day)
+    score_badly(write_day(days, 50))
+
+    def scoring(dag_id: str, batch: Any) -> DAG:
+        with DAG(dag_id, schedule=None) as dag:
+            score_task_group(batch=batch, partitions="day != d003", **fields)
+        return dag
+
+    ran = run_dag(scoring("batches", 40))
+    assert ran["score.plan"].result[0]["first"] == {"day": "d000"}
+    assert len(ran["score.plan"].result) == 3
+    tasks = [ran[f"score.score[{index}]"] for index in range(3)]
+    assert [task.state for task in tasks] == ["success", "failed", "success"]
+    assert [task.result["failed"] for task in tasks] == [0, 1, 0]
+    assert sum(task.result["scored"] for task in tasks) == 118
+    assert len({task.result["model"] for task in tasks}) == 1
+    write_day(days, 50)
+    again = run_dag(scoring("one_batch", "auto"))
+    assert again["score.plan"].result == [{"first": {"day": "d050"}, "last": {"day": "d050"}}]
+    assert again["score.score[0]"].result["scored"] == 1
+    nothing = run_dag(scoring("no_batch", "auto"))
+    assert nothing["score.plan"].result == []
+    assert nothing["score.score"].state == "skipped"
+
+
+def test_a_summary_is_one_row_of_xcom_and_the_model_another(
+    run_dag: Callable[..., Any], fields: dict[str, Any]
+) -> None:
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with DAG("xcom_rows", schedule=None) as dag:
+        ProbClassReconcileOperator(task_id="score", **fields)
+    run_dag(dag)
+    with create_session() as session:
+        rows = session.scalars(select(XComModel.key).where(XComModel.dag_id == "xcom_rows")).all()
+    links = {"_link_ModelCardLink", "_link_RunReportLink"}  # which Airflow stores as XComs
+    assert {*rows} - links == {"model", "return_value"}
