@@ -380,19 +380,12 @@ class ScoreReport:
     @property
     def verdicts(self) -> list[tuple[Mapping[str, Any], Verdict]]:
         """The checks that partitions did not pass, each with its partition."""
-        return [
-            (commit["partition"], Verdict.from_dict(values))
-            for commit in self.commits
-            for values in commit.get("verdicts", ())
-        ]
+        return verdicts_of(self.commits)
 
     @property
     def warnings(self) -> list[str]:
         """The verdicts as sentences, each with its partition."""
-        return [
-            ": ".join(filter(None, [partition_text(partition), str(verdict)]))
-            for partition, verdict in self.verdicts
-        ]
+        return verdict_sentences(self.verdicts)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON values, without the commits."""
@@ -527,6 +520,25 @@ def score(
         commit_id=commit_ids[0] if len(commit_ids) == 1 else json_digest(commit_ids),
         seconds=time.monotonic() - began,
     )
+
+
+def verdicts_of(
+    commits: Sequence[Mapping[str, Any]],
+) -> list[tuple[Mapping[str, Any], Verdict]]:
+    """The checks that the partitions of commits did not pass, each with its partition."""
+    return [
+        (commit["partition"], Verdict.from_dict(values))
+        for commit in commits
+        for values in commit.get("verdicts", ())
+    ]
+
+
+def verdict_sentences(verdicts: Sequence[tuple[Mapping[str, Any], Verdict]]) -> list[str]:
+    """Verdicts as sentences, each with its partition."""
+    return [
+        ": ".join(filter(None, [partition_text(partition), str(verdict)]))
+        for partition, verdict in verdicts
+    ]
 
 
 def of_rows(record: Mapping[str, Any]) -> dict[str, Any]:

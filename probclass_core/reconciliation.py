@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 
 import pyarrow.compute as pc
 
+from probclass_core.analysis.health.sums import HealthMeter
 from probclass_core.analysis.health.watch import Watch, WatchOption
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import (
@@ -25,7 +26,7 @@ from probclass_core.errors import (
     expect,
     one_of,
 )
-from probclass_core.execution.engine import EngineOption
+from probclass_core.execution.engine import Engine, EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.io.filters import Condition, Where, parse_where, typed_partition
@@ -35,10 +36,10 @@ from probclass_core.io.references import TableRef
 from probclass_core.io.table import PartitionedSink, Table, TypedPartition, balanced_parts
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import LOAD_HINT, Model
-from probclass_core.pipeline import of_rows, refuse_overlap
+from probclass_core.pipeline import of_rows, refuse_overlap, verdict_sentences, verdicts_of
 from probclass_core.scoring.batch import PosteriorFormat
 from probclass_core.scoring.partition import PARTITION_FAILURES, PartitionFailure, score_partitions
-from probclass_core.scoring.plan import PlannedPartition, ScoringPlanner
+from probclass_core.scoring.plan import PlannedPartition, PriorOption, ScoringPlanner
 from probclass_core.spec import category_text
 
 Deleted = Literal["keep", "remove", "fail"]
@@ -177,6 +178,11 @@ class ReconcileReport:
         return sum(one.rows or 0 for one in self.scored)
 
     @property
+    def warnings(self) -> list[str]:
+        """The checks that partitions scored now did not pass, as sentences."""
+        return verdict_sentences(verdicts_of([one for one in self.commits if not one["skipped"]]))
+
+    @property
     def counts(self) -> dict[str, int]:
         """Number of partitions of each outcome."""
         return {outcome: len(self._with(outcome)) for outcome in get_args(Outcome)}
@@ -219,6 +225,7 @@ class ReconcileReport:
             "rows": self.rows,
             **self.counts,
             "partitions": [one.to_dict() for one in self.partitions if one.outcome != "unchanged"],
+            "warnings": self.warnings,
             "dry_run": self.dry_run,
             "model_id": self.model_id,
             "uri": self.uri,
@@ -242,6 +249,7 @@ def reconcile(
     columns: str | Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
     decision: DecisionOption = "map",
+    prior: PriorOption = None,
     deleted: Deleted = "keep",
     missing: Missing = "skip",
     limit: int | None = None,
@@ -270,6 +278,7 @@ def reconcile(
         columns: passthrough columns.
         posterior: as for `score`.
         decision: decision rule.
+        prior: shares of the classes to have the posteriors under.
         deleted: partitions of the sink that are gone from the source, or have no rows there any
             more: ``"keep"`` and report them, ``"remove"`` each in one step, or ``"fail"`` before
             anything is written.
@@ -313,6 +322,7 @@ def reconcile(
         overwrite="partition",
         run_id=run_id,
         missing_columns=missing_columns,
+        prior=prior,
     )
     checks = Watch.parse(watch)
     found = _Comparison(planner, _Selected(table, partitions, batch, planner.where))
@@ -325,12 +335,14 @@ def reconcile(
         )
     if not dry_run:
         pending = list(found.pending.items())[:limit]
-        planned = [one for _, one in pending]
-        known = [one.rows for one in planned if one.rows is not None]
-        counter = RowCounter(progress, sum(known) if len(known) == len(planned) else None)
-        for one in planned[:1]:
+        known = [one.rows for _, one in pending if one.rows is not None]
+        counter = RowCounter(progress, sum(known) if len(known) == len(pending) else None)
+        for _, one in pending[:1]:
             one.check_sink(list(found.pending.values()))
         with open_engine(engine, workers) as opened:
+            if prior == "estimated":
+                pending = found.estimate_priors(pending, opened)
+            planned = [one for _, one in pending]
             scored = score_partitions(model, planned, opened, counter, watch=checks, isolate=True)
             for (key, one), result in zip(pending, scored, strict=True):
                 found.finish(key, one, result)
@@ -511,6 +523,19 @@ class _Comparison:
             self.orphaned[key] = PartitionOutcome(values, "orphaned")
         else:
             self.outcomes[key] = PartitionOutcome(values, "empty")
+
+    def estimate_priors(
+        self, pending: Sequence[tuple[_Key, PlannedPartition]], engine: Engine
+    ) -> list[tuple[_Key, PlannedPartition]]:
+        """Estimate the prior of each partition; those for which that fails are left out."""
+        meter, counter = HealthMeter(self.planner.model), RowCounter(None, None)
+        estimated: list[tuple[_Key, PlannedPartition]] = []
+        for key, one in pending:
+            try:
+                estimated.append((key, one.estimate_prior(meter, engine, counter)))
+            except PARTITION_FAILURES as failure:
+                self._fail(key, self.outcomes[key].partition, failure)
+        return estimated
 
     def finish(
         self, key: _Key, planned: PlannedPartition, result: Mapping[str, Any] | PartitionFailure

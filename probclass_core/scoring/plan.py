@@ -296,7 +296,7 @@ class PlannedPartition:
             changes.append("input")
         if differ("model_id"):
             changes.append("model")
-        if differ("where", "decision") or (not changes and differ("commit_id")):
+        if differ("where", "decision", "prior") or (not changes and differ("commit_id")):
             changes.append("rule")
         return tuple(changes)
 

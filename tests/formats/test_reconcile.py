@@ -141,6 +141,7 @@ def test_a_stale_partition_says_what_changed(model: pc.Model, lake: Path, tmp_pa
     other = pc.fit(rows("2014-01", 20), spec())
     assert changes(model) == [("input",)]
     assert changes(model, columns=["x"], decision="ml") == [("rule",), ("input", "rule")]
+    assert changes(model, prior={"low": 0.4, "high": 0.6}) == [("rule",), ("input", "rule")]
     assert changes(model, where="x >= 0") == [("rule",), ("input", "rule")]
     assert changes(model, columns=["x"]) == [("rule",), ("input",)]
     assert changes(other) == [("model",), ("input", "model")]

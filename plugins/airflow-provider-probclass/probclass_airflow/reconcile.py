@@ -49,14 +49,15 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         limit: largest number of partitions to score in this run.
         changed: assets that get an event if a partition was scored or removed, and after a retry;
             `outlets` get one whenever the task succeeds.
-        kwargs: sink, model, columns, posterior, decision and the connections, see
+        kwargs: sink, model, columns, posterior, decision, watch, missing_columns and the connections, see
             `ProbClassScoreOperator`; source, store, partition, where and workers, see
             `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom, also of a failed task, and the `extra` of assets):
         model (``name@id``), rows (scored now), scored, unchanged, pending, empty, orphaned, removed
         and failed (numbers of partitions), names (the first partitions of each outcome but
-        unchanged), errors (of the first partitions that failed), model_id, uri, seconds.
+        unchanged), errors (of the first partitions that failed), warnings (the first verdicts),
+        model_id, uri, seconds.
     """
 
     template_fields: Sequence[str] = (
@@ -138,6 +139,8 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
                 columns=self.columns,
                 posterior=self.posterior,
                 decision=self.decision,
+                watch=self.watch,
+                missing_columns=self.missing_columns,
                 deleted=self.deleted,
                 missing=self.missing,
                 limit=None if self.limit is None else int(self.limit),
@@ -209,6 +212,7 @@ def summary_of(report: ReconcileReport) -> dict[str, Any]:
         **report.counts,
         "names": names,
         "errors": [(one.error or "")[:_MAX_SENTENCE] for one in report.failed[:_NAMES]],
+        "warnings": [sentence[:_MAX_SENTENCE] for sentence in report.warnings[:_NAMES]],
         "model_id": report.model_id,
         "uri": report.uri,
         "seconds": report.seconds,

@@ -379,6 +379,8 @@ def reconcile(
     columns: Columns = None,
     posterior: Posterior = "columns",
     decision: DecisionOptions,
+    watch: WatchOptions,
+    missing_columns: MissingColumnsOption = "error",
     deleted: Annotated[
         str,
         typer.Option(
@@ -420,7 +422,7 @@ def reconcile(
     if named and partitions:
         raise SpecError("give --partition or --partitions, not both.")
     names = parse_names("columns", columns or ())
-    rule = decision.rule()
+    rule, checks = decision.rule(), watch.parsed()
     loaded, version = model.load()
     failure: pc.PartitionError | None = None
     try:
@@ -433,6 +435,8 @@ def reconcile(
                 columns=names,
                 posterior=cast("PosteriorFormat", posterior),
                 decision=rule,
+                watch=checks,
+                missing_columns=cast("MissingColumns", missing_columns),
                 deleted=cast("Deleted", deleted),
                 missing=cast("Missing", missing),
                 limit=limit,
