@@ -41,6 +41,7 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         `probclass_core.plan_run`.
     """
 
+    xcom_keys = ("labeled", "train", "calibrate", "judge")
     ui_color = "#e8e8ee"
 
     def __init__(
