@@ -49,9 +49,9 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         limit: largest number of partitions to score in this run.
         changed: assets that get an event if a partition was scored or removed, and after a retry;
             `outlets` get one whenever the task succeeds.
-        kwargs: sink, model, columns, posterior, decision, watch, missing_columns and the connections, see
-            `ProbClassScoreOperator`; source, store, partition, where and workers, see
-            `ProbClassOperator`; arguments of `BaseOperator`.
+        kwargs: sink, model, columns, posterior, decision, watch, missing_columns and the
+            connections, see `ProbClassScoreOperator`; source, store, partition, where and workers,
+            see `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom, also of a failed task, and the `extra` of assets):
         model (``name@id``), rows (scored now), scored, unchanged, pending, empty, orphaned, removed
