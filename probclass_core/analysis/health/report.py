@@ -157,13 +157,17 @@ class Health:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; fields of columns and classes that are None or empty are left out."""
-        plain = dataclasses.asdict(self)
-        for name in ("columns", "classes"):
-            plain[name] = {
-                key: {field: v for field, v in values.items() if v is not None and v != ()}
-                for key, values in plain[name].items()
-            }
-        return dict(_lists(plain))
+        density = self.log_density
+        return {
+            **{name: getattr(self, name) for name in ("rows", "sampled", "rejected")},
+            "columns": {name: _present(column) for name, column in self.columns.items()},
+            "classes": {name: _present(one) for name, one in self.classes.items()},
+            "log_density": None
+            if density is None
+            else {**vars(density), "quantiles": dict(density.quantiles)},
+            "accuracy": dict(vars(self.accuracy)),
+            "log_loss": dict(vars(self.log_loss)),
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Health:
@@ -245,11 +249,13 @@ def corrected_divergence(counts: Sequence[int], expected: Sequence[float]) -> tu
     return max(0.0, bits - degrees * unit), math.sqrt(2.0 * degrees) * unit
 
 
-def _lists(value: Any) -> Any:
-    """Tuples as lists, as JSON reads them."""
-    if isinstance(value, Mapping):
-        return {key: _lists(item) for key, item in value.items()}
-    return [_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
+def _present(one: ColumnHealth | ClassHealth) -> dict[str, Any]:
+    """The fields that are neither None nor empty; tuples as lists, as JSON reads them."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in vars(one).items()
+        if value is not None and value != ()
+    }
 
 
 def _known(kind: Any, values: Mapping[str, Any]) -> Any:
