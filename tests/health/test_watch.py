@@ -153,6 +153,14 @@ def test_differences_within_the_sampling_error_are_no_verdicts() -> None:
     assert pc.Watch().check(few, [Reference("day=1", replace(USUAL, rows=3))]) == []
 
 
+def test_distributions_of_few_rows_are_not_checked() -> None:
+    """The hours of one day are alike, and unlike those of any other day."""
+    for check in ("rare", "drift", "prior", "vanished", "expected_accuracy"):
+        day = replace(FAULTS[check], rows=299)
+        assert check not in {one.check for one in pc.Watch().check(day)}
+        assert check in {one.check for one in pc.Watch(min_rows=200).check(day)}
+
+
 def test_a_season_is_no_fault() -> None:
     """Before there is one a year before, a month may be unlike the training and the last."""
     drifted = with_column(USUAL, "x", drift=0.45, counts=(20, 100, 880))
@@ -285,7 +293,16 @@ def test_a_watch_is_plain_json() -> None:
     assert pc.Watch.from_dict({**values, "rows": "off"}) == watch
     assert pc.Watch().to_dict() == {}
     names = set(pc.Watch.__dataclass_fields__)
-    assert {*CHECKS, *LABEL_CHECKS, "z", "label_z", "ignore", "fail", "rollback"} == names
+    assert {
+        *CHECKS,
+        *LABEL_CHECKS,
+        "z",
+        "label_z",
+        "min_rows",
+        "ignore",
+        "fail",
+        "rollback",
+    } == names
 
 
 @pytest.mark.parametrize(

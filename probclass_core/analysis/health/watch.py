@@ -51,7 +51,7 @@ LABEL_CHECKS: Mapping[str, str] = {
 }
 """Checks of an evaluation, and what their thresholds mean."""
 
-_REQUIRED = ("z", "label_z")
+_REQUIRED = ("z", "label_z", "min_rows")
 _ACTIONS = ("ignore", "warn", "fail", "rollback")
 _MOST_SENTENCES = 5
 """Verdicts that an error repeats."""
@@ -153,6 +153,9 @@ class Watch:
         log_loss_rise: 0.2 nats above the evaluation at the promotion.
         z: standard errors from which on a difference is more than chance. At 4, one partition of
             300 with 50 columns is reported by chance, if its rows are independent.
+        min_rows: rows of a partition from which on its distributions are checked: rare, drift,
+            prior, vanished and the expected scores. Few rows that follow each other, such as the 24
+            hours of a day, are alike, and unlike those of any other day.
         label_z: the same for evaluations, which are few: at 2, one of 40 that are exactly as good
             as a floor is reported.
         ignore: checks that are not made.
@@ -182,6 +185,7 @@ class Watch:
     accuracy_drop: float | None = 0.1
     log_loss_rise: float | None = 0.2
     z: float = 4.0
+    min_rows: float = 300
     label_z: float = 2.0
     ignore: Sequence[str] = ()
     fail: Sequence[str] = ()
@@ -292,13 +296,16 @@ class Watch:
         found = [
             *self._missing(missing or {}),
             *self._shares(health, earlier),
-            *self._rare(health, earlier),
-            *self._drift(health, earlier, seasonal),
-            *self._prior(health, earlier, seasonal),
-            *self._vanished(health, earlier, seasonal),
-            *self._expected(health),
             *self._rows(health, earlier),
         ]
+        if health.rows >= self.min_rows:
+            found += [
+                *self._rare(health, earlier),
+                *self._drift(health, earlier, seasonal),
+                *self._prior(health, earlier, seasonal),
+                *self._vanished(health, earlier, seasonal),
+                *self._expected(health),
+            ]
         return [verdict for verdict in found if verdict.action != "ignore"]
 
     def judge(

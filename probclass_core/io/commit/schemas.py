@@ -33,7 +33,7 @@ def check_same_columns(
         if column.name not in table.names:
             raise TableMismatchError(
                 f"{uri} has no column {column.name!r}; it has {one_of(table.names)}. Add the "
-                "column, or write another table."
+                "column, leave it out with columns=, or write another table."
             )
         expected = table.field(column.name).type
         if expected != column.type and (
