@@ -160,7 +160,7 @@ def client(airflow: LocalAirflow) -> Iterator[Client]:
 def rescored(client: Client) -> str:
     """Id of the run that a promotion by hand has triggered."""
     client.unpause("air_quality_by_hand", "air_quality_rescore")
-    client.trigger("air_quality_by_hand", conf={"first": "2013-07"})
+    client.trigger("air_quality_by_hand", conf={"first": "2012-07"})
 
     def done() -> str | None:
         return next(
@@ -181,10 +181,10 @@ def test_a_promotion_triggers_a_run_over_twelve_partitions_without_a_logical_dat
     (run,) = client.runs("air_quality_rescore")
     assert (run["run_type"], run["logical_date"]) == ("asset_triggered", None)
     (by_hand,) = client.runs("air_quality_by_hand")
-    assert by_hand["conf"]["first"] == "2013-07"
+    assert by_hand["conf"]["first"] == "2012-07"
     champion = pc.ModelStore(home / "models").resolve("air_full@champion")
     spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml")
-    months = [("month", ">=", "2013-07"), ("month", "<=", "2013-12")]
+    months = [("month", ">=", "2012-07"), ("month", "<=", "2013-12")]
     assert champion.id == pc.fit(home / "lake", spec, where=months).id
     scored = ds.dataset(home / "scored" / "champion", partitioning="hive").to_table()
     assert scored.num_rows == 365 * 24

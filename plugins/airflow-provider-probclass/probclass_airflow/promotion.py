@@ -94,7 +94,11 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            model=model, decision=decision, outlets=[*outlets, *refusal_outlets], **kwargs
+            model=model,
+            decision=decision,
+            watch=False,  # the floors of the gate decide
+            outlets=[*outlets, *refusal_outlets],
+            **kwargs,
         )
         if on_refusal not in ("succeed", "skip", "fail"):
             raise ValueError(
