@@ -6,11 +6,14 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
@@ -53,23 +56,58 @@ with DAG("slow", schedule=None, **COMMON):
 '''
 
 
-LANDED = '''
-"""Score what landed, woken by the asset of the lake."""
+OPERATED = '''
+"""A model that is served, judged and rolled back."""
 
+from air_quality_settings import COMMON, LAKE, SCORED, STORE
 from airflow.sdk import DAG, Asset
-from air_quality_settings import COMMON, SCORED, STORE
 
-from probclass_airflow import ProbClassReconcileOperator
+from probclass_airflow import (
+    ProbClassEvaluateOperator,
+    ProbClassLabelsSensor,
+    ProbClassPromoteOperator,
+    ProbClassReconcileOperator,
+    ProbClassRollbackOperator,
+)
 
-with DAG("landed", schedule=[Asset("landing")], **COMMON):
+LANDED = "{{ params.home }}/landed"
+NEW_YEAR = {"day": "2014-01-01"}
+
+with DAG("serve", schedule=[Asset("landed")], max_active_runs=1, **COMMON):
     ProbClassReconcileOperator(
-        task_id="score",
-        source="{{ params.home }}/landing",
+        task_id="reconcile",
+        source=LANDED,
         sink=f"{SCORED}/landed",
         store=STORE,
-        model="landed",
+        model="served@champion",
         columns=["time"],
+        deleted="remove",
     )
+
+with DAG("judge", schedule=None, **COMMON):
+    labels = ProbClassLabelsSensor(
+        task_id="labels",
+        source=LANDED,
+        label_column="air",
+        partition=NEW_YEAR,
+        poke_interval=0.2,
+        deferrable=True,
+    )
+    labels >> ProbClassEvaluateOperator(
+        task_id="evaluate", source=LANDED, store=STORE, model="served@champion", partition=NEW_YEAR
+    )
+
+with DAG("gate", schedule=None, **COMMON):
+    ProbClassPromoteOperator(
+        task_id="promote",
+        source=LAKE,
+        store=STORE,
+        model="served@challenger",
+        partition={"month": "2014-01"},
+    )
+
+with DAG("undo", schedule=None, **COMMON):
+    ProbClassRollbackOperator(task_id="rollback", store=STORE, model="served")
 '''
 
 
@@ -133,7 +171,7 @@ def home(lake: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     lay_out(home / "days", "day")
     shutil.copytree(ROOT / "dags", home / "dags")
     (home / "dags" / "slow.py").write_text(SLOW)
-    (home / "dags" / "landed.py").write_text(LANDED)
+    (home / "dags" / "operated.py").write_text(OPERATED)
     return home
 
 
@@ -147,6 +185,7 @@ def airflow(home: Path) -> Iterator[LocalAirflow]:
     ) as airflow:
         airflow.start()
         airflow.start_scheduler()
+        airflow.start_triggerer()
         yield airflow
 
 
@@ -250,27 +289,126 @@ def test_a_weekly_model_scores_the_seven_days_of_its_week(client: Client, home: 
     assert weekly.id == pc.fit(home / "days", spec, where=half_year).id
 
 
-def test_events_of_several_landings_wake_a_run_that_scores_all(client: Client, home: Path) -> None:
+@pytest.fixture(scope="module")
+def served(home: Path) -> pc.ModelStore:
+    """A store with a champion and a better challenger."""
     store = pc.ModelStore(home / "models")
-    spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_naive.toml")
-    store.save(pc.fit(home / "lake", spec, partition={"month": "2013-01"}), "landed")
-    client.unpause("landed")
-    for month in range(1, 7):
-        folder = f"month=2014-{month:02d}"
-        shutil.copytree(home / "lake" / folder, home / "landing" / folder)
-    for _ in range(6):
-        client.event("landing")
+    spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml")
+    for alias, first, last in (
+        ("champion", "2013-06", "2013-07"),
+        ("challenger", "2013-01", "2013-12"),
+    ):
+        where = [("month", ">=", first), ("month", "<=", last)]
+        version = store.save(pc.fit(home / "lake", spec, where=where), "served")
+        store.promote("served", version, alias)
+    return store
 
-    def done() -> list[dict[str, Any]] | None:
-        runs = client.runs("landed")
-        return runs if runs and all(run["state"] == "success" for run in runs) else None
 
-    runs = wait_for(done)
-    assert len(runs) < 6, "events coalesce"
+def land(home: Path, days: list[str], labels: bool = True) -> None:
+    """Copy days to the table that `serve` reads, each in one step."""
+    for day in days:
+        (source,) = (home / "days" / f"day={day}").glob("*.parquet")
+        rows = pq.read_table(source, partitioning=None)
+        if not labels:
+            position = rows.schema.get_field_index("air")
+            rows = rows.set_column(position, "air", pa.nulls(len(rows), pa.string()))
+        folder = home / "landed" / f"day={day}"
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, folder / "_new")
+        (folder / "_new").rename(folder / "part-0.parquet")
+
+
+def files_of(table: Path) -> dict[str, bytes]:
+    """The files of each partition."""
+    files = sorted(table.glob("day=*/*.parquet"))
+    return {file.parent.name.removeprefix("day="): file.read_bytes() for file in files}
+
+
+def settled(client: Client, home: Path, days: list[str]) -> dict[str, bytes]:
+    """Wait until exactly these days are scored, and no run is left."""
+
+    def done() -> dict[str, bytes] | None:
+        states = {run["state"] for run in client.runs("serve")}
+        assert states <= {"queued", "running", "success"}, states
+        files = files_of(home / "scored" / "landed")
+        return files if states == {"success"} and sorted(files) == days else None
+
+    return dict(wait_for(done))
+
+
+def test_reconciling_makes_up_for_events_that_a_paused_dag_missed_or_that_coalesce(
+    client: Client, home: Path, served: pc.ModelStore
+) -> None:
+    days = [f"2014-01-{day:02d}" for day in range(2, 7)]
+    for day in days[:3]:  # a paused DAG gets no event
+        land(home, [day])
+        client.event("landed")
+    client.unpause("serve")
+    for day in days[3:]:  # two at once make one run or two
+        land(home, [day])
+        client.event("landed")
+    first = settled(client, home, days)
+    runs = client.runs("serve")
+    assert 1 <= len(runs) <= 2
+    results = [client.result("serve", run["dag_run_id"], "reconcile", -1) for run in runs]
+    assert sum(result["scored"] for result in results) == 5
+    assert sum(len(record.partitions) for record in served.scorings("served")) == 5
+    # A partition that is deleted upstream; the others are left as they are.
+    shutil.rmtree(home / "landed" / f"day={days[0]}")
+    client.event("landed")
+    assert settled(client, home, days[1:]) == {day: first[day] for day in days[1:]}
+    # Ninety partitions at once.
+    quarter = [f"{date(2014, 2, 1) + timedelta(days=day)}" for day in range(90)]
+    land(home, quarter)
+    client.event("landed")
+    after = settled(client, home, days[1:] + quarter)
+    assert {day: after[day] for day in days[1:]} == {day: first[day] for day in days[1:]}
+    champion = served.resolve("served@champion")
     scored = ds.dataset(home / "scored" / "landed", partitioning="hive").to_table()
-    assert scored.num_rows == 181 * 24
-    (record,) = store.scorings("landed")
-    assert len(record.partitions) == 6
+    assert set(scored["model_id"].to_pylist()) == {champion.id}
+
+
+def test_a_deferred_task_evaluates_once_labels_arrive(
+    client: Client, home: Path, served: pc.ModelStore
+) -> None:
+    land(home, ["2014-01-01"], labels=False)
+    client.unpause("judge")
+    run_id = client.trigger("judge")
+
+    def states() -> dict[str, str]:
+        return {task["task_id"]: task["state"] for task in client.tasks("judge", run_id)}
+
+    wait_for(lambda: states()["labels"] == "deferred")
+    land(home, ["2014-01-01"])
+    wait_for(lambda: states() == {"labels": "success", "evaluate": "success"})
+    counts = client.result("judge", run_id, "labels", -1)
+    assert counts == {"rows": 24, "labeled": 24, "share": 1.0}
+    assert client.result("judge", run_id, "evaluate", -1)["rows"] == 24
+
+
+def test_a_cleared_gate_does_not_bring_back_what_was_rolled_back(
+    client: Client, home: Path, served: pc.ModelStore
+) -> None:
+    before, challenger = (
+        served.resolve(f"served@{name}").id for name in ("champion", "challenger")
+    )
+    client.unpause("gate", "undo")
+
+    def ended(dag_id: str, run_id: str, tries: int = 1) -> bool:
+        (task,) = client.tasks(dag_id, run_id)
+        return task["try_number"] == tries and task["state"] in ("success", "failed", "skipped")
+
+    gate = client.trigger("gate")
+    wait_for(lambda: ended("gate", gate))
+    assert served.resolve("served@champion").id == challenger
+    undo = client.trigger("undo")
+    wait_for(lambda: ended("undo", undo))
+    assert served.resolve("served@champion").id == before
+    body = {"dag_run_id": gate, "task_ids": ["promote"], "dry_run": False, "only_failed": False}
+    client.ask("POST", "gate/clearTaskInstances", json=body)
+    wait_for(lambda: ended("gate", gate, tries=2))
+    assert served.resolve("served@champion").id == before
+    assert client.result("gate", gate, "promote", -1)["action"] == "refused"
 
 
 def test_no_airflow_process_logs_a_warning_about_our_code(

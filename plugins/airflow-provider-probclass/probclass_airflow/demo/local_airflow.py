@@ -132,6 +132,15 @@ class LocalAirflow:
         self._start("scheduler", ["scheduler", "--skip-serve-logs"])
         self._wait_until_healthy("scheduler")
 
+    def start_triggerer(self) -> None:
+        """Start the triggerer, in which deferred tasks wait.
+
+        Raises:
+            DemoError: if it did not start; the message ends with the end of its log.
+        """
+        self._start("triggerer", ["triggerer", "--skip-serve-logs"])
+        self._wait_until_healthy("triggerer")
+
     def run_backfill(self, dag_id: str, runs: int) -> Iterator[int]:
         """Unpause a DAG, and yield the number of finished runs until all are finished.
 
