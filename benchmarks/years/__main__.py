@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from benchmarks.accuracy.report import update_page
 from benchmarks.years import library
@@ -49,13 +48,11 @@ def operate(out: Path, months: Sequence[str]) -> None:
                 )
 
 
-def write(results: dict[str, list[Month]], seconds: float, out: Path, page: Path | None) -> None:
+def write(results: dict[str, list[Month]], out: Path, page: Path | None) -> None:
     """Write the results as JSON and as pictures, and the tables into a page."""
-    stored: dict[str, Any] = {
-        "seconds": round(seconds),
-        "months": {name: [each.to_dict() for each in months] for name, months in results.items()},
-    }
-    (out / "years.json").write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    plain = {name: [each.to_dict() for each in months] for name, months in results.items()}
+    folder = out if page is None else Path(__file__).parent
+    (folder / "years.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
     images = out if page is None else page.parent / "images"
     draw(results["air"], "air: calibrated, judged, with a fallback", images / "years.png")
     draw(
@@ -83,10 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out.mkdir(parents=True, exist_ok=True)
     if options.report is not None:
         stored = json.loads(options.report.read_text(encoding="utf-8"))
-        results = {
-            name: [Month(**each) for each in months] for name, months in stored["months"].items()
-        }
-        write(results, stored["seconds"], out, options.page)
+        results = {name: [Month(**each) for each in months] for name, months in stored.items()}
+        write(results, out, options.page)
         return 0
     months = month_range(options.first, options.months)
     lay_out(out / "lake")
@@ -102,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seconds = time.monotonic() - began
     library.operate_unguarded(out, months)
     results = {name: measure(out, name, months, count) for name, count in CALIBRATED.items()}
-    write(results, seconds, out, options.page)
+    write(results, out, options.page)
     print(f"{len(months)} months in {seconds:.0f} s; written to {out}")
     return 0
 

@@ -71,6 +71,7 @@ def draw(months: Sequence[Month], title: str, path: Path) -> None:
     marks.xaxis.set_major_formatter(formatter)
     marks.set_xlim(days[0], _next(days[-1]))
     for axes in (losses, accuracies):
+        axes.margins(y=0.2)
         axes.legend(loc="upper left", fontsize=8, ncols=3)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)

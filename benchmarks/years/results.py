@@ -61,6 +61,11 @@ class Month:
         """Whether the served predictions were worse than the class prior."""
         return not self.is_prior and self.log_loss > self.prior * (1 + 1e-9)
 
+    @property
+    def below_majority(self) -> bool:
+        """Whether fewer rows were predicted correctly than by the most frequent class."""
+        return self.accuracy < self.majority
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return asdict(self)
@@ -151,11 +156,13 @@ def _flagged(store: pc.ModelStore, version: pc.ModelVersion, month: str) -> bool
 def _events(store: pc.ModelStore, model: str) -> dict[str, str]:
     """What each month's run did to the champion, by month."""
     events: dict[str, str] = {}
+    month = ""
     for entry in store.history(model, "champion"):
-        month = str((entry.provenance.get("airflow") or {}).get("run_id", ""))
-        is_prior = "class prior" in str(entry.reason) and entry.action == "promoted"
-        day = month.partition("__")[2][:7]
-        events[day] = "fallback" if is_prior else entry.action
+        if "where" in entry.provenance:  # the gate judged on the month before
+            (*_, judged) = (condition[2] for condition in entry.provenance["where"])
+            month = month_range(judged, 2)[1]
+        is_prior = "class prior" in str(entry.reason) and "where" not in entry.provenance
+        events[month] = "fallback" if is_prior else entry.action
     return events
 
 
@@ -175,6 +182,16 @@ def summarize(months: Sequence[Month]) -> dict[str, Any]:
         "warned_and_due": [each.month for each in months if each.due and each.warned],
         "missed_without_labels": [each.month for each in months if each.due and not each.warned],
         "false_without_labels": [each.month for each in months if each.warned and not each.due],
+        "below_majority": [month.month for month in months if month.below_majority],
+        "expected_below_majority": [
+            month.month for month in months if "expected_accuracy" in month.warned
+        ],
+        "expected_known": [month.month for month in months if month.expected],
+        "within_interval": [
+            month.month
+            for month in months
+            if month.expected and month.expected[1] <= month.accuracy <= month.expected[2]
+        ],
         "served_by_prior": [each.month for each in months if each.is_prior],
         "mean_log_loss": float(np.mean([each.log_loss for each in months])),
         "mean_window_prior": float(np.mean([each.window_prior for each in months])),
@@ -210,6 +227,9 @@ def overview(results: Mapping[str, Sequence[Month]]) -> str:
     def share(found: int, of: int) -> str:
         return f"{found} of {of}"
 
+    def both(summary: Mapping[str, Any]) -> set[str]:
+        return {*summary["below_majority"]} & {*summary["expected_below_majority"]}
+
     rows: dict[str, list[str]] = {
         "months": [f"{each['months']}" for each in summaries.values()],
         "mean log loss served": [f"{each['mean_log_loss']:.3f}" for each in summaries.values()],
@@ -237,11 +257,28 @@ def overview(results: Mapping[str, Sequence[Month]]) -> str:
         "false flags with labels": [
             f"{len(each['false_with_labels'])}" for each in summaries.values()
         ],
-        "warned before the commit, without labels": [
+        "warned when it was scored, without labels": [
             share(len(each["warned_and_due"]), len(each["due"])) for each in summaries.values()
         ],
         "warned without labels, not due": [
             share(len(each["false_without_labels"]), each["months"] - len(each["due"]))
+            for each in summaries.values()
+        ],
+        "accuracy within the interval expected without labels": [
+            share(len(each["within_interval"]), len(each["expected_known"]))
+            for each in summaries.values()
+        ],
+        "accuracy below the majority's": [
+            f"{len(each['below_majority'])}" for each in summaries.values()
+        ],
+        "of these, expected so without labels": [
+            share(len(both(each)), len(each["below_majority"])) for each in summaries.values()
+        ],
+        "expected so without labels, but not below": [
+            share(
+                len(each["expected_below_majority"]) - len(both(each)),
+                each["months"] - len(each["below_majority"]),
+            )
             for each in summaries.values()
         ],
     }
