@@ -24,12 +24,14 @@ from probclass_core.execution.progress import ProgressOption
 from probclass_core.io.filters import Condition, typed_partition
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
+from probclass_core.io.selection import Selection
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
 from probclass_core.pipeline import evaluate
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
 from probclass_core.store.references import DEFAULT_ALIAS, ModelVersion
+from probclass_core.training.overlap import trained_on
 
 Fallback = Literal["prior", "rollback"]
 """What an alias names instead of a version that predicts worse than its class prior: ``"prior"``,
@@ -207,8 +209,8 @@ def judge_served(
     The version that scored is that of the newest scoring of the partition in the store. Its
     evaluation is recorded. The champion, the version that the alias names, is then measured on the
     same rows: if its log loss is worse than that of its class prior, the alias is moved, and the
-    ledger of promotions has the reason. While the alias names a prior, each call brings it up to
-    date with `prior_of`.
+    ledger of promotions has the reason. A champion that was trained on these rows stays. While the
+    alias names a prior, each call brings it up to date with `prior_of`.
 
     Args:
         store: store of the model.
@@ -295,7 +297,12 @@ def judge_served(
         if fallback is not None and model.is_prior_only:
             if prior_of is not None:
                 moved = promote(prior(prior_of), champion, "class prior of the last training")
-        elif fallback is not None and _is_below_prior(measured := measure(champion, model)):
+        elif (
+            fallback is not None
+            # A repeated judgment of an old partition says nothing of a version trained on it.
+            and trained_on(model.training, Selection(table, partition)) != "yes"
+            and _is_below_prior(measured := measure(champion, model))
+        ):
             reason = f"{_short(champion)} is worse than the class prior: {_figures(measured)}"
             if fallback == "rollback" and named.previous is not None:
                 before = store.resolve(f"{name}@{named.previous}")

@@ -184,6 +184,7 @@ def operate_model(
     label_timeout: timedelta = timedelta(hours=1),
     alias: str = "champion",
     fallback: Literal["prior", "rollback"] | None = "prior",
+    watch: Mapping[str, Any] | bool = True,
     columns: Sequence[str] | None = None,
     decision: Mapping[str, Any] | str = "map",
     outlets: Sequence[Asset] = (),
@@ -233,6 +234,7 @@ def operate_model(
         fallback: what the alias names instead of a version that is worse than its class prior:
             ``"prior"``, the prior of the last training, ``"rollback"``, the version before, or None
             to leave it.
+        watch: what to check of the partition before it is committed, see `ProbClassScoreOperator`.
         columns: columns of the source to copy to the sink; all by default.
         decision: decision rule of predictions and evaluations.
         outlets: assets of the scored table.
@@ -294,6 +296,7 @@ def operate_model(
             where=_entry(plan, "judge"),
             model=_entry(challenger, "model"),
             alias=alias,
+            windows=next(iter(partition)) if judge_on > 1 else None,
             decision=decision,
             **places,
         )
@@ -315,6 +318,7 @@ def operate_model(
             model=f"{model}@{alias}",
             sink=sink,
             sink_conn_id=sink_conn_id,
+            watch=watch,
             columns=columns,
             decision=decision,
             outlets=list(outlets),

@@ -1,0 +1,91 @@
+"""Judging the version that scored a partition: fallback, rollback, and when the alias stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+
+SPEC = pc.ModelSpec(label="late", blocks=[pc.Block("gaussian_diagonal", ["x"])])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Weeks in which x tells the class apart; in week 2 it tells the opposite."""
+    for week in (1, 2, 3):
+        rng = np.random.default_rng(week)
+        late = rng.permutation(np.arange(400) % 4 == 0)
+        x = rng.normal(3.0 * (late != (week == 2)), 1.0)
+        (folder := tmp_path / "lake" / f"week={week}").mkdir(parents=True)
+        pq.write_table(pa.table({"x": x, "late": late}), folder / "part-0.parquet")
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def store(lake: Path, tmp_path: Path) -> pc.ModelStore:
+    """A store with a champion of week 1, and before it one of week 2; no week is scored."""
+    store = pc.ModelStore(tmp_path / "models")
+    for week in (2, 1):
+        model = pc.fit(lake, SPEC, partition={"week": week})
+        store.promote("late", store.save(model, "late"), alias="champion")
+    return store
+
+
+def judge(store: pc.ModelStore, lake: Path, week: int, **more: Any) -> pc.Judgment:
+    return pc.judge_served(store, "late", lake, lake.parent / "scored", {"week": week}, **more)
+
+
+def test_a_champion_that_is_better_than_its_prior_stays(store: pc.ModelStore, lake: Path) -> None:
+    champion = store.resolve("late@champion")
+    pc.score(store.load(champion.ref), lake, lake.parent / "scored", partition={"week": 3})
+    judgment = judge(store, lake, 3)
+    assert (judgment.champion, judgment.promotion) == (champion, None)
+    assert judgment.served is None  # the scoring was not recorded
+    assert "no scoring is recorded" in str(judgment)
+
+
+@pytest.mark.parametrize("fallback", ["prior", "rollback", None])
+def test_a_champion_that_is_worse_is_replaced_as_configured(
+    store: pc.ModelStore, lake: Path, fallback: Any
+) -> None:
+    champion, before = store.resolve("late@champion"), store.resolve("late@champion@previous")
+    report = pc.score(store.load(champion.ref), lake, lake.parent / "scored", partition={"week": 2})
+    store.record_scoring(champion, report)
+    judgment = judge(store, lake, 2, fallback=fallback)
+    assert judgment.served == champion
+    assert judgment.below_prior
+    prior = store.load(champion.ref).prior_only().id
+    wanted = {"prior": prior, "rollback": before.id, None: champion.id}[fallback]
+    assert judgment.champion.id == store.resolve("late@champion").id == wanted
+    assert (judgment.promotion is None) == (fallback is None)
+    again = judge(store, lake, 2, fallback=fallback)  # as after a retry
+    assert again.champion.id == wanted
+    assert again.promotion is None
+
+
+def test_a_champion_that_was_trained_on_the_rows_stays(store: pc.ModelStore, lake: Path) -> None:
+    mixed = store.save(pc.fit(lake, SPEC, where="week in 1, 2, 3"), "late")
+    store.promote("late", mixed, alias="champion")
+    evaluation = pc.evaluate(store.load(mixed.ref), lake, partition={"week": 2})
+    assert "log_loss" in evaluation.worse_than_prior
+    assert judge(store, lake, 2).champion == mixed
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"fallback": "both"}, pc.SpecError, "fallback must be 'prior', 'rollback' or None"),
+        ({"alias": "other"}, pc.StoreError, "no version has passed the gate yet"),
+    ],
+)
+def test_what_cannot_be_judged_is_said(
+    store: pc.ModelStore, lake: Path, fields: dict[str, Any], error: Any, message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        judge(store, lake, 3, **fields)
