@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 PINS = ROOT / "pins"
 PROVIDER = "./plugins/airflow-provider-probclass"
 PYTHONS = ("3.11", "3.12", "3.13")
-OLDEST_PATCH = "3.11.7"  # packages of the "docs" extra need it
+PATCH = {"development": ".7"}  # of Python 3.11, which packages of the "docs" extra need
 PLATFORMS = (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "x86_64"), ("darwin", "arm64"))
 
 BUILD = ["editables", "hatchling", "setuptools", "wheel"]  # pyspark is published as a source only
@@ -36,12 +36,18 @@ IMAGE = [".[cli,delta,fsspec,iceberg,pandas,plots,yaml]", f"{PROVIDER}[celery,op
 SEPARATE = {ROOT / "tests" / "servers.txt": ["--no-deps"], ROOT / "benchmarks" / "khiops.txt": []}
 
 
-def uv(requirements: Iterable[str], output: Path, *options: str) -> None:
-    """Resolve requirements for every platform and write the result."""
+def uv(name: str, requirements: Iterable[str], output: Path, *options: str) -> None:
+    """Resolve the requirements of an environment for every platform and write the result."""
     subprocess.run(
         [
             *(sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--universal"),
-            *("--python-version", OLDEST_PATCH, "--fork-strategy", "fewest", "--no-header"),
+            *(
+                "--python-version",
+                PYTHONS[0] + PATCH.get(name, ""),
+                "--fork-strategy",
+                "fewest",
+                "--no-header",
+            ),
             *("--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--output-file"),
             *(str(output), *options),
         ],
@@ -64,12 +70,12 @@ def requirement(pin: str, marker: str) -> str:
                 "platform_machine": machine,
                 "platform_python_implementation": "CPython",
                 "platform_system": system.capitalize(),
-                "python_full_version": f"{python}.99",
+                "python_full_version": f"{python}.{patch}",
                 "python_version": python,
                 "sys_platform": system,
             }
         )
-        for python, (system, machine) in product(PYTHONS, PLATFORMS)
+        for python, patch, (system, machine) in product(PYTHONS, (0, 99), PLATFORMS)
     }
     return "" if answers == {False} else pin if answers == {True} else f"{pin} ; {marker}"
 
@@ -122,10 +128,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         versions, lock = Path(folder, "versions.txt"), Path(folder, "pylock.toml")
         versions.write_text(constraints.read_text(encoding="utf-8"), encoding="utf-8")
-        uv(DEVELOPMENT, versions, *(["--upgrade"] if "--upgrade" in sys.argv else []))
+        uv(
+            "development",
+            DEVELOPMENT,
+            versions,
+            *(["--upgrade"] if "--upgrade" in sys.argv else []),
+        )
         resolved = (line for line in versions.read_text().splitlines() if "==" in line)
-        pins = (requirement(*line.partition(" ; ")[::2]) for line in resolved)
-        write(constraints, f"The version of every dependency. {update}", filter(None, pins))
+        pins = {requirement(*line.partition(" ; ")[::2]) for line in resolved} - {""}
+        write(versions, "", sorted(pins))
 
         for name, requirements in (
             ("build", BUILD),
@@ -133,13 +144,16 @@ def main() -> None:
             ("development", DEVELOPMENT),
         ):
             lock.unlink(missing_ok=True)
-            uv(requirements, lock, "--constraint", str(constraints), "--format", "pylock.toml")
-            write(PINS / f"{name}.txt", f"Packages to install, with hashes. {update}", pinned(lock))
+            uv(name, requirements, lock, "--constraint", str(versions), "--format", "pylock.toml")
+            lines = pinned(lock)
+            write(PINS / f"{name}.txt", f"Packages to install, with hashes. {update}", lines)
+            pins |= {line.removesuffix(" \\") for line in lines[::2]}
+        write(constraints, f"The version of every dependency. {update}", sorted(pins))
         for path, options in SEPARATE.items():
             comment, *lines = path.read_text(encoding="utf-8").splitlines()
             pins = [line.removesuffix("\\") for line in lines if not line.startswith(" ")]
             lock.unlink(missing_ok=True)
-            uv(pins, lock, "--format", "pylock.toml", *options)
+            uv(path.stem, pins, lock, "--format", "pylock.toml", *options)
             write(path, comment.removeprefix("# "), pinned(lock))
 
 
