@@ -561,6 +561,11 @@ class _Comparison:
                         f"{sink.location}: partitions of this format cannot be removed; remove it "
                         "by other means, or score with deleted='keep'."
                     )
+                if not sink.exists:  # another writer named its folder, such as month=02
+                    raise TableMismatchError(
+                        f"{sink.location} does not exist, so the orphaned partition has a folder "
+                        "of another name; remove that folder, or score with deleted='keep'."
+                    )
                 sink.remove()
                 self.orphaned[key] = replace(one, outcome="removed")
             except PARTITION_FAILURES as failure:

@@ -258,3 +258,17 @@ def test_a_wrong_argument_is_refused_before_anything_is_written(
     with pytest.raises(pc.SpecError, match=message):
         pc.reconcile(model, lake, tmp_path / "scored", **options)
     assert not (tmp_path / "scored").exists()
+
+
+def test_an_orphan_in_a_folder_of_another_name_is_not_said_to_be_removed(
+    model: pc.Model, tmp_path: Path
+) -> None:
+    sink, lake = tmp_path / "scored", tmp_path / "lake"
+    for month in ("1", "2"):
+        write_month(lake, month)
+    pc.score(model, lake, sink)
+    (sink / "month=2").rename(sink / "month=02")
+    shutil.rmtree(lake / "month=2")
+    with pytest.raises(pc.PartitionError, match=r"month=2 does not exist.*remove that folder"):
+        pc.reconcile(model, lake, sink, deleted="remove")
+    assert (sink / "month=02").is_dir()
