@@ -84,6 +84,12 @@ def part_of(feature: str) -> Part | None:
     return Part(*match.groups()) if match and match[1] in PARTS else None
 
 
+def is_date_part(feature: str) -> bool:
+    """Whether a feature is a part of a date, such as ``month(pickup)``, not of the time of day."""
+    part = part_of(feature)
+    return part is not None and part.name in _DATE_PARTS
+
+
 def parts_of_type(kind: pa.DataType) -> tuple[str, ...]:
     """Names of the parts that values of a type have; none if they are not dates or times."""
     kind = value_type(kind)

@@ -322,3 +322,15 @@ def test_a_watch_is_plain_json() -> None:
 def test_invalid_values_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(pc.SpecError, match=message):
         pc.Watch.from_dict(values)
+
+
+@pytest.mark.parametrize("seasonal", [True, False])
+def test_the_month_of_a_monthly_partition_is_no_drift(seasonal: bool) -> None:
+    drifted = replace(USUAL.columns["x"], drift=0.9, counts=(0, 0, 1000), outside=1.0)
+    columns = {**USUAL.columns, "month(time)": drifted}
+    found = pc.Watch().check(
+        replace(USUAL, columns=columns),
+        [Reference("2014-02", USUAL, False), Reference("2013-03", USUAL, True)],
+        seasonal=seasonal,
+    )
+    assert {one.check for one in found} == (set() if seasonal else {"drift", "outside"})

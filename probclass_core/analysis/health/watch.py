@@ -16,12 +16,13 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.health.bin_counts import divergence, largest_change, percent
 from probclass_core.analysis.health.report import Health
+from probclass_core.arrow.parts import is_date_part
 from probclass_core.errors import HealthError, SpecError, nearest, one_of
 
 Action = Literal["ignore", "warn", "fail", "rollback"]
@@ -287,12 +288,16 @@ class Watch:
             missing: share of the rows in files without a column of the model, by column.
             seasonal: whether the partition is a time, such as a month. Until there is one a year
                 before, a season cannot be told from a fault: drift and prior then have twice their
-                thresholds, and are not checked without any earlier partition; nor is vanished.
+                thresholds, and are not checked without any earlier partition; nor is vanished. The
+                month of the rows of a month is no news: drift and outside of such parts of dates
+                are not checked.
 
         Returns:
             A verdict for each check that is not passed.
         """
         earlier = list(references)
+        if seasonal:
+            health = _without_dates(health)
         found = [
             *self._missing(missing or {}),
             *self._shares(health, earlier),
@@ -720,6 +725,15 @@ def _gain_error(values: Mapping[str, Any]) -> float:
         if math.isclose(sum(row) / rows, baseline, abs_tol=1e-12):
             differing = sum(row) + correct - 2 * row[number]
     return math.sqrt(max(0.0, differing / rows - gain**2) / rows)
+
+
+def _without_dates(health: Health) -> Health:
+    """The health without what parts of dates such as ``month(time)`` say of a partition by time."""
+    columns = {
+        name: replace(own, drift=None, outside=None) if is_date_part(name) else own
+        for name, own in health.columns.items()
+    }
+    return replace(health, columns=columns)
 
 
 def _of_season(references: Sequence[Reference]) -> list[Reference]:
