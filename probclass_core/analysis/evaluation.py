@@ -372,10 +372,12 @@ class Evaluator:
         error = probability.copy()
         error[np.arange(len(known)), truth[known]] -= 1.0
         squared = error**2
+        with np.errstate(invalid="ignore"):  # a class with the prior 0: ∞ − ∞
+            gain = log_loss + self.model.log_prior[truth[known]]
         sums = EvaluationSums(
             outcomes=self._outcomes(truth[labeled], decisions, labeled),
             losses=np.array([log_loss.sum(), squared.sum()]),
-            spread=_spread(np.stack([log_loss, log_loss + self.model.log_prior[truth[known]]])),
+            spread=_spread(np.stack([log_loss, gain])),
             bins=bin_sums(probability, truth[known]),
             null_labels=int(np.count_nonzero(~labeled)),
         )

@@ -53,6 +53,7 @@ def test_options_give_the_same_decisions_as_a_decision_rule(
     assert document == {
         "model": f"iris@{model.id}",
         **pc.evaluate(model, flowers, decision=rule).to_dict(),
+        "verdicts": [],
     }
     probclass.ok("score", "iris@raw", flowers, "scored.parquet", *options)
     scored = pq.read_table("scored.parquet")

@@ -30,7 +30,10 @@ def sample_bundle(seed: int = 0, **provenance: Any) -> Bundle:
     ).replace_schema_metadata({"features": '["a","b"]'})
     return Bundle(
         kind="model",
-        content={"spec": {"label": "air"}, "blocks": {"gaussian": {"estimator": "by_hand"}}},
+        content={
+            "spec": {"label": "air", "blocks": [{"name": "gaussian", "estimator": "by_hand"}]},
+            "blocks": {"gaussian": {"estimator": "by_hand", "parameters_version": 1}},
+        },
         tables={"priors": priors, "gaussian": gaussian},
         provenance=provenance,
     )

@@ -69,6 +69,9 @@ _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _MOST_OUTSIDE = 0.05
 """Share of rows outside of what training saw above which the predictions are not judged."""
 
+_NO_ROWS, _LEAST_POSTERIOR = 1e-3, 0.1
+"""An estimated share and a mean posterior that go together only if p(x | c) changed."""
+
 _MOST_COLUMNS = 100
 """Columns with bins in a report: those that differ most."""
 
@@ -352,6 +355,9 @@ class HealthMeter:
         used = used_rows(len(sample.choice), size)
         probability, choice = np.exp(sample.log_probability[used]), sample.choice[used]
         estimate = estimate_shares(probability, self.prior)
+        reason = self._other_than_shares(estimate.shares, probability.mean(axis=0))
+        if reason is not None:
+            return _unknown(reason, **accuracy), _unknown(reason, **log_loss), estimate
         possible = self.prior > 0.0
         baseline = -float(estimate.shares[possible] @ np.log(self.prior[possible]))
         loss = expected_log_loss(probability, self.prior, estimate, sums.rows)
@@ -362,6 +368,21 @@ class HealthMeter:
         right = expected_accuracy(probability[rows], self.prior, choice[rows], estimate, decided)
         majority = float(estimate.shares[int(np.argmax(self.prior))])
         return _known(right, majority, **accuracy), of_loss, estimate
+
+    def _other_than_shares(self, shares: FloatArray, posterior: FloatArray) -> str | None:
+        """Why the estimated shares cannot be true, or None: the rows contradict p(x | c).
+
+        Args:
+            shares: estimated shares of the classes, ``(k,)``.
+            posterior: mean posterior of the classes, ``(k,)``.
+        """
+        for number in np.flatnonzero((shares < _NO_ROWS) & (posterior > _LEAST_POSTERIOR)):
+            return (
+                f"class {self.model.class_names[number]!r} has a mean posterior of "
+                f"{posterior[number]:.1%} and an estimated share of 0, so that not only the shares "
+                "of the classes changed."
+            )
+        return None
 
     def _outside_training(
         self, sums: HealthSums, columns: Mapping[str, ColumnHealth], density: DensityHealth | None
