@@ -30,6 +30,9 @@ _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 _URI = re.compile(r"([A-Za-z][\w+.-]*)://([^\s'\"<>]+)")
 
+_WHOLE_URI = re.compile(r"([A-Za-z][\w+.-]*)://(\S+)")
+"""A text that is nothing but a URI, which may contain quotes."""
+
 _SECRET_NAME = re.compile(r"secret|password|passwd|token|credential|access_?key", re.IGNORECASE)
 
 _MAX_REASON = 400
@@ -133,7 +136,8 @@ def hide_credentials(text: str) -> str:
     A password may contain ``/`` and ``@``, so it ends at the last ``@`` of the address. A number
     after the first colon is a port. Paths are returned as they are.
     """
-    return _URI.sub(_shown, text)
+    whole = _WHOLE_URI.fullmatch(text)
+    return _URI.sub(_shown, text) if whole is None else _shown(whole)
 
 
 def without_credentials(value: Any) -> Any:

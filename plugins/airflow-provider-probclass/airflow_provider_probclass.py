@@ -90,7 +90,14 @@ def get_provider_info() -> dict[str, Any]:
                 "integration-name": "probclass",
                 "python-modules": [
                     f"probclass_airflow.{module}"
-                    for module in ("operators", "promotion", "mapped", "maintenance", "operate")
+                    for module in (
+                        "operators",
+                        "promotion",
+                        "mapped",
+                        "reconcile",
+                        "maintenance",
+                        "operate",
+                    )
                 ],
             }
         ],

@@ -77,7 +77,8 @@ def test_the_sensor_waits_for_a_partition_and_its_labels(
         params={"month": "2014-01", "share": 0.75},
         **MODES[mode],
     )
-    assert all(timer.finished.is_set() for timer in timers)
+    for timer in timers:
+        timer.join()
     assert (task.state, task.tries) == ("success", 1)
     assert task.result == {"rows": 4, "labeled": 3, "share": 0.75}
 
@@ -99,7 +100,7 @@ def test_a_deferred_sensor_reads_with_the_credentials_of_its_connection(
         poke_interval=0.1,
         deferrable=True,
     )
-    assert upload.finished.is_set()
+    upload.join()
     assert task.result == {"rows": 2, "labeled": 2, "share": 1.0}
     assert SECRET not in "".join(capfd.readouterr())
 

@@ -69,8 +69,9 @@ def fields(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 OPERATORS = sorted(
     name
     for name in probclass_airflow.__all__
-    if name.endswith("Operator") and name != "ProbClassOperator"
-)
+    if name.endswith("Operator")
+    and name not in ("ProbClassOperator", "ProbClassPlanRunOperator", "ProbClassJudgeOperator")
+)  # the last two are of one partition of a table with one partition column
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -146,7 +146,7 @@ def test_a_month_is_appended_once_with_the_id_of_its_run(
     first, again = (run(ProbClassScoreOperator, **append, partition=FEBRUARY) for _ in range(2))
     assert (first.result["skipped"], again.result["skipped"]) == (0, 1)
     assert again.result["rows"] == 28 * 24
-    [file] = (tmp_path / "scored" / "month=2013-02").glob("*.parquet")
+    [file] = (tmp_path / "scored" / "month=2013-02").glob("part-*.parquet")
     record = json.loads(pq.read_metadata(file).metadata[b"probclass.commit"])
     assert record["run_id"].startswith("manual__")
     assert record["model_id"] == trained.resolve("air@champion").id
@@ -183,7 +183,7 @@ def test_the_xcom_of_many_partitions_is_small(
         where=[("month", "<", "2013-01")],
     )
     assert whole_lake.result["partitions"] == 36
-    assert len(json.dumps(whole_lake.result)) < 1000
+    assert len(json.dumps(whole_lake.result)) < 3000  # ten sentences at most
 
 
 def failing(kind: str, lake: str, store: str, tmp_path: Path) -> tuple[type, dict[str, Any], str]:

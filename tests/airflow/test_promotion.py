@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk import DAG, Asset
@@ -48,7 +49,7 @@ def evaluated(store: pc.ModelStore, ref: str, lake: str) -> pc.Evaluation:
 
 def promote(fields: dict[str, Any], **more: Any) -> dict[str, Any]:
     task = ProbClassPromoteOperator(task_id="task", **{**fields, **more})
-    return dict(task.execute({"run_id": "by hand"}))
+    return dict(task.execute({"run_id": "by hand", "ti": Mock()}))
 
 
 def test_without_a_champion_the_challenger_is_promoted_once(
@@ -224,7 +225,9 @@ def test_a_champion_promoted_during_the_comparison_is_not_replaced(
 
     fit = store.save(pc.fit(fields["source"], GOOD, where=YEAR[1:]), "air")
     with pytest.raises(pc.StoreError, match="promoted by another process"):
-        Overtaken(task_id="task", model=fit.ref, **fields).execute({"run_id": "by hand"})
+        Overtaken(task_id="task", model=fit.ref, **fields).execute(
+            {"run_id": "by hand", "ti": Mock()}
+        )
     assert store.resolve("air@champion") == store.resolve("air@good")
 
 
@@ -244,7 +247,7 @@ def test_one_of_two_concurrent_promotions_moves_the_alias(
 
     def outcome(ref: str) -> str:
         try:
-            Racing(task_id="task", model=ref, **fields).execute({"run_id": ref})
+            Racing(task_id="task", model=ref, **fields).execute({"run_id": ref, "ti": Mock()})
         except pc.StoreError as error:
             return str(error)
         return "promoted"
@@ -317,10 +320,10 @@ def test_a_repeated_calibration_does_not_undo_a_rollback(
         task_id="task", **{**fields, "model": "air@good", "alias": "champion"}
     )
     store.promote("air", "air@poor", "champion")
-    calibrate.execute({"run_id": "by hand"})
+    calibrate.execute({"run_id": "by hand", "ti": Mock()})
     store.rollback("air", reason="it was worse")
     with pytest.raises(AirflowFailException, match=r"was rolled back from .* with force"):
-        calibrate.execute({"run_id": "by hand"})
+        calibrate.execute({"run_id": "by hand", "ti": Mock()})
     assert store.resolve("air@champion") == store.resolve("air@poor")
 
 
@@ -333,5 +336,5 @@ def test_a_rollback_from_another_version_than_the_champion_fails(
         task_id="task", model="air", store=store.uri, version=store.resolve("air@poor").ref
     )
     with pytest.raises(pc.StoreError, match="the expected version; nothing to roll back"):
-        task.execute({"run_id": "by hand"})
+        task.execute({"run_id": "by hand", "ti": Mock()})
     assert store.resolve("air@champion") == store.resolve("air@good")

@@ -84,7 +84,11 @@ def test_fit_promote_score_evaluate_and_inspect(shell: Any, data: Path, tmp_path
     assert "already scored" in shell(*arguments)[0]
 
     evaluation = json.loads(shell("evaluate", "adult@champion", test, "--json")[0])
-    assert evaluation == {"model": f"adult@{model.id}", **pc.evaluate(model, test).to_dict()}
+    assert evaluation == {
+        "model": f"adult@{model.id}",
+        **pc.evaluate(model, test).to_dict(),
+        "verdicts": [],
+    }
 
     card = json.loads(shell("inspect", "adult@champion", "--json")[0])
     assert card["spec"] == model.spec.to_dict()

@@ -157,7 +157,7 @@ def with_duckdb(ref: pc.TableRef) -> pa.Table:
 def files_of_parquet(folder: Path) -> set[Path]:
     parts = [folder / "scored" / f"month={month}" for month in ("2014-01", "2014-02")]
     appended = parts[1].glob(f"part-{'[0-9a-f]' * 32}.parquet")
-    written = ("_SUCCESS", "part-0.parquet", "part-1.parquet")
+    written = ("_SUCCESS", "_summary.parquet", "part-0.parquet", "part-1.parquet")
     return {*appended, *(part / name for part in parts for name in written)}
 
 

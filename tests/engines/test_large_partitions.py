@@ -82,7 +82,7 @@ def commits_and_files(ref: pc.TableRef) -> tuple[int, int]:
             ref.uri.removeprefix("iceberg://home/")
         )
         return len(list(loaded.snapshots())), len(list(loaded.scan().plan_files()))
-    return 1, len(list(Path(ref.uri).glob("*.parquet")))
+    return 1, len(list(Path(ref.uri).glob("part-*.parquet")))
 
 
 def ids_in(table: Any) -> list[int]:
@@ -116,7 +116,8 @@ def test_every_engine_writes_the_same_files(
         assert progress[-1] == (ROWS, ROWS)
     digests = [file_digests(tmp_path / name) for name in engines]
     assert all(files == digests[0] for files in digests)
-    assert sorted(digests[0]) == ["_SUCCESS", *(f"part-{part}.parquet" for part in range(PARTS))]
+    parts = [f"part-{part}.parquet" for part in range(PARTS)]
+    assert sorted(digests[0]) == ["_SUCCESS", "_summary.parquet", *parts]
     assert {report.rows for report in reports} == {ROWS}
     assert len({report.commit_id for report in reports}) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(engines), "nothing is left"
@@ -129,7 +130,7 @@ def test_the_rows_are_those_of_one_file(
     monkeypatch.setattr(scoring, "PART_ROWS", ROWS)
     one = pc.score(model, lake, tmp_path / "one")
     assert one.commit_id == parts.commit_id
-    assert [path.name for path in (tmp_path / "one").glob("*.parquet")] == ["part-0.parquet"]
+    assert [path.name for path in (tmp_path / "one").glob("part-*.parquet")] == ["part-0.parquet"]
     rows = [pq.read_table(tmp_path / name).to_pylist() for name in ("parts", "one")]
     assert rows[0] == rows[1]
     assert pc.score(model, lake, tmp_path / "parts").skipped == 1, "however many files it has"

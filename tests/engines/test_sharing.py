@@ -50,15 +50,11 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     assert list(folder.iterdir()) == [], "nothing is left behind"
 
 
-@pytest.mark.parametrize("source", ["sent", "loaded from a store"])
-def test_a_worker_maps_the_points_of_a_model(model: pc.Model, tmp_path: Path, source: str) -> None:
+def test_a_worker_maps_the_points_of_a_model(model: pc.Model) -> None:
     batch = rows_of(100, seed=1).to_batches()[0]
     memory = []
-    for number, sample in enumerate((fit_neighbors(1_000), model)):
-        work: Any = workloads.LogDensities(sample)
-        if source != "sent":
-            pc.ModelStore(tmp_path).save(sample, f"model{number}")
-            work = workloads.LogDensitiesFromStore(str(tmp_path), f"model{number}")
+    for sample in (fit_neighbors(1_000), model):
+        work = workloads.LogDensities(sample)
         with open_engine("processes", 1) as engine:
             private, densities = next(engine.map(work, [batch]))
         memory.append(private)

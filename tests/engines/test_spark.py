@@ -65,7 +65,7 @@ def test_parts_of_a_partition_are_scored_in_parallel_and_a_lost_part_again(
     once = FaultyTable(lake, 1, workloads.kill_worker_once, tmp_path / "flag")
     assert pc.score(model, once, tmp_path / "spark", engine=spark).rows == 600
     assert (tmp_path / "flag").exists()
-    assert len(list((tmp_path / "spark").glob("*/*.parquet"))) == 10
+    assert len(list((tmp_path / "spark").glob("*/part-*.parquet"))) == 10
     assert file_digests(tmp_path / "threads") == file_digests(tmp_path / "spark")
 
 

@@ -194,14 +194,3 @@ class LogDensities:
     def __call__(self, batch: pa.RecordBatch) -> tuple[int, np.ndarray]:
         densities = self.model.posterior(batch).log_density
         return private_memory(), densities
-
-
-@dataclass(frozen=True)
-class LogDensitiesFromStore:
-    """The same, for a model that the worker loads."""
-
-    store: str
-    ref: str
-
-    def __call__(self, batch: pa.RecordBatch) -> tuple[int, np.ndarray]:
-        return LogDensities(pc.ModelStore(self.store).load(self.ref))(batch)

@@ -69,8 +69,8 @@ _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _MOST_OUTSIDE = 0.05
 """Share of rows outside of what training saw above which the predictions are not judged."""
 
-_NO_ROWS, _LEAST_POSTERIOR = 1e-3, 0.1
-"""An estimated share and a mean posterior that go together only if p(x | c) changed."""
+_ALL_ROWS, _SURE_POSTERIOR = 0.99, 0.9
+"""An estimated share above and a mean posterior below go together only if p(x | c) changed."""
 
 _MOST_COLUMNS = 100
 """Columns with bins in a report: those that differ most."""
@@ -376,11 +376,12 @@ class HealthMeter:
             shares: estimated shares of the classes, ``(k,)``.
             posterior: mean posterior of the classes, ``(k,)``.
         """
-        for number in np.flatnonzero((shares < _NO_ROWS) & (posterior > _LEAST_POSTERIOR)):
+        number = int(np.argmax(shares))
+        if shares[number] > _ALL_ROWS and posterior[number] < _SURE_POSTERIOR:
             return (
-                f"class {self.model.class_names[number]!r} has a mean posterior of "
-                f"{posterior[number]:.1%} and an estimated share of 0, so that not only the shares "
-                "of the classes changed."
+                f"the estimated shares put all rows into class {self.model.class_names[number]!r}, "
+                f"whose mean posterior is {posterior[number]:.1%}, so that not only the shares of "
+                "the classes changed."
             )
         return None
 
