@@ -197,15 +197,14 @@ class ScorePart:
                 return scorer.score(batch), None
             return scorer.score_and_measure(batch, self.meter)
 
-        measured: list[HealthSums] = []
+        total = self.meter.zero() if self.watch else None
         with closing(part.target):
             for scored, sums in self.map_batches(score, part.plan.batches(self.model.batch_rows)):
                 part.target.write(scored)
-                if sums is not None:
-                    measured.append(sums)
-            if not measured:
+                if total is not None and sums is not None:
+                    total += sums
+            if total is None or not total.rows:
                 return FinishedPart(part.target.finish())
-            total = self.meter.total(measured)
             if not part.whole:
                 return FinishedPart(part.target.finish(), sums=[total])
             summary = self.summarize(total, part.options)

@@ -99,12 +99,13 @@ class Sample:
         step = stride // self.stride
         if step == 1:
             return self
+        # A copy, because a view would keep the rows that are left out in memory.
         return Sample(
             stride,
-            self.bins[::step],
-            self.log_density[::step],
-            self.log_probability[::step],
-            self.choice[::step],
+            self.bins[::step].copy(),
+            self.log_density[::step].copy(),
+            self.log_probability[::step].copy(),
+            self.choice[::step].copy(),
         )
 
 
