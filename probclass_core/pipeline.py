@@ -467,8 +467,6 @@ def score(
     if overwrite not in get_args(Overwrite):
         choices = one_of(get_args(Overwrite))
         raise SpecError(f"overwrite must be one of {choices}, got {overwrite!r}.")
-    if isinstance(prior, str) and prior != "estimated":
-        raise SpecError(f"prior must be 'estimated' or a table of shares, got {prior!r}.")
     table, target = open_table(source), TableRef.parse(sink)
     if table.uri is not None:
         refuse_overlap(table.uri, target.uri)

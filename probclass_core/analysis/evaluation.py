@@ -515,7 +515,7 @@ def _merge_spreads(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _standard_errors(spread: FloatArray) -> list[float | None]:
-    """Standard errors of the means, None where they are unknown."""
+    """Standard errors of the means; None for one that is unknown."""
     count, _, squares = spread.T
     if count[0] < 2.0:
         return [None] * len(spread)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from probclass_core.analysis.health.sums import HealthMeter
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns
-from probclass_core.errors import DataError, TableError, TableMismatchError
+from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
 from probclass_core.io.filters import Where, typed_partition
@@ -72,6 +72,11 @@ class ScoringPlanner:
         default_factory=dict, init=False
     )
     _sink: Sink | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.prior, str) and self.prior != "estimated":
+            raise SpecError(f"prior must be 'estimated' or a table of shares, got {self.prior!r}.")
+
     _fragments_kept: int = field(default=0, init=False)
 
     def plan_partitions(self, partition: Mapping[str, Any] | None) -> list[PlannedPartition]:

@@ -245,6 +245,7 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"prior": "guessed"}, "prior must be 'estimated' or a table of shares, got 'guessed'"),
         ({"deleted": "drop"}, "deleted must be one of 'fail', 'keep', 'remove', got 'drop'"),
         ({"missing": "keep"}, "missing must be one of 'fail', 'skip', got 'keep'"),
         ({"limit": 0}, "limit must be at least 1, got 0"),

@@ -289,8 +289,8 @@ class Watch:
             seasonal: whether the partition is a time, such as a month. Until there is one a year
                 before, a season cannot be told from a fault: drift and prior then have twice their
                 thresholds, and are not checked without any earlier partition; nor is vanished. The
-                month of the rows of a month is no news: drift and outside of such parts of dates
-                are not checked.
+                rows of a month are of that month, which tells nothing: drift and outside of such
+                parts of dates are not checked.
 
         Returns:
             A verdict for each check that is not passed.
@@ -424,14 +424,13 @@ class Watch:
     ) -> Iterator[Verdict]:
         if self.drift is None or (seasonal and not earlier):
             return
-        close = _of_season(earlier)
-        factor = 2.0 if seasonal and not close else 1.0
+        compared, factor = _compared(earlier, seasonal=seasonal)
         for column, own in health.columns.items():
             limit = max(factor * self.drift, self.z * (own.drift_error or 0.0))
             if own.drift is None or own.drift <= limit:
                 continue
             known = {"training": own.drift}
-            for one in close or earlier[:1]:
+            for one in compared:
                 before = one.health.columns.get(column)
                 distance = None if before is None else divergence(own, before)
                 if distance is not None:
@@ -455,11 +454,10 @@ class Watch:
         """Shares of classes that moved: by mean posterior, which no assumption can mislead."""
         if self.prior is None or (seasonal and not earlier):
             return
-        close = _of_season(earlier)
-        factor = 2.0 if seasonal and not close else 1.0
+        compared, factor = _compared(earlier, seasonal=seasonal)
         own = {label: one.expected for label, one in health.classes.items()}
         shares = {"training": {label: one.prior for label, one in health.classes.items()}}
-        for one in close or earlier[:1]:
+        for one in compared:
             shares[one.name] = {label: c.expected for label, c in one.health.classes.items()}
         moves = {
             name: max(
@@ -725,6 +723,12 @@ def _gain_error(values: Mapping[str, Any]) -> float:
         if math.isclose(sum(row) / rows, baseline, abs_tol=1e-12):
             differing = sum(row) + correct - 2 * row[number]
     return math.sqrt(max(0.0, differing / rows - gain**2) / rows)
+
+
+def _compared(earlier: Sequence[Reference], *, seasonal: bool) -> tuple[Sequence[Reference], float]:
+    """Earlier partitions to compare with, and the factor of the threshold; see `Watch.check`."""
+    close = _of_season(earlier)
+    return close or earlier[:1], 2.0 if seasonal and not close else 1.0
 
 
 def _without_dates(health: Health) -> Health:
