@@ -282,13 +282,23 @@ def promotions_page(request: Request, shown: Shown, name: str, asked: Asked) -> 
     return _model_page(request, "promotions.html", shown, records, table=table)
 
 
+def _with_versions(shown: Shown, name: str) -> pc.ModelRecords:
+    """The records of a model.
+
+    Raises:
+        NotFound: if no version of it can be read.
+    """
+    records = shown.records(name)
+    if not records.versions:
+        raise NotFound(f"No version of {name!r} can be read.")
+    return records
+
+
 def drift_page(
     request: Request, shown: Shown, name: str, version: str = "", against: str = ""
 ) -> Response:
     """What changed in the parameters of a version, and in the rows that were scored."""
-    records = shown.records(name)
-    if not records.versions:
-        raise NotFound(f"No version of {name!r} can be read.")
+    records = _with_versions(shown, name)
     chosen = version_named(records, version) if version else records.versions[-1]
     reference, role = reference_of(records, chosen)
     if against:
@@ -316,9 +326,7 @@ def compare_page(
     request: Request, shown: Shown, name: str, left: str = "", right: str = ""
 ) -> Response:
     """Two versions side by side."""
-    records = shown.records(name)
-    if not records.versions:
-        raise NotFound(f"No version of {name!r} can be read.")
+    records = _with_versions(shown, name)
     second = version_named(records, right) if right else records.versions[-1]
     first_id = left or reference_of(records, second)[0] or second.id
     first = version_named(records, first_id)
