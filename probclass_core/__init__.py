@@ -17,9 +17,7 @@ The public API, loaded lazily. The packages follow the pipeline::
     training/    fragments -> statistics, in one process or in many tasks
     scoring/     partitions -> scored partitions
     pipeline     fit, summarize, compare, score, evaluate: start reading here
-    reconciliation  score the partitions that are missing or stale in a scored table
-    promotion    promote a challenger that beats the champion
-    operation    windows of a scheduled run, judgment of the version that scored, fallback
+    operation/   keep scored tables up to date, judge, promote and replace versions
     cross_validation  every row evaluated by a model that did not see it
     postfit      calibration and density quantiles, fitted on held-out rows
     structure/   from a table to a spec: roles of columns, blocks that help

@@ -45,7 +45,7 @@ from .postfit import (
     calibrate as calibrate,
     with_density_quantiles as with_density_quantiles,
 )
-from .operation import (
+from .operation.runs import (
     Judgment as Judgment,
     RunPlan as RunPlan,
     judge_served as judge_served,
@@ -62,14 +62,14 @@ from .pipeline import (
     score as score,
     summarize as summarize,
 )
-from .reconciliation import (
+from .operation.reconciliation import (
     PartitionOutcome as PartitionOutcome,
     PartitionRange as PartitionRange,
     ReconcileReport as ReconcileReport,
     reconcile as reconcile,
 )
 from .scoring.commits import commits as commits
-from .promotion import (
+from .operation.promotion import (
     evaluate_paired as evaluate_paired,
     promote_if_better as promote_if_better,
 )

@@ -40,7 +40,7 @@ from probclass_core.store.records import timestamp
 if TYPE_CHECKING:
     from probclass_core import Model, ModelSpec, ModelStore, ModelVersion, ReconcileReport
     from probclass_core.io.missing_columns import MissingColumns
-    from probclass_core.reconciliation import Deleted, Missing
+    from probclass_core.operation.reconciliation import Deleted, Missing
     from probclass_core.scoring.batch import PosteriorFormat
     from probclass_core.scoring.plan import Overwrite
     from probclass_core.spec import Effort
