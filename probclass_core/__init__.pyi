@@ -39,7 +39,8 @@ from .plugins.descriptors import (
 from .analysis.evaluation import Evaluation as Evaluation
 from .analysis.explanation import Explanation as Explanation, explain as explain
 from .analysis.health.report import Health as Health
-from .analysis.health.watch import Verdict as Verdict, Watch as Watch
+from .analysis.health.verdicts import Verdict as Verdict
+from .analysis.health.watch import Watch as Watch
 from .analysis.importance import Importance as Importance, importance as importance
 from .postfit import (
     calibrate as calibrate,

@@ -18,7 +18,8 @@ from probclass_core.analysis.comparison import Comparison, compare_statistics, n
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.sums import HealthMeter
-from probclass_core.analysis.health.watch import Verdict, Watch, WatchOption
+from probclass_core.analysis.health.verdicts import Verdict
+from probclass_core.analysis.health.watch import Watch, WatchOption
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import (
     DataError,

@@ -8,7 +8,9 @@ from typing import Any
 
 from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.seasons import earlier_partitions
-from probclass_core.analysis.health.watch import Reference, Verdict, Watch, raise_failed
+from probclass_core.analysis.health.unlabeled_checks import Reference
+from probclass_core.analysis.health.verdicts import Verdict, raise_failed
+from probclass_core.analysis.health.watch import Watch
 from probclass_core.errors import TableError
 from probclass_core.io.table import TypedPartition
 from probclass_core.scoring.plan import PlannedPartition, partition_text

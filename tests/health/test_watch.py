@@ -13,6 +13,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.analysis.health.bin_counts import divergence
+from probclass_core.analysis.health.label_checks import LABEL_CHECKS, Scores
 from probclass_core.analysis.health.report import (
     ClassHealth,
     ColumnHealth,
@@ -21,13 +22,8 @@ from probclass_core.analysis.health.report import (
     Health,
 )
 from probclass_core.analysis.health.seasons import earlier_partitions
-from probclass_core.analysis.health.watch import (
-    CHECKS,
-    LABEL_CHECKS,
-    Reference,
-    _Scores,
-    raise_failed,
-)
+from probclass_core.analysis.health.unlabeled_checks import CHECKS, Reference
+from probclass_core.analysis.health.verdicts import raise_failed
 
 USUAL = Health(
     rows=1000,
@@ -278,11 +274,11 @@ def test_standard_errors_are_those_of_paired_differences() -> None:
     prior = -np.log(np.where(np.array(truth) == "a", 0.6, 0.4))
     assert evaluation.log_loss_error == pytest.approx(np.std(losses, ddof=1) / 10)
     assert evaluation.log_loss_gain_error == pytest.approx(np.std(losses - prior, ddof=1) / 10)
-    scores = _Scores.of(evaluation)
+    scores = Scores.of(evaluation)
     assert scores.accuracy_gain_error == pytest.approx(np.std(gains) / 10)
-    assert _Scores.of(evaluation.to_dict()).accuracy_gain_error == scores.accuracy_gain_error
+    assert Scores.of(evaluation.to_dict()).accuracy_gain_error == scores.accuracy_gain_error
     plain = {k: v for k, v in evaluation.to_dict().items() if k != "confusion"}
-    assert _Scores.of(plain).accuracy_gain_error > scores.accuracy_gain_error
+    assert Scores.of(plain).accuracy_gain_error > scores.accuracy_gain_error
 
 
 def test_a_watch_is_plain_json() -> None:
