@@ -8,7 +8,7 @@ this runs, what woke it, or where an earlier run was stopped.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeGuard, get_args
@@ -38,6 +38,7 @@ from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import LOAD_HINT, Model
 from probclass_core.pipeline import of_rows, refuse_overlap, verdict_sentences, verdicts_of
 from probclass_core.scoring.batch import PosteriorFormat
+from probclass_core.scoring.commits import commits
 from probclass_core.scoring.partition import PARTITION_FAILURES, PartitionFailure, score_partitions
 from probclass_core.scoring.plan import PlannedPartition, PriorOption, ScoringPlanner
 from probclass_core.spec import category_text
@@ -190,7 +191,9 @@ class ReconcileReport:
     def _with(self, outcome: str) -> list[PartitionOutcome]:
         return [one for one in self.partitions if one.outcome == outcome]
 
-    def batches(self, count: int = 32, min_rows: int = 1_000_000) -> list[PartitionRange]:
+    def batches(
+        self, count: int = 32, min_rows: int = 1_000_000, *, orphaned: bool = False
+    ) -> list[PartitionRange]:
         """Divide the pending partitions into ranges with about the same number of rows.
 
         Partitions that failed count as well: what cannot be read now may be readable then.
@@ -198,6 +201,7 @@ class ReconcileReport:
         Args:
             count: largest number of ranges.
             min_rows: number of rows for which a range of its own is worthwhile.
+            orphaned: whether the ranges cover the orphaned partitions, too, to remove them.
 
         Returns:
             The ranges in order; empty if nothing is pending.
@@ -207,7 +211,7 @@ class ReconcileReport:
         """
         if count < 1:
             raise SpecError(f"count must be at least 1, got {count}.")
-        pending = self.pending + self.failed
+        pending = self.pending + self.failed + (self.orphaned if orphaned else [])
         pending.sort(key=lambda one: _sort_key(one.partition))
         if not pending:
             return []
@@ -245,6 +249,8 @@ def reconcile(
     *,
     partitions: Partitions = None,
     batch: PartitionRange | None = None,
+    catch_up: int = 0,
+    scored_by: Sequence[str] | None = None,
     where: Where = None,
     columns: str | Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
@@ -274,6 +280,11 @@ def reconcile(
         sink: scored table.
         partitions: conditions on partition columns, or a list of partitions; all by default.
         batch: consecutive partitions to consider, of `ReconcileReport.batches`; all by default.
+        catch_up: with one partition, number of partitions before it that are scored as well if they
+            are missing in the sink, such as those of runs that failed. Partitions before the first
+            one of the sink are not missing.
+        scored_by: content ids of models; only partitions that one of them scored are considered,
+            such as those of a version that was rolled back.
         where: rows to score.
         columns: passthrough columns.
         posterior: as for `score`.
@@ -308,6 +319,8 @@ def reconcile(
             raise SpecError(f"{name} must be one of {one_of(get_args(choices))}, got {value!r}.")
     if limit is not None and limit < 1:
         raise SpecError(f"limit must be at least 1, got {limit}.")
+    if catch_up < 0:
+        raise SpecError(f"catch_up must be at least 0, got {catch_up}.")
     table, target = open_table(source), TableRef.parse(sink)
     if table.uri is not None:
         refuse_overlap(table.uri, target.uri)
@@ -325,7 +338,12 @@ def reconcile(
         prior=prior,
     )
     checks = Watch.parse(watch)
-    found = _Comparison(planner, _Selected(table, partitions, batch, planner.where))
+    selected = _Selected(table, partitions, batch, planner.where)
+    if catch_up:
+        selected.add_missed(target, catch_up)
+    if scored_by is not None:
+        selected.restrict_to(target, {*scored_by})
+    found = _Comparison(planner, selected)
     found.compare(fail_missing=missing == "fail")
     if deleted == "fail" and found.orphaned:
         raise TableMismatchError(
@@ -386,10 +404,62 @@ class _Selected:
             self.named = [self._typed(one) for one in partitions]
         else:
             self.conditions = self._checked(parse_where(partitions))
+        self.keys: Set[_Key] | None = None
         self.first_and_last = None
         if batch is not None:
-            ends = self._typed(batch.first), self._typed(batch.last)
-            self.first_and_last = _sort_key(ends[0]), _sort_key(ends[1])
+            first, last = (_sort_key(self._typed(end)) for end in (batch.first, batch.last))
+            self.first_and_last = first, last
+            if self.named is not None:
+                self.named = [one for one in self.named if first <= _sort_key(one) <= last]
+
+    def add_missed(self, sink: TableRef, count: int) -> None:
+        """Add those of the partitions before the named one that are missing in the sink.
+
+        Args:
+            sink: scored table, which need not exist.
+            count: number of partitions before the named one to consider.
+
+        Raises:
+            SpecError: if not one partition is named, or the table has several partition columns.
+        """
+        if len(self.columns) != 1 or self.named is None or len(self.named) != 1:
+            raise SpecError(
+                "catch_up needs one partition of a table with one partition column, such as "
+                "partitions=[{'day': '2014-01-31'}]; partitions that are missing are scored in any "
+                "case if none is named."
+            )
+        (column,) = self.columns
+        last = self.named[0][column]
+        try:
+            listed = open_table(sink).partitions()
+        except TableError:
+            return  # there is no sink yet
+        scored = {typed_partition(self.table.schema, one)[column] for one in listed} - {None}
+        values = [one[column] for one in self.table.partitions() if one[column] is not None]
+        before = sorted(value for value in values if value < last)[-count:]
+        first = min(scored, default=last)
+        self.named[:0] = [{column: v} for v in before if v > first and v not in scored]
+
+    def restrict_to(self, sink: TableRef, model_ids: Set[str]) -> None:
+        """Leave only partitions that one of these models scored.
+
+        Raises:
+            TableError: if the sink does not exist or cannot be read.
+        """
+        scored = (one["partition"] for one in commits(sink) if one["model_id"] in model_ids)
+        self.keys = keys = {_key(self._typed(one)) for one in scored}
+        if self.named is not None:
+            self.named = [one for one in self.named if _key(one) in keys]
+
+    def typed(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Values of a partition of the sink, which may guess their types, as the source has them.
+
+        Values that the source cannot have are left as they are.
+        """
+        try:
+            return typed_partition(self.table.schema, values)
+        except SpecError:
+            return values
 
     def _typed(self, partition: Mapping[str, Any]) -> dict[str, Any]:
         typed = typed_partition(self.table.schema, partition)
@@ -413,7 +483,9 @@ class _Selected:
 
     def in_source(self) -> list[Mapping[str, Any]]:
         """The partitions of the source, in its order; one without columns if it has none."""
-        return self._select(self.table) if self.columns else [{}]
+        if not self.columns:
+            return [{}] if self.keys is None or _key({}) in self.keys else []
+        return self._select(self.table)
 
     def with_rows(self) -> set[_Key] | None:
         """The partitions that may have rows of the filter; None for all."""
@@ -432,11 +504,12 @@ class _Selected:
         if self.named is not None:
             wanted = {_key_as(table, one) for one in self.named}
             listed = [one for one in listed if _key(one) in wanted]
+        if self.keys is not None:
+            keys = self.keys
+            listed = [one for one in listed if _key_as(self.table, one) in keys]
         if self.first_and_last is not None:
             first, last = self.first_and_last
-            # Text and numbers of a sink that guesses types from the names of folders.
-            typed = {_key(one): typed_partition(self.table.schema, one) for one in listed}
-            listed = [one for one in listed if first <= _sort_key(typed[_key(one)]) <= last]
+            listed = [one for one in listed if first <= _sort_key(self.typed(one)) <= last]
         return listed
 
 
@@ -457,6 +530,7 @@ class _Comparison:
         self.pending: dict[_Key, PlannedPartition] = {}
         self.orphaned: dict[_Key, PartitionOutcome] = {}
         self.commits: list[dict[str, Any]] = []
+        self._in_sink: dict[_Key, TypedPartition] = {}
         self._first_failure: PartitionFailure | None = None
         self._sink_exists = False
 
@@ -509,18 +583,19 @@ class _Comparison:
             if self._sink_exists:
                 raise
             return  # there is no sink yet
-        self._sink_schema = sink.schema
         known = {_key_as(sink, one) for one in source}
         for values in listed:
             key = _key(values)
             if key not in known:
-                self.orphaned[key] = PartitionOutcome(values, "orphaned")
+                self.orphaned[key] = PartitionOutcome(self.selected.typed(values), "orphaned")
+                self._in_sink[key] = TypedPartition(values, sink.schema)
 
     def _empty(self, key: _Key, values: Mapping[str, Any], *, exists: bool) -> None:
         """Note a partition without rows, which is orphaned if the sink has rows of it."""
         if exists:
             self.outcomes.pop(key, None)
             self.orphaned[key] = PartitionOutcome(values, "orphaned")
+            self._in_sink[key] = TypedPartition(values, self.planner.table.schema)
         else:
             self.outcomes[key] = PartitionOutcome(values, "empty")
 
@@ -555,7 +630,7 @@ class _Comparison:
         """Remove the orphaned partitions of the sink, one after another."""
         for key, one in self.orphaned.items():
             try:
-                sink = self.planner.open_sink(TypedPartition(one.partition, self._sink_schema))
+                sink = self.planner.open_sink(self._in_sink[key])
                 if not isinstance(sink, PartitionedSink):
                     raise TableMismatchError(
                         f"{sink.location}: partitions of this format cannot be removed; remove it "
@@ -614,9 +689,9 @@ def _key_as(table: Table, values: Mapping[str, Any]) -> _Key:
         return _key(values)
 
 
-def _sort_key(values: Mapping[str, Any]) -> tuple[tuple[bool, Any], ...]:
+def _sort_key(values: Mapping[str, Any]) -> tuple[tuple[bool, str, Any], ...]:
     """A key to sort partitions by, column by column, null first."""
-    return tuple((value is not None, value) for value in values.values())
+    return tuple((value is not None, type(value).__name__, value) for value in values.values())
 
 
 def _are_partitions(partitions: Partitions) -> TypeGuard[Sequence[Mapping[str, Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -245,5 +246,12 @@ def test_reconcile_scores_what_differs_and_fails_for_a_damaged_partition(
     gone = probclass.ok(*command, "--deleted", "remove", "--json").json
     assert (gone["removed"], gone["unchanged"]) == (1, 29)
     assert "unchanged: already scored from the same inputs" in probclass.ok(*command).out
+    probclass.ok("fit", lake, "--spec", spec, "--name", "iris", "--alias", "champion")
+    left_behind = ("--scored-by", scored["model"])
+    shutil.rmtree(probclass.folder / "scored" / "day=02x")
+    caught_up = ("--partition", "day=03x", "--catch-up", "2")
+    assert probclass.ok(*command, *caught_up, "--json").json["scored"] == 2
+    assert probclass.ok(*command, *left_behind, "--json").json["scored"] == 27
+    assert probclass.ok(*command, "--json").json["unchanged"] == 29
     wrong = probclass.error(*command, *one_day, "--partitions", "day >= 03x")
     assert wrong == "error: give --partition or --partitions, not both.\n"

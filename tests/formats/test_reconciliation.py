@@ -40,6 +40,11 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
+def other_version(model: pc.Model) -> pc.Model:
+    shares = zip(model.class_names, (0.01, 0.99), strict=True)
+    return model.with_prior({str(name): share for name, share in shares})
+
+
 def names(outcomes: list[pc.PartitionOutcome]) -> list[str]:
     return [outcome.partition["month"] for outcome in outcomes]
 
@@ -191,6 +196,52 @@ def test_partitions_without_rows_are_no_failure(
     assert not (sink / "month=2014-01").exists()
 
 
+def test_a_partition_is_scored_with_those_before_it_that_are_missing(
+    model: pc.Model, tmp_path: Path
+) -> None:
+    lake, sink = tmp_path / "lake", tmp_path / "scored"
+    for month in ("2013-12", *MONTHS):
+        write_month(lake, month)
+
+    def run(month: str, catch_up: int) -> pc.ReconcileReport:
+        named = [{"month": month}]
+        return pc.reconcile(model, lake, sink, partitions=named, catch_up=catch_up)
+
+    assert names(run("2014-01", 9).scored) == ["2014-01"], "nothing is missing before the first"
+    assert names(run("2014-04", 1).scored) == ["2014-03", "2014-04"]
+    write_month(lake, "2014-01", size=20)  # stale, not missing
+    assert names(run("2014-04", 9).scored) == ["2014-02"]
+    assert names(pc.reconcile(model, lake, sink).scored) == ["2013-12", "2014-01"]
+
+
+def test_what_a_version_scored_is_scored_again_by_another(
+    backend: Backend, model: pc.Model, lake: Path
+) -> None:
+    sink = backend.ref("scored")
+    bad = other_version(model)
+    pc.score(model, lake, sink, partition={"month": "2014-01"})
+    for month in MONTHS[1:3]:
+        pc.score(bad, lake, sink, partition={"month": month})
+    shutil.rmtree(lake / "month=2014-03")
+    write_month(lake, "2014-01", size=20)  # stale, and none of the bad version's
+    report = pc.reconcile(model, lake, sink, scored_by=[bad.id])
+    assert (names(report.scored), names(report.orphaned)) == (["2014-02"], ["2014-03"])
+    assert reasons(report) == {"2014-02": ("model",)}
+    again = pc.reconcile(model, lake, sink, scored_by=[bad.id], partitions=[{"month": "2014-02"}])
+    assert not again.partitions
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_a_table_without_partitions_is_scored_again_if_the_version_scored_it(
+    scored: bool, model: pc.Model, tmp_path: Path
+) -> None:
+    pq.write_table(rows("2014-01"), tmp_path / "one.parquet")
+    bad = other_version(model)
+    pc.score(bad if scored else model, tmp_path / "one.parquet", tmp_path / "scored")
+    report = pc.reconcile(model, tmp_path / "one.parquet", tmp_path / "scored", scored_by=[bad.id])
+    assert report.counts["scored"] == len(report.partitions) == int(scored)
+
+
 def test_text_that_looks_like_numbers_is_the_same_partition(
     model: pc.Model, tmp_path: Path
 ) -> None:
@@ -233,13 +284,20 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
     ]
     assert len(batches) == 4
     scored: list[Any] = []
+    named = [{"day": day, "month": "m"} for day in days]
+    ends = pc.PartitionRange(named[1], named[2])
+    within = pc.reconcile(model, lake, sink, partitions=named, batch=ends, dry_run=True)
+    assert [one.outcome for one in within.partitions] == ["pending", "pending"]
     for batch in batches:
         again = pc.PartitionRange(**batch.to_dict())  # as text, from a message
         report = pc.reconcile(model, lake, sink, batch=again, deleted="remove")
         assert report.rows == 40
         scored += [one.partition["day"] for one in report.scored]
     assert scored == days
-    assert pc.reconcile(model, lake, sink, dry_run=True).batches() == []
+    source.write("later", table.slice(20), ["day", "month"])
+    last = pc.reconcile(model, source.ref("later"), sink, dry_run=True)
+    (rewritten,), (all_of_them,) = last.batches(), last.batches(orphaned=True)
+    assert (rewritten.first["day"], all_of_them.first["day"]) == (days[2], days[0])
 
 
 @pytest.mark.parametrize(
@@ -249,6 +307,8 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
         ({"deleted": "drop"}, "deleted must be one of 'fail', 'keep', 'remove', got 'drop'"),
         ({"missing": "keep"}, "missing must be one of 'fail', 'skip', got 'keep'"),
         ({"limit": 0}, "limit must be at least 1, got 0"),
+        ({"catch_up": -1}, "catch_up must be at least 0, got -1"),
+        ({"catch_up": 1}, "catch_up needs one partition of a table with one partition column"),
         ({"partitions": "x > 1"}, "'x' is not a partition column of .*; it has 'month'"),
         ({"partitions": [{"x": 1.0}]}, "does not have a value for each of the partition columns"),
     ],

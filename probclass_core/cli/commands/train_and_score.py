@@ -402,6 +402,25 @@ def reconcile(
         int | None,
         typer.Option("--limit", metavar="N", min=1, help="Score at most this many partitions."),
     ] = None,
+    catch_up: Annotated[
+        int,
+        typer.Option(
+            "--catch-up",
+            metavar="N",
+            min=0,
+            help="Also score those of the N partitions before that of --partition that are missing "
+            "in the sink.",
+        ),
+    ] = 0,
+    scored_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scored-by",
+            metavar="NAME@VERSION",
+            help="Compare only partitions that this version scored, such as one that was rolled "
+            "back; repeat for several.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be scored; write nothing.")
     ] = False,
@@ -423,7 +442,8 @@ def reconcile(
         raise SpecError("give --partition or --partitions, not both.")
     names = parse_names("columns", columns or ())
     rule, checks = decision.rule(), watch.parsed()
-    loaded, version = model.load()
+    store, version = model.resolve()
+    loaded = store.load(version.ref)
     failure: pc.PartitionError | None = None
     try:
         with progress("scoring") as report:
@@ -440,6 +460,8 @@ def reconcile(
                 deleted=cast("Deleted", deleted),
                 missing=cast("Missing", missing),
                 limit=limit,
+                catch_up=catch_up,
+                scored_by=[store.resolve(ref).id for ref in scored_by] if scored_by else None,
                 dry_run=dry_run,
                 run_id=run_id,
                 progress=report,
