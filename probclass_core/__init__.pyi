@@ -55,7 +55,6 @@ from .operation.runs import (
 from .plugins.hookspecs import hookimpl as hookimpl
 from .model.model import Model as Model, finalize as finalize
 from .pipeline import (
-    ScoreReport as ScoreReport,
     compare as compare,
     evaluate as evaluate,
     fit as fit,
@@ -64,12 +63,12 @@ from .pipeline import (
     summarize as summarize,
 )
 from .operation.reconciliation import (
-    PartitionOutcome as PartitionOutcome,
     PartitionRange as PartitionRange,
     ReconcileReport as ReconcileReport,
     reconcile as reconcile,
 )
 from .scoring.commits import commits as commits
+from .scoring.reports import PartitionOutcome as PartitionOutcome, ScoreReport as ScoreReport
 from .operation.promotion import (
     evaluate_paired as evaluate_paired,
     promote_if_better as promote_if_better,

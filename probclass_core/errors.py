@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 """Terminal colors, which some libraries put into their messages."""
@@ -49,7 +49,7 @@ class ProbClassError(Exception):
         is_transient: whether the same call may succeed later, so that it makes sense to retry it.
     """
 
-    is_transient: ClassVar[bool] = False
+    is_transient: bool = False
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(hide_credentials(a) if isinstance(a, str) else a for a in args))
@@ -100,14 +100,17 @@ class TableMismatchError(TableError):
 class PartitionError(TableError):
     """Some partitions could not be scored; the others are committed.
 
+    It is transient if one of them may be scored by the same call later.
+
     Args:
         message: which ones, and why.
-        report: what was found and done for each partition: a `ReconcileReport`.
+        report: what was done: a `ScoreReport` or `ReconcileReport`, with ``failed``.
     """
 
     def __init__(self, message: str, report: Any = None) -> None:
         super().__init__(message)
         self.report = report
+        self.is_transient = report is None or any(one.is_transient for one in report.failed)
 
 
 class StoreError(ProbClassError):

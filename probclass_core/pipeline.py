@@ -10,24 +10,20 @@ import logging
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any
 
 from probclass_core.analysis.comparison import Comparison, compare_statistics, named_models
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.sums import HealthMeter
-from probclass_core.analysis.health.verdicts import Verdict
 from probclass_core.analysis.health.watch import Watch, WatchOption
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import (
     DataError,
     SpecError,
     TableError,
-    TableMismatchError,
     expect,
-    one_of,
 )
 from probclass_core.estimation.statistics import Statistics, refine
 from probclass_core.execution.engine import EngineOption
@@ -37,7 +33,6 @@ from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
-from probclass_core.io.patterns import may_match, split_pattern
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Table
@@ -45,7 +40,19 @@ from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import LOAD_HINT, Model, finalize
 from probclass_core.scoring.batch import PosteriorFormat
 from probclass_core.scoring.partition import score_partitions
-from probclass_core.scoring.plan import Overwrite, PriorOption, ScoringPlanner, partition_text
+from probclass_core.scoring.plan import (
+    Overwrite,
+    PlannedPartition,
+    PriorOption,
+    ScoringPlanner,
+)
+from probclass_core.scoring.reports import (
+    PARTITION_FAILURES,
+    PartitionFailure,
+    PartitionOutcome,
+    ScoreReport,
+    raise_failed,
+)
 from probclass_core.spec import ModelSpec
 from probclass_core.store.statistics_cache import CacheOption
 from probclass_core.training.rows import TrainingRows
@@ -345,56 +352,6 @@ def health(
     return meter.health(sums)
 
 
-@dataclass(frozen=True)
-class ScoreReport:
-    """Result of `score`.
-
-    Attributes:
-        rows: number of rows in the sink because of this call or an equal one before it.
-        partitions: partitions that were scored; empty for an unpartitioned table.
-        commits: for each partition: partition, commit_id, source, input (digest of the rows'
-            files), input_version, rule (digest of conditions, columns and decision), rows,
-            whether it was skipped, and if it was watched its health and verdicts as JSON values;
-            `ModelStore.record_scoring` records them.
-        skipped: number of commits that were already there and left as they are.
-        model_id: content id of the model.
-        uri: path or URI of the sink.
-        commit_id: digest of model, input, configuration and partition; over all partitions.
-        seconds: wall time.
-    """
-
-    rows: int
-    partitions: Sequence[Mapping[str, Any]]
-    commits: Sequence[Mapping[str, Any]] = field(repr=False)
-    skipped: int
-    model_id: str
-    uri: str
-    commit_id: str
-    seconds: float
-
-    @property
-    def health(self) -> list[Health | None]:
-        """Health of each of `commits`; None for one that was not watched."""
-        values = [commit.get("health") for commit in self.commits]
-        return [None if each is None else Health.from_dict(each) for each in values]
-
-    @property
-    def verdicts(self) -> list[tuple[Mapping[str, Any], Verdict]]:
-        """The checks that partitions did not pass, each with its partition."""
-        return verdicts_of(self.commits)
-
-    @property
-    def warnings(self) -> list[str]:
-        """The verdicts as sentences, each with its partition."""
-        return verdict_sentences(self.verdicts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain JSON values, without the commits."""
-        plain = {**vars(self), "partitions": as_json(self.partitions), "warnings": self.warnings}
-        del plain["commits"]
-        return plain
-
-
 @draws_progress("scoring")
 def score(
     model: Model,
@@ -419,7 +376,9 @@ def score(
 
     The sink is created if it does not exist. A partition is replaced as a whole, or appended to; a
     partition that was made from the same model, input and configuration is left as it is. Readers
-    see the old rows or the new ones at every instant, never a part of them.
+    see the old rows or the new ones at every instant, never a part of them. A partition that cannot
+    be read or scored fails alone: the others are committed, and then the error names those that
+    failed. The next call takes up only these.
 
     Args:
         model: model to score with.
@@ -439,7 +398,7 @@ def score(
             p(x).
         overwrite: ``"partition"`` replaces the partition; ``"append"`` adds to it, once for each
             model, input and configuration; ``"never"`` refuses a partition that exists, unless it
-            was made from the same.
+            was made from the same, before anything is written.
         run_id: name of the run, for the commit record.
         watch: what to check of each partition before its commit; see `Watch`. True warns by the
             default thresholds, a mapping is that of `Watch.from_dict`. Health and verdicts are
@@ -457,25 +416,20 @@ def score(
         SpecError: if a passthrough column has the name of a scored one, an argument is not one of
             its choices, or the decision rule or the prior does not fit the model.
         NotSupportedError: if the rule needs a density that a block knows only up to a term.
+        PartitionError: if some of several partitions failed, or all for different reasons; its
+            ``report`` is the `ScoreReport`, with the failed ones.
         DataError: if a column is missing or has values that it must not have.
         HealthError: if a partition does not pass a check that stops its commit.
         TableError: if source or sink cannot be read or written, the sink has other columns, or the
             source has no rows, or rows outside the partition.
     """
     began = time.monotonic()
-    expect(model, Model, LOAD_HINT)
     checks = Watch.parse(watch)
-    if overwrite not in get_args(Overwrite):
-        choices = one_of(get_args(Overwrite))
-        raise SpecError(f"overwrite must be one of {choices}, got {overwrite!r}.")
-    table, target = open_table(source), TableRef.parse(sink)
-    if table.uri is not None:
-        refuse_overlap(table.uri, target.uri)
-    planner = ScoringPlanner(
-        model=model,
-        table=table,
-        sink=target,
-        where=parse_where(where),
+    planner = ScoringPlanner.open(
+        model,
+        source,
+        sink,
+        where,
         columns=columns,
         posterior=posterior,
         decision=decision,
@@ -484,91 +438,47 @@ def score(
         prior=prior,
         missing_columns=missing_columns,
     )
-    planned = planner.plan_partitions(partition)
-    committed = [one.committed for one in planned]
-    missing = [one for one, record in zip(planned, committed, strict=True) if record is None]
+    partitions: Sequence[Mapping[str, Any]] = [partition or {}]
+    if not partition and planner.table.partition_columns:
+        partitions = planner.table.partitions(planner.where)
+    planned: list[tuple[PlannedPartition, Mapping[str, Any] | None]] = []
+    failures: list[tuple[Mapping[str, Any], PartitionFailure]] = []
+    for values in partitions:
+        try:
+            one = planner.plan_partition(values)
+            planned.append((one, one.committed))
+        except PARTITION_FAILURES as failure:
+            failures.append((values, failure))
+    missing = [one for one, record in planned if record is None]
     for one in missing if overwrite == "never" else missing[:1]:
-        one.check_sink(planned)
-    known = [one.rows for one in planned if one.rows is not None]
-    counter = RowCounter(progress, sum(known) if len(known) == len(planned) else None)
-    for one, record in zip(planned, committed, strict=True):
-        if record is not None:
-            counter.add(one.rows or 0)
+        one.check_sink([each for each, _ in planned])
+    committed = [one for one, record in planned if record is not None]
+    counter = planner.row_counter(progress, missing, committed)
     with open_engine(engine, workers) as opened:
-        if prior == "estimated":
-            meter = HealthMeter(model)
-            missing = [one.estimate_prior(meter, opened, RowCounter(None, None)) for one in missing]
-        written: deque[Any] = deque(score_partitions(model, missing, opened, counter, watch=checks))
-    records = [written.popleft() if record is None else record for record in committed]
-    scored = [one for one, record in zip(planned, records, strict=True) if record["rows"]]
-    if not scored:
-        raise TableError(f"{table.uri or 'the source'} has no rows to score.")
-    commit_ids = [one.commit_id for one in scored]
-    commits = [
-        {**one.summary, **of_rows(record), "skipped": before is not None}
-        for one, record, before in zip(planned, records, committed, strict=True)
-        if record["rows"]
-    ]
-    return ScoreReport(
+        results = deque(score_partitions(model, missing, opened, counter, watch=checks))
+    scored: list[Mapping[str, Any]] = []
+    commits: list[Mapping[str, Any]] = []
+    for one, before in planned:
+        result = results.popleft() if before is None else before
+        if isinstance(result, PARTITION_FAILURES):
+            failures.append((one.sink.partition, result))
+        elif result["rows"]:
+            scored.append(one.sink.partition)
+            commits.append(one.brief_commit(result, skipped=before is not None))
+    commit_ids = [commit["commit_id"] for commit in commits]
+    report = ScoreReport(
         rows=sum(int(commit["rows"]) for commit in commits),
-        partitions=[one.sink.partition for one in scored if one.sink.partition],
+        partitions=[values for values in scored if values],
         commits=commits,
-        skipped=len(planned) - len(missing),
+        failed=[PartitionOutcome.of_failure(*each) for each in failures],
+        skipped=sum(commit["skipped"] for commit in commits),
         model_id=model.id,
-        uri=target.uri,
+        uri=planner.sink.uri,
         commit_id=commit_ids[0] if len(commit_ids) == 1 else json_digest(commit_ids),
         seconds=time.monotonic() - began,
     )
-
-
-def verdicts_of(
-    commits: Sequence[Mapping[str, Any]],
-) -> list[tuple[Mapping[str, Any], Verdict]]:
-    """The checks that the partitions of commits did not pass, each with its partition."""
-    return [
-        (commit["partition"], Verdict.from_dict(values))
-        for commit in commits
-        for values in commit.get("verdicts", ())
-    ]
-
-
-def verdict_sentences(verdicts: Sequence[tuple[Mapping[str, Any], Verdict]]) -> list[str]:
-    """Verdicts as sentences, each with its partition."""
-    return [
-        ": ".join(filter(None, [partition_text(partition), str(verdict)]))
-        for partition, verdict in verdicts
-    ]
-
-
-def of_rows(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of a commit record that follow from the rows."""
-    return {name: record[name] for name in ("rows", "health", "verdicts") if name in record}
-
-
-def refuse_overlap(source: str, sink: str) -> None:
-    """Refuse a sink inside its source, which would be read as rows of it, and the reverse.
-
-    Raises:
-        TableError: if one of them is the other or inside it.
-    """
-    base, pattern = split_pattern(source)
-    (source_path, source), (sink_path, sink) = _resolve(source), _resolve(sink)
-    folder = _resolve(base)[0]
-    below = sink_path.relative_to(folder).as_posix() if folder in sink_path.parents else None
-    if pattern is not None and below is not None and may_match(below, pattern):
-        raise TableMismatchError(f"{sink} matches {source}; write the scored table somewhere else.")
-    if source_path == sink_path:
-        raise TableMismatchError(f"{sink} is the source; write the scored table somewhere else.")
-    if sink_path in source_path.parents or source_path in sink_path.parents:
-        inner, outer = (sink, source) if source_path in sink_path.parents else (source, sink)
-        raise TableMismatchError(
-            f"{inner} is inside {outer}; write the scored table outside its source."
-        )
-
-
-def _resolve(uri: str) -> tuple[PurePath, str]:
-    """The absolute path of a URI, to compare, and its name in messages."""
-    if "://" in uri:
-        return PurePosixPath(uri), uri
-    path = Path(uri).resolve()
-    return path, str(path)
+    if failures:
+        raise_failed(report, failures[0][1], len(partitions))
+    if not commits:
+        raise TableError(f"{planner.table.uri or 'the source'} has no rows to score.")
+    return report

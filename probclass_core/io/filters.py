@@ -196,6 +196,11 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if text[:1] in ("'", '"') else text
 
 
+def partition_text(partition: Mapping[str, Any]) -> str:
+    """A partition as text, such as ``"year=2014/month=9"``."""
+    return "/".join(f"{name}={value}" for name, value in partition.items())
+
+
 def typed_partition(schema: pa.Schema, partition: Mapping[str, Any] | None) -> dict[str, Any]:
     """Cast partition values to the types of their columns: "01" of an integer column is 1.
 

@@ -15,32 +15,37 @@ from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 
 import pyarrow.compute as pc
 
-from probclass_core.analysis.health.sums import HealthMeter
 from probclass_core.analysis.health.watch import Watch, WatchOption
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import (
-    PartitionError,
     SpecError,
     TableError,
     TableMismatchError,
-    expect,
     one_of,
 )
-from probclass_core.execution.engine import Engine, EngineOption
+from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
-from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
+from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Condition, Where, parse_where, typed_partition
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import PartitionedSink, Table, TypedPartition, balanced_parts
 from probclass_core.model.decision import DecisionOption
-from probclass_core.model.model import LOAD_HINT, Model
-from probclass_core.pipeline import of_rows, refuse_overlap, verdict_sentences, verdicts_of
+from probclass_core.model.model import Model
 from probclass_core.scoring.batch import PosteriorFormat
 from probclass_core.scoring.commits import commits
-from probclass_core.scoring.partition import PARTITION_FAILURES, PartitionFailure, score_partitions
+from probclass_core.scoring.partition import score_partitions
 from probclass_core.scoring.plan import PlannedPartition, PriorOption, ScoringPlanner
+from probclass_core.scoring.reports import (
+    PARTITION_FAILURES,
+    Outcome,
+    PartitionFailure,
+    PartitionOutcome,
+    raise_failed,
+    verdict_sentences,
+    verdicts_of,
+)
 from probclass_core.spec import category_text
 
 Deleted = Literal["keep", "remove", "fail"]
@@ -53,50 +58,7 @@ Missing = Literal["skip", "fail"]
 Partitions: TypeAlias = Where | Sequence[Mapping[str, Any]]
 """Conditions on partition columns, or a list of partitions such as ``[{"month": "2014-01"}]``."""
 
-Outcome = Literal["scored", "unchanged", "pending", "empty", "orphaned", "removed", "failed"]
-
 _NAMES_IN_MESSAGE = 5
-
-
-@dataclass(frozen=True)
-class PartitionOutcome:
-    """What a reconciliation found and did for one partition.
-
-    Attributes:
-        partition: values of the partition columns; empty for an unpartitioned table.
-        outcome: ``"scored"``; ``"unchanged"``: scored before from the same input, model and rule;
-            ``"pending"``: to be scored, in a dry run or beyond the limit; ``"empty"``: without
-            rows; ``"orphaned"``: in the sink, and gone from the source; ``"removed"``: orphaned,
-            and removed; ``"failed"``.
-        reasons: why a partition was or is to be scored: ``"missing"``, or what changed since:
-            ``"input"``, ``"model"``, ``"rule"`` (conditions, columns, decision);
-            ``"unrecorded"`` if other writers wrote its rows.
-        rows: number of rows in the sink, of a pending partition in the source before any filter;
-            None if unknown.
-        commit_id: id of the commit that wrote the rows; None if there is none.
-        error: why it failed, as one sentence.
-        is_transient: whether a failed partition may succeed later without a change.
-    """
-
-    partition: Mapping[str, Any]
-    outcome: Outcome
-    reasons: Sequence[str] = ()
-    rows: int | None = None
-    commit_id: str | None = None
-    error: str | None = None
-    is_transient: bool = False
-
-    def __str__(self) -> str:
-        name = "/".join(f"{column}={value}" for column, value in self.partition.items())
-        return name or "the table"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The outcome as plain JSON values, without those that do not apply."""
-        values = {**vars(self), "reasons": list(self.reasons)}
-        plain = {key: as_json(value) for key, value in values.items() if value not in (None, [])}
-        if self.outcome != "failed":
-            del plain["is_transient"]
-        return plain
 
 
 @dataclass(frozen=True)
@@ -313,7 +275,6 @@ def reconcile(
         TableError: as `score`, likewise; or if partitions are gone and `deleted` is ``"fail"``.
     """
     began = time.monotonic()
-    expect(model, Model, LOAD_HINT)
     for name, value, choices in (("deleted", deleted, Deleted), ("missing", missing, Missing)):
         if value not in get_args(choices):
             raise SpecError(f"{name} must be one of {one_of(get_args(choices))}, got {value!r}.")
@@ -321,48 +282,43 @@ def reconcile(
         raise SpecError(f"limit must be at least 1, got {limit}.")
     if catch_up < 0:
         raise SpecError(f"catch_up must be at least 0, got {catch_up}.")
-    table, target = open_table(source), TableRef.parse(sink)
-    if table.uri is not None:
-        refuse_overlap(table.uri, target.uri)
-    planner = ScoringPlanner(
-        model=model,
-        table=table,
-        sink=target,
-        where=parse_where(where),
+    checks = Watch.parse(watch)
+    planner = ScoringPlanner.open(
+        model,
+        source,
+        sink,
+        where,
         columns=columns,
         posterior=posterior,
         decision=decision,
+        prior=prior,
         overwrite="partition",
         run_id=run_id,
         missing_columns=missing_columns,
-        prior=prior,
     )
-    checks = Watch.parse(watch)
-    selected = _Selected(table, partitions, batch, planner.where)
+    selected = _Selected(planner.table, partitions, batch, planner.where)
     if catch_up:
-        selected.add_missed(target, catch_up)
+        selected.add_missed(planner.sink, catch_up)
     if scored_by is not None:
-        selected.restrict_to(target, {*scored_by})
+        selected.restrict_to(planner.sink, {*scored_by})
     found = _Comparison(planner, selected)
     found.compare(fail_missing=missing == "fail")
     if deleted == "fail" and found.orphaned:
         raise TableMismatchError(
-            f"{len(found.orphaned)} partitions of {target.uri} are gone from {table.uri}: "
+            f"{len(found.orphaned)} partitions of {planner.sink.uri} are gone from "
+            f"{planner.table.uri}: "
             f"{_some(found.orphaned.values())}; nothing was written. Score with deleted='remove' "
             "or 'keep'."
         )
     if not dry_run:
-        pending = list(found.pending.items())[:limit]
-        known = [one.rows for _, one in pending if one.rows is not None]
-        counter = RowCounter(progress, sum(known) if len(known) == len(pending) else None)
-        for _, one in pending[:1]:
+        pending = dict(list(found.pending.items())[:limit])
+        planned = list(pending.values())
+        for one in planned[:1]:
             one.check_sink(list(found.pending.values()))
+        counter = planner.row_counter(progress, planned)
         with open_engine(engine, workers) as opened:
-            if prior == "estimated":
-                pending = found.estimate_priors(pending, opened)
-            planned = [one for _, one in pending]
-            scored = score_partitions(model, planned, opened, counter, watch=checks, isolate=True)
-            for (key, one), result in zip(pending, scored, strict=True):
+            scored = score_partitions(model, planned, opened, counter, watch=checks)
+            for (key, one), result in zip(pending.items(), scored, strict=True):
                 found.finish(key, one, result)
         if deleted == "remove":
             found.remove_orphaned()
@@ -371,11 +327,10 @@ def reconcile(
         commits=found.commits,
         dry_run=dry_run,
         model_id=model.id,
-        uri=target.uri,
+        uri=planner.sink.uri,
         seconds=time.monotonic() - began,
     )
-    if report.failed:
-        found.raise_failed(report)
+    raise_failed(report, found.first_failure, len(report.partitions), dry_run=dry_run)
     return report
 
 
@@ -521,6 +476,7 @@ class _Comparison:
         pending: the partitions to score.
         orphaned: outcome of each partition that has rows in the sink only.
         commits: commits of the scored and unchanged partitions; see `ScoreReport`.
+        first_failure: error of the first partition that failed; None if none did.
     """
 
     def __init__(self, planner: ScoringPlanner, selected: _Selected) -> None:
@@ -531,7 +487,7 @@ class _Comparison:
         self.orphaned: dict[_Key, PartitionOutcome] = {}
         self.commits: list[dict[str, Any]] = []
         self._in_sink: dict[_Key, TypedPartition] = {}
-        self._first_failure: PartitionFailure | None = None
+        self.first_failure: PartitionFailure | None = None
         self._sink_exists = False
 
     def compare(self, *, fail_missing: bool) -> None:
@@ -565,7 +521,7 @@ class _Comparison:
             self._empty(key, values, exists=exists)
         elif record is not None and planned.committed_by(record):
             rows, commit_id = record["rows"], planned.commit_id
-            self.commits.append({**planned.summary, **of_rows(record), "skipped": True})
+            self.commits.append(planned.brief_commit(record, skipped=True))
             self.outcomes[key] = PartitionOutcome(values, "unchanged", (), rows, commit_id)
         else:
             changes = ("unrecorded",) if exists else ("missing",)
@@ -599,19 +555,6 @@ class _Comparison:
         else:
             self.outcomes[key] = PartitionOutcome(values, "empty")
 
-    def estimate_priors(
-        self, pending: Sequence[tuple[_Key, PlannedPartition]], engine: Engine
-    ) -> list[tuple[_Key, PlannedPartition]]:
-        """Estimate the prior of each partition; those for which that fails are left out."""
-        meter, counter = HealthMeter(self.planner.model), RowCounter(None, None)
-        estimated: list[tuple[_Key, PlannedPartition]] = []
-        for key, one in pending:
-            try:
-                estimated.append((key, one.estimate_prior(meter, engine, counter)))
-            except PARTITION_FAILURES as failure:
-                self._fail(key, self.outcomes[key].partition, failure)
-        return estimated
-
     def finish(
         self, key: _Key, planned: PlannedPartition, result: Mapping[str, Any] | PartitionFailure
     ) -> None:
@@ -623,7 +566,7 @@ class _Comparison:
             self._empty(key, before.partition, exists=before.reasons != ("missing",))
         else:
             rows, commit_id = result["rows"], planned.commit_id
-            self.commits.append({**planned.summary, **of_rows(result), "skipped": False})
+            self.commits.append(planned.brief_commit(result, skipped=False))
             self.outcomes[key] = replace(before, outcome="scored", rows=rows, commit_id=commit_id)
 
     def remove_orphaned(self) -> None:
@@ -650,21 +593,8 @@ class _Comparison:
         self.outcomes[key] = self._failed(values, failure)
 
     def _failed(self, values: Mapping[str, Any], failure: PartitionFailure) -> PartitionOutcome:
-        self._first_failure = self._first_failure or failure
-        transient = failure.is_transient
-        return PartitionOutcome(values, "failed", error=str(failure), is_transient=transient)
-
-    def raise_failed(self, report: ReconcileReport) -> None:
-        """Raise the error of the partitions that failed, or their common one if all did."""
-        failed, all_failed = report.failed, len(report.failed) == len(report.partitions)
-        if all_failed and len({one.error for one in failed}) == 1:
-            assert self._first_failure is not None
-            raise self._first_failure
-        sentences = "; ".join(f"{one}: {(one.error or '').rstrip('.')}" for one in failed[:3])
-        more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
-        done = "" if report.dry_run else " The others are committed; a rerun takes up only these."
-        count = f"{len(failed)} of {len(report.partitions)} partitions"
-        raise PartitionError(f"{count} failed: {sentences}{more}.{done}", report)
+        self.first_failure = self.first_failure or failure
+        return PartitionOutcome.of_failure(values, failure)
 
 
 _Key = tuple[tuple[str, str | None], ...]

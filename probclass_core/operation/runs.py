@@ -21,7 +21,7 @@ from probclass_core.arrow.bundle import as_json, plain_json
 from probclass_core.errors import DataError, SpecError, StoreError, one_of
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
-from probclass_core.io.filters import Condition, typed_partition
+from probclass_core.io.filters import Condition, partition_text, typed_partition
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
@@ -160,7 +160,7 @@ class Judgment:
         return self.evaluation is not None and _is_below_prior(self.evaluation)
 
     def __str__(self) -> str:
-        name = "/".join(f"{column}={value}" for column, value in self.partition.items())
+        name = partition_text(self.partition)
         if self.evaluation is None:
             sentence = f"{name}: no scoring is recorded"
         else:

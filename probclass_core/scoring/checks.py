@@ -12,8 +12,9 @@ from probclass_core.analysis.health.unlabeled_checks import Reference
 from probclass_core.analysis.health.verdicts import Verdict, raise_failed
 from probclass_core.analysis.health.watch import Watch
 from probclass_core.errors import TableError
+from probclass_core.io.filters import partition_text
 from probclass_core.io.table import TypedPartition
-from probclass_core.scoring.plan import PlannedPartition, partition_text
+from probclass_core.scoring.plan import PlannedPartition
 
 log = logging.getLogger(__name__)
 

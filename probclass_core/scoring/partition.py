@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.sums import HealthMeter, HealthSums
 from probclass_core.analysis.health.watch import Watch
-from probclass_core.errors import DataError, TableError
+from probclass_core.errors import TableError
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
 from probclass_core.io.table import Plan, StagedPart, StagedPartition
@@ -27,6 +27,7 @@ from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer
 from probclass_core.scoring.checks import PartitionChecks
 from probclass_core.scoring.plan import PlannedPartition
+from probclass_core.scoring.reports import PARTITION_FAILURES, PartitionFailure
 
 PART_ROWS = 2**24
 """Rows of a partition above which it is written as several files, each scored by one worker."""
@@ -39,11 +40,6 @@ ScoreBatch = Callable[[pa.RecordBatch], ScoredBatch]
 MapBatches = Callable[[ScoreBatch, Iterable[pa.RecordBatch]], Iterator[ScoredBatch]]
 
 
-PartitionFailure = DataError | TableError
-PARTITION_FAILURES = (DataError, TableError)
-"""Errors that may be about one partition only, so that others can be scored nevertheless."""
-
-
 def score_partitions(
     model: Model,
     partitions: Sequence[PlannedPartition],
@@ -51,9 +47,10 @@ def score_partitions(
     counter: RowCounter,
     *,
     watch: Watch | None,
-    isolate: bool = False,
 ) -> Iterator[Mapping[str, Any] | PartitionFailure]:
     """Score partitions and commit each once all of its parts are staged.
+
+    A partition that cannot be read, scored or committed fails alone.
 
     Args:
         model: model to score with.
@@ -63,15 +60,12 @@ def score_partitions(
             progress function raises then prevents the commit.
         watch: what to check of each partition, whose health and verdicts are recorded with its
             commit; None records nothing.
-        isolate: whether a partition that fails is yielded as its error, and the others are scored;
-            otherwise the first error ends the scoring.
 
     Yields:
-        For each partition in order its commit record with its ``rows``, once it is committed; if
-        these are 0, nothing was committed.
+        For each partition in order its commit record with its ``rows``, once it is committed, or
+        its error; if the rows are 0, nothing was committed.
     """
-    failures = PARTITION_FAILURES if isolate else ()
-    work = ScorePart(model, watch is not None, failures=failures)
+    work = ScorePart(model, watch is not None)
     checks = None if watch is None else PartitionChecks(watch)
     open_partitions: deque[_OpenPartition] = deque()
 
@@ -81,12 +75,17 @@ def score_partitions(
             outcome: Mapping[str, Any] | PartitionFailure
             try:
                 outcome = current.failure or _commit(current, work, checks, counter)
-            except failures as failure:
+            except PARTITION_FAILURES as failure:
                 outcome = failure
             open_partitions.popleft().context.close()
             yield outcome
 
-    parts = (part for one in partitions for part in _stage_parts(one, open_partitions, failures))
+    planned: Iterable[PlannedPartition | _Failed] = partitions
+    if any(one.planner.prior == "estimated" for one in partitions):
+        planned = _with_estimated_priors(model, partitions, engine, counter)
+        if not engine.in_process:  # its workers do one thing at a time
+            planned = list(planned)
+    parts = (part for one in planned for part in _stage_parts(one, open_partitions))
     try:
         for finished in _score_parts(work, parts, engine, counter):
             yield from finished_partitions()  # those that could not be staged
@@ -169,13 +168,11 @@ class ScorePart:
         model: model to score with; sent to workers once, not with each part.
         watch: whether to measure the health of the rows.
         map_batches: how the batches of a part are scored.
-        failures: errors to return as `_Failed` instead of raising them.
     """
 
     model: Model
     watch: bool
     map_batches: MapBatches = map
-    failures: tuple[type[PartitionFailure], ...] = ()
 
     @cached_property
     def meter(self) -> HealthMeter:
@@ -185,7 +182,7 @@ class ScorePart:
     def __call__(self, part: Part) -> FinishedPart | _Failed:
         try:
             return self._score(part)
-        except self.failures as failure:
+        except PARTITION_FAILURES as failure:
             return _Failed(failure)
 
     def _score(self, part: Part) -> FinishedPart:
@@ -219,7 +216,7 @@ class ScorePart:
 
 @dataclass(frozen=True)
 class _Failed:
-    """The result of a part that could not be scored."""
+    """A partition or a part that could not be read or scored."""
 
     failure: PartitionFailure
 
@@ -229,8 +226,8 @@ class _OpenPartition:
     """A partition whose parts are being scored.
 
     Attributes:
-        planned: the partition.
-        staged: the staged partition; None if it could not be staged.
+        planned: the partition; None if it could not be staged.
+        staged: the staged partition, likewise.
         context: to be closed once the partition is committed or given up.
         unfinished: its parts that are not finished yet, in order.
         failure: the error of the first part that failed, or of the staging.
@@ -238,7 +235,7 @@ class _OpenPartition:
         summary: entries of the commit record that follow from the rows.
     """
 
-    planned: PlannedPartition
+    planned: PlannedPartition | None
     staged: StagedPartition | None
     context: ExitStack
     unfinished: deque[Part]
@@ -247,16 +244,28 @@ class _OpenPartition:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _with_estimated_priors(
+    model: Model, partitions: Iterable[PlannedPartition], engine: Engine, counter: RowCounter
+) -> Iterator[PlannedPartition | _Failed]:
+    """The partitions, each to be scored under the shares of its own classes."""
+    meter = HealthMeter(model)
+    for one in partitions:
+        try:
+            yield one.estimate_prior(meter, engine, counter)
+        except PARTITION_FAILURES as failure:
+            yield _Failed(failure)
+
+
 def _stage_parts(
-    partition: PlannedPartition,
-    open_partitions: deque[_OpenPartition],
-    failures: tuple[type[PartitionFailure], ...],
+    partition: PlannedPartition | _Failed, open_partitions: deque[_OpenPartition]
 ) -> Iterator[Part]:
     """Stage a partition, add it to the open ones, and yield its parts."""
     try:
+        if isinstance(partition, _Failed):
+            raise partition.failure
         staged = _stage(partition)
-    except failures as failure:
-        staged = _OpenPartition(partition, None, ExitStack(), deque(), failure)
+    except PARTITION_FAILURES as failure:
+        staged = _OpenPartition(None, None, ExitStack(), deque(), failure)
     open_partitions.append(staged)
     yield from tuple(staged.unfinished)
 
@@ -294,18 +303,19 @@ def _commit(
     partition: _OpenPartition, work: ScorePart, checks: PartitionChecks | None, counter: RowCounter
 ) -> Mapping[str, Any]:
     """Check and publish a staged partition unless it is empty, and return its commit record."""
-    staged, summary = partition.staged, partition.summary
+    planned, staged, summary = partition.planned, partition.staged, partition.summary
+    assert planned is not None
     assert staged is not None
     if partition.sums:
-        summary = work.summarize(work.meter.total(partition.sums), partition.planned.scorer.options)
+        summary = work.summarize(work.meter.total(partition.sums), planned.scorer.options)
     if staged.rows:
         if checks is not None and "health" in summary:
-            verdicts = checks.check(partition.planned, Health.from_dict(summary["health"]))
+            verdicts = checks.check(planned, Health.from_dict(summary["health"]))
             if verdicts:
                 summary = {**summary, "verdicts": [verdict.to_dict() for verdict in verdicts]}
         counter.report()
         staged.publish(summary)
-    return {**partition.planned.record, **summary, "rows": staged.rows}
+    return {**planned.record, **summary, "rows": staged.rows}
 
 
 def _check_partition(batch: pa.RecordBatch, partition: Mapping[str, Any]) -> None:

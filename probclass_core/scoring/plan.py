@@ -7,23 +7,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, Literal, Self, get_args
 
 import pyarrow as pa
 
 from probclass_core.analysis.health.sums import HealthMeter
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns
-from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError
+from probclass_core.errors import (
+    DataError,
+    SpecError,
+    TableError,
+    TableMismatchError,
+    expect,
+    one_of,
+)
 from probclass_core.execution.engine import Engine
-from probclass_core.execution.progress import RowCounter
-from probclass_core.io.filters import Where, typed_partition
+from probclass_core.execution.progress import ProgressOption, RowCounter
+from probclass_core.io.filters import Where, parse_where, partition_text, typed_partition
 from probclass_core.io.missing_columns import (
     MissingColumns,
     missing_shares,
     with_missing_columns,
 )
-from probclass_core.io.open import open_sink
+from probclass_core.io.open import open_sink, open_table
+from probclass_core.io.patterns import may_match, split_pattern
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import (
     AppendableSink,
@@ -35,7 +44,7 @@ from probclass_core.io.table import (
     TypedPartition,
 )
 from probclass_core.model.decision import DecisionOption, DecisionRule
-from probclass_core.model.model import Model
+from probclass_core.model.model import LOAD_HINT, Model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
 
 Overwrite = Literal["partition", "append", "never"]
@@ -55,7 +64,7 @@ takes some 3 kB per column."""
 
 @dataclass
 class ScoringPlanner:
-    """Plans the partitions of one call of `pipeline.score`, whose arguments these are."""
+    """Plans the partitions of one call of `score` or `reconcile`, whose arguments these are."""
 
     model: Model
     table: Table
@@ -64,47 +73,81 @@ class ScoringPlanner:
     columns: str | Sequence[str] | None
     posterior: PosteriorFormat
     decision: DecisionOption
+    prior: PriorOption
     overwrite: Overwrite
     run_id: str | None
-    prior: PriorOption = None
-    missing_columns: MissingColumns = "error"
+    missing_columns: MissingColumns
     _schemas: dict[bytes, tuple[BatchScorer, list[list[str]]]] = field(
         default_factory=dict, init=False
     )
     _sink: Sink | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.prior, str) and self.prior != "estimated":
-            raise SpecError(f"prior must be 'estimated' or a table of shares, got {self.prior!r}.")
-
     _fragments_kept: int = field(default=0, init=False)
 
-    def plan_partitions(self, partition: Mapping[str, Any] | None) -> list[PlannedPartition]:
-        """Plan one partition, or each partition of the source; nothing is written yet.
+    @classmethod
+    def open(
+        cls, model: Model, source: Any, sink: str | Path | TableRef, where: Where, **options: Any
+    ) -> Self:
+        """Open the source and check the arguments, before any row is read.
 
         Args:
-            partition: partition to score, or None for each partition of the source in turn, or the
-                whole of an unpartitioned source.
+            model: model to score with.
+            source: table, frame, path or URI of the rows.
+            sink: scored table.
+            where: rows to score.
+            options: the other fields.
+
+        Raises:
+            SpecError: if an argument is not one of its choices.
+            TableError: if the source cannot be read, or the sink is inside it or the reverse.
+        """
+        expect(model, Model, LOAD_HINT)
+        table, target = open_table(source), TableRef.parse(sink)
+        planner = cls(model, table, target, parse_where(where), **options)
+        if planner.overwrite not in get_args(Overwrite):
+            choices = one_of(get_args(Overwrite))
+            raise SpecError(f"overwrite must be one of {choices}, got {planner.overwrite!r}.")
+        if isinstance(planner.prior, str) and planner.prior != "estimated":
+            raise SpecError(
+                f"prior must be 'estimated' or a table of shares, got {planner.prior!r}."
+            )
+        if table.uri is not None:
+            _refuse_overlap(table.uri, target.uri)
+        return planner
+
+    def plan_partition(self, partition: Mapping[str, Any]) -> PlannedPartition:
+        """Plan one partition, or an unpartitioned table; nothing is written yet.
+
+        Args:
+            partition: values of partition columns.
 
         Raises:
             DataError: if a column is missing.
             SpecError: if a passthrough column has the name of a scored one, or the decision rule
                 does not fit the model.
-            TableError: if a partition does not exist, or the sink cannot store or append it.
+            TableError: if the partition does not exist, or the sink cannot store or append it.
         """
-        partitions: Sequence[Mapping[str, Any]] = [partition or {}]
-        if not partition and self.table.partition_columns:
-            partitions = self.table.partitions(self.where)
-        return [self.plan_partition(values) for values in partitions]
-
-    def plan_partition(self, partition: Mapping[str, Any]) -> PlannedPartition:
-        """Plan one partition; arguments and errors as for `plan_partitions`."""
         planned = self._plan_partition(partition)
         if self._fragments_kept >= _PLANS_KEPT:
             return replace(planned, kept_plan=None)
         assert planned.kept_plan is not None
         self._fragments_kept += len(planned.kept_plan.fragments)
         return planned
+
+    def row_counter(
+        self,
+        progress: ProgressOption,
+        missing: Iterable[PlannedPartition],
+        committed: Iterable[PlannedPartition] = (),
+    ) -> RowCounter:
+        """A counter of the rows of partitions to score, and of those committed before as done."""
+        # The shares of the classes are estimated in a pass of their own.
+        passes = 2 if self.prior == "estimated" else 1
+        todo, done = [one.rows for one in missing], sum(one.rows or 0 for one in committed)
+        total = None if None in todo else done + passes * sum(rows or 0 for rows in todo)
+        counter = RowCounter(progress, total)
+        if done:
+            counter.add(done)
+        return counter
 
     def plan_rows(self, partition: Mapping[str, Any]) -> Plan:
         """Plan the rows of a partition: passthrough columns, features and partition columns."""
@@ -201,11 +244,6 @@ class ScoringPlanner:
             scorer = BatchScorer(self.model, schema, options)
             self._schemas[key] = scorer, [[one.name, str(one.type)] for one in scorer.schema]
         return self._schemas[key]
-
-
-def partition_text(partition: Mapping[str, Any]) -> str:
-    """A partition as text, such as ``"year=2014/month=9"``."""
-    return "/".join(f"{name}={value}" for name, value in partition.items())
 
 
 @dataclass(frozen=True)
@@ -305,12 +343,23 @@ class PlannedPartition:
             changes.append("rule")
         return tuple(changes)
 
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The commit record in short, without what is equal in all partitions of a sink."""
+    def brief_commit(self, record: Mapping[str, Any], *, skipped: bool) -> dict[str, Any]:
+        """A commit without what is equal in all partitions of a sink, for a report.
+
+        Args:
+            record: record of the commit, with its rows.
+            skipped: whether it was there before.
+        """
         rule = {key: self.record.get(key) for key in ("where", "schema", "decision")}
+        if "prior" in self.record:
+            rule["prior"] = self.record["prior"]
         names = ("partition", "commit_id", "source", "input", "input_version")
-        return {**{name: self.record[name] for name in names}, "rule": json_digest(rule)}
+        return {
+            **{name: self.record[name] for name in names},
+            "rule": json_digest(rule),
+            **{name: record[name] for name in ("rows", "health", "verdicts") if name in record},
+            "skipped": skipped,
+        }
 
     @property
     def committed(self) -> Mapping[str, Any] | None:
@@ -355,3 +404,32 @@ class PlannedPartition:
         """The sink if rows are appended, else None."""
         appends = self.planner.overwrite == "append"
         return self.sink if appends and isinstance(self.sink, AppendableSink) else None
+
+
+def _refuse_overlap(source: str, sink: str) -> None:
+    """Refuse a sink inside its source, which would be read as rows of it, and the reverse.
+
+    Raises:
+        TableError: if one of them is the other or inside it.
+    """
+    base, pattern = split_pattern(source)
+    (source_path, source), (sink_path, sink) = _resolve(source), _resolve(sink)
+    folder = _resolve(base)[0]
+    below = sink_path.relative_to(folder).as_posix() if folder in sink_path.parents else None
+    if pattern is not None and below is not None and may_match(below, pattern):
+        raise TableMismatchError(f"{sink} matches {source}; write the scored table somewhere else.")
+    if source_path == sink_path:
+        raise TableMismatchError(f"{sink} is the source; write the scored table somewhere else.")
+    if sink_path in source_path.parents or source_path in sink_path.parents:
+        inner, outer = (sink, source) if source_path in sink_path.parents else (source, sink)
+        raise TableMismatchError(
+            f"{inner} is inside {outer}; write the scored table outside its source."
+        )
+
+
+def _resolve(uri: str) -> tuple[PurePath, str]:
+    """The absolute path of a URI, to compare, and its name in messages."""
+    if "://" in uri:
+        return PurePosixPath(uri), uri
+    path = Path(uri).resolve()
+    return path, str(path)

@@ -241,6 +241,19 @@ def test_reconcile_scores_what_differs_and_fails_for_a_damaged_partition(
     assert "29 unchanged, 1 failed" in shown.out
     assert shown.err.startswith("error: 1 of 30 partitions failed: day=05x: cannot read")
     assert shown.err.count("\n") == 1
+    scored_alone = probclass("score", *command[1:], "--json", "--run-id", "by hand")
+    assert scored_alone.code == 2
+    document = json.loads(scored_alone.out)
+    assert (document["skipped"], [one["outcome"] for one in document["failed"]]) == (29, ["failed"])
+    again = probclass("score", "iris@champion", lake, "other", "--run-id", "by hand")
+    assert (again.code, again.err) == (2, shown.err)
+    assert "scored 4,350 rows" in again.lines[0]
+    records = pc.ModelStore("models").scorings("iris")
+    assert [(len(one.partitions), one.provenance) for one in records] == [
+        (28, {}),
+        (2, {}),
+        (29, {"run_id": "by hand"}),
+    ]
 
     (lake / "day=05x" / "rows.parquet").unlink()
     gone = probclass.ok(*command, "--deleted", "remove", "--json").json

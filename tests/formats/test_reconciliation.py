@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 import shutil
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -95,31 +96,67 @@ def test_a_failed_partition_does_not_stop_the_others(
     sink = backend.ref("scored")
     for month in (MONTHS[0], MONTHS[-1]):  # the files whose schemas are read first
         damage(lake / f"month={month}" / "rows.parquet")
-    with pytest.raises(pc.PartitionError, match=r"2 of 4 partitions failed: month=2014-01: ") as e:
-        pc.reconcile(model, lake, sink)
-    assert "\n" not in str(e.value)
-    report = pickle.loads(pickle.dumps(e.value)).report
-    assert (names(report.failed), names(report.scored)) == ([MONTHS[0], MONTHS[-1]], MONTHS[1:3])
-    assert rows_by_month(backend.read("scored")) == {"2014-02": 40, "2014-03": 40}
+
+    def failure(call: Callable[..., Any]) -> pc.PartitionError:
+        with pytest.raises(pc.PartitionError, match=r"2 of 4 .* failed: month=2014-01: ") as raised:
+            call(model, lake, sink)
+        error = pickle.loads(pickle.dumps(raised.value))
+        assert "\n" not in str(error)
+        assert error.is_transient
+        assert names(error.report.failed) == [MONTHS[0], MONTHS[-1]]
+        assert rows_by_month(backend.read("scored")) == {"2014-02": 40, "2014-03": 40}
+        return error
+
+    scored = failure(pc.score).report
+    assert (scored.rows, scored.partitions) == (80, [{"month": month} for month in MONTHS[1:3]])
+    assert names(failure(pc.reconcile).report.unchanged) == MONTHS[1:3]
     write_month(lake, MONTHS[0])
+    assert failure_of_one(model, lake, sink).report.skipped == 2
     write_month(lake, MONTHS[-1])
-    assert names(pc.reconcile(model, lake, sink).scored) == [MONTHS[0], MONTHS[-1]]
+    assert names(pc.reconcile(model, lake, sink).scored) == [MONTHS[-1]]
 
 
+def failure_of_one(model: pc.Model, lake: Path, sink: pc.TableRef) -> pc.PartitionError:
+    with pytest.raises(pc.PartitionError, match="1 of 4") as raised:
+        pc.score(model, lake, sink)
+    return raised.value
+
+
+@pytest.mark.parametrize("call", [pc.score, pc.reconcile])
 @pytest.mark.parametrize("engine", ["threads", "processes"])
+@pytest.mark.parametrize("prior", [None, "estimated"])
 def test_a_partition_whose_rows_cannot_be_scored_fails_alone(
-    engine: str, model: pc.Model, lake: Path, tmp_path: Path
+    call: Callable[..., Any], engine: str, prior: Any, model: pc.Model, lake: Path, tmp_path: Path
 ) -> None:
     path = write_month(lake, "2014-02")
     table = pq.read_table(path, partitioning=None)
     x = pa.array([float("inf"), *table["x"].to_pylist()[1:]])
     pq.write_table(table.set_column(0, "x", x), path)
+    sink, done = tmp_path / "scored", []
+    options = {"engine": engine, "workers": 2, "prior": prior}
     with pytest.raises(pc.PartitionError, match=r"1 of 4 .*month=2014-02: .*'x'") as raised:
-        pc.reconcile(model, lake, tmp_path / "scored", engine=engine, workers=2)
-    assert names(raised.value.report.scored) == ["2014-01", "2014-03", "2014-04"]
-    assert not (tmp_path / "scored" / "month=2014-02").exists()
+        call(model, lake, sink, progress=lambda *rows: done.append(rows), **options)
+    assert not raised.value.is_transient
+    assert {total for _, total in done} == {320 if prior else 160}
+    commits = raised.value.report.commits
+    assert [one["partition"]["month"] for one in commits] == ["2014-01", "2014-03", "2014-04"]
+    assert not (sink / "month=2014-02").exists()
     shutil.rmtree(lake / "month=2014-02")
-    assert pc.reconcile(model, lake, tmp_path / "scored").counts["unchanged"] == 3
+    assert pc.reconcile(model, lake, sink, prior=prior).counts["unchanged"] == 3
+
+
+def test_what_concerns_all_partitions_is_refused_before_anything_is_written(
+    model: pc.Model, lake: Path, tmp_path: Path
+) -> None:
+    sink = tmp_path / "scored"
+    pc.score(model, lake, sink, partition={"month": "2014-03"})
+    write_month(lake, "2014-03", 9)
+    damage(lake / "month=2014-01" / "rows.parquet")
+    with pytest.raises(pc.TableError, match=r"month=2014-03 already exists"):
+        pc.score(model, lake, sink, overwrite="never")
+    with pytest.raises(pc.TableError, match="also has 'kind'"):
+        pc.score(model, lake, sink, columns=["x"], overwrite="append")
+    assert [path.name for path in sink.glob("month=*")] == ["month=2014-03"]
 
 
 def test_if_all_partitions_fail_for_one_reason_that_is_the_error(

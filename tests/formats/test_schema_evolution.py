@@ -137,7 +137,9 @@ def test_the_model_is_that_of_the_same_rows_in_memory(
     model, expected = pc.fit(ref, spec), pc.fit(in_memory, spec)
     probability = model.predict_proba(in_memory)
     np.testing.assert_allclose(probability, expected.predict_proba(in_memory), rtol=1e-12)
-    with pytest.raises(pc.DataError, match="month=2014-01: no file has column 'extra'"):
+    with pytest.raises(
+        pc.PartitionError, match=r"1 of 2 .*: month=2014-01: no file has column 'extra'"
+    ):
         pc.score(model, ref, tmp_path / "scored")
     report = pc.score(model, ref, tmp_path / "scored", missing_columns="warn")
     assert (report.rows, len(report.partitions)) == (6, 2)

@@ -440,21 +440,26 @@ class ProbClassScoreOperator(ProbClassOperator):
 
         store = self.model_store()
         version, model = self.load_model(store, self.model)
-        report = pc.score(
-            model,
-            self.table(),
-            table_ref(self.sink, self.sink_conn_id),
-            columns=self.columns,
-            posterior=self.posterior,
-            decision=self.decision,
-            overwrite=self.overwrite,
-            run_id=run["run_id"],
-            watch=self.watch,
-            missing_columns=self.missing_columns,
-            **self.read_options(),
-        )
+        try:
+            report = pc.score(
+                model,
+                self.table(),
+                table_ref(self.sink, self.sink_conn_id),
+                columns=self.columns,
+                posterior=self.posterior,
+                decision=self.decision,
+                overwrite=self.overwrite,
+                run_id=run["run_id"],
+                watch=self.watch,
+                missing_columns=self.missing_columns,
+                **self.read_options(),
+            )
+        except pc.PartitionError as error:
+            self.record(store, version, error.report, run)
+            raise
         self.record(store, version, report, run)
         summary = report.to_dict()
+        del summary["failed"]
         return {
             "model": version.ref,
             "partition": self.partition,

@@ -102,7 +102,7 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         summary = super().execute(context)
         if self._failure is not None:
             context["ti"].xcom_push("return_value", summary)
-            if any(one.is_transient for one in self._failure.report.failed):
+            if self._failure.is_transient:
                 raise self._failure
             raise AirflowFailException(str(self._failure))
         retried = (getattr(context.get("ti"), "try_number", 1) or 1) > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,18 +34,27 @@ from probclass_core.cli.output import (
 )
 from probclass_core.cli.parsing import parse_names
 from probclass_core.cli.verbosity import progress
-from probclass_core.errors import SpecError
+from probclass_core.errors import SpecError, StoreError
 from probclass_core.store.display import minute
 from probclass_core.store.records import timestamp
 
 if TYPE_CHECKING:
-    from probclass_core import Model, ModelSpec, ModelStore, ModelVersion, ReconcileReport
+    from probclass_core import (
+        Model,
+        ModelSpec,
+        ModelStore,
+        ModelVersion,
+        ReconcileReport,
+        ScoreReport,
+    )
     from probclass_core.io.missing_columns import MissingColumns
     from probclass_core.operation.reconciliation import Deleted, Missing
     from probclass_core.scoring.batch import PosteriorFormat
     from probclass_core.scoring.plan import Overwrite
     from probclass_core.spec import Effort
 
+
+log = logging.getLogger("probclass_core.cli")
 
 _UNCHANGED_SCORES = "unchanged: already scored from the same inputs, nothing written"
 
@@ -315,7 +325,8 @@ def score(
     """Score a table and write predictions and posteriors to another table.
 
     Each partition is checked, and committed completely or not at all. What is unusual in it is
-    shown as a warning, or fails before the commit with --fail-on.
+    shown as a warning, or fails before the commit with --fail-on. A partition that cannot be scored
+    fails alone; the exit code is then 2. The scoring is recorded in the store of the model.
 
     Example: probclass score air@champion lake scored --partition month=2014-01 --columns time
     """
@@ -324,27 +335,38 @@ def score(
     reading = rows.arguments()
     names = parse_names("columns", columns or ())
     rule, checks = decision.rule(), watch.parsed()
-    loaded, version = model.load()
-    with progress("scoring") as report:
-        result = pc.score(
-            loaded,
-            source,
-            sink,
-            columns=names,
-            posterior=cast("PosteriorFormat", posterior),
-            decision=rule,
-            overwrite=cast("Overwrite", overwrite),
-            run_id=run_id,
-            watch=checks,
-            missing_columns=cast("MissingColumns", missing_columns),
-            progress=report,
-            **reading,
-        )
+    store, version = model.resolve()
+    failure: pc.PartitionError | None = None
+    try:
+        with progress("scoring") as report:
+            result = pc.score(
+                store.load(version.ref),
+                source,
+                sink,
+                columns=names,
+                posterior=cast("PosteriorFormat", posterior),
+                decision=rule,
+                overwrite=cast("Overwrite", overwrite),
+                run_id=run_id,
+                watch=checks,
+                missing_columns=cast("MissingColumns", missing_columns),
+                progress=report,
+                **reading,
+            )
+    except pc.PartitionError as error:
+        failure, result = error, error.report
+    _record_scoring(store, version, result, run_id)
     if as_json:
         show_json({"model": version.ref, **result.to_dict()})
-        return
-    commits = max(len(result.partitions), 1)
-    is_unchanged = result.skipped == commits
+    else:
+        _show_scored(result, version)
+    if failure is not None:
+        raise failure
+
+
+def _show_scored(result: ScoreReport, version: ModelVersion) -> None:
+    commits = len(result.commits)
+    is_unchanged = result.skipped == commits and not result.failed
     some = f"{result.skipped} of {commits}: already scored from the same inputs"
     show(
         *([prose(_UNCHANGED_SCORES)] if is_unchanged else []),
@@ -443,12 +465,11 @@ def reconcile(
     names = parse_names("columns", columns or ())
     rule, checks = decision.rule(), watch.parsed()
     store, version = model.resolve()
-    loaded = store.load(version.ref)
     failure: pc.PartitionError | None = None
     try:
         with progress("scoring") as report:
             result = pc.reconcile(
-                loaded,
+                store.load(version.ref),
                 source,
                 sink,
                 partitions=[named] if named else partitions,
@@ -469,6 +490,8 @@ def reconcile(
             )
     except pc.PartitionError as error:
         failure, result = error, error.report
+    if not dry_run:
+        _record_scoring(store, version, result, run_id)
     if as_json:
         show_json({"model": version.ref, **result.to_dict()})
     else:
@@ -498,6 +521,20 @@ def _show_reconciled(result: ReconcileReport, version: ModelVersion) -> None:
         ),
         *([table(listed, "Partitions", limit=MAX_ROWS)] if changed else []),
     )
+
+
+def _record_scoring(
+    store: ModelStore,
+    version: ModelVersion,
+    report: ScoreReport | ReconcileReport,
+    run_id: str | None,
+) -> None:
+    """Record a scoring in the store of the model, as the operators do."""
+    provenance = {} if run_id is None else {"run_id": run_id}
+    try:
+        store.record_scoring(version, report, provenance=provenance)
+    except StoreError as error:  # the rows are committed, and the store may be read-only
+        log.warning("scored, but not recorded in the store: %s", error)
 
 
 def _check_names(name: str, aliases: Sequence[str]) -> None:
