@@ -7,6 +7,7 @@ its column, and a category becomes text.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +35,9 @@ _BATCH_CELLS = 16 * BATCH_ROWS
 
 _EXACT_INTEGERS = 2.0**53
 """float64 represents all integers up to this one."""
+
+EXTREMES = "extremes"
+"""Name of a conversion of a column to its `extremes` as float64; a null counts as NaN."""
 
 MISSING = -1
 """Code of a null among category codes."""
@@ -148,6 +152,7 @@ def numeric_values(column: pa.Array, name: str) -> FloatArray:
     """`numeric_column` for an array; ``name`` is the column's name in messages."""
     if not is_numeric_type(column.type):
         raise DataError(f"column {name!r} is {column.type}, not a number; cast it or re-train.")
+    given = column
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if not pa.types.is_float64(column.type):
@@ -157,10 +162,9 @@ def numeric_values(column: pa.Array, name: str) -> FloatArray:
     if column.null_count:
         column = pc.fill_null(column, np.nan)
     values: FloatArray = column.to_numpy(zero_copy_only=False)
-    # One sum detects both NaN and infinity; only then are the values searched for infinities.
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = values.sum()
-    if not np.isfinite(total):
+    # The extremes detect NaN and infinity; only then are the values searched for infinities.
+    low, high = converted(given, EXTREMES, lambda: extremes(values))
+    if not (math.isfinite(low) and math.isfinite(high)):
         infinite = int(np.isinf(values).sum())
         if infinite:
             raise DataError(
@@ -168,6 +172,11 @@ def numeric_values(column: pa.Array, name: str) -> FloatArray:
                 "make them null, or drop the rows."
             )
     return values
+
+
+def extremes(values: np.ndarray) -> tuple[float, float]:
+    """Minimum and maximum of numbers; NaN if one of them is, or if there are none."""
+    return (float(values.min()), float(values.max())) if values.size else (math.nan, math.nan)
 
 
 def numbers_rounded_down(batch: pa.RecordBatch, name: str) -> tuple[FloatArray, float]:

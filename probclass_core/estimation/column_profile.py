@@ -8,6 +8,7 @@ how the rows are split.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.annotations import ArrowTable
+from probclass_core.arrow.arrays import EXTREMES, extremes
+from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import is_number_type, value_type
 
 _SCHEMA = pa.schema(
@@ -91,19 +94,30 @@ def _profile(column: pa.Array) -> tuple[int, float | None, float | None]:
     nulls: int = column.null_count
     if not is_number_type(value_type(column.type)) or nulls == len(column):
         return nulls, None, None
-    if nulls:
-        column = column.drop_null()
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64(), safe=False)
-    values: np.ndarray = column.to_numpy(zero_copy_only=False)
-    low, high = values.min(), values.max()
-    if low != low:  # min and max propagate a NaN, so that most batches need no search for one
+    # An estimator that reads the column as numbers has found these while they were in the cache.
+    low, high = converted(column, EXTREMES, lambda: _extremes(column))
+    if low != low or high != high:  # a value is null or NaN
+        values = _numbers(column)
         not_numbers = int(np.isnan(values).sum())
         nulls += not_numbers
         if not_numbers == len(values):
             return nulls, None, None
-        low, high = np.fmin.reduce(values), np.fmax.reduce(values)
-    return nulls, float(low) + 0.0, float(high) + 0.0  # −0.0 becomes 0.0
+        low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+    return nulls, low + 0.0, high + 0.0  # −0.0 becomes 0.0
+
+
+def _extremes(column: pa.Array) -> tuple[float, float]:
+    return extremes(_numbers(column)) if not column.null_count else (math.nan, math.nan)
+
+
+def _numbers(column: pa.Array) -> np.ndarray:
+    """The values of a column of numbers that are not null."""
+    if column.null_count:
+        column = column.drop_null()
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    values: np.ndarray = column.to_numpy(zero_copy_only=False)
+    return values
 
 
 def _table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> ArrowTable:

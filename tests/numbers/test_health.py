@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import probclass_core as pc
 from probclass_core.analysis.health import sums as health_sums
-from probclass_core.analysis.health.columns import expected_columns
+from probclass_core.analysis.health.columns import ColumnMeter, expected_columns
 from probclass_core.analysis.health.label_shift import estimate_shares
 from probclass_core.analysis.health.sums import HealthMeter, HealthSums
 from probclass_core.arrow.arrays import FloatArray
@@ -73,11 +73,13 @@ def test_rows_like_those_of_training_are_healthy(model: pc.Model) -> None:
 def test_the_bins_of_each_column_have_the_probability_of_the_mixture(model: pc.Model) -> None:
     """On rows drawn from the classes in their shares, by the law of large numbers."""
     rows = drawn(200_000, TRAINING, 2)
-    for column in expected_columns(model):
+    columns = expected_columns(model)
+    batch = rows.select([column.name for column in columns]).combine_chunks().to_batches()[0]
+    _, bins = ColumnMeter(columns).measure(batch, 1)
+    for column, of_column in zip(columns, bins, strict=True):
         assert column.expected is not None
         assert column.expected.sum() == pytest.approx(1.0, abs=1e-9)
-        measured = column.measure(rows[column.name].combine_chunks(), 1)
-        shares = np.bincount(measured.bins, minlength=column.size) / len(rows)
+        shares = np.bincount(of_column, minlength=column.size) / len(rows)
         np.testing.assert_allclose(shares, column.expected, atol=0.01)
 
 

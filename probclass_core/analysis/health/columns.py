@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,16 @@ from probclass_core.analysis.drift.distributions import (
     distributions,
 )
 from probclass_core.arrow.arrays import (
+    EXTREMES,
     MISSING,
     FloatArray,
+    IntArray,
+    extremes,
     is_numeric_type,
     numeric_values,
     short_codes,
 )
+from probclass_core.arrow.shared_conversions import converted
 from probclass_core.model.model import Model
 
 MOST_BINS = 10
@@ -38,29 +42,15 @@ MOST_BINS = 10
 NULL_BIN = 255
 """Code of the bin of a null, which is not among the bins."""
 
+_BLOCK_CELLS = 2**15
+"""Numbers that are measured at once: 256 KiB."""
+
 _LEVELS = np.arange(1, MOST_BINS) / MOST_BINS
 _DIGITS = 4
 """Digits of a cut, relative to the distance between the outer ones."""
 
-_HALVINGS = 40
-"""Halvings of an interval in the search for a quantile."""
-
-
-@dataclass(frozen=True)
-class BatchColumn:
-    """One column of a batch.
-
-    Attributes:
-        nulls: number of nulls, NaN included.
-        unseen: number of categories that no training row had.
-        outside: number of values outside the range of the training rows.
-        bins: bin of each sampled row, `NULL_BIN` for a null, ``(m,)`` uint8.
-    """
-
-    nulls: int
-    unseen: int
-    outside: int
-    bins: np.ndarray
+_HALVINGS = 24
+"""Halvings of an interval in the search for a quantile: to a part of 10⁻⁶, and cuts are rounded."""
 
 
 @dataclass(frozen=True)
@@ -95,56 +85,26 @@ class ExpectedColumn:
         return len(self.cuts) + 1 if len(self.cuts) else 0
 
     @cached_property
+    def shown(self) -> tuple[float, ...] | None:
+        """`expected` in few digits, for records."""
+        if self.expected is None:
+            return None
+        return tuple(float(f"{share:.4g}") for share in self.expected.tolist())
+
+    @cached_property
     def _bin_of(self) -> dict[str, int]:
         """The bin of each known category."""
         of_others = dict.fromkeys(self.known or (), len(self.values))
         return {**of_others, **{value: number for number, value in enumerate(self.values)}}
 
-    def measure(self, column: pa.Array, stride: int) -> BatchColumn:
-        """Count what is unusual, and find the bins of every ``stride``-th row."""
-        if self.known is not None:
-            return self._measure_categories(column, stride)
-        if self.size == 0 and self.low is None:
-            nulls = column.null_count
-            if pa.types.is_floating(column.type):
-                nulls += int(pc.sum(pc.is_nan(column)).as_py() or 0)
-            return BatchColumn(nulls, 0, 0, self._no_bins(column, stride))
-        return self._measure_numbers(column, stride)
+    def measure(self, column: pa.Array, stride: int, bins: np.ndarray) -> tuple[int, int]:
+        """Count the nulls and the unknown categories of a column, and write its bins.
 
-    def _no_bins(self, column: pa.Array, stride: int) -> np.ndarray:
-        return np.full(len(range(0, len(column), stride)), NULL_BIN, np.uint8)
-
-    def _measure_numbers(self, column: pa.Array, stride: int) -> BatchColumn:
-        if not len(column):
-            return BatchColumn(0, 0, 0, self._no_bins(column, stride))
-        floating = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
-        if floating and not column.null_count:
-            values = column.to_numpy(zero_copy_only=False)
-        else:
-            values = numeric_values(column, self.name)
-        # NumPy's minimum is NaN if a value is, so one pass looks for both.
-        low, high = values.min(), values.max()
-        nulls = 0
-        present = values
-        if low != low:
-            missing = np.isnan(values)
-            nulls = int(missing.sum())
-            present = values[~missing]
-            low, high = (present.min(), present.max()) if len(present) else (np.inf, -np.inf)
-        outside = 0
-        if self.low is not None and low < self.low:
-            outside += int((present < self.low).sum())
-        if self.high is not None and high > self.high:
-            outside += int((present > self.high).sum())
-        sampled = np.ascontiguousarray(values[::stride])
-        bins = np.zeros(len(sampled), np.uint8)
-        for cut in self.cuts:  # for few cuts faster than a binary search
-            bins += sampled >= cut
-        if nulls:
-            bins[np.isnan(sampled)] = NULL_BIN
-        return BatchColumn(nulls, 0, outside, bins)
-
-    def _measure_categories(self, column: pa.Array, stride: int) -> BatchColumn:
+        Args:
+            column: column of categories.
+            stride: distance between sampled rows.
+            bins: where to write the bin of each of the ``m`` sampled rows, ``(m,)``.
+        """
         codes, values = short_codes(column, self.name)
         of_value = np.array(
             [*(self._bin_of.get(value, MISSING) for value in values), NULL_BIN], np.int64
@@ -155,9 +115,109 @@ class ExpectedColumn:
             nulls = int((codes == MISSING).sum())
         if (of_value == MISSING).any():
             unseen = int((of_value[codes] == MISSING).sum())
-        bins = of_value[codes[::stride]]
-        bins[bins == MISSING] = len(self.values)
-        return BatchColumn(nulls, unseen, 0, bins.astype(np.uint8))
+        of_value[of_value == MISSING] = len(self.values)
+        bins[:] = of_value[codes[::stride]]
+        return nulls, unseen
+
+
+class ColumnMeter:
+    """Measures the columns of batches: counts what is unusual, and finds the bins of values.
+
+    Args:
+        columns: ``d`` feature columns as the model and its training rows have them.
+    """
+
+    def __init__(self, columns: Sequence[ExpectedColumn]) -> None:
+        self.columns = columns
+        self._numbers = [
+            number
+            for number, one in enumerate(columns)
+            if one.known is None and (one.size or one.low is not None)
+        ]
+        numbers = [columns[number] for number in self._numbers]
+        self._low = np.array([-np.inf if one.low is None else one.low for one in numbers])
+        self._high = np.array([np.inf if one.high is None else one.high for one in numbers])
+        # A missing cut is above all values.
+        self._cuts = np.full(
+            (max((len(one.cuts) for one in numbers), default=0), len(numbers)), np.inf
+        )
+        for number, one in enumerate(numbers):
+            self._cuts[: len(one.cuts), number] = one.cuts
+
+    def measure(self, batch: pa.RecordBatch, stride: int) -> tuple[IntArray, np.ndarray]:
+        """Count what is unusual, and find the bins of every ``stride``-th row.
+
+        Args:
+            batch: ``n`` rows with the columns in order.
+            stride: distance between sampled rows.
+
+        Returns:
+            Numbers of nulls (NaN included), of categories that no training row had, and of values
+            outside the range of the training rows, ``(3, d)``; and the bin of each of the ``m``
+            sampled rows, `NULL_BIN` for a null, ``(d, m)`` uint8.
+        """
+        counts = np.zeros((3, len(self.columns)), np.int64)
+        rows = batch.num_rows
+        bins = np.full((len(self.columns), -(-rows // stride)), NULL_BIN, np.uint8)
+        if not rows:
+            return counts, bins
+        width = max(1, _BLOCK_CELLS // rows)
+        for start in range(0, len(self._numbers), width):
+            self._measure_numbers(slice(start, start + width), batch, stride, counts, bins)
+        for number, (column, expected) in enumerate(zip(batch.columns, self.columns, strict=True)):
+            if expected.known is not None:
+                counts[0, number], counts[1, number] = expected.measure(
+                    column, stride, bins[number]
+                )
+            elif expected.size == 0 and expected.low is None:
+                counts[0, number] = column.null_count
+                if pa.types.is_floating(column.type):
+                    counts[0, number] += int(pc.sum(pc.is_nan(column)).as_py() or 0)
+        return counts, bins
+
+    def _measure_numbers(
+        self,
+        part: slice,
+        batch: pa.RecordBatch,
+        stride: int,
+        counts: IntArray,
+        bins: np.ndarray,
+    ) -> None:
+        """Measure some columns of numbers at once, few enough to stay in the processor's cache."""
+        numbers = self._numbers[part]
+        columns = [_numbers(batch.column(number), self.columns[number].name) for number in numbers]
+        values = columns[0][None] if len(columns) == 1 else np.stack(columns)
+        # The model has found them while it read the columns.
+        ends = [
+            converted(batch.column(number), EXTREMES, partial(extremes, column))
+            for number, column in zip(numbers, columns, strict=True)
+        ]
+        low, high = np.array(ends).T
+        missing = np.isnan(values) if np.isnan(low).any() else None
+        if missing is not None:
+            counts[0, numbers] = missing.sum(axis=1)
+            low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
+        lowest, highest = self._low[part], self._high[part]
+        for one in np.flatnonzero((low < lowest) | (high > highest)):
+            counts[2, numbers[one]] = np.count_nonzero(
+                (values[one] < lowest[one]) | (values[one] > highest[one])
+            )
+        sampled = np.ascontiguousarray(values[:, ::stride])
+        found = np.zeros(sampled.shape, np.uint8)
+        for cut in self._cuts[:, part, None]:  # for few cuts faster than a binary search
+            found += sampled >= cut
+        if missing is not None:
+            found[missing[:, ::stride]] = NULL_BIN
+        bins[numbers] = found
+
+
+def _numbers(column: pa.Array, name: str) -> np.ndarray:
+    """A column as an array of numbers with NaN for null."""
+    plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+    if plain and not column.null_count:
+        values: np.ndarray = column.to_numpy(zero_copy_only=False)
+        return values
+    return numeric_values(column, name)
 
 
 def expected_columns(model: Model) -> list[ExpectedColumn]:

@@ -83,27 +83,33 @@ def estimate_shares(probability: FloatArray, prior: FloatArray) -> Shares:
     shares = prior.copy()
     ratio = np.ascontiguousarray(_ratio(probability, prior).T)  # one row per class
 
-    def em(shares: FloatArray) -> tuple[FloatArray, float]:
-        """One step of EM, and the mean log-likelihood before it."""
-        density = shares @ ratio
-        stepped = shares * (ratio @ (1.0 / density)) / density.size
-        return stepped / stepped.sum(), float(np.log(density).mean())
+    # Partitions of few rows are frequent: plain ufuncs avoid what array methods cost around them.
+    def em(density: FloatArray, shares: FloatArray) -> FloatArray:
+        """One step of EM from shares under which the rows have this density."""
+        stepped: FloatArray = shares * (ratio @ (1.0 / density))
+        stepped /= np.add.reduce(stepped)
+        return stepped
+
+    def log_likelihood(density: FloatArray) -> float:
+        return float(np.add.reduce(np.log(density)))
 
     for _ in range(_STEPS):
-        first, before = em(shares)
+        density = shares @ ratio
+        first = em(density, shares)
         step = first - shares
-        if np.abs(step).max() < _TOLERANCE:
+        if np.maximum.reduce(np.abs(step)) < _TOLERANCE:
             break
-        second, _ = em(first)
+        second = em(first @ ratio, first)
         curvature = second - first - step
         size = math.sqrt(float(curvature @ curvature))
         length = max(1.0, math.sqrt(float(step @ step)) / size) if size > 0.0 else 1.0
         jump = shares + 2.0 * length * step + length**2 * curvature
-        if (jump > 0.0).all() and length > 1.0:  # a share of 0 would stay 0
-            landed, reached = em(jump / jump.sum())
-            shares = landed if reached >= before else second
-        else:
-            shares = second
+        shares = second
+        if length > 1.0 and np.minimum.reduce(jump) > 0.0:  # a share of 0 would stay 0
+            jump /= np.add.reduce(jump)
+            landing = jump @ ratio
+            if log_likelihood(landing) >= log_likelihood(density):
+                shares = em(landing, jump)
     return Shares(shares, _covariance(ratio / (shares @ ratio)))
 
 

@@ -7,14 +7,10 @@ share, a probability or a quantile has at most six significant digits.
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from probclass_core.analysis.drift import divergence
 from probclass_core.arrow.display import Part, TablePart, as_html, as_text
 
 
@@ -227,26 +223,6 @@ class Health:
             sentences.append(f"{density.impossible:.2%} of the rows have p(x) = 0.")
         tables = [TablePart(columns, title) for title, columns in self.tables()]
         return [f"Health of {self.rows:,} rows", sentences, *tables]
-
-
-def corrected_divergence(counts: Sequence[int], expected: Sequence[float]) -> tuple[float, float]:
-    """The Jensen–Shannon divergence of counts, less what sampling alone gives on average.
-
-    Near equal distributions it is χ² / (8 n ln 2) bits, to second order, and χ² has the mean b − 1
-    and the variance 2 (b − 1) for b bins.
-
-    Args:
-        counts: number of rows in each of ``b`` bins; at least one row.
-        expected: probability of each bin.
-
-    Returns:
-        The divergence in bits, at least 0, and its standard deviation by sampling alone.
-    """
-    rows = sum(counts)
-    bits = divergence.of_pmfs(np.array(counts) / rows, np.array(expected))
-    unit = 1.0 / (8.0 * math.log(2.0) * rows)
-    degrees = sum(1 for pair in zip(counts, expected, strict=True) if any(pair)) - 1
-    return max(0.0, bits - degrees * unit), math.sqrt(2.0 * degrees) * unit
 
 
 def _present(one: ColumnHealth | ClassHealth) -> dict[str, Any]:

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.analysis.health.bin_counts import expected_divergence
 from probclass_core.analysis.health.columns import (
+    MOST_BINS,
     NULL_BIN,
-    ExpectedColumn,
+    ColumnMeter,
     expected_columns,
 )
 from probclass_core.analysis.health.label_shift import (
@@ -39,7 +41,6 @@ from probclass_core.analysis.health.report import (
     DensityHealth,
     Expected,
     Health,
-    corrected_divergence,
 )
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, in_slices
 from probclass_core.arrow.parts import select
@@ -82,7 +83,7 @@ class Sample:
 
     Attributes:
         stride: s.
-        bins: bin of each column, ``(m, d)`` uint8.
+        bins: bin of each column, ``(d, m)`` uint8.
         log_density: log p(x) in nats, ``(m,)``.
         log_probability: log P(c | x), ``(m, k)``.
         choice: position of the chosen class, `MISSING` for a rejected row, ``(m,)``.
@@ -102,7 +103,7 @@ class Sample:
         # A copy, because a view would keep the rows that are left out in memory.
         return Sample(
             stride,
-            self.bins[::step].copy(),
+            self.bins[:, ::step].copy(),
             self.log_density[::step].copy(),
             self.log_probability[::step].copy(),
             self.choice[::step].copy(),
@@ -158,13 +159,13 @@ class HealthMeter:
         model: model that scores the rows.
 
     Attributes:
-        columns: what the model expects of each feature.
+        columns: measures the features, and knows what the model expects of each.
         prior: share of each class under which the posteriors are, ``(k,)``.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.columns: Sequence[ExpectedColumn] = expected_columns(model)
+        self.columns = ColumnMeter(expected_columns(model))
         self.prior = source_prior(model)
 
     def under(self, prior: Mapping[str, float] | None) -> HealthMeter:
@@ -186,7 +187,7 @@ class HealthMeter:
         size = len(self.model.classes)
         return HealthSums(
             rows=0,
-            columns=np.zeros((3, len(self.columns)), np.int64),
+            columns=np.zeros((3, len(self.columns.columns)), np.int64),
             predicted=np.zeros(size, np.int64),
             probability=np.zeros(size),
             right=0.0,
@@ -209,10 +210,7 @@ class HealthMeter:
         rows = batch.num_rows
         stride = 1 << max(0, (-(-rows // _BATCH_SAMPLE) - 1).bit_length())
         features = select(batch, self.model.spec.features, self.model.time_zones)
-        columns = [
-            expected.measure(column, stride)
-            for expected, column in zip(self.columns, features.columns, strict=True)
-        ]
+        columns, bins = self.columns.measure(features, stride)
         probability, choice = posterior.probability, decisions.prediction
         decided = choice != MISSING
         right = posterior.probability_of(decisions.choice)
@@ -220,12 +218,9 @@ class HealthMeter:
             right = right[decided]
         density = posterior.log_density
         log_probability = np.maximum(posterior.log_probability, -1e300)  # 0 log 0 is 0
-        bins = [column.bins for column in columns]
         return HealthSums(
             rows=rows,
-            columns=np.array(
-                [(one.nulls, one.unseen, one.outside) for one in columns], np.int64
-            ).T.reshape(3, len(columns)),
+            columns=columns,
             predicted=np.bincount(choice[decided], minlength=probability.shape[1]),
             probability=probability.sum(axis=0),
             right=float(right.sum()),
@@ -235,7 +230,7 @@ class HealthMeter:
             samples=(
                 Sample(
                     stride,
-                    np.array(bins, np.uint8).T.reshape(-1, len(bins)),
+                    bins,
                     density[::stride].copy(),
                     posterior.log_probability[::stride].copy(),
                     choice[::stride].copy(),
@@ -295,15 +290,16 @@ class HealthMeter:
         )
 
     def _columns(self, sums: HealthSums, sample: Sample) -> dict[str, ColumnHealth]:
-        shares = sums.columns / sums.rows
+        shares = (sums.columns / sums.rows).T.tolist()
+        counts = [
+            np.bincount(bins, minlength=NULL_BIN)[: column.size]
+            for column, bins in zip(self.columns.columns, sample.bins, strict=True)
+        ]
+        drifts = self._drifts(counts)
         found: dict[str, ColumnHealth] = {}
-        for number, column in enumerate(self.columns):
-            nulls, unseen, outside = shares[:, number].tolist()
-            bins = sample.bins[:, number]
-            counts = np.bincount(bins[bins != NULL_BIN], minlength=column.size)
-            drift = error = None
-            if column.expected is not None and counts.sum():
-                drift, error = corrected_divergence(counts.tolist(), column.expected.tolist())
+        for number, column in enumerate(self.columns.columns):
+            nulls, unseen, outside = shares[number]
+            drift, error = drifts.get(number, (None, None))
             ranged = column.known is None and column.low is not None
             found[column.name] = ColumnHealth(
                 nulls=_number(nulls),
@@ -314,12 +310,26 @@ class HealthMeter:
                 drift_error=_optional(error),
                 cuts=tuple(column.cuts.tolist()),
                 values=column.values,
-                counts=tuple(counts.tolist()) if column.size else (),
-                expected=None
-                if column.expected is None
-                else tuple(_number(share, 4) for share in column.expected.tolist()),
+                counts=tuple(counts[number].tolist()),
+                expected=column.shown,
             )
         return _with_fewer_bins(found)
+
+    def _drifts(self, counts: Sequence[IntArray]) -> dict[int, tuple[float, float]]:
+        """Divergence from the model and its error, in bits, by the number of the column."""
+        known = {
+            number: column.expected
+            for number, column in enumerate(self.columns.columns)
+            if column.expected is not None and counts[number].any()
+        }
+        found, expected = (
+            np.zeros((len(known), MOST_BINS), np.int64),
+            np.zeros((len(known), MOST_BINS)),
+        )
+        for row, (number, masses) in enumerate(known.items()):
+            found[row, : len(masses)], expected[row, : len(masses)] = counts[number], masses
+        drifts, errors = expected_divergence(found, expected)
+        return dict(zip(known, zip(drifts.tolist(), errors.tolist(), strict=True), strict=True))
 
     def _density(self, sums: HealthSums, sample: Sample) -> DensityHealth:
         ordered = np.sort(sample.log_density)
@@ -449,9 +459,10 @@ def _thinned(samples: tuple[Sample, ...], classes: int) -> tuple[Sample, ...]:
 def _concatenated(samples: Sequence[Sample]) -> Sample:
     return Sample(
         max(sample.stride for sample in samples),
+        np.concatenate([sample.bins for sample in samples], axis=1),
         *(
             np.concatenate([getattr(sample, name) for sample in samples])
-            for name in ("bins", "log_density", "log_probability", "choice")
+            for name in ("log_density", "log_probability", "choice")
         ),
     )
 
@@ -486,6 +497,7 @@ def _optional(value: float | None) -> float | None:
     return None if value is None else _number(value)
 
 
-def _number(value: Any, digits: int = 6) -> float:
+def _number(value: Any) -> float:
     """A number with few digits, so that records are short."""
-    return float(f"{float(value):.{digits}g}")
+    number = float(value)
+    return number and float(f"{number:.6g}")
