@@ -35,7 +35,7 @@ from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import Table
+from probclass_core.io.table import ColumnChanges, Table
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import LOAD_HINT, Model, finalize
 from probclass_core.scoring.batch import PosteriorFormat
@@ -44,6 +44,7 @@ from probclass_core.scoring.plan import (
     Overwrite,
     PlannedPartition,
     PriorOption,
+    SchemaPolicy,
     ScoringPlanner,
 )
 from probclass_core.scoring.reports import (
@@ -368,6 +369,7 @@ def score(
     run_id: str | None = None,
     watch: WatchOption = True,
     missing_columns: MissingColumns = "error",
+    schema: SchemaPolicy = "evolve",
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
@@ -406,6 +408,10 @@ def score(
         missing_columns: what to do about a column of the model that no file has: ``"error"``, or
             read it as null, with a warning (``"warn"``) or without (``"allow"``). A column that
             only some files have is null in the others, with a warning unless ``"allow"``.
+        schema: what to do if the sink lacks a passthrough column: ``"evolve"`` adds it, null in the
+            partitions that are not scored now, and leaves a column of the sink that the rows lack
+            null, with a warning; ``"same"`` is an error for both. No column is dropped, and none
+            gets another type.
         engine: engine that scores; as for `fit`. A worker of another process scores a partition, or
             a part of a large one, and this process alone commits; the files are the same byte for
             byte.
@@ -437,6 +443,7 @@ def score(
         run_id=run_id,
         prior=prior,
         missing_columns=missing_columns,
+        schema=schema,
     )
     partitions: Sequence[Mapping[str, Any]] = [partition or {}]
     if not partition and planner.table.partition_columns:
@@ -450,8 +457,8 @@ def score(
         except PARTITION_FAILURES as failure:
             failures.append((values, failure))
     missing = [one for one, record in planned if record is None]
-    for one in missing if overwrite == "never" else missing[:1]:
-        one.check_sink([each for each, _ in planned])
+    checked = missing if overwrite == "never" else missing[:1]
+    changes = [one.check_sink([each for each, _ in planned]) for one in checked]
     committed = [one for one, record in planned if record is not None]
     counter = planner.row_counter(progress, missing, committed)
     with open_engine(engine, workers) as opened:
@@ -476,6 +483,7 @@ def score(
         uri=planner.sink.uri,
         commit_id=commit_ids[0] if len(commit_ids) == 1 else json_digest(commit_ids),
         seconds=time.monotonic() - began,
+        changes=changes[0] if changes else ColumnChanges(),
     )
     if failures:
         raise_failed(report, failures[0][1], len(partitions))

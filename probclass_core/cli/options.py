@@ -196,6 +196,16 @@ MissingColumnsOption = Annotated[
     ),
 ]
 
+SchemaOption = Annotated[
+    str,
+    typer.Option(
+        "--schema",
+        metavar="evolve|same",
+        help="If the sink lacks a passthrough column: add it, or fail; it is null in partitions "
+        "that are not scored now.",
+    ),
+]
+
 
 @dataclass(frozen=True)
 class WatchOptions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BATCH_ROWS, check_columns, in_slices
+from probclass_core.errors import one_of
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression
 from probclass_core.io.footers import Footer
@@ -289,12 +290,17 @@ class AppendableSink(Protocol):
         """
         ...
 
-    def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
+    def check_columns(
+        self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
+    ) -> ColumnChanges:
         """Check that rows of a schema fit the columns of the table.
 
         Args:
             schema: schema of the rows, without the partition columns.
             replaced: partitions that will be replaced, whose columns do not matter.
+
+        Returns:
+            How the columns differ; not at all unless the sink is `EvolvingSink.evolving`.
 
         Raises:
             TableError: if the table has other columns, or types that do not go together.
@@ -310,6 +316,47 @@ class AppendableSink(Protocol):
 
         Raises:
             TableError: if the location cannot be written, or rows cannot be added to it.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ColumnChanges:
+    """How the columns of rows differ from those of the table that they are written to.
+
+    Attributes:
+        added: columns that the table gains; they are null in its other rows.
+        absent: columns of the table that the rows lack; they are null in these rows.
+    """
+
+    added: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> list[str]:
+        """The absent columns as a sentence."""
+        if not self.absent:
+            return []
+        names = one_of(self.absent)
+        return [f"The scored table has {names}, which the rows lack: null in what is scored now."]
+
+    def to_dict(self) -> dict[str, list[str]]:
+        """The columns as plain JSON values, of reports."""
+        return {"added_columns": list(self.added), "absent_columns": list(self.absent)}
+
+
+@runtime_checkable
+class EvolvingSink(Protocol):
+    """The methods of a `Sink` whose table can gain columns."""
+
+    def evolving(self, columns: Collection[str]) -> Sink:
+        """Return this sink, which may add columns to its table in the commit of a partition.
+
+        Columns of the table that the rows lack are then null in them, and numbers are written in
+        the types of the table, which never change.
+
+        Args:
+            columns: columns that may be added.
         """
         ...
 

@@ -30,13 +30,19 @@ from probclass_core.io.filters import Condition, Where, parse_where, typed_parti
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import PartitionedSink, Table, TypedPartition, balanced_parts
+from probclass_core.io.table import (
+    ColumnChanges,
+    PartitionedSink,
+    Table,
+    TypedPartition,
+    balanced_parts,
+)
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import PosteriorFormat
 from probclass_core.scoring.commits import commits
 from probclass_core.scoring.partition import score_partitions
-from probclass_core.scoring.plan import PlannedPartition, PriorOption, ScoringPlanner
+from probclass_core.scoring.plan import PlannedPartition, PriorOption, SchemaPolicy, ScoringPlanner
 from probclass_core.scoring.reports import (
     PARTITION_FAILURES,
     Outcome,
@@ -91,6 +97,7 @@ class ReconcileReport:
         model_id: content id of the model.
         uri: path or URI of the sink.
         seconds: wall time.
+        changes: columns that the sink gained, and columns of the sink that the rows lack.
     """
 
     partitions: Sequence[PartitionOutcome]
@@ -99,6 +106,7 @@ class ReconcileReport:
     model_id: str
     uri: str
     seconds: float
+    changes: ColumnChanges = field(default_factory=ColumnChanges)
 
     @property
     def scored(self) -> list[PartitionOutcome]:
@@ -142,8 +150,9 @@ class ReconcileReport:
 
     @property
     def warnings(self) -> list[str]:
-        """The checks that partitions scored now did not pass, as sentences."""
-        return verdict_sentences(verdicts_of([one for one in self.commits if not one["skipped"]]))
+        """The checks that partitions scored now did not pass, and columns that became null."""
+        scored = [one for one in self.commits if not one["skipped"]]
+        return [*self.changes.warnings, *verdict_sentences(verdicts_of(scored))]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -196,6 +205,7 @@ class ReconcileReport:
             "model_id": self.model_id,
             "uri": self.uri,
             "seconds": self.seconds,
+            **self.changes.to_dict(),
         }
 
     def __str__(self) -> str:
@@ -225,6 +235,7 @@ def reconcile(
     run_id: str | None = None,
     watch: WatchOption = True,
     missing_columns: MissingColumns = "error",
+    schema: SchemaPolicy = "evolve",
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
@@ -264,6 +275,7 @@ def reconcile(
             does not pass a check that stops its commit fails alone.
         missing_columns: what to do about a column of the model that no file of a partition has; as
             for `score`.
+        schema: whether the sink gains passthrough columns that it lacks; as for `score`.
         engine: engine that scores.
         workers: number of workers of the engine.
         progress: True for a bar, or a function that progress is reported to.
@@ -295,6 +307,7 @@ def reconcile(
         overwrite="partition",
         run_id=run_id,
         missing_columns=missing_columns,
+        schema=schema,
     )
     selected = _Selected(planner.table, partitions, batch, planner.where)
     if catch_up:
@@ -310,11 +323,12 @@ def reconcile(
             f"{_some(found.orphaned.values())}; nothing was written. Score with deleted='remove' "
             "or 'keep'."
         )
+    changes = ColumnChanges()
     if not dry_run:
         pending = dict(list(found.pending.items())[:limit])
         planned = list(pending.values())
         for one in planned[:1]:
-            one.check_sink(list(found.pending.values()))
+            changes = one.check_sink(list(found.pending.values()))
         counter = planner.row_counter(progress, planned)
         with open_engine(engine, workers) as opened:
             scored = score_partitions(model, planned, opened, counter, watch=checks)
@@ -329,6 +343,7 @@ def reconcile(
         model_id=model.id,
         uri=planner.sink.uri,
         seconds=time.monotonic() - began,
+        changes=changes,
     )
     raise_failed(report, found.first_failure, len(report.partitions), dry_run=dry_run)
     return report
@@ -520,7 +535,7 @@ class _Comparison:
         if planned.rows == 0:
             self._empty(key, values, exists=exists)
         elif record is not None and planned.committed_by(record):
-            rows, commit_id = record["rows"], planned.commit_id
+            rows, commit_id = record["rows"], record["commit_id"]
             self.commits.append(planned.brief_commit(record, skipped=True))
             self.outcomes[key] = PartitionOutcome(values, "unchanged", (), rows, commit_id)
         else:

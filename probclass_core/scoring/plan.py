@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,8 @@ from probclass_core.io.patterns import may_match, split_pattern
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import (
     AppendableSink,
+    ColumnChanges,
+    EvolvingSink,
     PartitionedSink,
     Plan,
     Sink,
@@ -47,8 +50,14 @@ from probclass_core.model.decision import DecisionOption, DecisionRule
 from probclass_core.model.model import LOAD_HINT, Model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
 
+log = logging.getLogger(__name__)
+
 Overwrite = Literal["partition", "append", "never"]
 """What happens to rows that are already in the sink: replace them, add to them, or refuse."""
+
+SchemaPolicy = Literal["evolve", "same"]
+"""Whether a scored table gains passthrough columns that it lacks, and may have others that are then
+null, or must have the same columns."""
 
 Change = Literal["input", "model", "rule"]
 """What changed since a partition was scored: its rows, the model, or conditions, columns and
@@ -77,6 +86,7 @@ class ScoringPlanner:
     overwrite: Overwrite
     run_id: str | None
     missing_columns: MissingColumns
+    schema: SchemaPolicy
     _schemas: dict[bytes, tuple[BatchScorer, list[list[str]]]] = field(
         default_factory=dict, init=False
     )
@@ -106,6 +116,9 @@ class ScoringPlanner:
         if planner.overwrite not in get_args(Overwrite):
             choices = one_of(get_args(Overwrite))
             raise SpecError(f"overwrite must be one of {choices}, got {planner.overwrite!r}.")
+        if planner.schema not in get_args(SchemaPolicy):
+            choices = one_of(get_args(SchemaPolicy))
+            raise SpecError(f"schema must be one of {choices}, got {planner.schema!r}.")
         if isinstance(planner.prior, str) and planner.prior != "estimated":
             raise SpecError(
                 f"prior must be 'estimated' or a table of shares, got {planner.prior!r}."
@@ -193,7 +206,10 @@ class ScoringPlanner:
         sink = self.open_sink(TypedPartition(partition, self.table.schema))
         if self.overwrite == "append":
             self._check_append(sink, plan)
-        return PlannedPartition(self, scorer, sink, record, plan.rows, plan, missing)
+        absent = {name for name, rows in plan.missing.items() if rows == plan.rows}
+        present = [[name, kind] for name, kind in columns if name not in absent]
+        before = None if present == columns else json_digest({**identity, "schema": present})
+        return PlannedPartition(self, scorer, sink, record, plan.rows, plan, missing, before)
 
     def open_sink(self, partition: TypedPartition) -> Sink:
         """Open a partition of the sink; all share what the first has read of the table.
@@ -203,8 +219,11 @@ class ScoringPlanner:
         """
         if isinstance(self._sink, PartitionedSink):
             return self._sink.sibling(partition)
-        self._sink = open_sink(self.sink, partition)
-        return self._sink
+        sink = open_sink(self.sink, partition)
+        if self.schema == "evolve" and isinstance(sink, EvolvingSink):
+            sink = sink.evolving(self._passthrough)
+        self._sink = sink
+        return sink
 
     def _check_append(self, sink: Sink, plan: Plan) -> None:
         if not isinstance(sink, AppendableSink):
@@ -259,6 +278,8 @@ class PlannedPartition:
         rows: number of rows to read, before any filter, or None if unknown.
         kept_plan: plan of the rows, or None if it was dropped to save memory.
         missing: share of the rows in files without a column of the model, by column.
+        id_before_columns: id of the same commit before the source gained columns that no file of
+            the partition has; None if it has gained none. Its rows differ by these nulls only.
     """
 
     planner: ScoringPlanner
@@ -268,6 +289,7 @@ class PlannedPartition:
     rows: int | None
     kept_plan: Plan | None
     missing: Mapping[str, float] = field(default_factory=dict)
+    id_before_columns: str | None = None
 
     @property
     def plan(self) -> Plan:
@@ -318,7 +340,8 @@ class PlannedPartition:
 
     def committed_by(self, record: Mapping[str, Any] | None) -> bool:
         """Whether a commit record is that of an equal commit: of the same rows, model and rule."""
-        equal = record is not None and record.get("commit_id") == self.commit_id
+        committed = None if record is None else record.get("commit_id")
+        equal = committed is not None and committed in (self.commit_id, self.id_before_columns)
         return equal and bool(self.record["input"])
 
     def changes_since(self, record: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -353,11 +376,12 @@ class PlannedPartition:
         rule = {key: self.record.get(key) for key in ("where", "schema", "decision")}
         if "prior" in self.record:
             rule["prior"] = self.record["prior"]
-        names = ("partition", "commit_id", "source", "input", "input_version")
+        names = ("partition", "source", "input", "input_version")
+        of_commit = ("commit_id", "rows", "health", "verdicts")
         return {
             **{name: self.record[name] for name in names},
             "rule": json_digest(rule),
-            **{name: record[name] for name in ("rows", "health", "verdicts") if name in record},
+            **{name: record[name] for name in of_commit if name in record},
             "skipped": skipped,
         }
 
@@ -374,11 +398,14 @@ class PlannedPartition:
         )
         return next((record for record in records if self.committed_by(record)), None)
 
-    def check_sink(self, partitions: Sequence[PlannedPartition]) -> None:
+    def check_sink(self, partitions: Sequence[PlannedPartition]) -> ColumnChanges:
         """Check that the sink accepts the rows.
 
         Args:
             partitions: all partitions that are to be written, this one included.
+
+        Returns:
+            How the columns differ from those of the sink.
 
         Raises:
             TableError: if the table has other columns; or, with ``overwrite="never"``, if the
@@ -392,7 +419,13 @@ class PlannedPartition:
         if isinstance(self.sink, AppendableSink):
             appends = self.planner.overwrite == "append"
             replaced = () if appends else [one.sink.partition for one in partitions]
-            self.sink.check_columns(self.scorer.schema, replaced)
+            changes = self.sink.check_columns(self.scorer.schema, replaced)
+            if changes.added:
+                log.info("%s gains the columns %s", self.sink.location, ", ".join(changes.added))
+            for warning in changes.warnings:
+                log.warning("%s", warning)
+            return changes
+        return ColumnChanges()
 
     def stage(self) -> AbstractContextManager[StagedPartition]:
         """Stage the partition: no reader sees the scored rows before they are published."""

@@ -11,6 +11,7 @@ from probclass_core.analysis.health.verdicts import Verdict
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import DataError, PartitionError, TableError
 from probclass_core.io.filters import partition_text
+from probclass_core.io.table import ColumnChanges
 
 Outcome = Literal["scored", "unchanged", "pending", "empty", "orphaned", "removed", "failed"]
 
@@ -86,6 +87,7 @@ class ScoreReport:
         uri: path or URI of the sink.
         commit_id: digest of model, input, configuration and partition; over all commits.
         seconds: wall time.
+        changes: columns that the sink gained, and columns of the sink that the rows lack.
     """
 
     rows: int
@@ -97,6 +99,7 @@ class ScoreReport:
     uri: str
     commit_id: str
     seconds: float
+    changes: ColumnChanges = field(default_factory=ColumnChanges)
 
     @property
     def health(self) -> list[Health | None]:
@@ -111,17 +114,19 @@ class ScoreReport:
 
     @property
     def warnings(self) -> list[str]:
-        """The verdicts as sentences, each with its partition."""
-        return verdict_sentences(self.verdicts)
+        """Columns that became null, and the verdicts, each with its partition, as sentences."""
+        return [*self.changes.warnings, *verdict_sentences(self.verdicts)]
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON values, without the commits."""
         lists = {
+            **self.changes.to_dict(),
             "partitions": as_json(self.partitions),
             "failed": [one.to_dict() for one in self.failed],
             "warnings": self.warnings,
         }
-        return {name: value for name, value in vars(self).items() if name != "commits"} | lists
+        left_out = ("commits", "changes")
+        return {name: value for name, value in vars(self).items() if name not in left_out} | lists
 
 
 class _Report(Protocol):

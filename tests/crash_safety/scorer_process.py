@@ -17,6 +17,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import FrameType
@@ -112,12 +113,16 @@ def answer(read_end: int, seconds: float | None) -> dict[str, Any]:
 
 if __name__ == "__main__":
     folder, name = Path(sys.argv[1]), sys.argv[2]
-    for lake in tested_formats.ROWS:
+    for lake in tested_formats.LAKES:
         tested_formats.model(lake)
     # A small partition then has as many stages as a large one.
     parquet_writer._ROW_GROUP = 1_000
     files.read_rows = lambda schema: 1_000
     scored_partition.PART_ROWS = tested_formats.PART_ROWS
+    # What the first scoring of a process imports and allocates, child processes then need not. The
+    # library of Delta does not work in a child of a process that used it.
+    with tempfile.TemporaryDirectory() as scratch:
+        tested_formats.set_up(Path(scratch), "parquet" if name == "delta" else name)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     for line in sys.stdin:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fault_report import record
 from tested_formats import FORMATS, STATE_AFTER, set_up
 
 import probclass_core as pc
@@ -38,14 +39,17 @@ WAVE = 25
 class Tally:
     """The outcomes of all waves of a test, and their common random numbers."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, kind: str) -> None:
         self.name = name
+        self.kind = kind
         self.counts: Counter[str] = Counter()
         self.rng = random.Random(0)
 
-    def report(self, kind: str) -> None:
-        counts = ", ".join(f"{count} {what}" for what, count in sorted(self.counts.items()))
-        sys.stdout.write(f"{self.name}, {kind}: {counts}\n")
+    def report(self) -> None:
+        """Record the counts so far."""
+        kills, old, new, left = (self.counts[x] for x in ("killed", "old", "new", "leftovers"))
+        happened = f"{old} old, {new} new, none in between; {left} leftovers removed"
+        record(f"{self.name}, killed {self.kind}", happened, f"{kills} kills")
 
 
 class Wave:
@@ -141,7 +145,7 @@ def wave_on(folder: Path, tally: Tally) -> Iterator[Wave]:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_killed_at_random_the_partition_is_old_or_new(tmp_path: Path, name: str) -> None:
-    tally = Tally(name)
+    tally = Tally(name, "at random")
     counts = tally.counts
     for number in itertools.count():
         if counts["killed"] >= KILLS:
@@ -153,13 +157,13 @@ def test_killed_at_random_the_partition_is_old_or_new(tmp_path: Path, name: str)
                 if counts["killed"] < KILLS:
                     when = tally.rng.uniform(0.0, 1.05 * wave.usual_seconds)
                     wave.kill_replacement("after", when)
-    tally.report("at random")
+        tally.report()
     assert counts["killed"] >= 0.3 * (counts["killed"] + counts["completed"])
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_killed_at_a_step_the_partition_is_old_or_new(tmp_path: Path, name: str) -> None:
-    tally = Tally(name)
+    tally = Tally(name, "at each step")
     with wave_on(tmp_path / "steps", tally) as wave:
         count = int(wave.attempt("new", "at", 10**9)["last"])
     assert count > 50
@@ -169,16 +173,16 @@ def test_killed_at_a_step_the_partition_is_old_or_new(tmp_path: Path, name: str)
             wave.complete("new")
             for step in steps[start : start + WAVE]:
                 wave.kill_replacement("at", step)
-    tally.report(f"at {count} steps")
+        tally.report()
     assert tally.counts["old"]
     assert tally.counts["new"] or not EVERY_STEP
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_killed_during_an_append_all_rows_are_there_once_or_none(tmp_path: Path, name: str) -> None:
-    tally = Tally(name)
+    tally = Tally(name, "while appending")
     with wave_on(tmp_path / "steps", tally) as wave:
-        kills, count = kills_during_an_append(wave)
+        kills = kills_during_an_append(wave)
     for number in itertools.count():
         if not kills:
             break
@@ -186,16 +190,16 @@ def test_killed_during_an_append_all_rows_are_there_once_or_none(tmp_path: Path,
             for how, when in [kills.popleft() for _ in range(min(WAVE, len(kills)))]:
                 wave.complete("old")
                 wave.kill("more", how, when)
-    tally.report(f"during an append, at {count} steps and at random")
+        tally.report()
     assert (tally.counts["old"] and tally.counts["new"]) or not EVERY_STEP
 
 
-def kills_during_an_append(wave: Wave) -> tuple[deque[tuple[str, float]], int]:
-    """Return when to kill appends, at steps and at random, and the number of steps."""
+def kills_during_an_append(wave: Wave) -> deque[tuple[str, float]]:
+    """Return when to kill appends, at steps and at random."""
     wave.complete("more")
     wave.complete("old")
     count = int(wave.attempt("more", "at", 10**9)["last"])
     assert count > 50
     steps = range(count) if EVERY_STEP else [wave.rng.randrange(count)]
     times = [wave.rng.uniform(0.0, 1.05 * wave.usual_seconds) for _ in range(KILLS // 4)]
-    return deque([*(("at", step) for step in steps), *(("after", time) for time in times)]), count
+    return deque([*(("at", step) for step in steps), *(("after", time) for time in times)])

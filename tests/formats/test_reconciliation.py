@@ -155,7 +155,7 @@ def test_what_concerns_all_partitions_is_refused_before_anything_is_written(
     with pytest.raises(pc.TableError, match=r"month=2014-03 already exists"):
         pc.score(model, lake, sink, overwrite="never")
     with pytest.raises(pc.TableError, match="also has 'kind'"):
-        pc.score(model, lake, sink, columns=["x"], overwrite="append")
+        pc.score(model, lake, sink, columns=["x"], overwrite="append", schema="same")
     assert [path.name for path in sink.glob("month=*")] == ["month=2014-03"]
 
 

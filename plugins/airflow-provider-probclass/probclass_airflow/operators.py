@@ -389,6 +389,9 @@ class ProbClassScoreOperator(ProbClassOperator):
             check that fails fails the task without a retry, and nothing is written.
         missing_columns: what to do about a column of the model that no file has: ``"error"``, or
             ``"warn"`` or ``"allow"``, which read it as null.
+        schema: what to do if the sink lacks a passthrough column: ``"evolve"`` adds it, and leaves
+            one of the sink that the source lacks null, with a warning; ``"same"`` fails without a
+            retry.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`. The partition is scored and written
             alone.
@@ -421,6 +424,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         overwrite: Literal["partition", "append", "never"] = "partition",
         watch: Mapping[str, Any] | bool = True,
         missing_columns: Literal["error", "warn", "allow"] = "error",
+        schema: Literal["evolve", "same"] = "evolve",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -433,6 +437,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         self.overwrite = overwrite
         self.watch = watch
         self.missing_columns = missing_columns
+        self.schema = schema
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Load, score, commit."""
@@ -452,6 +457,7 @@ class ProbClassScoreOperator(ProbClassOperator):
                 run_id=run["run_id"],
                 watch=self.watch,
                 missing_columns=self.missing_columns,
+                schema=self.schema,
                 **self.read_options(),
             )
         except pc.PartitionError as error:

@@ -49,7 +49,7 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         limit: largest number of partitions to score in this run.
         changed: assets that get an event if a partition was scored or removed, and after a retry;
             `outlets` get one whenever the task succeeds.
-        kwargs: sink, model, columns, posterior, decision, watch, missing_columns and the
+        kwargs: sink, model, columns, posterior, decision, watch, missing_columns, schema and the
             connections, see `ProbClassScoreOperator`; source, store, partition, where and workers,
             see `ProbClassOperator`; arguments of `BaseOperator`.
 
@@ -141,6 +141,7 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
                 decision=self.decision,
                 watch=self.watch,
                 missing_columns=self.missing_columns,
+                schema=self.schema,
                 deleted=self.deleted,
                 missing=self.missing,
                 limit=None if self.limit is None else int(self.limit),

@@ -18,6 +18,7 @@ from probclass_core.cli.options import (
     MissingColumnsOption,
     ModelOptions,
     OptionalStore,
+    SchemaOption,
     Source,
     WatchOptions,
     WorkerOptions,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from probclass_core.io.missing_columns import MissingColumns
     from probclass_core.operation.reconciliation import Deleted, Missing
     from probclass_core.scoring.batch import PosteriorFormat
-    from probclass_core.scoring.plan import Overwrite
+    from probclass_core.scoring.plan import Overwrite, SchemaPolicy
     from probclass_core.spec import Effort
 
 
@@ -310,6 +311,7 @@ def score(
     decision: DecisionOptions,
     watch: WatchOptions,
     missing_columns: MissingColumnsOption = "error",
+    schema: SchemaOption = "evolve",
     overwrite: Annotated[
         str,
         typer.Option(
@@ -350,6 +352,7 @@ def score(
                 run_id=run_id,
                 watch=checks,
                 missing_columns=cast("MissingColumns", missing_columns),
+                schema=cast("SchemaPolicy", schema),
                 progress=report,
                 **reading,
             )
@@ -376,6 +379,7 @@ def _show_scored(result: ScoreReport, version: ModelVersion) -> None:
                 + ("" if is_unchanged else f" in {result.seconds:.2f} s"),
                 "by": version.ref,
                 "into": result.uri,
+                "added columns": ", ".join(result.changes.added) or None,
                 "partitions": _abbreviated(result.partitions),
                 "unchanged": some if result.skipped and not is_unchanged else None,
             }
@@ -403,6 +407,7 @@ def reconcile(
     decision: DecisionOptions,
     watch: WatchOptions,
     missing_columns: MissingColumnsOption = "error",
+    schema: SchemaOption = "evolve",
     deleted: Annotated[
         str,
         typer.Option(
@@ -478,6 +483,7 @@ def reconcile(
                 decision=rule,
                 watch=checks,
                 missing_columns=cast("MissingColumns", missing_columns),
+                schema=cast("SchemaPolicy", schema),
                 deleted=cast("Deleted", deleted),
                 missing=cast("Missing", missing),
                 limit=limit,
@@ -516,6 +522,7 @@ def _show_reconciled(result: ReconcileReport, version: ModelVersion) -> None:
                 "scored": f"{result.rows:,} rows in {result.seconds:.2f} s" if changed else None,
                 "by": version.ref,
                 "into": result.uri,
+                "added columns": ", ".join(result.changes.added) or None,
                 "partitions": ", ".join(f"{count:,} {name}" for name, count in counts.items()),
             }
         ),

@@ -13,7 +13,7 @@ import json
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
@@ -23,13 +23,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from probclass_core.errors import TableError, TableMismatchError, one_line
+from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.records import COMMIT_KEY, complete_commits, read_commit_record
-from probclass_core.io.commit.schemas import check_same_columns
+from probclass_core.io.commit.schemas import cast_exactly, compare_columns
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import partition_schema
+from probclass_core.io.table import ColumnChanges, partition_schema
 
 LogTable = TypeVar("LogTable")
 """The table object of a format's own library, at one version."""
@@ -110,6 +110,7 @@ class LogSink(ABC, Generic[LogTable]):
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         self.ref = ref
+        self._may_add: frozenset[str] | None = None
         self._records: dict[str, Mapping[str, Any] | None] = {}
         self._of_siblings: _Shared[LogTable] | None = None
         self._shared: _Shared[LogTable] | None = None
@@ -233,16 +234,46 @@ class LogSink(ABC, Generic[LogTable]):
                 self._records[name] = None
         return self._records[name]
 
-    def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
-        self.check_portable_columns(self._planned_table(), self.portable(schema))
+    def evolving(self, columns: Collection[str]) -> Self:
+        evolving = copy.copy(self)
+        evolving._may_add = frozenset(columns)
+        return evolving
 
-    def check_portable_columns(self, table: LogTable | None, schema: pa.Schema) -> None:
-        """Check that rows of a portable schema have the columns of the table, if it exists."""
-        if table is not None:
-            expected = self.columns(table)
-            check_same_columns(
-                self.uri, schema, expected, partition=self.partition, exact_types=True
-            )
+    def check_columns(
+        self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
+    ) -> ColumnChanges:
+        return self._changes(self._planned_table(), self.portable(schema))
+
+    def stored_schema(self, table: LogTable | None, schema: pa.Schema) -> pa.Schema:
+        """The schema in which rows of a portable schema are stored: in the types of the table.
+
+        Raises:
+            TableError: if the table cannot take the rows.
+        """
+        if table is None:
+            return schema
+        self._changes(table, schema)
+        columns = self.columns(table)
+        return pa.schema(
+            [
+                field.with_type(columns.field(field.name).type)
+                if field.name in columns.names
+                else field
+                for field in schema
+            ]
+        )
+
+    def _changes(self, table: LogTable | None, schema: pa.Schema) -> ColumnChanges:
+        """How rows of a portable schema differ from the table, if it exists."""
+        if table is None:
+            return ColumnChanges()
+        return compare_columns(
+            self.uri,
+            schema,
+            self.columns(table),
+            partition=self.partition,
+            may_add=self._may_add,
+        )
 
     def stage(
         self, schema: pa.Schema, commit: Mapping[str, Any]
@@ -351,7 +382,8 @@ class LogSink(ABC, Generic[LogTable]):
             append: whether the previous files of the partition stay.
 
         Returns:
-            True if committed; False if another commit came first and nothing was changed.
+            True if committed; False if another commit came first, or the table only gained columns,
+            so that the commit has to be prepared for the newest version.
 
         Raises:
             TableError: if the log cannot be written.
@@ -404,17 +436,14 @@ class PartitionFile(ParquetPart):
     def write(self, batch: pa.RecordBatch) -> None:
         schema = self.file.schema
         partition = list(schema)[batch.num_columns :]
-        try:
-            constants = [
-                pa.repeat(pa.scalar(self._partition[field.name], field.type), batch.num_rows)
-                for field in partition
-            ]
-            rows = pa.record_batch([*batch.columns, *constants], names=schema.names).cast(schema)
-        except ValueError as error:
-            raise TableMismatchError(
-                f"cannot write {self._location}: a value does not fit the types of the table: "
-                f"{one_line(error)}."
-            ) from error
+        columns = [
+            cast_exactly(column, field, self._location)
+            for column, field in zip(batch.columns, schema, strict=False)
+        ]
+        for field in partition:
+            value = pa.scalar(self._partition[field.name], field.type)
+            columns.append(pa.repeat(value, batch.num_rows))
+        rows = pa.record_batch(columns, schema=schema)
         for name, column in zip(schema.names, rows.columns, strict=True):
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
                 self._nan_columns.add(name)
@@ -451,8 +480,7 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
         self._append = append
         self._table = sink.load()
         self._files_before = sink.current_files(self._table)
-        self._schema = sink.portable(schema)
-        sink.check_portable_columns(self._table, self._schema)
+        self._schema = sink.stored_schema(self._table, sink.portable(schema))
         self._may_be_committed = False
 
     def parts(self, count: int) -> Sequence[PartitionFile]:
@@ -488,7 +516,11 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
                     f"{sink.location} was replaced by another writer during this run, which "
                     "changed nothing; run it again."
                 )
-            sink.check_portable_columns(table, self._schema)
+            if sink.stored_schema(table, self._schema) != self._schema:
+                raise TableError(
+                    f"{sink.location}: another writer changed the types of the table during this "
+                    "run, which changed nothing; run it again."
+                )
             self._may_be_committed = True
             if sink.try_commit(table, files, properties, append=self._append):
                 return

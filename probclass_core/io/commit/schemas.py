@@ -2,53 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.arrow.types import common_type, map_type
-from probclass_core.errors import TableMismatchError, one_of
+from probclass_core.errors import TableMismatchError, one_line, one_of
+from probclass_core.io.table import ColumnChanges
 
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 
 
-def check_same_columns(
-    uri: str, rows: pa.Schema, table: pa.Schema, *, partition: Iterable[str], exact_types: bool
-) -> None:
-    """Check that rows have the columns of a table, in any order.
+def compare_columns(
+    uri: str,
+    rows: pa.Schema,
+    table: pa.Schema,
+    *,
+    partition: Iterable[str],
+    may_add: Collection[str] | None,
+    exact_types: bool = True,
+) -> ColumnChanges:
+    """Compare the columns of rows with those of a table, in any order.
+
+    The columns from ``prediction`` to ``model_id`` are those of a scoring, and are never added nor
+    left out.
 
     Args:
         uri: path or URI of the table, for messages.
         rows: schema of the rows, without the partition columns.
         table: schema of the table, with or without the partition columns.
         partition: names of the partition columns.
-        exact_types: whether types must be equal, as in a table with one schema, or only have a
-            common type, as in a directory of files with a schema each.
+        may_add: columns that the table may gain; columns that the rows lack are then null. None if
+            the columns must be the same.
+        exact_types: whether the table has one schema. Types must then be equal or, if columns may
+            be added, of a kind: numbers, or nothing but nulls. Otherwise, as in a directory of
+            files with a schema each, they must have a common type.
 
     Raises:
-        TableError: if the table lacks a column of the rows, the rows lack one of the table, or
-            their types differ.
+        TableMismatchError: if the table cannot take the rows.
     """
-    for column in rows:
-        if column.name not in table.names:
+    evolves = may_add is not None
+    added = [name for name in rows.names if name not in table.names]
+    for name in added:
+        if name not in (may_add or ()):
+            hint = " Add it with schema='evolve', leave" if not evolves else " Leave"
             raise TableMismatchError(
-                f"{uri} has no column {column.name!r}; it has {one_of(table.names)}. Add the "
-                "column, leave it out with columns=, or write another table."
+                f"{uri} has no column {name!r}; it has {one_of(table.names)}.{hint} it out with "
+                "columns=, or write another table."
             )
-        expected = table.field(column.name).type
-        if expected != column.type and (
-            exact_types or common_type([expected, column.type]) is None
-        ):
+        twins = [other for other in table.names if other.lower() == name.lower()]
+        if twins:
+            raise TableMismatchError(
+                f"column {name!r} differs from {twins[0]!r} of {uri} by upper and lower case only, "
+                "which many readers do not tell apart; rename it, or leave it out with columns=."
+            )
+    for column in rows:
+        expected = column.type if column.name in added else table.field(column.name).type
+        if expected == column.type:
+            continue
+        fits = is_of_a_kind(column.type, expected) if evolves else False
+        if not fits and (exact_types or common_type([expected, column.type]) is None):
             raise TableMismatchError(
                 f"column {column.name!r} is {column.type} here and {expected} in {uri}; cast it, "
                 "or write another table."
             )
     written = {*rows.names, *partition}
-    missing = [name for name in table.names if name not in written]
-    if missing:
+    absent = [name for name in table.names if name not in written]
+    names = list(table.names)
+    scored = range(
+        *(names.index(name) if name in names else 0 for name in ("prediction", "model_id"))
+    )
+    refused = [
+        name
+        for name in absent
+        if not evolves or names.index(name) in scored or not table.field(name).nullable
+    ]
+    if refused:
         raise TableMismatchError(
-            f"{uri} also has {one_of(missing)}, which these rows lack; write another table."
+            f"{uri} also has {one_of(refused)}, which these rows lack; write another table."
         )
+    return ColumnChanges(tuple(added), tuple(absent))
+
+
+def common_columns(first: pa.Schema | None, last: pa.Schema | None) -> pa.Schema | None:
+    """The columns of the first and of the last file of a table, in types common to both."""
+    if first is None or last is None:
+        return first or last
+    columns = {field.name: field for field in (*first, *last)}
+    for field in first:
+        kind = common_type([field.type, columns[field.name].type])
+        columns[field.name] = field if kind is None else field.with_type(kind)
+    return pa.schema(list(columns.values()))
+
+
+def is_of_a_kind(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether values of one type may be exactly representable in the other: numbers, or nulls."""
+
+    def is_number(one: pa.DataType) -> bool:
+        return bool(pa.types.is_integer(one) or pa.types.is_floating(one))
+
+    return bool(pa.types.is_null(kind)) or (is_number(kind) and is_number(other))
+
+
+def cast_exactly(column: pa.Array, field: pa.Field, location: str) -> pa.Array:
+    """Cast values to the type of a table's column.
+
+    Args:
+        column: the values.
+        field: the column of the table.
+        location: path or URI of the table, for messages.
+
+    Raises:
+        TableMismatchError: if a value is not exactly representable in that type.
+    """
+    if column.type == field.type and (field.nullable or not column.null_count):
+        return column
+    try:
+        if not field.nullable and column.null_count:
+            raise ValueError("null, where the table allows none")
+        cast = column.cast(field.type)
+    except ValueError as error:
+        reason = f": {one_line(error)}"
+    else:
+        # The only cast of Arrow here that rounds without an error.
+        floats = pa.types.is_floating(column.type) and pa.types.is_floating(field.type)
+        if not floats or field.type.bit_width >= column.type.bit_width:
+            return cast
+        back = cast.cast(column.type)
+        changed = pc.and_(pc.is_finite(column), pc.not_equal(column, back))
+        if not pc.any(changed).as_py():
+            return cast
+        first = column.filter(changed)[0]
+        reason = f": {first} would become {back.filter(changed)[0]}"
+    raise TableMismatchError(
+        f"cannot write {location}: column {field.name!r} is {column.type} here and {field.type} in "
+        f"the table, and a value does not fit{reason}; cast it, or write another table."
+    )
 
 
 def portable_schema(schema: pa.Schema, *, narrowest_int: int = 8) -> pa.Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,8 @@ class DeltaSink(LogSink[DeltaTable]):
         if not append and self.current_files(table):
             self._check_not_append_only(configuration)
         schema = files[0].file.schema if table is None else self.columns(table)
+        if files and table is not None and self._add_columns(table, files[0].file.schema):
+            return False
         names = [name for name in schema.names if name not in self.partition]
         indexed = indexed_columns(names, configuration)
         added = [self._add_action(file, indexed) for file in files]
@@ -138,6 +141,19 @@ class DeltaSink(LogSink[DeltaTable]):
             raise TableError(
                 f"cannot write {self.location}: {one_line(error)}; the existing data is unchanged."
             ) from error
+        return True
+
+    def _add_columns(self, table: DeltaTable, rows: pa.Schema) -> bool:
+        """Add columns that the table lacks, by an entry of the log; False if it lacks none.
+
+        An entry that adds files cannot also enable the table features that a type needs.
+        """
+        columns = [field for field in rows if field.name not in self.columns(table).names]
+        if not columns:
+            return False
+        fields = Schema.from_arrow(pa.schema(columns).remove_metadata()).fields
+        with suppress(CommitFailedError), translate_delta_errors(self.ref):
+            table.alter.add_columns(fields)
         return True
 
     def _check_not_append_only(self, configuration: Mapping[str, str]) -> None:

@@ -111,7 +111,7 @@ class IcebergSink(LogSink[Table]):
                 metadata = created.table_metadata
                 io = created._table.io  # with the credentials that a catalog may give for the table
             else:
-                metadata, io = table.metadata, table.io
+                metadata, io = self._evolved(table, schema).table_metadata, table.io
             provider = load_location_provider(metadata.location, metadata.properties)
             key = self._partition_key(metadata) if self.partition else None
             uri = provider.new_data_location(name, key)
@@ -157,7 +157,7 @@ class IcebergSink(LogSink[Table]):
                 # Never retried by the library: the caller first looks at the partition again.
                 settings = {**table.metadata.properties, **_NO_RETRIES}
                 table.metadata = table.metadata.model_copy(update={"properties": settings})
-                transaction = table.transaction()
+                transaction = self._evolved(table, files[0].file.schema if files else pa.schema([]))
             data_files = [self._data_file(transaction.table_metadata, file) for file in files]
             update = transaction.update_snapshot(snapshot_properties=dict(properties))
             with update.fast_append() if append else update.overwrite() as snapshot:
@@ -212,6 +212,16 @@ class IcebergSink(LogSink[Table]):
                     spec.add_identity(column)
         return transaction
 
+    def _evolved(self, table: Table, rows: pa.Schema) -> Transaction:
+        """Start to change the table, which gains the columns of rows that it lacks."""
+        transaction = table.transaction()
+        names = self.columns(table).names
+        columns = [field.with_nullable(True) for field in rows if field.name not in names]
+        if columns:
+            with transaction.update_schema() as update:
+                update.union_by_name(pa.schema(columns))
+        return transaction
+
     def _partition_key(self, metadata: TableMetadata) -> PartitionKey:
         """Return the partition as manifests and paths represent it."""
         schema, spec = metadata.schema(), metadata.spec()
@@ -228,8 +238,8 @@ class IcebergSink(LogSink[Table]):
         ids = {name: schema.find_field(name).field_id for name in columns.names}
         if ids != {column.name: int(column.metadata[FIELD_ID]) for column in columns}:
             raise TableError(
-                f"{self.uri} was created by another writer during this run, with its columns in "
-                "another order; this run changed nothing: run it again."
+                f"another writer created {self.uri} or added columns to it during this run, which "
+                "changed nothing; run it again."
             )
         statistics = data_file_statistics_from_parquet_metadata(
             file.footer,

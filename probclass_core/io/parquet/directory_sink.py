@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,14 @@ from probclass_core.io.commit.records import (
     complete_commits,
     read_commit_record,
 )
-from probclass_core.io.commit.schemas import check_same_columns
+from probclass_core.io.commit.schemas import common_columns, compare_columns
 from probclass_core.io.commit.swap import put_in_place, retired_path
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import folder_leftover, remove_abandoned, sync
 from probclass_core.io.parquet.manifests import COMMITS
 from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import Leftover
+from probclass_core.io.table import ColumnChanges
 
 SUCCESS_FILE = "_SUCCESS"
 SUMMARY_FILE = "_summary.parquet"
@@ -63,6 +64,7 @@ class ParquetSink:
     def __init__(self, root: Path, partition: Mapping[str, Any] | None = None) -> None:
         self.root = root.resolve()  # a link stays, and its target is replaced
         self.is_file = root.suffix == ".parquet" and not root.is_dir()
+        self._may_add: frozenset[str] | None = None
         self._checked: set[tuple[Path, str]] = set()
         self._open(partition or {})
 
@@ -149,13 +151,31 @@ class ParquetSink:
         files = [self.root] if self.is_file else _visible_entries(self.target)
         return [read_commit_record(path) for path in files]
 
-    def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
-        replaced_folders = {self.root / hive_folder(partition) for partition in replaced}
-        existing = None if self.is_file else _file_schema(self.root, replaced_folders)
-        if existing is not None:
-            check_same_columns(
-                str(self.root), schema, existing, partition=self.partition, exact_types=False
-            )
+    def evolving(self, columns: Collection[str]) -> ParquetSink:
+        evolving = copy.copy(self)
+        evolving._may_add = frozenset(columns)
+        return evolving
+
+    def check_columns(
+        self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
+    ) -> ColumnChanges:
+        if self.is_file:
+            return ColumnChanges()
+        folders = {self.root / hive_folder(one) for one in replaced}
+        existing = common_columns(
+            _first_schema(_data_files(self.root, folders)),
+            _first_schema(_data_files(self.root, folders, backwards=True)),
+        )
+        if existing is None:
+            return ColumnChanges()
+        return compare_columns(
+            str(self.root),
+            schema,
+            existing,
+            partition=self.partition,
+            may_add=self._may_add,
+            exact_types=False,
+        )
 
     def stage(
         self, schema: pa.Schema, commit: Mapping[str, Any]
@@ -312,21 +332,20 @@ def _visible_entries(directory: Path) -> list[Path]:
     return sorted(entry for entry in directory.iterdir() if not entry.name.startswith(("_", ".")))
 
 
-def _file_schema(directory: Path, replaced: set[Path]) -> pa.Schema | None:
-    """Return the schema of one file below a directory, or None if there is none.
-
-    Args:
-        directory: the directory.
-        replaced: directories whose files do not count.
-    """
-    for entry in () if directory in replaced else _visible_entries(directory):
+def _data_files(directory: Path, replaced: set[Path], *, backwards: bool = False) -> Iterator[Path]:
+    """Yield the files below a directory by path, except those in folders that are replaced."""
+    entries = () if directory in replaced else _visible_entries(directory)
+    for entry in reversed(entries) if backwards else entries:
         if entry.is_dir():
-            schema = _file_schema(entry, replaced)
-            if schema is not None:
-                return schema
+            yield from _data_files(entry, replaced, backwards=backwards)
         else:
-            with suppress(OSError, pa.ArrowException):  # readers of the table will report it
-                return pq.read_schema(entry)
+            yield entry
+
+
+def _first_schema(files: Iterable[Path]) -> pa.Schema | None:
+    for path in files:
+        with suppress(OSError, pa.ArrowException):  # readers of the table will report it
+            return pq.read_schema(path)
     return None
 
 

@@ -9,7 +9,7 @@ have a manifest of their own and replace nothing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime
 from itertools import chain
@@ -22,7 +22,7 @@ from pyarrow.fs import FileInfo, FileType
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.leftovers import file_leftovers
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
-from probclass_core.io.commit.schemas import check_same_columns
+from probclass_core.io.commit.schemas import common_columns, compare_columns
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.filesystem import is_file, open_location
 from probclass_core.io.parquet.manifests import (
@@ -36,6 +36,7 @@ from probclass_core.io.parquet.manifests import (
 from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import ABANDONED, Leftover, TableRef
 from probclass_core.io.retry import retry
+from probclass_core.io.table import ColumnChanges
 
 
 class ObjectSink:
@@ -58,6 +59,7 @@ class ObjectSink:
                 "directory."
             )
         self._check_table()
+        self._may_add: frozenset[str] | None = None
         self._checked: set[tuple[str, str]] = set()
         self._open(partition)
 
@@ -103,24 +105,39 @@ class ObjectSink:
             if manifest.files and present.issuperset(manifest.files)
         ]
 
-    def check_columns(self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]) -> None:
-        existing = self._file_schema({hive_folder(partition) for partition in replaced})
-        if existing is not None:
-            check_same_columns(
-                self.table.uri, schema, existing, partition=self.partition, exact_types=False
-            )
+    def evolving(self, columns: Collection[str]) -> ObjectSink:
+        evolving = copy.copy(self)
+        evolving._may_add = frozenset(columns)
+        return evolving
 
-    def _file_schema(self, replaced: set[str]) -> pa.Schema | None:
-        """Return the schema of one file of the table, or None if there is none.
+    def check_columns(
+        self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
+    ) -> ColumnChanges:
+        folders = {hive_folder(partition) for partition in replaced}
+        files = [
+            info
+            for info in sorted(self.table.entries("", recursive=True), key=lambda info: info.path)
+            if _is_parquet(info) and self._folder_of(info) not in folders
+        ]
+        existing = common_columns(self._first_schema(files), self._first_schema(reversed(files)))
+        if existing is None:
+            return ColumnChanges()
+        return compare_columns(
+            self.table.uri,
+            schema,
+            existing,
+            partition=self.partition,
+            may_add=self._may_add,
+            exact_types=False,
+        )
 
-        Args:
-            replaced: folders whose files do not count.
-        """
-        for info in self.table.entries("", recursive=True):
-            folder = self.table.relative(info.path).rpartition("/")[0]
-            if not _is_parquet(info) or folder in replaced:
-                continue
-            manifests = valid_manifests(read_manifests(self.table, folder))
+    def _folder_of(self, info: FileInfo) -> str:
+        return self.table.relative(info.path).rpartition("/")[0]
+
+    def _first_schema(self, files: Iterable[FileInfo]) -> pa.Schema | None:
+        """Return the schema of the first file that is part of the table, or None."""
+        for info in files:
+            manifests = valid_manifests(read_manifests(self.table, self._folder_of(info)))
             named = chain(*(manifest.files for manifest in manifests))
             if DATA_FILE.fullmatch(info.base_name) and info.base_name not in named:
                 continue  # a killed writer may have left it

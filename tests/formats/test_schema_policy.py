@@ -1,0 +1,141 @@
+"""What happens to a scored table whose source gains, loses or widens columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from backends import BACKENDS, FEBRUARY, Backend
+from delta_and_iceberg import rows, spec
+
+import probclass_core as pc
+
+MARCH = {"month": "2014-03"}
+
+
+@pytest.fixture(params=sorted(BACKENDS))
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    return BACKENDS[request.param](tmp_path)
+
+
+@pytest.fixture(scope="module")
+def model() -> pc.Model:
+    return pc.fit(rows("2014-01"), spec())
+
+
+def lands(lake: Path, month: str, **columns: Any) -> None:
+    """Write the 40 rows of a month, with columns replaced, added, or removed if they are None."""
+    table = rows(month).drop_columns("month")
+    for name, values in columns.items():
+        if name in table.column_names:
+            table = table.drop_columns(name)
+        if values is not None:
+            table = table.append_column(name, values)
+    (lake / f"month={month}").mkdir(parents=True)
+    pq.write_table(table, lake / f"month={month}" / "rows.parquet")
+
+
+def column(backend: Backend, name: str) -> dict[str, list[Any]]:
+    """Values of a column of the scored table by month."""
+    values: dict[str, list[Any]] = {}
+    for row in backend.read("scored").select(["month", name]).to_pylist():
+        values.setdefault(row["month"], []).append(row[name])
+    return values
+
+
+@pytest.mark.parametrize("overwrite", ["partition", "append"])
+def test_a_column_added_upstream_is_added_once(
+    backend: Backend, model: pc.Model, tmp_path: Path, overwrite: str
+) -> None:
+    lake, sink = tmp_path / "lake", backend.ref("scored")
+    lands(lake, "2014-01")
+    first = pc.score(model, lake, sink)
+    times = pa.array([0] * 40, pa.timestamp("us"))
+    lands(lake, "2014-02", site=pa.array(["a", "b"] * 20), at=times)
+    report = pc.score(model, lake, sink, partition=FEBRUARY, overwrite=overwrite)
+    assert report.changes.added == ("site", "at")
+    assert report.to_dict()["added_columns"] == ["site", "at"]
+    assert report.warnings == first.warnings == []
+    assert column(backend, "site") == {"2014-01": [None] * 40, "2014-02": ["a", "b"] * 20}
+    # No file of January has the column, so its rows are what they were.
+    again = pc.score(model, lake, sink)
+    assert (again.rows, again.skipped, again.changes.added) == (80, 2, ())
+    assert again.commits[0]["commit_id"] == first.commit_id
+    assert pc.reconcile(model, lake, sink).counts["unchanged"] == 2
+    lands(lake, "2014-03", site=pa.array(["c"] * 40), at=times)
+    later = pc.score(model, lake, sink, partition=MARCH, overwrite=overwrite)
+    assert (later.changes.added, later.changes.absent) == ((), ())
+
+
+def test_a_column_removed_upstream_is_null_with_a_warning(
+    backend: Backend, model: pc.Model, tmp_path: Path
+) -> None:
+    lands(tmp_path / "first", "2014-01", site=pa.array(["a"] * 40))
+    lands(tmp_path / "second", "2014-02")
+    pc.score(model, tmp_path / "first", backend.ref("scored"))
+    report = pc.reconcile(model, tmp_path / "second", backend.ref("scored"))
+    [warning] = report.warnings
+    assert warning.startswith("The scored table has 'site', which the rows lack")
+    assert report.to_dict()["absent_columns"] == ["site"]
+    assert column(backend, "site") == {"2014-01": ["a"] * 40, "2014-02": [None] * 40}
+
+
+def test_the_same_columns_can_be_required(
+    backend: Backend, model: pc.Model, tmp_path: Path
+) -> None:
+    lands(tmp_path / "first", "2014-01")
+    lands(tmp_path / "second", "2014-02", site=pa.array(["a"] * 40))
+    pc.score(model, tmp_path / "first", backend.ref("scored"), schema="same")
+    message = r"has no column 'site'; it has .* Add it with schema='evolve'"
+    for score in (pc.score, pc.reconcile):
+        with pytest.raises(pc.TableMismatchError, match=message) as caught:
+            score(model, tmp_path / "second", backend.ref("scored"), schema="same")
+        assert not caught.value.is_transient
+    assert set(column(backend, "x")) == {"2014-01"}
+    with pytest.raises(pc.SpecError, match="schema must be one of"):
+        pc.score(model, tmp_path / "first", backend.ref("scored"), schema="merge")  # type: ignore[arg-type]
+
+
+def test_columns_that_differ_by_case_only_are_refused(
+    backend: Backend, model: pc.Model, tmp_path: Path
+) -> None:
+    lands(tmp_path / "first", "2014-01", site=pa.array(["a"] * 40))
+    lands(tmp_path / "second", "2014-02", Site=pa.array(["a"] * 40))
+    pc.score(model, tmp_path / "first", backend.ref("scored"))
+    with pytest.raises(pc.TableMismatchError, match="'Site' differs from 'site' of"):
+        pc.score(model, tmp_path / "second", backend.ref("scored"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "too_wide"),
+    [
+        (pa.array([7] * 40, pa.int32()), pa.array([2**31 - 1] * 40), pa.array([2**31] * 40)),
+        (pa.array([0.5] * 40, pa.float32()), pa.array([0.25, None] * 20), pa.array([0.1] * 40)),
+        (pa.array([7] * 40), pa.array([8] * 40, pa.int32()), None),
+        (pa.array([0.5] * 40), pa.array([8] * 40), pa.array([2**53 + 1] * 40)),
+    ],
+    ids=["int32 to int64", "float to double", "int64 to int32", "double to int64"],
+)
+def test_a_number_of_another_type_is_written_exactly_or_not_at_all(
+    backend: Backend,
+    model: pc.Model,
+    tmp_path: Path,
+    before: pa.Array,
+    after: pa.Array,
+    too_wide: pa.Array | None,
+) -> None:
+    sink = backend.ref("scored")
+    for name, month, values in (("first", "2014-01", before), ("second", "2014-02", after)):
+        lands(tmp_path / name, month, n=values)
+        pc.score(model, tmp_path / name, sink)
+    assert column(backend, "n") == {"2014-01": before.to_pylist(), "2014-02": after.to_pylist()}
+    if backend.typed:
+        assert pc.open_table(sink).schema.field("n").type == before.type
+    if backend.typed and too_wide is not None:
+        lands(tmp_path / "third", "2014-03", n=too_wide)
+        with pytest.raises(pc.TableMismatchError, match=r"column 'n' is .* and a value does not"):
+            pc.score(model, tmp_path / "third", sink)
+        assert set(column(backend, "n")) == {"2014-01", "2014-02"}
