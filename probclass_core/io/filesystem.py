@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import pyarrow as pa
@@ -117,10 +118,15 @@ class Location:
         names = (str(info.base_name) for info in self.entries(folder))
         return sorted(name for name in names if not name.startswith("."))
 
-    def read(self, path: str) -> Buffer:
-        """Read a file as a whole; FileNotFoundError if it does not exist."""
+    def read(self, path: str, *, at_most: int | None = None) -> Buffer:
+        """Read a file as a whole; FileNotFoundError if it does not exist.
+
+        Args:
+            path: path of the file.
+            at_most: largest size of the file, in bytes; a larger one is an error.
+        """
         with translate_read_errors(self.uri_of(path), pass_missing=True, error=self.error):
-            return retry(partial(self._read, self.absolute(path)))
+            return retry(partial(self._read, self.absolute(path), at_most))
 
     def write(self, path: str, data: Buffer, *, durable: bool = True) -> None:
         """Make or replace a file in one step: a reader sees the old file or the new one.
@@ -203,10 +209,13 @@ class Location:
 
     # fsspec reads and writes whole files: some file systems show a file once it is opened.
 
-    def _read(self, path: str) -> Buffer:
+    def _read(self, path: str, at_most: int | None) -> Buffer:
         if self._fsspec is not None:
+            if at_most is not None:
+                _check_size(path, self._fsspec.size(path), at_most)
             return bytes(self._fsspec.cat_file(path))
         with self.filesystem.open_input_file(path) as file:
+            _check_size(path, file.size(), at_most)
             return bytes(file.read())
 
     def _put(self, path: str, data: Buffer) -> None:
@@ -222,12 +231,22 @@ class Location:
 class LocalLocation(Location):
     """A local path: files are staged next to the target, synced, and renamed into place."""
 
-    def _read(self, path: str) -> Buffer:
-        # A mapped file that is cut off while it is in use kills the process.
-        if Path(path).stat().st_size <= _MOST_IN_MEMORY:
-            return Path(path).read_bytes()
-        with pa.memory_map(path) as file:
-            return file.read_buffer()
+    def _read(self, path: str, at_most: int | None) -> Buffer:
+        # Opening a named pipe would otherwise wait for its writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            status = os.fstat(descriptor)
+            if not S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file", path)
+            _check_size(path, status.st_size, at_most)
+            # A mapped file that is cut off while it is in use kills the process.
+            if status.st_size <= _MOST_IN_MEMORY:
+                with open(descriptor, "rb", closefd=False) as file:
+                    return file.read()
+        finally:
+            os.close(descriptor)
+        with pa.memory_map(path) as mapped:
+            return mapped.read_buffer()
 
     def write(self, path: str, data: Buffer, *, durable: bool = True) -> None:
         with self._staging(path) as (target, staging):
@@ -321,6 +340,12 @@ def is_scratch(info: FileInfo) -> bool:
     """Whether a killed `Location.write` left this file."""
     name = str(info.base_name)
     return name.startswith(".") and name.endswith(_SCRATCH_SUFFIX)
+
+
+def _check_size(path: str, size: int | None, at_most: int | None) -> None:
+    if at_most is not None and size is not None and size > at_most:
+        reason = f"it has {size:,} bytes, but at most {at_most:,} are expected"
+        raise OSError(errno.EFBIG, reason, path)
 
 
 def is_file(info: FileInfo) -> bool:

@@ -35,7 +35,11 @@ def described_rows(provenance: Mapping[str, Any]) -> str:
     if isinstance(where, str):  # a pyarrow expression, which a call from Python may pass
         parts.append(where)
     elif isinstance(where, Sequence):
-        parts += [" ".join(map(_operand, condition)) for condition in where]
+        parts += [
+            " ".join(map(_operand, condition))
+            for condition in where
+            if isinstance(condition, (list, tuple))
+        ]
     return ", ".join(filter(None, parts))
 
 

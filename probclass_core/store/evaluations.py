@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from probclass_core.arrow.bundle import plain_json
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
-from probclass_core.store.records import encode_record, read_record, timestamp
+from probclass_core.store.records import encode_record, read_record, record_from, timestamp
 from probclass_core.store.references import ModelVersion, is_id
 
 FOLDER = "evaluations"
@@ -109,25 +109,12 @@ def evaluations(files: Location, version: ModelVersion) -> list[EvaluationRecord
     return sorted(records, key=lambda record: (record.created, record.id))
 
 
-def evaluation_from(values: Mapping[str, Any]) -> EvaluationRecord:
-    """A record from its JSON values.
-
-    Raises:
-        TypeError: if they are not a record.
-    """
-    record = EvaluationRecord(**values)
-    texts = (record.model, record.version, record.id, record.created)
-    tables = (record.on, record.result, record.provenance)
-    if not all(isinstance(text, str) for text in texts) or not all(
-        isinstance(table, dict) for table in tables
-    ):
-        raise TypeError("not an evaluation")
-    return record
-
-
 def brief_evaluation(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a record without the tables of its result."""
-    return {**values, "result": _without_tables(values["result"])}
+    result = values.get("result")
+    return (
+        {**values, "result": _without_tables(result)} if isinstance(result, dict) else dict(values)
+    )
 
 
 def _without_tables(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,13 +142,13 @@ def read_evaluation(files: Location, version: ModelVersion, digest: str) -> Eval
 def _read(files: Location, version: ModelVersion, digest: str) -> EvaluationRecord:
     path = _path(version, digest)
     try:
-        record = evaluation_from(read_record(files, path) or {})
+        record = record_from(EvaluationRecord, read_record(files, path))
         if record.version != version.id:
-            raise TypeError(path)
-    except TypeError as error:
+            raise ValueError("it is of another version")
+    except ValueError as reason:
         raise StoreError(
-            f"evaluation {files.uri_of(path)} is damaged; remove it, and evaluate again."
-        ) from error
+            f"evaluation {files.uri_of(path)} is damaged ({reason}); remove it, and evaluate again."
+        ) from None
     return record
 
 

@@ -50,8 +50,10 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
         manifest = read_record(files, MANIFEST)
     except FileNotFoundError as error:
         raise StoreError(f"{where}: {_what_is_there(files, path, options)}") from error
-    if manifest is None:
-        raise StoreError(f"{where}: {MANIFEST} is not a JSON object; restore it from a copy.")
+    except ValueError as reason:
+        raise StoreError(
+            f"{where}: {MANIFEST} is damaged ({reason}); restore it from a copy."
+        ) from None
     return Model.from_bundle(Bundle.from_files(manifest, files.read, where=where), where=where)
 
 
@@ -72,9 +74,9 @@ def _check_equal(files: Location, folder: str, bundle: Bundle) -> None:
     """Refuse a path at which there is something else than this model."""
     try:
         manifest = read_record(files, f"{folder}/{MANIFEST}")
-    except (FileNotFoundError, StoreError):
-        manifest = None
-    if (manifest or {}).get("content_id") != bundle.content_id:
+    except (FileNotFoundError, ValueError, StoreError):
+        manifest = {}
+    if manifest.get("content_id") != bundle.content_id:
         found = "another model" if manifest else "something else"
         raise StoreError(
             f"{files.uri_of(folder)} exists and contains {found}; remove it or choose another "

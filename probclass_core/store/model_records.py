@@ -9,24 +9,27 @@ records replace the index now and then; readers never write.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from stat import S_ISDIR, S_ISREG
 from threading import Lock
 from typing import Any
 
 from probclass_core.errors import StoreError
-from probclass_core.io.filesystem import Location, is_file
+from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.filesystem import LocalLocation, Location, is_file
 from probclass_core.store.evaluations import FOLDER as EVALUATIONS
-from probclass_core.store.evaluations import EvaluationRecord, brief_evaluation, evaluation_from
+from probclass_core.store.evaluations import EvaluationRecord, brief_evaluation
 from probclass_core.store.promotions import FOLDER as PROMOTIONS
-from probclass_core.store.promotions import Promotion, in_force, promotion_from, promotion_path
-from probclass_core.store.records import read_record
+from probclass_core.store.promotions import Promotion, in_force, promotion_path
+from probclass_core.store.records import is_time, read_record, record_from
 from probclass_core.store.references import Alias, ModelVersion, is_id
 from probclass_core.store.scorings import FOLDER as SCORINGS
-from probclass_core.store.scorings import ScoringRecord, brief_scoring, scoring_from
+from probclass_core.store.scorings import ScoringRecord, brief_scoring
 
 INDEX = "index.json"
 ALIASES = "aliases"
@@ -34,16 +37,20 @@ MANIFEST = "manifest.json"
 _FORMAT = 1
 _ONE_IN = 32
 """A writer replaces the index after about one record of this many."""
+_MAX_INDEX_BYTES = 2**28
+_MAX_INDEX_LEVELS = 110
 _SETTLED_NS = 60 * 10**9
 """Age from which the size and time of an alias's file say whether it was replaced."""
 _READERS = 16
-"""Threads that read records which the index does not have."""
-_MODELS_CACHED = 64
+"""Threads that read records which the index does not have; as few are read without the index."""
+_RECORDS_CACHED = 250_000
+"""Most records of all models in the memory of this process."""
 
 _State = tuple[int, int | None]
 """Size and modification time of a file, in bytes and nanoseconds."""
-_Known = dict[str, tuple[_State, Any]]
-"""Records in brief by path in the folder of the model, with the state of their files."""
+_Record = ModelVersion | Alias | EvaluationRecord | ScoringRecord | Promotion
+_Known = dict[str, tuple[_State, dict[str, Any], _Record]]
+"""By path in the folder of the model: the state of the file, its values in brief, the record."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class ModelRecords:
         evaluations: evaluations of all versions, without tables, oldest first.
         scorings: scorings with all versions, without histograms, oldest first.
         promotions: promotions that count, rollbacks and refusals, oldest first.
-        damaged: one sentence for each file that could not be read.
+        damaged: one sentence for each damaged file, with the reason.
     """
 
     model: str
@@ -70,7 +77,7 @@ class ModelRecords:
 
 
 _CACHE: OrderedDict[str, _Known] = OrderedDict()
-"""Records in brief that this process has read, by the URI of the folder of the model."""
+"""What this process has read, by the URI of the folder of the model."""
 _CACHE_LOCK = Lock()
 
 
@@ -78,14 +85,15 @@ def read_model_records(files: Location, model: str) -> ModelRecords:
     """Read all records of a model; a damaged one hides no other.
 
     Raises:
-        StoreError: if the file system refuses.
+        StoreError: if the folder of the model cannot be listed.
     """
-    parsed, damaged, _ = _read_all(files, model)
-    aliases = {value.alias: value for value in parsed.values() if isinstance(value, Alias)}
-    versions = [value for value in parsed.values() if isinstance(value, ModelVersion)]
-    evaluations = [value for value in parsed.values() if isinstance(value, EvaluationRecord)]
-    scorings = [value for value in parsed.values() if isinstance(value, ScoringRecord)]
-    entries = {path: entry for path, entry in parsed.items() if isinstance(entry, Promotion)}
+    known, damaged = _read_all(files, model)
+    records = [record for _, _, record in known.values()]
+    aliases = {record.alias: record for record in records if isinstance(record, Alias)}
+    versions = [record for record in records if isinstance(record, ModelVersion)]
+    evaluations = [record for record in records if isinstance(record, EvaluationRecord)]
+    scorings = [record for record in records if isinstance(record, ScoringRecord)]
+    entries = {path: one for path, (_, _, one) in known.items() if isinstance(one, Promotion)}
     promotions = [entry for entry in entries.values() if entry.action == "refused"]
     for alias in aliases.values():
 
@@ -101,7 +109,7 @@ def read_model_records(files: Location, model: str) -> ModelRecords:
         evaluations=sorted(evaluations, key=lambda record: (record.created, record.id)),
         scorings=sorted(scorings, key=lambda record: (record.created, record.id)),
         promotions=sorted(promotions, key=lambda entry: (entry.time, entry.alias)),
-        damaged=damaged,
+        damaged=sorted(damaged),
     )
 
 
@@ -111,8 +119,8 @@ def write_index(files: Location, model: str) -> int:
     Raises:
         StoreError: if the file system refuses.
     """
-    _, _, known = _read_all(files, model)
-    records = {path: [*state, value] for path, (state, value) in known.items()}
+    known, _ = _read_all(files, model)
+    records = {path: [*state, values] for path, (state, values, _) in _settled(known).items()}
     text = json.dumps({"format": _FORMAT, "records": records}, separators=(",", ":"))
     files.write(f"{model}/{INDEX}", text.encode(), durable=False)
     return len(records)
@@ -124,117 +132,218 @@ def index_now_and_then(files: Location, model: str, digest: str) -> None:
         write_index(files, model)
 
 
-def _read_all(files: Location, model: str) -> tuple[dict[str, Any], list[str], _Known]:
-    """Parsed records by path, sentences about damaged ones, and the records to index."""
-    listed = {}
+def alias_from(name: str, values: Mapping[str, Any]) -> Alias:
+    """An alias from the values of its file.
+
+    Raises:
+        ValueError: if they are not of an alias of this name; the message is the reason.
+    """
+    alias = record_from(Alias, values)
+    if alias.alias != name:
+        raise ValueError(f"it is of the alias {alias.alias!r}")
+    if not is_id(alias.id):
+        raise ValueError("its 'id' is not a content id")
+    return alias
+
+
+def version_from(model: str, content_id: str, manifest: Mapping[str, Any]) -> ModelVersion:
+    """A version from its manifest.
+
+    Raises:
+        ValueError: if the manifest has no time or no provenance; the message is the reason.
+    """
+    created, provenance = manifest.get("created"), manifest.get("provenance")
+    if not is_time(created):
+        raise ValueError("its 'created' is not a time")
+    if not isinstance(provenance, dict):
+        raise ValueError("its 'provenance' is not an object")
+    return ModelVersion(model, content_id, str(created), provenance)
+
+
+def _read_all(files: Location, model: str) -> tuple[_Known, list[str]]:
+    """All records of a model, and a sentence for each damaged one."""
+    place = files.uri_of(model)
+    listed: dict[str, _State] = {}
+    damaged: list[str] = []
+    for path, state in _listed(files, model):
+        if isinstance(state, str):
+            damaged.append(_sentence(files, model, path, state))
+        else:
+            listed[path] = state
+    cached = _CACHE.get(place, {})
+    if sum(path not in cached for path in listed) > _READERS:
+        cached = _indexed(files, model, listed) | cached
+    known = {
+        path: cached[path]
+        for path, state in listed.items()
+        if path in cached and cached[path][0] == state
+    }
+    unknown = [path for path in listed if path not in known]
+    if unknown:
+        with ThreadPoolExecutor(_READERS) as pool:
+            found = list(pool.map(lambda path: _read(files, model, path), unknown))
+        for path, one in zip(unknown, found, strict=True):
+            if isinstance(one, str):
+                damaged.append(one)
+            elif one is not None:
+                known[path] = (listed[path], *one)
+    with _CACHE_LOCK:
+        _CACHE[place] = _settled(known)
+        _CACHE.move_to_end(place)
+        while sum(map(len, _CACHE.values())) > _RECORDS_CACHED:
+            _CACHE.popitem(last=False)
+    return known, damaged
+
+
+def _listed(files: Location, model: str) -> Iterator[tuple[str, _State | str]]:
+    """Paths of the records in the folder of a model, each with its state or why it has none.
+
+    Of a local folder, only the folders of records are listed, so links cannot lead in a circle.
+    """
+    if isinstance(files, LocalLocation):
+        with translate_read_errors(files.uri_of(model), error=StoreError):
+            yield from _listed_locally(files.absolute(model))
+        return
     for info in files.entries(model, recursive=True):
         path = files.relative(info.path).removeprefix(f"{model}/")
-        if is_file(info) and (parse := _parser(model, path)) is not None:
-            listed[path] = ((info.size, info.mtime_ns), parse)
-    cached = _CACHE.get(files.uri_of(model), {})
-    if any(path not in cached for path in listed):
-        cached = _indexed(files, model) | cached
-    parsed: dict[str, Any] = {}
-    known: _Known = {}
-    for path, (state, parse) in listed.items():
-        if path in cached and cached[path][0] == state:
-            try:
-                parsed[path] = parse(cached[path][1])
-            except (TypeError, KeyError):
-                continue  # the index is damaged here
-            known[path] = cached[path]
-    unknown = [path for path in listed if path not in parsed]
-    damaged: list[str] = []
-    with ThreadPoolExecutor(_READERS) as pool:
-        values_read = pool.map(lambda path: _read(files, f"{model}/{path}"), unknown)
-    for path, values in zip(unknown, values_read, strict=True):
-        state, parse = listed[path]
-        try:
-            if not isinstance(values, dict):
-                raise TypeError(path)
-            brief = _brief(path, values)
-            parsed[path] = parse(brief)
-        except (TypeError, KeyError):
-            if values != _GONE:
-                damaged.append(_sentence(files, f"{model}/{path}", values))
-            continue
-        if not path.startswith(f"{ALIASES}/") or _is_settled(state):
-            known[path] = state, brief
-    with _CACHE_LOCK:
-        _CACHE[files.uri_of(model)] = known
-        _CACHE.move_to_end(files.uri_of(model))
-        while len(_CACHE) > _MODELS_CACHED:
-            _CACHE.popitem(last=False)
-    return parsed, damaged, known
+        if _kind(path) is not None:
+            yield path, (info.size, info.mtime_ns) if is_file(info) else "it is a folder"
 
 
-_GONE = "gone"
-
-
-def _read(files: Location, path: str) -> dict[str, Any] | str | None:
-    """The values of a record; a text if it cannot be read, None if it is not a JSON object."""
+def _listed_locally(root: str) -> Iterator[tuple[str, _State | str]]:
     try:
-        return read_record(files, path)
+        names = os.listdir(root)  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    folders: list[str] = []
+    for name in names:
+        if name in (ALIASES, SCORINGS):
+            folders.append(name)
+        elif name in (EVALUATIONS, PROMOTIONS):
+            try:
+                children = os.listdir(f"{root}/{name}")  # noqa: PTH208
+            except OSError as error:
+                yield name, str(error.strerror)
+            else:
+                folders += [f"{name}/{child}" for child in children if not child.startswith(".")]
+        elif is_id(name) and (state := _state(f"{root}/{name}/{MANIFEST}")) is not None:
+            yield f"{name}/{MANIFEST}", state
+    for folder in folders:
+        try:
+            names = os.listdir(f"{root}/{folder}")  # noqa: PTH208
+        except OSError as error:
+            yield folder, str(error.strerror)
+            continue
+        for name in names:
+            path = f"{folder}/{name}"
+            if _kind(path) is not None and (state := _state(f"{root}/{path}")) is not None:
+                yield path, state
+
+
+def _state(path: str) -> _State | str | None:
+    """The state of a local file, why it has none, or None if it does not exist."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except FileNotFoundError:
+        return "it is a link to nothing" if os.path.islink(path) else None  # noqa: PTH114
+    except OSError as error:
+        return str(error.strerror)
+    if S_ISREG(status.st_mode):
+        return status.st_size, status.st_mtime_ns
+    return "it is a folder" if S_ISDIR(status.st_mode) else "it is not a regular file"
+
+
+def _read(files: Location, model: str, path: str) -> tuple[dict[str, Any], _Record] | str | None:
+    """Values in brief and record of a file; a sentence if it is damaged, None if it is gone."""
+    try:
+        values = read_record(files, f"{model}/{path}")
+        _record(model, path, values)
+        values = _brief(path, values)
+        return values, _record(model, path, values)
     except FileNotFoundError:  # deleted since it was listed
-        return _GONE
+        return None
+    except ValueError as reason:
+        return _sentence(files, model, path, str(reason))
     except StoreError as error:
         return str(error)
 
 
-def _sentence(files: Location, path: str, values: Any) -> str:
-    if isinstance(values, str):
-        return values
-    return f"{files.uri_of(path)} is damaged; restore it from a copy, or remove it."
+def _sentence(files: Location, model: str, path: str, reason: str) -> str:
+    place = files.uri_of(f"{model}/{path}")
+    return f"{place} is damaged ({reason}); restore it from a copy, or remove it."
 
 
-def _indexed(files: Location, model: str) -> _Known:
+def _indexed(files: Location, model: str, listed: Mapping[str, _State]) -> _Known:
     """The records of the index; none if it is missing, damaged, or of another release."""
     try:
-        index = read_record(files, f"{model}/{INDEX}") or {}
-    except (FileNotFoundError, StoreError):
+        index = read_record(
+            files, f"{model}/{INDEX}", at_most=_MAX_INDEX_BYTES, most_levels=_MAX_INDEX_LEVELS
+        )
+    except (FileNotFoundError, ValueError, StoreError):
         return {}
     records = index.get("records")
     if index.get("format") != _FORMAT or not isinstance(records, dict):
         return {}
+    known: _Known = {}
+    for path, one in records.items():
+        match one:
+            case [size, mtime, {} as values] if listed.get(path) == (size, mtime):
+                try:
+                    known[path] = listed[path], values, _record(model, path, values)
+                except ValueError:  # the index is damaged here
+                    continue
+    return known
+
+
+def _settled(known: _Known) -> _Known:
+    """Records whose files were not written just now, when two versions of an alias look equal."""
+    latest = time.time_ns() - _SETTLED_NS
     return {
-        path: ((one[0], one[1]), one[2])
-        for path, one in records.items()
-        if isinstance(one, list) and len(one) == 3 and isinstance(one[2], dict)
+        path: one
+        for path, one in known.items()
+        if not path.startswith(f"{ALIASES}/") or (one[0][1] or latest) < latest
     }
 
 
-def _is_settled(state: _State) -> bool:
-    return state[1] is not None and time.time_ns() - state[1] > _SETTLED_NS
-
-
-def _parser(model: str, path: str) -> Callable[[dict[str, Any]], Any] | None:
-    """What makes a record out of the values of a file, or None if it is another file."""
+def _kind(path: str) -> type[_Record] | None:
+    """The kind of record at a path in the folder of a model, or None if it is another file."""
     match path.split("/"):
         case [id_, name] if name == MANIFEST and is_id(id_):
-            return lambda values: _version(model, id_, values)
-        case [folder, name] if not name.endswith(".json") or name.startswith("."):
+            return ModelVersion
+        case [*_, name] if not name.endswith(".json") or name.startswith("."):
             return None
-        case [folder, name] if folder == ALIASES:
-            return lambda values: Alias(**values)
-        case [folder, name] if folder == SCORINGS:
-            return scoring_from
-        case [folder, _, name] if name.endswith(".json") and not name.startswith("."):
-            parsers = {EVALUATIONS: evaluation_from, PROMOTIONS: promotion_from}
-            return parsers.get(folder)
+        case [folder, _]:
+            return {ALIASES: Alias, SCORINGS: ScoringRecord}.get(folder)
+        case [folder, _, _]:
+            return {EVALUATIONS: EvaluationRecord, PROMOTIONS: Promotion}.get(folder)
     return None
 
 
-def _brief(path: str, values: dict[str, Any]) -> dict[str, Any]:
+def _record(model: str, path: str, values: Mapping[str, Any]) -> _Record:
+    """The record of the values of a file.
+
+    Raises:
+        ValueError: if they are not of such a record; the message is the reason.
+    """
     folder, _, name = path.rpartition("/")
-    if name == MANIFEST:
-        provenance = values.get("provenance")
-        provenance = provenance if isinstance(provenance, dict) else {}
-        kept = {key: value for key, value in provenance.items() if key != "columns"}
-        return {"created": values.get("created", ""), "provenance": kept}
-    if folder == SCORINGS:
+    kind = _kind(path)
+    assert kind is not None
+    if kind is ModelVersion:
+        return version_from(model, folder, values)
+    if kind is Alias:
+        return alias_from(name.removesuffix(".json"), values)
+    record = record_from(kind, values)
+    if isinstance(record, EvaluationRecord) and not folder.endswith(f"/{record.version}"):
+        raise ValueError("it is of another version")
+    return record
+
+
+def _brief(path: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a record that the index repeats."""
+    kind = _kind(path)
+    if kind is ModelVersion:
+        kept = {key: value for key, value in values["provenance"].items() if key != "columns"}
+        return {"created": values["created"], "provenance": kept}
+    if kind is ScoringRecord:
         return brief_scoring(values)
-    return brief_evaluation(values) if folder.startswith(EVALUATIONS) else values
-
-
-def _version(model: str, id_: str, values: Mapping[str, Any]) -> ModelVersion:
-    return ModelVersion(model, id_, str(values["created"]), values["provenance"])
+    return brief_evaluation(values) if kind is EvaluationRecord else values

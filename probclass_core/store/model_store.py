@@ -39,8 +39,10 @@ from probclass_core.store.model_records import (
     ALIASES,
     MANIFEST,
     ModelRecords,
+    alias_from,
     index_now_and_then,
     read_model_records,
+    version_from,
     write_index,
 )
 from probclass_core.store.promotions import FOLDER as PROMOTIONS
@@ -65,6 +67,7 @@ from probclass_core.store.references import (
     end_of,
     is_id,
     is_id_prefix,
+    is_model_name,
     parse_ref,
 )
 from probclass_core.store.scorings import (
@@ -149,6 +152,7 @@ class ModelStore:
         else:
             files = {**bundle.files(), MANIFEST: encode_record(manifest)}
             self._files.publish(folder, files)
+            index_now_and_then(self._files, name, bundle.content_id)
         return self._version(name, bundle.content_id)
 
     def load(self, ref: str) -> Model:
@@ -184,7 +188,7 @@ class ModelStore:
 
     def models(self) -> list[str]:
         """Return the names of all models, sorted; empty if no model was ever saved."""
-        return [name for name in self._files.names("") if next(self._ids(name), None)]
+        return [name for name in self._model_folders() if next(self._ids(name), None)]
 
     def versions(self, name: str) -> list[ModelVersion]:
         """Return all versions of a model, oldest first.
@@ -706,6 +710,23 @@ class ModelStore:
             self._known_ids(name)  # raises an error that lists the models
         return records
 
+    def catalog(self) -> Iterator[ModelRecords]:
+        """Yield the records of every model, by name.
+
+        A damaged file hides neither another record nor another model: `ModelRecords.damaged` has a
+        sentence for each, and of a model whose folder cannot be read it has nothing else.
+
+        Raises:
+            StoreError: if the store cannot be listed.
+        """
+        for name in self._model_folders():
+            try:
+                records = read_model_records(self._files, name)
+            except StoreError as error:
+                records = ModelRecords(name, damaged=[str(error)])
+            if records.versions or records.damaged:
+                yield records
+
     def reindex(self, name: str) -> int:
         """Write the index of the records of a model, and return the number of records in it.
 
@@ -742,35 +763,35 @@ class ModelStore:
                 f"model {name!r} has no version {content_id[:12]}… ({self._files.uri_of(path)} "
                 f"does not exist); it has {self._choices(name)}."
             ) from error
-        if manifest is None:
-            raise StoreError(
-                f"model '{name}@{content_id[:12]}': {self._files.uri_of(path)} is not a JSON "
-                "object; restore it from a copy, or remove this version and save it again."
-            )
+        except ValueError as reason:
+            raise self._damaged_manifest(name, content_id, reason) from None
         return manifest
+
+    def _damaged_manifest(self, name: str, content_id: str, reason: ValueError) -> StoreError:
+        path = self._files.uri_of(f"{name}/{content_id}/{MANIFEST}")
+        return StoreError(
+            f"model '{name}@{content_id[:12]}': {path} is damaged ({reason}); restore it from a "
+            "copy, or remove this version and save it again."
+        )
 
     def _version(self, name: str, content_id: str) -> ModelVersion:
         manifest = self._manifest(name, content_id)
-        provenance = manifest.get("provenance")
-        return ModelVersion(
-            model=name,
-            id=content_id,
-            created=str(manifest.get("created", "")),
-            provenance=provenance if isinstance(provenance, dict) else {},
-        )
+        try:
+            return version_from(name, content_id, manifest)
+        except ValueError as reason:
+            raise self._damaged_manifest(name, content_id, reason) from None
 
     def _alias(self, name: str, alias: str) -> Alias | None:
         path = _alias_path(name, alias)
         try:
-            record = read_record(self._files, path) or {}
+            return alias_from(alias, read_record(self._files, path))
         except FileNotFoundError:
             return None
-        if record.keys() != Alias.__dataclass_fields__.keys() or not is_id(str(record["id"])):
+        except ValueError as reason:
             raise StoreError(
-                f"alias '{name}@{alias}': {self._files.uri_of(path)} is damaged; promote a version "
-                f"to it again; the model has {self._choices(name)}."
-            )
-        return Alias(**record)
+                f"alias '{name}@{alias}': {self._files.uri_of(path)} is damaged ({reason}); "
+                f"promote a version to it again; the model has {self._choices(name)}."
+            ) from None
 
     # Resolving references
 
@@ -818,6 +839,9 @@ class ModelStore:
                 f"was at {entries[0].time}."
             )
         return named[-1]
+
+    def _model_folders(self) -> list[str]:
+        return [name for name in self._files.names("") if is_model_name(name)]
 
     def _ids(self, name: str) -> Iterator[str]:
         ids = (folder for folder in self._files.names(name) if is_id(folder))

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from probclass_core.arrow.bundle import plain_json
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
-from probclass_core.store.records import encode_record, read_record
+from probclass_core.store.records import encode_record, read_record, record_from
 from probclass_core.store.references import Alias
 
 FOLDER = "promotions"
@@ -124,7 +124,9 @@ def in_force(alias: Alias, read: Callable[[str, str], Promotion | None]) -> list
     entries: list[Promotion] = []
     time: str | None = alias.promoted
     id_: str | None = alias.id
-    while time is not None and id_ is not None:
+    seen: set[tuple[str, str]] = set()
+    while time is not None and id_ is not None and (time, id_) not in seen:
+        seen.add((time, id_))
         entry = read(time, id_)
         if entry is None and not entries:
             entry = _unrecorded(alias)
@@ -190,27 +192,13 @@ def promotion_path(model: str, alias: str, time: str, id_: str) -> str:
     return f"{model}/{FOLDER}/{alias}/{moment}-{id_[:12]}.json"
 
 
-def promotion_from(values: Mapping[str, Any]) -> Promotion:
-    """An entry from its JSON values.
-
-    Raises:
-        TypeError: if they are not an entry.
-    """
-    entry = Promotion(**values)
-    texts = (entry.model, entry.alias, entry.action, entry.id, entry.time)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(entry.metrics, dict):
-        raise TypeError("not a promotion")
-    return entry
-
-
 def _read(files: Location, path: str) -> Promotion | None:
     try:
-        entry = promotion_from(read_record(files, path) or {})
+        return record_from(Promotion, read_record(files, path))
     except FileNotFoundError:
         return None
-    except TypeError as error:
+    except ValueError as reason:
         raise StoreError(
-            f"promotion {files.uri_of(path)} is damaged; restore it from a copy, or remove it and "
-            "lose the promotions before it."
-        ) from error
-    return entry
+            f"promotion {files.uri_of(path)} is damaged ({reason}); restore it from a copy, or "
+            "remove it and lose the promotions before it."
+        ) from None

@@ -71,13 +71,18 @@ class Alias:
     previous: str | None
 
 
+def is_model_name(name: object) -> bool:
+    """Whether this is a valid name of a model."""
+    return isinstance(name, str) and _SAFE_NAME.fullmatch(name) is not None
+
+
 def check_model_name(name: str) -> str:
     """Return the name if it is a valid name of a folder on any file system.
 
     Raises:
         StoreError: if it is not.
     """
-    if not isinstance(name, str) or not _SAFE_NAME.fullmatch(name):
+    if not is_model_name(name):
         raise StoreError(f"{name!r} cannot name a model; use {_RULE}.")
     return name
 

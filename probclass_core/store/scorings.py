@@ -128,24 +128,6 @@ def record_partitions(
     return records
 
 
-def scoring_from(values: Mapping[str, Any]) -> ScoringRecord:
-    """A record from its JSON values.
-
-    Raises:
-        TypeError: if they are not a record.
-    """
-    record = ScoringRecord(**values)
-    texts = (record.model, record.version, record.id, record.created, record.sink)
-    if (
-        not all(isinstance(text, str) for text in texts)
-        or not isinstance(record.provenance, dict)
-        or not isinstance(record.partitions, list)
-        or not all(isinstance(one, dict) for one in record.partitions)
-    ):
-        raise TypeError("not a scoring")
-    return record
-
-
 def brief_scoring(values: dict[str, Any]) -> dict[str, Any]:
     """The values of a record without histograms and, if they are many, with the worst columns."""
     partitions = [_without_counts(one) for one in values["partitions"]]
@@ -183,7 +165,7 @@ def _worst_columns(partition: dict[str, Any]) -> dict[str, Any]:
 
     def size(name: str, check: str) -> float:
         value = columns[name].get(check) if isinstance(columns[name], dict) else None
-        return float(value) if isinstance(value, (int, float)) else -1.0
+        return max(-1.0, min(value, 1e300)) if isinstance(value, (int, float)) else -1.0
 
     worst = {max(columns, key=lambda name: size(name, check)) for check in _CHECKS}
     kept = {name: column for name, column in columns.items() if name in worst}

@@ -38,7 +38,7 @@ def lake(tmp_path: Path, iris: pa.Table) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_records, "_MODELS_CACHED", 0)
+    monkeypatch.setattr(model_records, "_RECORDS_CACHED", 0)
 
 
 def report_of(version: pc.ModelVersion, commits: list[dict[str, Any]]) -> Any:
@@ -202,10 +202,8 @@ def test_a_thousand_evaluations_are_read_from_the_index(
         values["id"] = f"{at:064x}"
         (folder / f"{at:064x}.json").write_text(json.dumps(values))
     store.reindex("iris")
-    reads = []
-    monkeypatch.setattr(
-        model_records, "_read", lambda files, path: reads.append(path) or {"model": path}
-    )
+    reads: list[str] = []
+    monkeypatch.setattr(model_records, "_read", lambda files, model, path: reads.append(path))
     began = time.perf_counter()
     assert len(store.records("iris").evaluations) == 1000
     assert reads == []
@@ -215,7 +213,7 @@ def test_a_thousand_evaluations_are_read_from_the_index(
 def test_an_alias_that_moves_twice_in_an_instant_is_read_again(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_records, "_MODELS_CACHED", 1)
+    monkeypatch.setattr(model_records, "_RECORDS_CACHED", 1000)
     first = fill(store, model, iris, 1)
     second = store.save(pc.fit(iris.slice(10), model.spec), "iris")
     for version in (first, second):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from permissions import as_nobody, make_readable
 from sample_models import SampleModel
 
 from probclass_core.arrow.bundle import READER_VERSION
@@ -72,7 +73,11 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
         for size in (0, 100, -1)
     },
     **{
-        f"manifest cut to {size}": (MANIFEST, partial(truncate, size=size), "is not a JSON object")
+        f"manifest cut to {size}": (
+            MANIFEST,
+            partial(truncate, size=size),
+            r"is damaged \(it is not JSON",
+        )
         for size in (0, 100, -3)
     },
     **{f"no {name}": (name, Path.unlink, f"file '{name}' is missing") for name in TABLES},
@@ -165,7 +170,7 @@ def test_promoting_again_repairs_a_damaged_alias(
 ) -> None:
     path = folder.parent / "aliases" / "champion.json"
     path.write_text(text)
-    assert f"{path} is damaged; promote a version to it again" in refusal(store)
+    assert re.search(rf"{path} is damaged \(it .*\); promote a version to it again", refusal(store))
     with pytest.raises(StoreError, match="is damaged"):
         store.aliases("air")
     store.promote("air", version, "champion")
@@ -182,3 +187,34 @@ def test_a_store_that_is_a_file_is_reported(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=r"(is empty; check the path|cannot read .*models)"):
             store.load(ref)
     assert path.read_text() == "not a folder"
+
+
+def test_what_cannot_be_read_hides_no_other_record_and_no_other_model(tmp_path: Path) -> None:
+    store = ModelStore(tmp_path)
+    for name in ("air", "iris", "zinc"):
+        store.promote(name, store.save(SampleModel(), name), "champion")
+        store.promote(name, f"{name}@champion", "old")
+    make_readable(tmp_path)
+    for path in ("air/aliases/old.json", "iris"):
+        (tmp_path / path).chmod(0)
+    try:
+        with as_nobody():
+            air, iris, zinc = store.catalog()
+    finally:
+        (tmp_path / "iris").chmod(0o755)
+    assert [*air.aliases] == ["champion"]
+    assert air.damaged == [f"cannot read {tmp_path}/air/aliases/old.json: Permission denied."]
+    assert iris.damaged == [f"cannot read {tmp_path}/iris: Permission denied."]
+    assert [*zinc.aliases] == ["champion", "old"]
+    assert not zinc.damaged
+
+
+def test_links_in_a_circle_end(store: ModelStore, folder: Path, version: ModelVersion) -> None:
+    for name in ("loop", "aliases/loop", "evaluations", "scorings"):
+        (folder.parent / name).symlink_to(folder.parent, target_is_directory=True)
+    entry = next(folder.parent.glob("promotions/champion/*.json"))
+    values = json.loads(entry.read_text())
+    edit(entry, before=values["time"], previous=values["id"])
+    records = store.records("air")
+    assert [one.id for one in records.versions] == [version.id]
+    assert len(store.history("air")) == 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from damage import IN_PLACE, with_junk
 from fastapi.testclient import TestClient
 from hostile_store import HANDLER, SCRIPT
 
@@ -23,6 +27,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
 ]
+ROUNDS = int(os.environ.get("PROBCLASS_ROUNDS", "40"))
+PAGES = ["", "?axis=clock", *(f"/-/{page}" for page in ("versions", "evaluations", "drift"))]
+PAGES += [f"/-/{page}" for page in ("partitions?every=1", "promotions", "compare")]
+"""The pages of a model."""
 MONTHS = [f"{year}-{month:02}" for year in (2013, 2014) for month in range(1, 13)]
 
 
@@ -286,6 +294,64 @@ def test_damaged_records_hide_no_other(operated: History) -> None:
     assert "is damaged" in texts(operated.pages.get("/").text)
 
 
+@pytest.mark.parametrize("what", IN_PLACE)
+def test_whatever_is_in_the_place_of_a_record_is_shown_as_damaged(
+    history: History, what: str
+) -> None:
+    make, reason = IN_PLACE[what]
+    first, second = (history.store.save(model, "air") for model in history.models[:2])
+    history.store.save(history.models[0], "zinc")
+    for version, alias in ((first, "champion"), (second, "old")):
+        history.store.promote("air", version, alias)
+        history.judge(version, "2014-01", 0.5)
+    folder = Path(history.store.uri, "air")
+    replaced = [
+        folder / "aliases/old.json",
+        folder / second.id / "manifest.json",
+        *folder.glob(f"evaluations/{second.id}/*.json"),
+        *folder.glob("promotions/old/*.json"),
+    ]
+    for path in replaced:
+        path.unlink()
+        make(path)
+    home = texts(history.pages.get("/").text)
+    assert home.count(reason) == 4
+    assert all(str(path) in home for path in replaced)
+    assert "zinc" in home
+    for page in PAGES:
+        html = history.get(f"air{page}")
+        assert "4 records are damaged and not shown" in html
+    assert first.id[:8] in texts(history.get("air/-/evaluations"))
+    assert "manifest.json" in texts(history.get(f"air/{second.id}", status=422))
+    assert history.store.models() == ["air", "zinc"]
+    assert history.store.load("air@champion").id == first.id
+    with pytest.raises(pc.StoreError, match="old"):
+        history.store.resolve("air@old")
+
+
+@pytest.mark.slow
+def test_junk_in_a_record_is_text_or_damage(operated: History) -> None:
+    draw = random.Random(ROUNDS)
+    rows = {"source": "lake", "where": [["month", "<", "2014-03"]], "partition": None}
+    third = operated.store.save(operated.models[2], "air", provenance=rows)
+    table = pa.table({"c": ["a", "b", "b"], "x": [1.0, 3.0, 4.0]})
+    operated.store.record_evaluation(third, pc.evaluate(operated.models[2], table), on=rows)
+    folder = Path(operated.store.uri, "air")
+    good = {path: path.read_text() for path in sorted(folder.glob("**/*.json"))}
+    pages = [f"air{page}" for page in PAGES]
+    pages += [f"air/{version.id}" for version in operated.store.versions("air")]
+    for _ in range(ROUNDS):
+        for path in draw.sample([*good], 6):
+            path.write_text(json.dumps(with_junk(json.loads(good[path]), draw)))
+        for page in draw.sample(pages, 4):
+            address = f"/stores/{store_key(operated.store.uri)}/{page}"
+            response = operated.pages.get(address)  # raises what the application does not catch
+            assert response.status_code in (200, 404, 422), response.text
+        assert "air" in texts(operated.pages.get("/").text)
+        for path, text in good.items():
+            path.write_text(text)
+
+
 @pytest.mark.parametrize(
     ("page", "line"),
     [
@@ -347,9 +413,7 @@ def test_hostile_values_are_text(history: History) -> None:
     history.score(version, SCRIPT, task="../" + HANDLER, verdicts=verdicts, health=health)
     history.score(version, "2014-01", health={"columns": [SCRIPT]}, input_version=HANDLER)
     history.judge(version, HANDLER, 0.5)
-    pages = ["", "?axis=clock", *(f"/-/{page}" for page in ("partitions?every=1", "promotions"))]
-    pages += [f"/-/{page}" for page in ("evaluations", "versions", "drift", "compare")]
-    for page in pages:
+    for page in PAGES:
         html = history.get(f"air{page}")
         assert "<script>document" not in html
         assert "<img src=x" not in html

@@ -20,6 +20,7 @@ from probclass_core.cli.output import (
     prose,
     show,
     show_json,
+    show_message,
     table,
 )
 from probclass_core.errors import SpecError, nearest, one_of, without_credentials
@@ -69,40 +70,43 @@ def ls(
     from probclass_core import ModelStore
 
     model_store = ModelStore(store)
-    names = model_store.models() if name is None else [name]
-    versions = {model: model_store.versions(model) for model in names}
-    aliases = {model: model_store.aliases(model) for model in names}
+    found = [model_store.records(name)] if name is not None else [*model_store.catalog()]
+    listed = [records for records in found if records.versions]
+    damaged = [sentence for records in found for sentence in records.damaged]
     if as_json:
-        records = [
+        documents = [
             {
-                "name": model,
-                "versions": [without_credentials(vars(version)) for version in versions[model]],
-                "aliases": {alias: vars(record) for alias, record in aliases[model].items()},
+                "name": records.model,
+                "versions": [without_credentials(vars(version)) for version in records.versions],
+                "aliases": {alias: vars(record) for alias, record in records.aliases.items()},
             }
-            for model in names
+            for records in listed
         ]
-        show_json({"store": store, "models": records})
-    elif not names:
+        show_json({"store": store, "models": documents})
+    elif not listed:
         show(f"The store at {store} contains no models.")
     elif name is None:
         columns = {
-            "model": names,
-            "versions": [len(versions[model]) for model in names],
-            "latest": [minute(versions[model][-1].created) for model in names],
-            "aliases": [", ".join(aliases[model]) for model in names],
+            "model": [records.model for records in listed],
+            "versions": [len(records.versions) for records in listed],
+            "latest": [minute(records.versions[-1].created) for records in listed],
+            "aliases": [", ".join(records.aliases) for records in listed],
         }
         show(table(columns, f"Models in {store}"))
     else:
+        (records,) = listed
         columns = {
-            "version": [version.id[:12] for version in versions[name]],
-            "saved": [minute(version.created) for version in versions[name]],
-            "rows": [version.provenance.get("rows") for version in versions[name]],
-            "trained on": [described_rows(version.provenance) for version in versions[name]],
+            "version": [version.id[:12] for version in records.versions],
+            "saved": [minute(version.created) for version in records.versions],
+            "rows": [version.provenance.get("rows") for version in records.versions],
+            "trained on": [described_rows(version.provenance) for version in records.versions],
             "aliases": [
-                ", ".join(_aliases_of(version, aliases[name])) for version in versions[name]
+                ", ".join(_aliases_of(version, records.aliases)) for version in records.versions
             ],
         }
         show(table(columns, f"Versions of {name}, oldest first"))
+    for sentence in damaged:
+        show_message("warning", sentence, as_json=as_json)
 
 
 @models.command("history")

@@ -56,6 +56,7 @@ from probclass_airflow.ui.rows import (
     run_of,
     store_rows,
     version_rows,
+    worse_metrics,
 )
 from probclass_airflow.ui.runs import mapped_indices, task_address, task_report
 from probclass_airflow.ui.stores import (
@@ -383,6 +384,7 @@ def run_page(
         "run.html",
         report=report,
         metrics=metrics(report.report),
+        worse=worse_metrics(report.report),
         name=name,
         version=version,
         shown=_store_of(stores, name, version) if version else None,
@@ -428,7 +430,13 @@ def reliability_plot(
     if record not in known:
         raise NotFound("There is no such evaluation.")
     recorded = shown.store.evaluation(shown.version(name, version), record)
-    return _svg(plots.reliability(pc.Evaluation.from_dict(recorded.result), theme == "dark"))
+    try:
+        text = plots.reliability(pc.Evaluation.from_dict(recorded.result), theme == "dark")
+    except pc.NotSupportedError:
+        raise
+    except Exception as error:  # the tables of a record may contain anything
+        raise NotFound("This evaluation has no tables to draw.") from error
+    return _svg(text)
 
 
 def _version_with_columns(shown: ShownStore, name: str, version: str, *columns: str) -> str:
@@ -535,5 +543,5 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 async def _library_error(request: Request, error: Exception) -> Response:
     """An unreadable store, a damaged version, or an estimator that is not installed."""
-    status = 501 if isinstance(error, (pc.NotSupportedError, pc.PluginError)) else 500
+    status = 501 if isinstance(error, (pc.NotSupportedError, pc.PluginError)) else 422
     return _page(request, "error.html", status, line=formatting.hide_credentials(str(error)))

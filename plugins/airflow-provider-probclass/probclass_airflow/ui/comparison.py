@@ -8,8 +8,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import probclass_core as pc
-from probclass_airflow.ui.formatting import as_text, described_rows, number, percent, words
-from probclass_airflow.ui.rows import CHAMPION, EvaluationRow, PartitionRow, evaluation_row, finite
+from probclass_airflow.ui.formatting import (
+    as_text,
+    described_rows,
+    finite,
+    number,
+    percent,
+    words,
+)
+from probclass_airflow.ui.rows import CHAMPION, EvaluationRow, PartitionRow, evaluation_row
 from probclass_airflow.ui.stores import NotFound, ShownStore, load_model
 from probclass_airflow.ui.timeline import rows_date
 

@@ -18,6 +18,7 @@ __all__ = [
     "as_text",
     "described_rows",
     "divergence",
+    "finite",
     "hide_credentials",
     "minute",
     "number",
@@ -48,9 +49,20 @@ def number(value: Any) -> str:
     return text.replace("-", "−")
 
 
-def percent(fraction: float | None) -> str:
-    """A fraction as a percentage."""
-    if fraction is None or math.isnan(fraction):
+def finite(value: Any) -> float | None:
+    """A finite number of a record, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # an integer of hundreds of digits
+        return None
+
+
+def percent(value: Any) -> str:
+    """A fraction as a percentage; a dash for anything else."""
+    fraction = finite(value)
+    if fraction is None:
         return "–"
     if 0.0 < fraction < 0.001:
         return "< 0.1 %"

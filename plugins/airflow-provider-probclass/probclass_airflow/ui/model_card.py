@@ -8,9 +8,9 @@ from typing import Any
 
 import probclass_core as pc
 from probclass_airflow.ui.comparison import DriftSection, drift_section, reference_of
-from probclass_airflow.ui.formatting import as_text, described_rows, number, percent, words
+from probclass_airflow.ui.formatting import as_text, described_rows, finite, number, percent, words
 from probclass_airflow.ui.parameters import Grid, grids
-from probclass_airflow.ui.rows import run_of
+from probclass_airflow.ui.rows import run_of, worse_metrics
 from probclass_airflow.ui.stores import NotFound, ShownStore
 
 _MAX_CLASSES = 50
@@ -56,6 +56,7 @@ class EvaluationSection:
         rows: description of the rows it was measured on.
         run: the task that recorded it, or None.
         metrics: name, value and baseline of each metric.
+        worse: metrics by which the prior alone is better.
         confusion: the confusion matrix, or None if it has too many classes.
         has_plot: whether the record has what a reliability diagram needs.
     """
@@ -64,6 +65,7 @@ class EvaluationSection:
     rows: str
     run: dict[str, str] | None
     metrics: list[tuple[str, str, str]]
+    worse: list[str]
     confusion: Confusion | None
     has_plot: bool
 
@@ -230,22 +232,26 @@ def metrics(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     for key, (title, baseline_key, text) in _METRICS.items():
         if key == "log_loss" and key in result and result[key] is None:
             shown.append((title, "∞", ""))
-        elif isinstance(result.get(key), (int, float)):
-            baseline = result.get(baseline_key) if baseline_key else None
-            baseline_text = "" if baseline is None else text(baseline)
-            shown.append((title, text(float(result[key])), baseline_text))
+        elif (value := finite(result.get(key))) is not None:
+            baseline = finite(result.get(baseline_key))
+            shown.append((title, text(value), "" if baseline is None else text(baseline)))
     return shown
 
 
 def _evaluation(record: pc.EvaluationRecord) -> EvaluationSection:
     result = record.result
     is_complete = bool(result.get("reliability")) and bool(result.get("confusion"))
+    try:
+        confusion = _confusion(result["confusion"]) if is_complete else None
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        confusion, is_complete = None, False
     return EvaluationSection(
         record=record,
         rows=described_rows(record.on),
         run=run_of(record.provenance),
         metrics=metrics(result),
-        confusion=_confusion(result["confusion"]) if is_complete else None,
+        worse=worse_metrics(result),
+        confusion=confusion,
         has_plot=is_complete,
     )
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import probclass_core as pc
-from probclass_airflow.ui.formatting import as_text, described_rows, words
+from probclass_airflow.ui.formatting import as_text, described_rows, finite, words
 from probclass_airflow.ui.stores import ShownStore
 
 CHAMPION = "champion"
@@ -153,17 +153,12 @@ def store_rows(shown: ShownStore) -> StoreRows:
     """The models of a store; a damaged model is a problem and does not hide the others."""
     rows, problems = [], []
     try:
-        names = shown.store.models()
+        for records in shown.store.catalog():
+            problems += records.damaged
+            if records.versions:
+                rows.append(model_row(records))
     except pc.StoreError as error:
-        return StoreRows(shown, [], [str(error)])
-    for name in names:
-        try:
-            row = model_row(shown.store.records(name))
-        except pc.StoreError as error:
-            problems.append(str(error))
-            continue
-        rows.append(row)
-        problems += row.records.damaged
+        problems.append(str(error))
     rows.sort(key=lambda row: (not row.is_below_floor, row.name))
     return StoreRows(shown, rows, problems)
 
@@ -212,13 +207,18 @@ def version_rows(records: pc.ModelRecords) -> list[VersionRow]:
 
 def evaluation_row(record: pc.EvaluationRecord) -> EvaluationRow:
     """An evaluation as a row."""
-    worse = record.result.get("worse_than_prior")
     return EvaluationRow(
         record=record,
         on=described_rows(record.on),
         run=run_of(record.provenance),
-        worse=[str(metric) for metric in worse] if isinstance(worse, list) else [],
+        worse=worse_metrics(record.result),
     )
+
+
+def worse_metrics(result: Mapping[str, Any]) -> list[str]:
+    """The metrics of an evaluation by which the prior alone is better."""
+    worse = result.get("worse_than_prior")
+    return [str(metric) for metric in worse] if isinstance(worse, list) else []
 
 
 def partition_rows(scorings: Sequence[pc.ScoringRecord]) -> list[PartitionRow]:
@@ -277,13 +277,6 @@ def run_of(provenance: Mapping[str, Any]) -> dict[str, str] | None:
     if not isinstance(run, Mapping) or not all(isinstance(run.get(name), str) for name in names):
         return None
     return {**{name: run[name] for name in names}, "map_index": str(run.get("map_index", -1))}
-
-
-def finite(value: Any) -> float | None:
-    """A finite number of a record, or None for anything else."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
 
 
 def days_since(moment: str) -> str:

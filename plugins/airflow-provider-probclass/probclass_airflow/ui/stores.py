@@ -68,9 +68,13 @@ class ShownStore:
             NotFound: if there is no such model or version.
             StoreError: if the store cannot be read, or the version is damaged.
         """
-        for version in self.records(name).versions:
+        records = self.records(name)
+        for version in records.versions:
             if version.id == content_id:
                 return version
+        for sentence in records.damaged:
+            if f"{name}/{content_id}/" in sentence:
+                raise pc.StoreError(sentence)
         raise NotFound(f"Model {name!r} has no version {content_id[:12]!r}.")
 
 

@@ -15,13 +15,12 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import probclass_core as pc
-from probclass_airflow.ui.formatting import as_text, number, percent
+from probclass_airflow.ui.formatting import as_text, finite, number, percent
 from probclass_airflow.ui.rows import (
     CHAMPION,
     EvaluationRow,
     PartitionRow,
     evaluation_row,
-    finite,
     partition_rows,
 )
 
