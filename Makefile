@@ -11,7 +11,7 @@ SERVERS := .venv-servers
 KHIOPS := .venv-khiops
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test test-fast servers faults hostile celery image lint format check bench accuracy scale years khiops golden distributions site pictures screenshots wheel constraints licenses clean
+.PHONY: help setup demo airflow test test-fast servers faults hostile backfill celery image lint format check bench accuracy scale years khiops golden distributions site pictures screenshots wheel constraints licenses clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ faults: setup ## Kill scoring runs at random and at every step, at least 200 per
 
 hostile: setup ## Load a million models with one thing wrong: all are refused or score distributions
 	$(PYTHON) tests/hostile/bundles.py --bundles $${PROBCLASS_BUNDLES:-1000000}
+
+backfill: setup ## Backfill ninety daily runs in a local Airflow, and print what a run costs
+	PROBCLASS_BACKFILL=$${PROBCLASS_BACKFILL:-90} $(PYTHON) -m pytest -rP tests/airflow/test_scheduler.py -k backfill
 
 celery: setup ## Train and score on Celery, PostgreSQL and Redis, and kill a worker during a task
 	$(PYTHON) -m pytest tests/deployment

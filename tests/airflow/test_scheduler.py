@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import time
@@ -23,6 +25,11 @@ from probclass_core.demo.lake import lay_out
 ROOT = Path(__file__).parents[2]
 SECONDS_TO_FINISH = 400.0
 WEEK = [f"2014-01-{day:02d}" for day in range(6, 13)]
+BACKFILLED = [
+    date(2014, 6, 1) + timedelta(days=day)
+    for day in range(int(os.getenv("PROBCLASS_BACKFILL", "5")))
+]
+"""Days of the backfill: `make backfill` takes ninety."""
 
 SLOW = '''
 """A scoring that waits between two batches, so that a user has time to stop it."""
@@ -59,7 +66,7 @@ with DAG("slow", schedule=None, **COMMON):
 OPERATED = '''
 """A model that is served, judged and rolled back."""
 
-from air_quality_settings import COMMON, LAKE, SCORED, STORE
+from air_quality_settings import COMMON, DAILY, DAY, DAYS, LAKE, SCORED, STORE
 from airflow.sdk import DAG, Asset
 
 from probclass_airflow import (
@@ -68,6 +75,7 @@ from probclass_airflow import (
     ProbClassPromoteOperator,
     ProbClassReconcileOperator,
     ProbClassRollbackOperator,
+    ProbClassScoreOperator,
 )
 
 LANDED = "{{ params.home }}/landed"
@@ -82,6 +90,18 @@ with DAG("serve", schedule=[Asset("landed")], max_active_runs=1, **COMMON):
         model="served@champion",
         columns=["time"],
         deleted="remove",
+    )
+
+with DAG("backfilled", **DAILY):
+    ProbClassScoreOperator(
+        task_id="score",
+        source=DAYS,
+        sink=f"{SCORED}/backfilled",
+        store=STORE,
+        model="served@champion",
+        partition={"day": DAY},
+        columns=["time"],
+        outlets=[Asset("backfilled")],
     )
 
 with DAG("judge", schedule=None, **COMMON):
@@ -184,6 +204,7 @@ def airflow(home: Path) -> Iterator[LocalAirflow]:
         environment={"PROBCLASS_HOME": str(home)},
     ) as airflow:
         airflow.start()
+        airflow.create_backfill("backfilled", BACKFILLED[0], BACKFILLED[-1])
         airflow.start_scheduler()
         airflow.start_triggerer()
         yield airflow
@@ -302,6 +323,58 @@ def served(home: Path) -> pc.ModelStore:
         version = store.save(pc.fit(home / "lake", spec, where=where), "served")
         store.promote("served", version, alias)
     return store
+
+
+def test_a_backfill_scores_every_partition_once(
+    airflow: LocalAirflow, client: Client, home: Path, served: pc.ModelStore
+) -> None:
+    before, began = airflow.cpu_seconds(), time.monotonic()
+    *_, runs = airflow.run_backfill("backfilled", runs=len(BACKFILLED))
+    seconds, cpu = time.monotonic() - began, airflow.cpu_seconds() - before
+    sink = home / "scored" / "backfilled"
+    scored = pc.commits(sink)
+    days = [str(day) for day in BACKFILLED]
+    assert [str(one["partition"]["day"]) for one in scored] == days
+    assert len({one["run_id"] for one in scored}) == runs
+    assert {one["rows"] for one in scored} == {24}
+    records = [one for one in served.scorings("served") if one.sink.endswith("/backfilled")]
+    assert sorted(str(one.partitions[0]["partition"]["day"]) for one in records) == days
+    events = list(airflow.asset_events("backfilled"))
+    assert len(events) == runs == len(days)
+    assert max(len(json.dumps(event["extra"])) for event in events) < 1024
+    xcoms = client.ask("GET", "backfilled/dagRuns/~/taskInstances/~/xcomEntries")["total_entries"]
+    assert xcoms == 4 * runs  # the summary, the model, and two links
+    began_alone = time.process_time()
+    alone = pc.score(
+        served.load("served@champion"),
+        home / "days",
+        home / "alone",
+        where=f"day >= {days[0]} and day <= {days[-1]}",
+        columns=["time"],
+        workers=1,
+    )
+    alone_cpu = time.process_time() - began_alone
+    assert alone.rows == 24 * runs
+    print(  # noqa: T201  # the report of `make backfill`
+        f"{runs} runs: {seconds / runs:.2f} s and {cpu / runs:.2f} s of CPU each in Airflow, "
+        f"{alone_cpu / runs:.3f} s of CPU each by one call of the library"
+    )
+
+
+def test_a_cleared_run_of_a_backfill_changes_nothing(client: Client, home: Path) -> None:
+    sink = home / "scored" / "backfilled"
+    files = {path: path.read_bytes() for path in sink.rglob("*") if path.is_file()}
+    run_id, task_id = pc.commits(sink)[1]["run_id"], "score"
+    body = {"dag_run_id": run_id, "task_ids": [task_id], "dry_run": False, "only_failed": False}
+    client.ask("POST", "backfilled/clearTaskInstances", json=body)
+
+    def done() -> bool:
+        (task,) = client.tasks("backfilled", run_id)
+        return (task["state"], task["try_number"]) == ("success", 2)
+
+    wait_for(done)
+    assert client.result("backfilled", run_id, task_id, -1)["skipped"] == 1
+    assert {path: path.read_bytes() for path in sink.rglob("*") if path.is_file()} == files
 
 
 def land(home: Path, days: list[str], labels: bool = True) -> None:

@@ -166,6 +166,12 @@ class LocalAirflow:
                 )
             time.sleep(0.5)
 
+    def cpu_seconds(self) -> float:
+        """CPU time of all processes until now, ended tasks included."""
+        parents = [psutil.Process(process.pid) for process in self._processes.values()]
+        family = [one for parent in parents for one in (parent, *parent.children(recursive=True))]
+        return sum(sum(one.cpu_times()[:4]) for one in family if one.is_running())
+
     def stay(self) -> None:
         """Keep running until Ctrl-C.
 
