@@ -464,6 +464,29 @@ class ModelStore:
             self._move(current, entry, stack[position - 1].id if position else None)
         return entry
 
+    def left_behind(self, entry: Promotion) -> list[ModelVersion]:
+        """The versions that a rollback left behind and that the alias has not named since.
+
+        Args:
+            entry: what `rollback` returned, or an entry of `history`.
+
+        Returns:
+            The versions whose promotion it undid, newest first; several after several steps. Of an
+            entry that is no rollback, all versions that the alias was rolled back from. Versions
+            that were deleted are left out.
+
+        Raises:
+            StoreError: if there is no such alias, or an entry is damaged.
+        """
+        alias = self._existing_alias(entry.model, entry.alias)
+        _, undone = returns(promotions_in_force(self._files, alias))
+        known = self._known_ids(entry.model)
+        return [
+            self._version(entry.model, id_)
+            for id_, rollback in undone.items()
+            if id_ in known and (entry.action != "rolled_back" or rollback.time == entry.time)
+        ]
+
     def history(self, name: str, alias: str | None = None) -> list[Promotion]:
         """Return the promotions of a model, rollbacks and refused ones included, oldest first.
 

@@ -100,6 +100,7 @@ def test_without_labels_in_time_the_week_is_scored_by_the_champion(
     skipped = {task_id for task_id, task in late.items() if task.state == "skipped"}
     assert skipped == {"labels", "train", "calibrate", "promote", "judge"}
     assert late["score"].result["model"] == first["score"].result["model"]
+    assert late["score"].result["names"] == {"scored": ["week=16"]}, "what was served stays"
     assert late["done"].state == "success"
 
 
@@ -115,6 +116,7 @@ def test_a_failed_training_fails_the_run_but_not_the_scoring(
     assert states["judge"] == states["score"] == "success"
     assert states["done"] == "upstream_failed"
     assert broken["score"].result["model"] == first["score"].result["model"]
+    assert broken["score"].result["names"] == {"scored": ["week=16", "week=17"]}  # 16 was missed
 
 
 def test_the_windows_of_a_run_do_not_overlap_and_end_before_the_labels_do(lake: Path) -> None:

@@ -21,6 +21,7 @@ from probclass_airflow import (
     ProbClassPromoteOperator,
     ProbClassRollbackOperator,
     ProbClassTrainOperator,
+    rollback_task_group,
 )
 
 GOOD = pc.ModelSpec(label="air", blocks=(pc.Block("gaussian_full", ["dew_point", "pressure"]),))
@@ -104,6 +105,21 @@ def test_a_refusal_is_a_result_an_event_and_an_entry_of_the_ledger(
     compared = f"log_loss {poor.log_loss:.6g} against {good.log_loss:.6g} on {good.rows:,} rows"
     assert task.result["reason"] == f"{compared} is not better"
     assert task.result["gain"] == pytest.approx(good.log_loss - poor.log_loss, rel=1e-12)
+    assert store.resolve("air@champion") == store.resolve("air@good")
+
+
+def test_mapped_tasks_have_the_events_of_their_refusals(
+    run_dag: Any, store: pc.ModelStore, fields: dict[str, Any]
+) -> None:
+    assets = {"outlets": [Asset("air.champion")], "refusal_outlets": [Asset("air.refused")]}
+    with DAG("challengers", schedule=None) as dag:
+        ProbClassPromoteOperator.partial(
+            task_id="promote", max_active_tis_per_dag=1, **assets, **fields
+        ).expand(model=["air@good", "air@poor"])
+    ran = run_dag(dag)
+    good, poor = (ran[f"promote[{index}]"] for index in range(2))
+    assert good.events == {"air.champion": good.result}
+    assert poor.events == {"air.refused": poor.result}
     assert store.resolve("air@champion") == store.resolve("air@good")
 
 
@@ -311,6 +327,39 @@ def test_a_rollback_is_made_once_per_run_and_a_repeated_training_does_not_undo_i
     actions = [entry.action for entry in store.history("air", "champion")]
     assert actions == ["promoted", "promoted", "rolled_back", "refused"]
     assert promote(fields, model=good.ref)["action"] == "refused"
+
+
+def test_a_rollback_scores_again_what_the_versions_left_behind_have_scored(
+    run_dag: Any, store: pc.ModelStore, lake: str, tmp_path: Path
+) -> None:
+    worse = store.save(store.load("air@good").with_prior("uniform"), "air")
+    for version, month in (("air@poor", "2013-02"), ("air@good", "2013-03"), (worse, "2013-04")):
+        store.promote("air", version, "champion")
+        partition = {"month": month}
+        pc.score(store.load("air@champion"), lake, tmp_path / "scored", partition=partition)
+    left_behind = {store.resolve("air@good").ref, worse.ref}
+    with DAG("undo_and_rescore", schedule=None) as dag:
+        rollback_task_group(
+            model="air",
+            source=lake,
+            sink=str(tmp_path / "scored"),
+            store=store.uri,
+            steps=2,
+            reason="both were worse",
+            outlets=[Asset("air.champion")],
+            changed=[Asset("air.scored")],
+        )
+    ran = run_dag(dag)
+    undone, rescored = ran["rollback.rollback"], ran["rollback.rescore"]
+    assert {*undone.result["left_behind"]} == left_behind
+    assert rescored.result["names"] == {"scored": ["month=2013-03", "month=2013-04"]}
+    assert (*undone.events, *rescored.events) == ("air.champion", "air.scored")
+    poor = store.resolve("air@poor")
+    assert {one["model_id"] for one in pc.commits(tmp_path / "scored")} == {poor.id}
+    entry = store.history("air", "champion")[-1]
+    assert {version.ref for version in store.left_behind(entry)} == left_behind
+    store.promote("air", worse, "champion", force=True, reason="it was not")
+    assert [version.ref for version in store.left_behind(entry)] == [store.resolve("air@good").ref]
 
 
 def test_a_repeated_calibration_does_not_undo_a_rollback(

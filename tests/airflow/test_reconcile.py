@@ -120,6 +120,8 @@ def test_a_failed_partition_fails_the_task_and_not_the_others(
         ({"deleted": "drop"}, "deleted must be one of"),
         ({"missing": " "}, "missing is empty"),
         ({"limit": 0}, "limit must be at least 1"),
+        ({"prior": {"a": "half", "b": 0.5}}, "the shares of a prior must be numbers"),
+        ({"prior": "guessed"}, "prior must be 'estimated' or a table of shares"),
     ],
 )
 def test_a_wrong_argument_is_not_retried(
@@ -157,6 +159,38 @@ def test_batches_score_many_partitions_and_a_damaged_one_fails_alone(
     nothing = run_dag(scoring("no_batch", "auto"))
     assert nothing["score.plan"].result == []
     assert nothing["score.score"].state == "skipped"
+
+
+def test_batches_remove_what_is_gone_and_say_which_tasks_changed_something(
+    run_dag: Callable[..., Any], fields: dict[str, Any], days: Path
+) -> None:
+    model = pc.ModelStore(fields["store"]).load(fields["model"])
+    pc.score(model, days, fields["sink"], prior={"a": 0.9, "b": 0.1})
+    for gone in (1, 4):
+        shutil.rmtree(days / f"day=d00{gone}")
+    write_day(days, 9)
+    more = {
+        "prior": {"a": "0.9", "b": "{{ 0.1 }}"},
+        "watch": {"fail": ["nulls"]},
+        "changed": [Asset("changed")],
+        "deleted": "remove",
+    }
+    with DAG("batches_and_removal", schedule=None) as dag:
+        score_task_group(batch=2, **more, **fields)
+    ran = run_dag(dag)
+    first, second = (ran[f"score.score[{index}]"] for index in range(2))
+    assert first.result["names"] == {"removed": ["day=d001", "day=d004"]}
+    assert second.result["names"] == {"scored": ["day=d009"]}
+    assert first.events == {"changed": first.result}
+    listed = [one["day"] for one in pc.open_table(fields["sink"]).partitions()]
+    assert listed == ["d000", "d002", "d003", "d005", "d009"]
+
+
+def test_arguments_that_would_do_nothing_are_refused(fields: dict[str, Any]) -> None:
+    with DAG("no_batches", schedule=None), pytest.raises(ValueError, match="need batch='auto'"):
+        score_task_group(deleted="remove", **fields)
+    with pytest.raises(ValueError, match="overwrite is of ProbClassScoreOperator"):
+        ProbClassReconcileOperator(task_id="task", overwrite="append", **fields)
 
 
 def test_a_summary_is_one_row_of_xcom_and_the_model_another(

@@ -8,7 +8,7 @@ Reading map:
     promotion: promotes a challenger that beats the champion; rolls back.
     mapped: operators for one table and many tasks: plan, shards, merge.
     maintenance: removes leftovers, unused statistics and old versions.
-    groups: two common pipelines as task groups.
+    groups: common pipelines as task groups: train, score, roll back.
     operate: a model operated by a schedule, as a task group; start reading a DAG here.
     assets: models and tables as assets, each under one URI.
     specs: spec files, found next to the DAG and read when it is parsed.
@@ -39,7 +39,7 @@ if Version(airflow_version).release < (3, 2):
 
 from probclass_airflow.assets import model_asset, table_asset
 from probclass_airflow.base import ProbClassOperator, ProbClassTaskStopped
-from probclass_airflow.groups import score_task_group, train_task_group
+from probclass_airflow.groups import rollback_task_group, score_task_group, train_task_group
 from probclass_airflow.hooks import ProbClassHook
 from probclass_airflow.maintenance import ProbClassMaintainOperator
 from probclass_airflow.mapped import (
@@ -85,6 +85,7 @@ __all__ = [
     "ProbClassTrainOperator",
     "model_asset",
     "operate_model",
+    "rollback_task_group",
     "score_task_group",
     "table_asset",
     "train_task_group",

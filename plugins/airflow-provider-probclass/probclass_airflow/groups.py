@@ -1,4 +1,4 @@
-"""Two common pipelines as task groups: training up to a promotion, and scoring by partition."""
+"""Common pipelines as task groups: train and promote, score by partition, roll back and rescore."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from probclass_airflow.mapped import (
     ProbClassPlanShardsOperator,
     ProbClassSummarizeOperator,
 )
-from probclass_airflow.operators import ProbClassScoreOperator
-from probclass_airflow.promotion import Metric, OnRefusal, ProbClassPromoteOperator
+from probclass_airflow.operators import Prior, ProbClassScoreOperator
+from probclass_airflow.promotion import (
+    Metric,
+    OnRefusal,
+    ProbClassPromoteOperator,
+    ProbClassRollbackOperator,
+)
 from probclass_airflow.reconcile import ProbClassPlanBatchesOperator, ProbClassReconcileOperator
 
 
@@ -154,12 +159,18 @@ def score_task_group(
     model: str,
     partitions: Where | None = None,
     batch: int | Literal["auto"] | None = None,
+    deleted: str = "keep",
     where: Where | None = None,
     columns: Sequence[str] | None = None,
     posterior: Literal["columns", "list"] = "columns",
     decision: Mapping[str, Any] | str = "map",
+    prior: Prior = None,
+    watch: Mapping[str, Any] | bool = True,
+    missing_columns: Literal["error", "warn", "allow"] = "error",
+    schema: Literal["evolve", "same"] = "evolve",
     workers: int | None = None,
     outlets: Sequence[Asset] = (),
+    changed: Sequence[Asset] = (),
     source_conn_id: str | None = None,
     sink_conn_id: str | None = None,
     store_conn_id: str | None = None,
@@ -184,17 +195,32 @@ def score_task_group(
             default.
         batch: number of partitions of a task, about, or ``"auto"``, see
             `ProbClassPlanBatchesOperator`; by default a task for each partition.
+        deleted: with `batch`, what happens to partitions of the sink that are gone from the source,
+            see `ProbClassReconcileOperator`.
         where: score the rows that meet these conditions only.
         columns: columns of the source to copy, see `ProbClassScoreOperator`.
         posterior: ``"columns"`` or ``"list"``.
         decision: decision rule.
+        prior: shares of the classes to have the posteriors under, see `ProbClassScoreOperator`.
+        watch: what to check of each partition before it is committed.
+        missing_columns: what to do about a column of the model that no file has.
+        schema: what to do if the sink lacks a passthrough column.
         workers: number of threads of each task.
         outlets: assets of the scored table; each mapped task makes an event.
+        changed: with `batch`, assets that get an event from each task that changed a partition.
         source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
         sink_conn_id: connection with the credentials of the sink.
         store_conn_id: connection with the credentials of the model store.
         default_args: arguments of all tasks, such as retries.
+
+    Raises:
+        ValueError: if deleted or changed is given without batch.
     """
+    if batch is None and (deleted != "keep" or changed):
+        raise ValueError(
+            f"score_task_group {group_id!r}: deleted and changed need batch='auto' or a number; a "
+            "task for each partition of the source sees none that is gone from it."
+        )
     places: dict[str, Any] = {
         "source": source,
         "source_conn_id": source_conn_id,
@@ -209,11 +235,15 @@ def score_task_group(
         "columns": columns,
         "posterior": posterior,
         "decision": decision,
+        "prior": prior,
+        "watch": watch,
+        "missing_columns": missing_columns,
+        "schema": schema,
         "workers": workers,
     }
     with TaskGroup(group_id, default_args=default_args or {}) as group:  # type: ignore[arg-type]
         if batch is not None:
-            scoring["partitions"] = partitions
+            scoring |= {"partitions": partitions, "deleted": deleted}
             batches = ProbClassPlanBatchesOperator(
                 task_id="plan", model=model, size=batch, **scoring
             )
@@ -221,6 +251,7 @@ def score_task_group(
                 task_id="score",
                 model=XComArg(batches, key="model"),
                 outlets=list(outlets),
+                changed=list(changed),
                 **scoring,
             ).expand(batch=batches.output)
             return group
@@ -230,4 +261,74 @@ def score_task_group(
         ProbClassScoreOperator.partial(
             task_id="score", model=XComArg(plan, key="model"), outlets=list(outlets), **scoring
         ).expand(partition=plan.output)
+    return group
+
+
+def rollback_task_group(
+    group_id: str = "rollback",
+    *,
+    model: str,
+    source: str,
+    sink: str,
+    store: str,
+    alias: str = "champion",
+    steps: int | str = 1,
+    to: str | None = None,
+    version: str | None = None,
+    reason: str | None = None,
+    outlets: Sequence[Asset] = (),
+    changed: Sequence[Asset] = (),
+    store_conn_id: str | None = None,
+    default_args: dict[str, Any] | None = None,
+    **scoring: Any,
+) -> TaskGroup:
+    """Roll back a model, and score again what the versions left behind have scored.
+
+    The tasks are ``rollback``, a `ProbClassRollbackOperator`, and ``rescore``, a
+    `ProbClassReconcileOperator` that scores those partitions with the version in force; all others
+    are left as they are. Repeated, also in part, the group changes nothing more.
+
+    Args:
+        group_id: id of the group, the prefix of its task ids.
+        model: name of the model.
+        source: path or URI of the table that is scored.
+        sink: path or URI of the scored table.
+        store: path or URI of the model store.
+        alias: alias to move back.
+        steps: number of promotions to undo.
+        to: date or time whose version to return to, in place of `steps`.
+        version: ``name@id`` to roll back from; the task fails if the alias names another one.
+        reason: why, for the ledger.
+        outlets: assets of the model, which get an event from ``rollback``.
+        changed: assets of the scored table, which get an event if a partition was scored.
+        store_conn_id: connection with the credentials of the model store; see `ProbClassHook`.
+        default_args: arguments of both tasks, such as retries.
+        scoring: further arguments of ``rescore``, such as columns and decision: the same as where
+            the table is scored, since partitions scored by another rule are stale there.
+    """
+    with TaskGroup(group_id, default_args=default_args or {}) as group:  # type: ignore[arg-type]
+        rollback = ProbClassRollbackOperator(
+            task_id="rollback",
+            model=model,
+            store=store,
+            store_conn_id=store_conn_id,
+            alias=alias,
+            steps=steps,
+            to=to,
+            version=version,
+            reason=reason,
+            outlets=list(outlets),
+        )
+        left_behind: Any = XComArg(rollback, key="left_behind")
+        ProbClassReconcileOperator(
+            task_id="rescore",
+            source=source,
+            sink=sink,
+            store=store,
+            store_conn_id=store_conn_id,
+            model=XComArg(rollback, key="model"),
+            scored_by=left_behind,
+            changed=changed,
+            **scoring,
+        )
     return group

@@ -16,12 +16,9 @@ from airflow.sdk import Asset, TaskGroup, XComArg, chain
 from airflow.sdk.exceptions import AirflowSkipException
 
 from probclass_airflow.base import ProbClassOperator
-from probclass_airflow.operators import (
-    ProbClassCalibrateOperator,
-    ProbClassScoreOperator,
-    ProbClassTrainOperator,
-)
+from probclass_airflow.operators import Prior, ProbClassCalibrateOperator, ProbClassTrainOperator
 from probclass_airflow.promotion import ProbClassPromoteOperator
+from probclass_airflow.reconcile import ProbClassReconcileOperator
 from probclass_airflow.sensors import ProbClassLabelsSensor
 
 
@@ -187,6 +184,8 @@ def operate_model(
     watch: Mapping[str, Any] | bool = True,
     columns: Sequence[str] | None = None,
     decision: Mapping[str, Any] | str = "map",
+    prior: Prior = None,
+    catch_up: int = 7,
     outlets: Sequence[Asset] = (),
     workers: int | None = None,
     source_conn_id: str | None = None,
@@ -207,7 +206,8 @@ def operate_model(
     - ``judge`` evaluates the version that scored the newest labeled partition. If the version that
       the alias names is worse there than its class prior, the alias is moved: see `fallback`.
     - ``score`` scores the partition of the run with the version that the alias names, even if a
-      task before failed.
+      task before failed. It also scores what earlier runs missed, such as a day that came late, and
+      leaves what is scored as it is, since labels change the rows and not what was predicted.
     - ``done`` fails the run if any task failed.
 
     Runs depend on the runs before: give the DAG ``max_active_runs=1``.
@@ -237,6 +237,9 @@ def operate_model(
         watch: what to check of the partition before it is committed, see `ProbClassScoreOperator`.
         columns: columns of the source to copy to the sink; all by default.
         decision: decision rule of predictions and evaluations.
+        prior: shares of the classes to score under, see `ProbClassScoreOperator`.
+        catch_up: number of partitions before that of the run that are scored as well if they are
+            missing in the sink; if one of them cannot be scored, the run fails, too.
         outlets: assets of the scored table.
         workers: number of threads of each task.
         source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
@@ -312,15 +315,18 @@ def operate_model(
             trigger_rule="all_done",  # a champion that does harm is replaced without a challenger
             **places,
         )
-        score = ProbClassScoreOperator(
+        score = ProbClassReconcileOperator(
             task_id="score",
             partition=partition,
+            catch_up=catch_up,
+            missing="fail",
             model=f"{model}@{alias}",
             sink=sink,
             sink_conn_id=sink_conn_id,
             watch=watch,
             columns=columns,
             decision=decision,
+            prior=prior,
             outlets=list(outlets),
             trigger_rule="all_done",
             **places,

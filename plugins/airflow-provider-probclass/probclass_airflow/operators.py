@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _MAX_WARNINGS = 10
 """Sentences in an XCom; the log and the store have all."""
 
+Prior = Mapping[str, float | str] | Literal["estimated"] | None
+
 _ERRORS = ("log_loss_error", "log_loss_gain_error")
 """Standard errors, which the verdicts take from the record of the evaluation."""
 
@@ -392,6 +394,8 @@ class ProbClassScoreOperator(ProbClassOperator):
         schema: what to do if the sink lacks a passthrough column: ``"evolve"`` adds it, and leaves
             one of the sink that the source lacks null, with a warning; ``"same"`` fails without a
             retry.
+        prior: shares of the classes to have the posteriors under, ``{class: share}``, or
+            ``"estimated"`` to estimate those of each partition; by default those of the training.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`. The partition is scored and written
             alone.
@@ -409,6 +413,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         "columns",
         "decision",
         "watch",
+        "prior",
     )
     ui_color = "#d3f0e3"
 
@@ -425,6 +430,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         watch: Mapping[str, Any] | bool = True,
         missing_columns: Literal["error", "warn", "allow"] = "error",
         schema: Literal["evolve", "same"] = "evolve",
+        prior: Prior = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -438,6 +444,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         self.watch = watch
         self.missing_columns = missing_columns
         self.schema = schema
+        self.prior = prior
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Load, score, commit."""
@@ -450,14 +457,8 @@ class ProbClassScoreOperator(ProbClassOperator):
                 model,
                 self.table(),
                 table_ref(self.sink, self.sink_conn_id),
-                columns=self.columns,
-                posterior=self.posterior,
-                decision=self.decision,
                 overwrite=self.overwrite,
-                run_id=run["run_id"],
-                watch=self.watch,
-                missing_columns=self.missing_columns,
-                schema=self.schema,
+                **self.score_options(run),
                 **self.read_options(),
             )
         except pc.PartitionError as error:
@@ -475,6 +476,19 @@ class ProbClassScoreOperator(ProbClassOperator):
             "warnings": summary["warnings"][:_MAX_WARNINGS],
         }
 
+    def score_options(self, run: dict[str, str]) -> dict[str, Any]:
+        """Keyword arguments of a library function that scores partitions."""
+        return {
+            "columns": self.columns,
+            "posterior": self.posterior,
+            "decision": self.decision,
+            "prior": _shares(self.prior),
+            "run_id": run["run_id"],
+            "watch": self.watch,
+            "missing_columns": self.missing_columns,
+            "schema": self.schema,
+        }
+
     def record(
         self,
         store: ModelStore,
@@ -489,3 +503,19 @@ class ProbClassScoreOperator(ProbClassOperator):
             store.record_scoring(version, report, provenance={"airflow": run})
         except pc.StoreError as error:  # the rows are committed, and the store may be read-only
             self.log.warning("scored, but not recorded in the store: %s", error)
+
+
+def _shares(prior: Prior) -> Mapping[str, float] | str | None:
+    """A prior with numbers, which templates render as text.
+
+    Raises:
+        SpecError: if a share is not a number.
+    """
+    import probclass_core as pc
+
+    if not isinstance(prior, Mapping):
+        return prior
+    try:
+        return {name: float(share) for name, share in prior.items()}
+    except (TypeError, ValueError):
+        raise pc.SpecError(f"the shares of a prior must be numbers, got {dict(prior)!r}.") from None

@@ -97,7 +97,8 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
             model=model,
             decision=decision,
             watch=False,  # the floors of the gate decide
-            outlets=[*outlets, *refusal_outlets],
+            # A mapped task has them already, see `partial`.
+            outlets=[*(one for one in outlets if one not in refusal_outlets), *refusal_outlets],
             **kwargs,
         )
         if on_refusal not in ("succeed", "skip", "fail"):
@@ -114,6 +115,12 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
         self.allow_training_rows = allow_training_rows
         self.on_refusal = on_refusal
         self.refusal_outlets = list(refusal_outlets)
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """Begin a mapped task, of which Airflow knows no outlets but those in ``outlets``."""
+        outlets = [*kwargs.get("outlets", ()), *kwargs.get("refusal_outlets", ())]
+        return super().partial(**{**kwargs, "outlets": outlets})
 
     def execute(self, context: Context) -> Any:
         """Judge, promote or refuse, and return the summary.
@@ -192,7 +199,8 @@ class ProbClassRollbackOperator(ProbClassOperator):
 
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id`` in force), alias, action (``"rolled_back"`` or ``"unchanged"``), reason,
-        rolled_back (``name@id`` left behind).
+        rolled_back (``name@id`` that the alias named before), left_behind (``name@id`` of each
+        version whose promotion was undone; several with `steps` or `to`).
     """
 
     template_fields: Sequence[str] = (
@@ -205,6 +213,7 @@ class ProbClassRollbackOperator(ProbClassOperator):
         "version",
         "reason",
     )
+    xcom_keys = ("model", "left_behind")
     ui_color = "#f4d9dc"
 
     def __init__(
@@ -250,6 +259,7 @@ class ProbClassRollbackOperator(ProbClassOperator):
             "action": entry.action,
             "reason": entry.reason,
             "rolled_back": f"{entry.model}@{entry.previous}",
+            "left_behind": [version.ref for version in store.left_behind(entry)],
         }
 
 

@@ -21,7 +21,7 @@ from probclass_airflow.operators import ProbClassScoreOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from probclass_core import Model, PartitionError, ReconcileReport
+    from probclass_core import Model, ModelStore, PartitionError, ReconcileReport
 
 _NAMES = 5
 """Partitions of each outcome that a summary names."""
@@ -42,6 +42,10 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         partitions: conditions on partition columns, such as ``"month >= '2014-01'"``, or a list of
             partitions; all by default. With `partition`, that one alone.
         batch: first and last partition of a range, from a plan of several tasks.
+        catch_up: with `partition`, number of partitions before it that are scored as well if they
+            are missing in the sink.
+        scored_by: ``name@id`` or a list of them; only partitions that these versions scored, such
+            as the ``left_behind`` of a `ProbClassRollbackOperator`.
         deleted: partitions of the sink that are gone from the source: ``"keep"`` and report them,
             ``"remove"`` each in one step, or ``"fail"`` before anything is written.
         missing: partitions that were asked for by name and do not exist or have no rows:
@@ -49,9 +53,9 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         limit: largest number of partitions to score in this run.
         changed: assets that get an event if a partition was scored or removed, and after a retry;
             `outlets` get one whenever the task succeeds.
-        kwargs: sink, model, columns, posterior, decision, watch, missing_columns, schema and the
-            connections, see `ProbClassScoreOperator`; source, store, partition, where and workers,
-            see `ProbClassOperator`; arguments of `BaseOperator`.
+        kwargs: sink, model, columns, posterior, decision, prior, watch, missing_columns, schema and
+            the connections, see `ProbClassScoreOperator`; source, store, partition, where and
+            workers, see `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom, also of a failed task, and the `extra` of assets):
         model (``name@id``), rows (scored now), scored, unchanged, pending, empty, orphaned, removed
@@ -64,6 +68,8 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         *ProbClassScoreOperator.template_fields,
         "partitions",
         "batch",
+        "catch_up",
+        "scored_by",
         "deleted",
         "missing",
         "limit",
@@ -75,21 +81,35 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         *,
         partitions: Where | Sequence[Mapping[str, str]] | None = None,
         batch: Mapping[str, Any] | None = None,
+        catch_up: int | str = 0,
+        scored_by: Sequence[str] | str | None = None,
         deleted: str = "keep",
         missing: str = "skip",
         limit: int | str | None = None,
         changed: Sequence[Asset] = (),
+        outlets: Sequence[Any] = (),
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        aliases = _aliases(changed)
+        # A mapped task has them already, see `partial`.
+        outlets = [*(one for one in outlets if one not in aliases), *aliases]
+        super().__init__(outlets=outlets, **kwargs)
+        if self.overwrite != "partition":
+            raise ValueError(f"{self.task_id!r}: overwrite is of ProbClassScoreOperator.")
         self.partitions = partitions
         self.batch = batch
+        self.catch_up = catch_up
+        self.scored_by = scored_by
         self.deleted: Any = deleted  # checked after rendering, by the library
         self.missing: Any = missing
         self.limit = limit
-        # Outlets always get an event; what an alias stands for, only if it is added to it.
-        self.changed = {AssetAlias(f"probclass:{asset.uri}"): asset for asset in changed}
-        self.outlets = [*self.outlets, *self.changed]
+        self.changed = aliases
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """Begin a mapped task, of which Airflow knows no outlets but those in ``outlets``."""
+        aliases = _aliases(kwargs.get("changed", ()))
+        return super().partial(**{**kwargs, "outlets": [*kwargs.get("outlets", ()), *aliases]})
 
     def execute(self, context: Context) -> Any:
         """Reconcile; publish the summary also if some partitions failed.
@@ -115,20 +135,21 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         """Load, compare, score, commit."""
         store = self.model_store()
         version, model = self.load_model(store, self.model)
-        report, self._failure = self.reconcile(model, run)
+        report, self._failure = self.reconcile(store, model, run)
         self.record(store, version, report, run)
         for one in report.failed:
             self.log.error("%s failed: %s", one, one.error)
         return {"model": version.ref, **summary_of(report)}
 
     def reconcile(
-        self, model: Model, run: dict[str, str], *, dry_run: bool = False
+        self, store: ModelStore, model: Model, run: dict[str, str], *, dry_run: bool = False
     ) -> tuple[ReconcileReport, PartitionError | None]:
         """Reconcile with a model; returns the report, and the error if some partitions failed."""
         import probclass_core as pc
 
         options = self.read_options()
         partition = options.pop("partition")
+        scored_by = [self.scored_by] if isinstance(self.scored_by, str) else self.scored_by
         try:
             report = pc.reconcile(
                 model,
@@ -136,17 +157,13 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
                 table_ref(self.sink, self.sink_conn_id),
                 partitions=self.partitions if partition is None else [partition],
                 batch=None if self.batch is None else pc.PartitionRange(**self.batch),
-                columns=self.columns,
-                posterior=self.posterior,
-                decision=self.decision,
-                watch=self.watch,
-                missing_columns=self.missing_columns,
-                schema=self.schema,
+                catch_up=int(self.catch_up),
+                scored_by=scored_by and [store.resolve(ref).id for ref in scored_by],
                 deleted=self.deleted,
                 missing=self.missing,
                 limit=None if self.limit is None else int(self.limit),
-                run_id=run["run_id"],
                 dry_run=dry_run,
+                **self.score_options(run),
                 **options,
             )
         except pc.PartitionError as error:
@@ -156,6 +173,8 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
 
 class ProbClassPlanBatchesOperator(ProbClassReconcileOperator):
     """Divide the partitions that are missing or stale in a scored table into ranges of equal work.
+
+    With ``deleted="remove"``, partitions that are gone from the source are in the ranges, too.
 
     Map a `ProbClassReconcileOperator` over the output as ``batch``, with
     ``model=plan.output["model"]`` and the same arguments: a task for many partitions costs little
@@ -187,12 +206,15 @@ class ProbClassPlanBatchesOperator(ProbClassReconcileOperator):
         """Resolve the model, compare, divide."""
         import probclass_core as pc
 
-        version, model = self.load_model(self.model_store(), self.model)
-        report, _ = self.reconcile(model, run, dry_run=True)
+        store = self.model_store()
+        version, model = self.load_model(store, self.model)
+        report, _ = self.reconcile(store, model, run, dry_run=True)
+        remove = self.deleted == "remove"
         if self.size == "auto":
-            ranges = report.batches()
+            ranges = report.batches(orphaned=remove)
         else:
-            ranges = report.batches(-(-len(report.pending) // self.size) or 1, min_rows=1)
+            count = len(report.pending) + remove * len(report.orphaned)
+            ranges = report.batches(-(-count // self.size) or 1, min_rows=1, orphaned=remove)
         batches = [one.to_dict() for one in ranges]
         if (size := len(json.dumps(batches))) >= MAX_XCOM_BYTES:
             raise pc.SpecError(
@@ -200,6 +222,11 @@ class ProbClassPlanBatchesOperator(ProbClassReconcileOperator):
                 f"{MAX_XCOM_BYTES:,}; make batches larger than {self.size} partitions."
             )
         return {"model": version.ref, "batches": batches, **report.counts}
+
+
+def _aliases(changed: Sequence[Asset]) -> dict[AssetAlias, Asset]:
+    """Assets that get an event only if a task adds it; any other outlet gets one in any case."""
+    return {AssetAlias(f"probclass:{asset.uri}"): asset for asset in changed}
 
 
 def summary_of(report: ReconcileReport) -> dict[str, Any]:
