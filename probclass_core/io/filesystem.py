@@ -33,12 +33,14 @@ from pyarrow.fs import (
 
 from probclass_core.arrow.bundle import Buffer
 from probclass_core.errors import (
+    NotSupportedError,
     ProbClassError,
     TableError,
     hide_credentials,
     one_line,
     shown_cause,
 )
+from probclass_core.io.conditional_writes import SCRATCH_SUFFIX, ConditionalWrites, Revision
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.local_files import (
     exclusive_lock,
@@ -49,9 +51,8 @@ from probclass_core.io.local_files import (
 )
 from probclass_core.io.retry import RETRIES, retry
 
-_OpenedFileSystem = tuple[FileSystem, str]
+_OpenedFileSystem = tuple[FileSystem, str, ConditionalWrites | None]
 
-_SCRATCH_SUFFIX = ".put"
 _STAGING_PREFIX = ".staging-"
 _LOCK_PREFIX = ".lock-"
 
@@ -79,6 +80,7 @@ class Location:
     remote: bool
     error: type[ProbClassError] = field(default=TableError, repr=False)
     folder_markers: bool = field(default=False, repr=False)
+    conditional: ConditionalWrites | None = field(default=None, repr=False)
 
     def absolute(self, path: str) -> str:
         """Return the path in the file system; of ``""``, the location itself."""
@@ -138,6 +140,57 @@ class Location:
         """
         with translate_write_errors(self.uri_of(path), error=self.error):
             self._replace(self.absolute(path), data)
+
+    @property
+    def writes_conditionally(self) -> bool:
+        """Whether `replace` compares and writes in one step."""
+        return self.conditional is not None and self.conditional.available
+
+    def revision(self, path: str) -> Revision:
+        """Read what a file contains now, for `replace`.
+
+        Raises:
+            NotSupportedError: if obstore, which writes conditionally, is not installed.
+        """
+        with translate_read_errors(self.uri_of(path), error=self.error):
+            if self.conditional is None:
+                try:
+                    return Revision(retry(partial(self._read, self.absolute(path), None)))
+                except FileNotFoundError:
+                    return Revision(None)
+            conditional = self.conditional
+            if not conditional.available:
+                raise NotSupportedError(
+                    f"{self.uri_of(path)} can only be replaced safely with obstore: "
+                    "pip install 'probclass[object-store]'."
+                )
+            try:
+                return retry(lambda: conditional.read(self.absolute(path)))
+            except (ImportError, ValueError) as cause:  # of options that obstore does not have
+                raise NotSupportedError(f"{self.uri}: {one_line(cause)}.") from cause
+
+    def replace(self, path: str, data: Buffer, seen: Revision) -> bool:
+        """Make or replace a file if it is still as it was seen.
+
+        On a local disk the path must be locked. Without conditional writes, as on HDFS and with
+        fsspec, another process may replace the file between comparing and writing.
+
+        Args:
+            path: path of the file; its folders are made.
+            data: new content of the file.
+            seen: what `revision` returned.
+
+        Returns:
+            False if another process replaced, made or removed the file first.
+        """
+        with translate_write_errors(self.uri_of(path), error=self.error):
+            if self.conditional is not None:
+                conditional = self.conditional
+                return retry(lambda: conditional.write(self.absolute(path), data, seen))
+        if self.revision(path).data != seen.data:
+            return False
+        self.write(path, data)
+        return True
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         """Make a folder of files, complete once the last file exists.
@@ -199,7 +252,7 @@ class Location:
             retry(partial(self._put, path, data))
             return
         # pyarrow writes to Azure in three requests, the first of which empties the existing file.
-        scratch = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}{_SCRATCH_SUFFIX}"
+        scratch = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}{SCRATCH_SUFFIX}"
         try:
             retry(partial(self._put, scratch, data))
             retry(partial(self.filesystem.copy_file, scratch, path))
@@ -328,18 +381,24 @@ def open_location(
     shown = hide_credentials(uri).partition("?")[0].rstrip("/")
     scheme = uri.partition("://")[0]
     try:
-        filesystem, path = _OPENERS.get(scheme, _by_fsspec)(uri, options)
+        filesystem, path, conditional = _OPENERS.get(scheme, _by_fsspec)(uri, options)
     except (ImportError, TypeError, ValueError, OSError, pa.ArrowException) as cause:
         raise error(f"cannot open {shown}: {one_line(cause)}.") from shown_cause(cause)
     return Location(
-        filesystem, path.rstrip("/"), shown, remote=True, error=error, folder_markers=folder_markers
+        filesystem,
+        path.rstrip("/"),
+        shown,
+        remote=True,
+        error=error,
+        folder_markers=folder_markers,
+        conditional=conditional,
     )
 
 
 def is_scratch(info: FileInfo) -> bool:
     """Whether a killed `Location.write` left this file."""
     name = str(info.base_name)
-    return name.startswith(".") and name.endswith(_SCRATCH_SUFFIX)
+    return name.startswith(".") and name.endswith(SCRATCH_SUFFIX)
 
 
 def _check_size(path: str, size: int | None, at_most: int | None) -> None:
@@ -370,7 +429,10 @@ def _s3(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     region_variables = {"AWS_REGION", "AWS_DEFAULT_REGION"} & {*environment}
     if not region_variables and "region" not in settings and "endpoint_override" not in settings:
         settings["region"] = resolve_s3_region(path.partition("/")[0])
-    return S3FileSystem(**settings), path
+    filesystem = S3FileSystem(**settings)
+    bucket = path.partition("/")[0]
+    conditional = ConditionalWrites("s3", bucket, {"region": filesystem.region, **settings})
+    return filesystem, path, conditional
 
 
 def _google(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
@@ -378,7 +440,9 @@ def _google(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
 
     # The default is a quarter of an hour.
     settings = {"retry_time_limit": timedelta(seconds=15), **options}
-    return GcsFileSystem(**settings), uri.partition("://")[2]
+    path = uri.partition("://")[2]
+    conditional = ConditionalWrites("google", path.partition("/")[0], settings)
+    return GcsFileSystem(**settings), path, conditional
 
 
 def _azure(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
@@ -396,14 +460,16 @@ def _azure(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
             "no storage account; write abfss://container@account.dfs.core.windows.net/path."
         )
     folder = container if at else "" if "." in host else host
-    return AzureFileSystem(**settings), f"{folder}/{path}".lstrip("/")
+    path = f"{folder}/{path}".lstrip("/")
+    conditional = ConditionalWrites("azure", path.partition("/")[0], settings)
+    return AzureFileSystem(**settings), path, conditional
 
 
 def _hdfs(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     if options:
         raise ValueError("HDFS takes its options from its own configuration files.")
     filesystem, path = FileSystem.from_uri(uri)
-    return filesystem, path
+    return filesystem, path, None
 
 
 def _by_fsspec(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
@@ -413,7 +479,7 @@ def _by_fsspec(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
         raise ImportError("it needs fsspec: pip install 'probclass[fsspec]'.") from error
     filesystem, path = url_to_fs(uri, **options)
     filesystem.invalidate_cache()  # a cached listing would hide what another process wrote
-    return PyFileSystem(FSSpecHandler(filesystem)), path
+    return PyFileSystem(FSSpecHandler(filesystem)), path, None
 
 
 _OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], _OpenedFileSystem]] = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from probclass_core.arrow.bundle import Bundle, plain_json
+from probclass_core.arrow.bundle import Buffer, Bundle, plain_json
 from probclass_core.errors import (
     RolledBackError,
     SpecError,
@@ -22,6 +24,7 @@ from probclass_core.errors import (
     nearest,
     one_of,
 )
+from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
 from probclass_core.io.inspection import scored_by
 from probclass_core.io.references import ABANDONED, TableRef
@@ -56,7 +59,7 @@ from probclass_core.store.promotions import (
     returns,
     user,
 )
-from probclass_core.store.records import encode_record, read_record, timestamp
+from probclass_core.store.records import encode_record, parse_record, read_record, timestamp
 from probclass_core.store.references import (
     DEFAULT_ALIAS,
     PREVIOUS,
@@ -76,6 +79,12 @@ from probclass_core.store.scorings import (
     new_partitions,
     record_partitions,
 )
+
+_ATTEMPTS = 20
+"""Attempts at moving an alias before giving up when other processes move it first."""
+
+_LONGEST_PAUSE = 2.0
+"""Seconds between two attempts, at most."""
 
 
 class Judged(Protocol):
@@ -247,9 +256,9 @@ class ModelStore:
             version: version of that model, or a reference to it, its id, or one of its aliases.
             alias: alias to move, such as ``"champion"``.
             expected: version that the alias must name until then (compare and swap), given like
-                `version`, or `None` if it must not exist yet; by default it may name any. In a
-                local store only one process at a time compares and swaps; in an object store these
-                are two separate steps.
+                `version`, or `None` if it must not exist yet; by default it may name any. Of two
+                processes that expect the same version, one gets an error; only on HDFS and file
+                systems of fsspec are comparing and swapping two separate steps.
             force: whether to promote a version from which the alias was rolled back; needs a
                 reason.
             by: who promotes, by default the user of this process.
@@ -262,6 +271,8 @@ class ModelStore:
                 alias does not name the expected version.
             RolledBackError: if the alias was rolled back from this version.
             SpecError: if `force` comes without a reason.
+            NotSupportedError: if the store is on S3, Google Cloud Storage or Azure, and obstore is
+                not installed (``pip install 'probclass[object-store]'``).
         """
         check_alias(alias)
         if force and not (reason or "").strip():
@@ -270,10 +281,9 @@ class ModelStore:
         expected_id = expected
         if isinstance(expected, (ModelVersion, str)):
             expected_id = self._version_of(name, expected).id
-        path = _alias_path(name, alias)
-        with self._files.lock(path):
+        for seen in self._alias_revisions(name, alias):
             try:
-                current = self._alias(name, alias)
+                current = self._parse_alias(name, alias, seen.data)
             except StoreError:
                 current = None  # It is damaged, and promoting again repairs it.
             current_id = None if current is None else current.id
@@ -304,7 +314,9 @@ class ModelStore:
                 raise RolledBackError(
                     f"{why}; promote it with force and a reason if that was a mistake."
                 )
-            return self._move(current, entry, current_id)
+            if moved := self._move(seen, current, entry, current_id):
+                return moved
+        raise self._contended(name, alias)
 
     def promote_if_better(
         self,
@@ -422,8 +434,8 @@ class ModelStore:
         """
         check_alias(alias)
         left = None if expected is None else self._version_of(name, expected)
-        with self._files.lock(_alias_path(name, alias)):
-            current = self._existing_alias(name, alias)
+        for seen in self._alias_revisions(name, alias):
+            current = self._parse_alias(name, alias, seen.data) or self._existing_alias(name, alias)
             entries = promotions_in_force(self._files, current)
             stack, undone = returns(entries)
             if left is not None and left.id != current.id:
@@ -461,8 +473,10 @@ class ModelStore:
                 before=current.promoted,
                 restores=target.time,
             )
-            self._move(current, entry, stack[position - 1].id if position else None)
-        return entry
+            previous = stack[position - 1].id if position else None
+            if self._move(seen, current, entry, previous):
+                return entry
+        raise self._contended(name, alias)
 
     def left_behind(self, entry: Promotion) -> list[ModelVersion]:
         """The versions that a rollback left behind and that the alias has not named since.
@@ -585,14 +599,41 @@ class ModelStore:
         ]
         return [self.delete(version.ref, dry_run=dry_run) for version in pruned]
 
-    def _move(self, current: Alias | None, entry: Promotion, previous: str | None) -> Alias:
-        """Record an entry and make its alias name it; the alias must be locked."""
+    def _alias_revisions(self, name: str, alias: str) -> Iterator[Revision]:
+        """What the file of an alias contains, once for each attempt at replacing it."""
+        path = _alias_path(name, alias)
+        with self._files.lock(path):
+            for attempt in range(_ATTEMPTS):
+                yield self._files.revision(path)
+                # A random pause, so that competing processes do not meet again.
+                time.sleep(random.uniform(0.0, min(0.05 * 2**attempt, _LONGEST_PAUSE)))
+
+    def _contended(self, name: str, alias: str) -> StoreError:
+        return StoreError(
+            f"'{name}@{alias}': other processes promoted first {_ATTEMPTS} times; try again later."
+        )
+
+    def _move(
+        self, seen: Revision, current: Alias | None, entry: Promotion, previous: str | None
+    ) -> Alias | None:
+        """Record an entry and make its alias name it, unless another process moved the alias.
+
+        Args:
+            seen: content of the file of the alias; on a local disk it must be locked.
+            current: the alias as it was seen, or None if it does not exist.
+            entry: the entry to record.
+            previous: content id of the version that the alias names after a rollback of the entry.
+
+        Returns:
+            The alias; None if another process moved it first.
+        """
         if current is not None:
             record_first(self._files, current)
         record = Alias(entry.model, entry.alias, entry.id, entry.time, previous)
         record_promotion(self._files, entry)
-        self._files.write(_alias_path(entry.model, entry.alias), encode_record(asdict(record)))
-        return record
+        path = _alias_path(entry.model, entry.alias)
+        moved = self._files.replace(path, encode_record(asdict(record)), seen)
+        return record if moved else None
 
     def _refuse(self, entry: Promotion) -> Promotion:
         """Record a refusal, unless the last one was the same."""
@@ -805,15 +846,22 @@ class ModelStore:
             raise self._damaged_manifest(name, content_id, reason) from None
 
     def _alias(self, name: str, alias: str) -> Alias | None:
-        path = _alias_path(name, alias)
         try:
-            return alias_from(alias, read_record(self._files, path))
+            data = self._files.read(_alias_path(name, alias))
         except FileNotFoundError:
             return None
+        return self._parse_alias(name, alias, data)
+
+    def _parse_alias(self, name: str, alias: str, data: Buffer | None) -> Alias | None:
+        if data is None:
+            return None
+        try:
+            return alias_from(alias, parse_record(data))
         except ValueError as reason:
+            path = self._files.uri_of(_alias_path(name, alias))
             raise StoreError(
-                f"alias '{name}@{alias}': {self._files.uri_of(path)} is damaged ({reason}); "
-                f"promote a version to it again; the model has {self._choices(name)}."
+                f"alias '{name}@{alias}': {path} is damaged ({reason}); promote a version to it "
+                f"again; the model has {self._choices(name)}."
             ) from None
 
     # Resolving references
@@ -827,6 +875,8 @@ class ModelStore:
                 f"model {name!r} has {len(ids)} versions; choose one, as in '{name}@champion': "
                 f"it has {self._choices(name)}."
             )
+        if is_id(selector) and self._files.is_file(f"{name}/{selector}/{MANIFEST}"):
+            return selector  # without listing all versions
         if is_id_prefix(selector):
             matches = [id_ for id_ in self._known_ids(name) if id_.startswith(selector.lower())]
             if len(matches) == 1:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from probclass_core.arrow.bundle import Buffer
 from probclass_core.errors import one_of
 from probclass_core.io.filesystem import Location
 from probclass_core.store.references import is_id
@@ -60,7 +61,15 @@ def read_record(
         ValueError: if the file is not a JSON object, or has more levels; the message is the reason.
         StoreError: if the file is larger, or cannot be read.
     """
-    data = files.read(path, at_most=at_most)
+    return parse_record(files.read(path, at_most=at_most), most_levels=most_levels)
+
+
+def parse_record(data: Buffer, *, most_levels: int = _MAX_LEVELS) -> dict[str, Any]:
+    """The values of a record from its JSON.
+
+    Raises:
+        ValueError: see `read_record`.
+    """
     try:
         text = str(data, "utf-8")
         values = json.loads(text, parse_constant=_refuse_constant)

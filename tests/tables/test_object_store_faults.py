@@ -8,12 +8,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -289,31 +287,6 @@ def test_killed_at_any_request_all_rows_are_appended_once_or_none(
     )
     assert counts == sorted(counts)
     assert {*counts} == {ROWS["old"], ROWS["old"] + ROWS["new"]}
-
-
-def test_of_concurrent_writers_of_one_partition_one_remains(folder: Path, bucket: Bucket) -> None:
-    sink = bucket.at("scored")
-    for _ in range(5):
-        pc.score(model(52), folder / "old", sink, partition=FEBRUARY)
-        barrier = threading.Barrier(2)
-
-        def wait_before_the_commit(done: int, total: int | None, barrier: Any = barrier) -> None:
-            if done == total:
-                barrier.wait(30)
-
-        def write(which: str, seed: int, meet: Any = wait_before_the_commit) -> None:
-            lake = folder / which
-            pc.score(model(seed), lake, sink, partition=FEBRUARY, progress=meet)
-
-        writers = [
-            threading.Thread(target=write, args=("old", 50)),
-            threading.Thread(target=write, args=("new", 51)),
-        ]
-        for writer in writers:
-            writer.start()
-        for writer in writers:
-            writer.join()
-        assert state(sink) in ("old", "new")
 
 
 def test_a_canceled_scoring_leaves_no_files(folder: Path, bucket: Bucket) -> None:

@@ -1,9 +1,10 @@
 """Write a partition on an object store, where nothing can be renamed: one small PUT commits it.
 
 Data files have names that no other writer uses. One manifest names the files of the partition
-(`manifests`); putting it in place is the commit. The replaced files are deleted afterwards. Files
-that could not be deleted, or that a killed writer left, are deleted by a later commit. Added rows
-have a manifest of their own and replace nothing.
+(`manifests`); putting it in place is the commit. It is refused if another writer committed since
+the partition was staged; without obstore, the later commit wins. The replaced files are deleted
+afterwards. Files that could not be deleted, or that a killed writer left, are deleted by a later
+commit. Added rows have a manifest of their own and replace nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.leftovers import file_leftovers
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.schemas import common_columns, compare_columns
+from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.filesystem import is_file, open_location
 from probclass_core.io.parquet.manifests import (
@@ -222,6 +224,10 @@ class StagedObjects(StagedParquet):
         self._commit = dict(commit)
         self._append = append
         self._published = False
+        # Read now, so that a commit of another writer since then is not replaced unseen.
+        self._seen = None
+        if not append and sink.table.writes_conditionally:
+            self._seen = sink.table.revision(manifest_path(sink.folder))
 
     def parts(self, count: int) -> Sequence[ParquetPart]:
         sink = self._sink
@@ -269,10 +275,23 @@ class StagedObjects(StagedParquet):
                 sink.table.filesystem.delete_file(path)
 
     def _put_manifest(self, replaced: Sequence[str], appended: str | None = None) -> None:
-        """Commit: write the manifest by one request."""
+        """Commit: write the manifest by one request.
+
+        Raises:
+            TableError: if another writer replaced the partition since it was staged.
+        """
         table, folder = self._sink.table, self._sink.folder
         manifest = Manifest(folder, self._file_names, self.rows, self._commit, replaced, appended)
-        table.write(manifest_path(folder, appended), manifest.to_bytes())
+        path, data = manifest_path(folder, appended), manifest.to_bytes()
+        if not table.writes_conditionally:
+            table.write(path, data)
+        elif not table.replace(path, data, self._seen or Revision(None)):
+            if self._append:
+                return  # another attempt at this commit came first
+            raise TableError(
+                f"{self._sink.location} was replaced by another writer during this run, which "
+                "changed nothing; run it again."
+            )
         self._published = True
 
     def close(self) -> None:

@@ -49,6 +49,10 @@ class Fault:
 class Proxy:
     """A proxy of a server on this machine.
 
+    Args:
+        port: port of the server.
+        handler: class of the handlers of requests.
+
     Attributes:
         faults: faults to inject.
         requests: ``METHOD path range`` of each request so far.
@@ -56,7 +60,7 @@ class Proxy:
             the request is not passed on and the connection is closed.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, handler: type[PassingHandler] | None = None) -> None:
         self.target = port
         self.faults: list[Fault] = []
         self.requests: list[str] = []
@@ -65,7 +69,7 @@ class Proxy:
         self.lock = threading.Lock()
         proxy = self
 
-        class Handler(_Handler):
+        class Handler(handler or PassingHandler):  # type: ignore[misc]
             owner = proxy
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -86,8 +90,11 @@ class Proxy:
         return kinds[0] if kinds else None
 
 
-class _Handler(BaseHTTPRequestHandler):
+class PassingHandler(BaseHTTPRequestHandler):
+    """Passes requests on, with the faults of its proxy."""
+
     owner: Proxy
+    wbufsize = -1  # in one packet, or else each answer waits for an acknowledgment
     protocol_version = "HTTP/1.1"
 
     def handle_any(self) -> None:

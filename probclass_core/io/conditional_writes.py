@@ -1,0 +1,293 @@
+"""Conditional writes on object stores: a file is replaced only if nobody else replaced it first.
+
+pyarrow has no request for that, so obstore sends it: an ETag on S3 and Azure (``If-Match``), a
+generation on Google Cloud Storage. Its settings are translated from the options of pyarrow's file
+systems.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probclass_core.arrow.bundle import Buffer
+from probclass_core.io.retry import RETRIES
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+SCRATCH_SUFFIX = ".put"
+"""End of the names of files that are removed at once; a killed process may leave one."""
+
+_CHECKED: set[tuple[str, str]] = set()
+"""Object stores that refuse what they should, by endpoint and bucket."""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """What a file contained at one time.
+
+    Attributes:
+        data: content of the file; None if it did not exist.
+        version: what the object store calls this state: an ETag or a generation, or both.
+    """
+
+    data: Buffer | None
+    version: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ConditionalWrites:
+    """Conditional writes to one bucket. Paths begin with the bucket, as in pyarrow.
+
+    Attributes:
+        service: ``s3``, ``azure`` or ``google``.
+        bucket: name of the bucket, or container.
+        options: arguments of pyarrow's file system.
+    """
+
+    service: str
+    bucket: str
+    options: Mapping[str, Any] = field(repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle without the client, which may have credentials and connections."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @property
+    def available(self) -> bool:
+        """Whether obstore is installed."""
+        return find_spec("obstore") is not None
+
+    def read(self, path: str) -> Revision:
+        """Read a file with its version.
+
+        Raises:
+            OSError: if the store refuses.
+        """
+        from obstore import get
+
+        try:
+            with _translate_errors():
+                found = get(self._store, self._key(path))
+                data = bytes(found.bytes())
+        except FileNotFoundError:
+            return Revision(None)
+        meta = found.meta
+        versions = {"e_tag": meta["e_tag"], "version": meta["version"]}
+        return Revision(data, {name: text for name, text in versions.items() if text})
+
+    def write(self, path: str, data: Buffer, seen: Revision) -> bool:
+        """Make or replace a file in one request, if it is still as it was seen.
+
+        Args:
+            path: path of the file.
+            data: new content.
+            seen: what `read` returned.
+
+        Returns:
+            False if another process replaced, made or removed the file first.
+
+        Raises:
+            OSError: if the store refuses, or does not support conditional writes.
+        """
+        self._check_support(path)
+        if self._put(path, data, seen):
+            return True
+        # The answer to a first attempt may have been lost: then the file is ours.
+        return self.read(path).data == data
+
+    def _put(self, path: str, data: Buffer, seen: Revision) -> bool:
+        from obstore import put
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        mode: Any = "create" if seen.data is None else dict(seen.version)
+        try:
+            with _translate_errors(AlreadyExistsError, PreconditionError):
+                put(self._store, self._key(path), bytes(data), mode=mode, use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            return False
+        return True
+
+    def _check_support(self, path: str) -> None:
+        """Try to replace a file that does not exist: some servers ignore the condition.
+
+        Raises:
+            OSError: if the store ignores conditions.
+        """
+        server = str(self.options.get("endpoint_override") or self.options.get("account_name", ""))
+        if (server, self.bucket) in _CHECKED:
+            return
+        scratch = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}{SCRATCH_SUFFIX}"
+        version = {"version": "1"} if self.service == "google" else {"e_tag": '"0"'}
+        if self._put(scratch, b"", Revision(b"", version)):
+            from obstore import delete
+
+            with _translate_errors():
+                delete(self._store, self._key(scratch))
+            raise OSError(
+                "this object store ignores the conditions of conditional writes, so that two "
+                "writers would overwrite each other"
+            )
+        _CHECKED.add((server, self.bucket))
+
+    def _key(self, path: str) -> str:
+        return path.removeprefix(f"{self.bucket}/")
+
+    @cached_property
+    def _store(self) -> ObjectStore:
+        return _OPENERS[self.service](self.bucket, dict(self.options))
+
+
+@contextmanager
+def _translate_errors(*passed: type[Exception]) -> Iterator[None]:
+    """Raise OSError, as pyarrow does, for an error of obstore.
+
+    Args:
+        passed: classes of errors to leave to the caller.
+    """
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except passed:
+        raise
+    except BaseError as error:
+        # After the first paragraph comes a dump of the error. A query may contain a signature.
+        text = re.sub(r"\?\S*", "", str(error).partition("\n\n")[0])
+        if "169.254.169.254" in text:
+            text = (
+                f"no credentials for conditional writes; give them as options or in environment "
+                f"variables, or for a profile of AWS install boto3 ({text})"
+            )
+        raise OSError(text) from None
+
+
+def _clients(endpoint: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Settings of any client: time limits, retries, certificates, plain HTTP."""
+    client: dict[str, Any] = {"allow_http": endpoint.startswith("http://")}
+    for ours, theirs in (("request_timeout", "timeout"), ("connect_timeout", "connect_timeout")):
+        if (seconds := options.get(ours)) is not None:
+            client[theirs] = timedelta(seconds=float(seconds))
+    if proxy := options.get("proxy_options"):
+        proxy = proxy if isinstance(proxy, str) else "{scheme}://{host}:{port}".format(**proxy)
+        client["proxy_url"] = proxy
+    if certificates := options.get("tls_ca_file_path"):
+        client["root_certificate"] = Path(certificates).read_bytes()
+    retries = {"max_retries": RETRIES.attempts - 1, "retry_timeout": timedelta(seconds=15)}
+    return {"client_options": client, "retry_config": retries}
+
+
+def _s3(bucket: str, options: dict[str, Any]) -> ObjectStore:
+    from obstore.store import S3Store
+
+    endpoint = options.get("endpoint_override") or ""
+    if endpoint and "://" not in endpoint:
+        endpoint = f"{options.get('scheme') or 'https'}://{endpoint}"
+    settings: dict[str, Any] = {
+        "access_key_id": options.get("access_key"),
+        "secret_access_key": options.get("secret_key"),
+        "session_token": options.get("session_token"),
+        "region": options.get("region"),
+        "endpoint": endpoint or None,
+        "skip_signature": options.get("anonymous"),
+        "virtual_hosted_style_request": options.get("force_virtual_addressing"),
+    }
+    return S3Store(
+        bucket,
+        config={name: value for name, value in settings.items() if value},  # type: ignore[arg-type]
+        credential_provider=_aws_credentials(options),
+        **_clients(endpoint, options),
+    )
+
+
+def _aws_credentials(options: dict[str, Any]) -> Any:
+    """A source of credentials that obstore lacks: an assumed role, or a profile.
+
+    Raises:
+        ImportError: if boto3, which provides them, is not installed.
+    """
+    given = options.get("access_key") or options.get("anonymous")
+    role = options.get("role_arn")
+    by_environment = "AWS_ACCESS_KEY_ID" in os.environ or "AWS_ROLE_ARN" in os.environ
+    if not role and (given or by_environment):
+        return None
+    profiles = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
+    if find_spec("boto3") is None:
+        if role or "AWS_PROFILE" in os.environ or profiles.expanduser().exists():
+            needs = "role_arn" if role else "a profile of AWS"
+            raise ImportError(f"conditional writes with {needs} need boto3: pip install boto3.")
+        return None  # the role of the machine
+    from obstore.auth.boto3 import Boto3CredentialProvider, StsCredentialProvider
+
+    if role:
+        request = {"RoleArn": role, "RoleSessionName": options.get("session_name") or "probclass"}
+        if options.get("external_id"):
+            request["ExternalId"] = options["external_id"]
+        if options.get("load_frequency"):
+            request["DurationSeconds"] = options["load_frequency"]
+        return StsCredentialProvider(**request)
+    try:
+        return Boto3CredentialProvider()
+    except ValueError:  # it finds none
+        return None
+
+
+def _google(bucket: str, options: dict[str, Any]) -> ObjectStore:
+    from obstore.store import GCSStore
+
+    if "target_service_account" in options:
+        raise ValueError("conditional writes do not support target_service_account.")
+    endpoint = options.get("endpoint_override") or ""
+    if endpoint and "://" not in endpoint:
+        endpoint = f"{options.get('scheme') or 'https'}://{endpoint}"
+    # Without a token, obstore asks for one before every write, even without signatures.
+    token = "anonymous" if options.get("anonymous") else options.get("access_token")
+    settings: dict[str, Any] = {"base_url": endpoint, "bearer_token": token}
+    return GCSStore(
+        bucket,
+        config={name: value for name, value in settings.items() if value},  # type: ignore[arg-type]
+        **_clients(endpoint, options),
+    )
+
+
+def _azure(bucket: str, options: dict[str, Any]) -> ObjectStore:
+    from obstore.store import AzureStore
+
+    account, authority = options["account_name"], options.get("blob_storage_authority") or ""
+    scheme = options.get("blob_storage_scheme") or "https"
+    endpoint = ""
+    if authority.startswith("."):
+        endpoint = f"{scheme}://{account}{authority}"
+    elif authority:
+        endpoint = f"{scheme}://{authority}/{account}"
+    settings: dict[str, Any] = {
+        "account_name": account,
+        "account_key": options.get("account_key"),
+        "sas_key": (options.get("sas_token") or "").lstrip("?"),
+        "tenant_id": options.get("tenant_id"),
+        "client_id": options.get("client_id"),
+        "client_secret": options.get("client_secret"),
+        "endpoint": endpoint,
+    }
+    return AzureStore(
+        bucket,
+        config={name: value for name, value in settings.items() if value},  # type: ignore[arg-type]
+        **_clients(endpoint, options),
+    )
+
+
+_OPENERS: Mapping[str, Callable[[str, dict[str, Any]], ObjectStore]] = {
+    "s3": _s3,
+    "azure": _azure,
+    "google": _google,
+}

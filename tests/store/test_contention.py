@@ -1,0 +1,132 @@
+"""Of two processes that promote, or replace a partition, at the same instant, one wins.
+
+``PROBCLASS_RACES`` is the number of races of each kind on each object store; ``make promoters``
+runs 1,000 of them, in lanes of 50 at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from buckets import Bucket
+from sample_models import SampleModel
+
+import probclass_core as pc
+
+RACES = int(os.environ.get("PROBCLASS_RACES", "5"))
+LANES = max(1, RACES // 50)
+LANE = RACES // LANES
+
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.parametrize("lane", range(LANES)),
+    pytest.mark.parametrize("bucket", ["s3", "azure", "google"], indirect=True),
+]
+
+
+class Contender:
+    """A process that promotes and replaces when it is asked to."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        script = Path(__file__).with_name("contenders.py")
+        self.process = subprocess.Popen(
+            [sys.executable, script, uri(bucket, "models"), uri(bucket, "scored")],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "OPTIONS": json.dumps(bucket.options),
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, *words: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def __enter__(self) -> Contender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.communicate()
+
+
+def uri(bucket: Bucket, path: str) -> str:
+    return f"{bucket.scheme}://{bucket.name}/{path}"
+
+
+def report(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+@pytest.fixture
+def contenders(bucket: Bucket) -> Iterator[list[Contender]]:
+    with ExitStack() as running:
+        yield [running.enter_context(Contender(bucket)) for _ in range(2)]
+
+
+def test_two_contenders_have_one_winner(
+    bucket: Bucket, contenders: list[Contender], lane: int
+) -> None:
+    store = pc.ModelStore(uri(bucket, "models"), options=bucket.options)
+    versions = [store.save(SampleModel(seed), "air") for seed in range(3)]
+    champion, promoted, both, neither = "none", [], 0, 0
+    for _ in range(LANE):
+        challengers = [version.id for version in versions if version.id != champion][:2]
+        for contender, challenger in zip(contenders, challengers, strict=True):
+            contender.ask("promote", challenger, champion)
+        answers = [contender.answer() for contender in contenders]
+        winners = [answers.index("won")] if "won" in answers else []
+        both += answers.count("won") == 2
+        neither += not winners
+        for loser in (answer for answer in answers if answer != "won"):
+            assert "was promoted by another process" in loser
+        for winner in winners:
+            champion = challengers[winner]
+            promoted.append(champion)
+        assert store.resolve("air@champion").id == champion
+    report(f"{bucket.scheme}, {LANE} races of two promoters: {both} with two winners")
+    assert (both, neither) == (0, 0)
+    # Each promotion is in the ledger, in the order in which they won.
+    history = [entry for entry in store.history("air") if entry.action == "promoted"]
+    assert [entry.id for entry in history] == promoted
+    assert [entry.previous for entry in history] == [None, *promoted[:-1]]
+
+
+def test_two_writers_of_a_partition_have_one_winner(
+    bucket: Bucket, contenders: list[Contender], lane: int
+) -> None:
+    table, both, neither = bucket.at("scored"), 0, 0
+    for race in range(LANE):
+        for number, contender in enumerate(contenders):
+            contender.ask("replace", 2 * race + number)
+        assert [contender.answer() for contender in contenders] == ["staged"] * 2
+        for contender in contenders:
+            contender.ask()
+        answers = [contender.answer() for contender in contenders]
+        both += answers.count("won") == 2
+        neither += "won" not in answers
+        for loser in (answer for answer in answers if answer != "won"):
+            assert "was replaced by another writer" in loser
+        plan = pc.open_table(table).plan(["value"])
+        [value] = pa.Table.from_batches(plan.batches())["value"].to_pylist()
+        assert answers[value - 2 * race] == "won"
+    report(f"{bucket.scheme}, {LANE} races of two writers: {both} with two winners")
+    assert (both, neither) == (0, 0)
+    assert pc.clean_table(table, older_than=timedelta(0)) == []
+    assert len(bucket.keys("scored")) == 2, "one file and its manifest"
