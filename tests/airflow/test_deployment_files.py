@@ -99,6 +99,14 @@ def test_every_part_of_the_helm_chart_has_resources() -> None:
         assert part["resources"]["requests"].keys() == {"cpu", "memory"}
 
 
+def test_nothing_that_the_chart_starts_needs_what_the_image_lacks() -> None:
+    """The chart's jobs and sidecars run scripts and providers of Airflow's own image."""
+    parts = [VALUES[name] for name in ("scheduler", "dagProcessor", "triggerer")]
+    for part in (*parts, VALUES["workers"]["celery"]):
+        assert part["logGroomerSidecar"] == {"enabled": False}
+    assert VALUES["createUserJob"] == {"enabled": False}  # a user of FAB, admin:admin
+
+
 def test_no_user_has_a_name_that_is_known() -> None:
     files = "".join(path.read_text(encoding="utf-8") for path in DOCKER.glob("*.yaml"))
     assert "admin:admin" not in files
