@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -62,6 +63,75 @@ def test_appended_rows_have_a_health_of_their_own(
     assert [report.rows for report in reports] == [10, 30]
     found = sorted(commit["health"]["rows"] for commit in pc.commits(sink))
     assert found == [10, 30]
+
+
+NULLS = pc.Watch(min_rows=10, z=0.0, rows=None)
+"""Also of few rows; January has null in x, and training had none."""
+
+
+@pytest.mark.parametrize("part_rows", [2**24, 20])
+def test_every_commit_has_the_verdicts_on_its_rows(
+    backend: Backend,
+    model: pc.Model,
+    source: Path,
+    part_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scoring, "PART_ROWS", part_rows)
+    write_nulls(source / "month=2014-01")
+    sink = backend.ref("scored")
+    report = pc.score(model, source, sink, watch=NULLS)
+    expected = [verdict.to_dict() for _, verdict in report.verdicts]
+    assert {(one["check"], one["subject"]) for one in expected} >= {("nulls", "x")}
+    found = [verdict for commit in pc.commits(sink) for verdict in commit.get("verdicts", ())]
+    assert found == expected
+
+
+def test_appended_rows_have_the_verdicts_on_them(
+    backend: Backend, model: pc.Model, source: Path
+) -> None:
+    """Those of each commit, in whichever order they come."""
+    write_nulls(source / "month=2014-01")
+    sink, expected = backend.ref("scored"), {}
+    for where in ("n < 20", "n >= 20"):
+        report = pc.score(
+            model, source, sink, partition=JANUARY, where=where, overwrite="append", watch=NULLS
+        )
+        expected[report.commit_id] = [verdict.to_dict() for _, verdict in report.verdicts]
+        assert expected[report.commit_id]
+    found = {commit["commit_id"]: commit["verdicts"] for commit in pc.commits(sink)}
+    assert found == expected
+
+
+def test_a_single_file_has_the_verdicts_on_its_rows(
+    model: pc.Model, source: Path, tmp_path: Path
+) -> None:
+    write_nulls(source / "month=2014-01")
+    file = source / "month=2014-01/0.parquet"
+    for name, watch in (("plain", False), ("scored", NULLS)):
+        report = pc.score(model, file, tmp_path / f"{name}.parquet", watch=watch)
+    (commit,) = pc.commits(tmp_path / "scored.parquet")
+    assert commit["verdicts"] == [verdict.to_dict() for _, verdict in report.verdicts] != []
+    assert commit["rows"] == 20
+    plain, scored = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("plain", "scored"))
+    assert scored.equals(plain)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "lake",
+        "plain.parquet",
+        "scored.parquet",
+    ]
+
+
+def write_nulls(folder: Path) -> None:
+    """Make every second value of x null, and number the rows."""
+    for number, file in enumerate(sorted(folder.iterdir())):
+        table = pq.read_table(file, partitioning=None)
+        x = pa.array(table["x"].to_numpy(), mask=np.arange(len(table)) % 2 == 0)
+        index = table.schema.get_field_index("x")
+        numbered = table.set_column(index, "x", x).append_column(
+            "n", pa.array(np.arange(len(table)) + 20 * number)
+        )
+        pq.write_table(numbered, file)
 
 
 def test_without_watching_only_the_health_is_left_out(

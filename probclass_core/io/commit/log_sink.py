@@ -79,17 +79,19 @@ class FinishedFile:
         return int(info.size)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Shared(Generic[LogTable]):
     """What the sinks of many partitions read once.
 
     Attributes:
         table: one version of the table; None if it does not exist.
         files: names of the data and delete files of each partition, by its `partition_key`.
+        log: records of the log, or None if it was not read.
     """
 
     table: LogTable | None
     files: Mapping[frozenset[Any], Sequence[str]]
+    log: Sequence[Mapping[str, Any] | None] | None = None
 
 
 def partition_key(values: Mapping[str, Any]) -> frozenset[Any]:
@@ -157,7 +159,20 @@ class LogSink(ABC, Generic[LogTable]):
         return records[0] if len(records) == 1 else None
 
     def commit_records(self) -> list[Mapping[str, Any]]:
-        return self.commit_records_in(self._planned_table())
+        """See `AppendableSink`; verdicts follow from other partitions and are only in the log."""
+        table = self._planned_table()
+        records = self.commit_records_in(table)
+        if table is None or not records:
+            return records
+        shared = self._shared
+        if shared is None:
+            logged = self.log_records(table)
+        else:
+            if shared.log is None:
+                shared.log = self.log_records(table)
+            logged = shared.log
+        by_commit = {record["commit_id"]: record for record in logged if record}
+        return [one for one in _with_summaries(records, by_commit) if one is not None]
 
     def _planned_table(self) -> LogTable | None:
         """The version that siblings share, else the newest."""

@@ -44,7 +44,8 @@ from probclass_core.io.references import Leftover
 from probclass_core.io.table import ColumnChanges
 
 SUCCESS_FILE = "_SUCCESS"
-SUMMARY_FILE = "_summary.parquet"
+_SUMMARIES = "_summary"
+SUMMARY_FILE = f"{_SUMMARIES}.parquet"
 STAGING_PREFIX = "_staging-"
 CONTENT = "content"
 REMOVED = "removed"
@@ -130,19 +131,17 @@ class ParquetSink:
         return [record for record in self._complete_commits() if record is not None]
 
     def _complete_commits(self) -> list[dict[str, Any] | None]:
-        """See `complete_commits`; what follows from all rows may be in `SUMMARY_FILE`.
+        """See `complete_commits`; what no footer of the rows can have is in files of summaries.
 
         That is the summary of several parts, and the verdicts on one.
         """
         commits = complete_commits(self._file_records())
-        summary = read_commit_record(self.target / SUMMARY_FILE)
-        if summary is None:
+        if self.is_file:
             return commits
-        del summary["rows"]
+        found = [read_commit_record(path) for path in self.target.glob(f"{_SUMMARIES}*.parquet")]
+        summaries = {one["commit_id"]: {**one, "rows": None} for one in found if one is not None}
         return [
-            {**summary, **record}
-            if record is not None and record["commit_id"] == summary.get("commit_id")
-            else record
+            None if record is None else {**summaries.get(record["commit_id"], {}), **record}
             for record in commits
         ]
 
@@ -284,6 +283,8 @@ class StagedDirectory(StagedParquet):
         for part in self._parts:
             part.finish_file()  # also without rows: all files of a commit must exist
         with translate_write_errors(self._sink.location):
+            if self._sink.is_file and summary and "verdicts" in summary:
+                self._write_again(paths[0], summary)
             for path in paths:
                 sync(path)
             target = self._sink.target
@@ -304,11 +305,34 @@ class StagedDirectory(StagedParquet):
 
     def _write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write a file without rows whose footer has the summary, for readers of all files."""
-        path = self._content / SUMMARY_FILE
+        path = self._content / self._summary_name
         values = {COMMIT_KEY: self._commit, SUMMARY_KEY: summary}
         metadata = {key: json.dumps(value, sort_keys=True) for key, value in values.items()}
         pq.write_table(self._schema.with_metadata(metadata).empty_table(), path)
         sync(path)
+
+    @property
+    def _summary_name(self) -> str:
+        # Each commit that was appended may have one.
+        return (
+            f"{_SUMMARIES}-{self._commit['commit_id'][:32]}.parquet"
+            if self._append
+            else SUMMARY_FILE
+        )
+
+    def _write_again(self, path: Path, summary: Mapping[str, Any]) -> None:
+        """Write the rows of a file again with a summary in the footer, which cannot be changed."""
+        part = ParquetPart(
+            path.with_name(f"{path.name}.again"),
+            self._schema,
+            self._commit,
+            location=self._sink.location,
+        )
+        with pq.ParquetFile(path) as file, closing(part):
+            for batch in file.iter_batches():
+                part.write(pa.record_batch(batch.columns, schema=self._schema))
+            part.finish(summary)
+        Path(part.path).replace(path)
 
     def _add(self, path: Path, target: Path) -> None:
         """Add a file by one rename: of the folder if there is no partition, else of the file."""
@@ -320,6 +344,9 @@ class StagedDirectory(StagedParquet):
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
             with suppress(FileNotFoundError):  # the partition was removed in between
+                summary = self._content / self._summary_name
+                if summary.exists():  # no reader looks for it before the rows are there
+                    summary.rename(target / summary.name)
                 path.rename(target / path.name)
                 sync(target)
                 return
