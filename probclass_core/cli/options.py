@@ -216,8 +216,8 @@ class WatchOptions:
         typer.Option(
             "--watch",
             metavar="FILE|off",
-            help="Thresholds and actions of checks, as TOML or JSON; off checks nothing. By "
-            "default all checks warn.",
+            help="Thresholds and actions of checks, as TOML or JSON, or in the table watch of such "
+            "a file; off checks nothing. By default all checks warn.",
         ),
     ] = None
     fail_on: Annotated[
@@ -245,6 +245,8 @@ class WatchOptions:
                 )
             return None
         values = {} if self.watch is None else _read_values("watch", self.watch)
+        if isinstance(values, dict) and isinstance(values.get("watch"), dict):
+            values = values["watch"]
         if names and isinstance(values, dict):
             fail = list(dict.fromkeys([*values.get("fail", []), *names]))
             values = {**values, "fail": fail}

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from probclass_core.errors import SpecError
 from probclass_core.io.filters import Condition, parse_conditions, split_values
+
+ESTIMATED = "estimated"
+"""Prior whose shares are estimated from the rows."""
 
 
 def parse_where(texts: Sequence[str]) -> list[Condition] | None:
@@ -54,6 +58,33 @@ def parse_names(option: str, texts: Sequence[str]) -> list[str] | None:
             )
         names.extend(items)
     return names or None
+
+
+def parse_prior(texts: Sequence[str]) -> Literal["estimated"] | dict[str, float] | None:
+    """Parse shares of classes from ``CLASS=SHARE,…`` or ``estimated``; None without texts.
+
+    Raises:
+        SpecError: if a text is not such a list, or a class is given twice.
+    """
+    if [*texts] == [ESTIMATED]:
+        return "estimated"
+    prior: dict[str, float] = {}
+    for text in texts:
+        for item in split_values(text) or [text]:
+            name, _, share = item.rpartition("=")
+            try:
+                number = float(share)
+            except ValueError:
+                name = ""
+            if not name:
+                raise SpecError(
+                    f"--prior {text!r}: write CLASS=SHARE for every class, as in "
+                    f"--prior good=0.6,bad=0.4, or {ESTIMATED}."
+                )
+            if name in prior:
+                raise SpecError(f"--prior {text!r}: class {name!r} is given twice.")
+            prior[name] = number
+    return prior or None
 
 
 def parse_point(text: str) -> tuple[float, float]:

@@ -2,7 +2,8 @@
 
 The file is the first one found in the working directory and its parents. Keys at its top apply to
 every command that has such an option; a table such as ``[fit]`` or ``[plot.contours]`` applies to
-one command and comes first. Relative paths are relative to the file.
+one command and comes first. The table ``[watch]`` has the thresholds and actions of `Watch`.
+Relative paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -154,7 +155,9 @@ def _values(
     tables = {words[0] for words in commands}
     values: dict[tuple[str, ...], dict[str, Any]] = {(): {}}
     for name, value in document.items():
-        if name in tables and isinstance(value, Mapping):
+        if name == "watch" and isinstance(value, Mapping):
+            values[()][name] = _watch_of(path, value)
+        elif name in tables and isinstance(value, Mapping):
             for words, table in _command_tables(name, value, path, commands):
                 where = f"[{'.'.join(words)}] "
                 known = commands[words]
@@ -166,6 +169,21 @@ def _values(
         else:
             raise SpecError(_unknown(path, "", name, top, tables))
     return values
+
+
+def _watch_of(path: Path, table: Mapping[str, Any]) -> str:
+    """The project file as the file of its table ``[watch]``, which is checked.
+
+    Raises:
+        SpecError: if a check or a threshold is invalid.
+    """
+    from probclass_core import Watch
+
+    try:
+        Watch.from_dict(table)
+    except SpecError as error:
+        raise SpecError(f"{path}: [watch]: {error}") from None
+    return str(path)
 
 
 def _command_tables(

@@ -714,6 +714,31 @@ class ModelStore:
         resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
         return read_evaluation(self._files, resolved, record)
 
+    def evaluation_at_promotion(self, version: ModelVersion | str) -> EvaluationRecord | None:
+        """Return the evaluation that later ones of a version are compared with.
+
+        It is the last one that was recorded before the last promotion of the version, to any alias.
+        If it was never promoted, or not evaluated before, it is its first one; None without any.
+
+        Args:
+            version: version that was evaluated, or a reference to it.
+
+        Raises:
+            StoreError: if there is no such version, or a record is damaged.
+        """
+        resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
+        records = self.evaluations(resolved)
+        promoted = max(
+            (
+                entry.time
+                for entry in self.history(resolved.model)
+                if entry.action == "promoted" and entry.id == resolved.id
+            ),
+            default="",
+        )
+        before = [record for record in records if record.created <= promoted]
+        return next(iter([*before[-1:], *records]), None)
+
     # Scorings
 
     def record_scoring(

@@ -40,6 +40,11 @@ def test_a_fault_is_a_warning_and_fails_on_demand(probclass: Any, model: Path) -
     probclass.ok("score", "m", model, "off", *month, "--watch", "off")
     (probclass.folder / "probclass.toml").write_text('[score]\nwatch = "watch.toml"\n')
     probclass.ok("score", "m", model, "project", *month)
+    (probclass.folder / "probclass.toml").write_text('[watch]\nfail = ["nulls"]\n')
+    assert "'x' is null in 100 %" in probclass.error("score", "m", model, "table", *month)
+    probclass.ok("score", "m", model, "table", *month, "--watch", "watch.toml")
+    (probclass.folder / "probclass.toml").write_text("[watch]\nnuls = 0.1\n")
+    assert "probclass.toml: [watch]: a watch has no 'nuls'" in probclass.error("models")
 
 
 def test_an_evaluation_fails_below_its_floor(probclass: Any, model: Path) -> None:
@@ -66,3 +71,23 @@ def test_an_invalid_watch_is_one_line(
     probclass: Any, model: Path, options: tuple[str, ...], message: str
 ) -> None:
     assert message in probclass.error("score", "m", model, "scored", *options)
+
+
+def test_posteriors_may_be_under_other_shares(probclass: Any, model: Path) -> None:
+    """Those that are given, or those of each partition; both commands take them."""
+    month = ("--partition", "month=2014-01")
+    for command, sink in (("score", "scored"), ("reconcile", "reconciled")):
+        probclass.ok(command, "m", model, sink, *month, "--prior", "a=0.25", "--prior", "b=0.75")
+        (commit,) = pc.commits(probclass.folder / sink)
+        assert commit["prior"] == {"a": 0.25, "b": 0.75}
+        assert commit["health"]["classes"]["a"]["prior"] == 0.25
+        probclass.ok(command, "m", model, sink, *month, "--prior", "estimated")
+        (commit,) = pc.commits(probclass.folder / sink)
+        assert sum(commit["estimated_prior"].values()) == pytest.approx(1.0)
+    for text, message in (
+        ("a", "write CLASS=SHARE for every class"),
+        ("a=0.5,a=0.5", "class 'a' is given twice"),
+        ("a=0.5,b=0.4,c=0.1", "names class 'c'"),
+        ("a=0.5,b=0.7", "sum to 1"),
+    ):
+        assert message in probclass.error("score", "m", model, "bad", "--prior", text)

@@ -67,6 +67,24 @@ def test_the_same_evaluation_is_recorded_once(
     assert store.evaluations("iris") == [first, other]
 
 
+def test_later_evaluations_are_compared_with_that_of_the_promotion(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table
+) -> None:
+    """The last one before it, not the first one, which may be of other rows long ago."""
+    version = store.save(model, "iris")
+    assert store.evaluation_at_promotion(version) is None
+    first, second, third = (pc.evaluate(model, iris.slice(start, 60)) for start in (0, 30, 60))
+    recorded = [store.record_evaluation(version, one) for one in (first, second)]
+    assert store.evaluation_at_promotion("iris") == recorded[0]
+    store.promote("iris", version, alias="champion")
+    store.record_evaluation(version, third)
+    assert store.evaluation_at_promotion("iris@champion") == recorded[1]
+    other = store.save(model.prior_only(), "iris")
+    store.promote("iris", other, alias="champion")
+    assert store.evaluation_at_promotion(other) is None
+    assert store.evaluation_at_promotion(version) == recorded[1]
+
+
 def test_an_infinite_loss_stays_infinite(store: pc.ModelStore, iris: pa.Table) -> None:
     block = pc.Block("categorical", ["x"], pseudo_count=0.0)
     table = pa.table({"c": ["a", "b"], "x": ["u", "v"]})

@@ -293,8 +293,8 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         watch = pc.Watch.parse(self.watch)
         if watch is None:
             return []
-        # The first evaluation of a version is that of its promotion, or before it.
-        verdicts = watch.judge(evaluation, store.evaluations(version)[0].result)
+        promoted = store.evaluation_at_promotion(version)
+        verdicts = watch.judge(evaluation, None if promoted is None else promoted.result)
         for verdict in verdicts:
             self.log.warning("%s: %s", version.ref, verdict)
         return verdicts

@@ -206,7 +206,8 @@ class Watch:
 
         Args:
             evaluation: the evaluation, or its `Evaluation.to_dict`.
-            promoted: evaluation of the same model when it was promoted, or None.
+            promoted: evaluation of the same model when it was promoted, such as the ``result`` of
+                `ModelStore.evaluation_at_promotion`, or None to compare with none.
 
         Returns:
             A verdict for each check that is not passed.

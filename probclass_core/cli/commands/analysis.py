@@ -77,17 +77,19 @@ def evaluate(
     import probclass_core as pc
 
     reading, rule, checks = rows.arguments(), decision.rule(), watch.parsed()
-    loaded, version = model.load()
+    store, version = model.resolve()
     with progress("evaluating") as report:
         evaluation = pc.evaluate(
-            loaded,
+            store.load(version.ref),
             source,
             decision=rule,
             missing_columns=cast("MissingColumns", missing_columns),
             progress=report,
             **reading,
         )
-    verdicts = [] if checks is None else checks.judge(evaluation)
+    promoted = store.evaluation_at_promotion(version)
+    before = None if promoted is None else promoted.result
+    verdicts = [] if checks is None else checks.judge(evaluation, before)
     plain = [verdict.to_dict() for verdict in verdicts]
     failed = [verdict for verdict in verdicts if verdict.action == "fail"]
     if as_json:

@@ -33,7 +33,7 @@ from probclass_core.cli.output import (
     show_json,
     table,
 )
-from probclass_core.cli.parsing import parse_names
+from probclass_core.cli.parsing import parse_names, parse_prior
 from probclass_core.cli.verbosity import progress
 from probclass_core.errors import SpecError, StoreError
 from probclass_core.store.display import minute
@@ -80,6 +80,15 @@ Posterior = Annotated[
         "--posterior",
         metavar="columns|list",
         help="Write one column per class, or one list column.",
+    ),
+]
+Prior = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prior",
+        metavar="CLASS=SHARE,…|estimated",
+        help="Shares of the classes to have the posteriors under, or estimated: those of the rows "
+        "of each partition, found by reading them twice.",
     ),
 ]
 RunId = Annotated[
@@ -309,6 +318,7 @@ def score(
     columns: Columns = None,
     posterior: Posterior = "columns",
     decision: DecisionOptions,
+    prior: Prior = None,
     watch: WatchOptions,
     missing_columns: MissingColumnsOption = "error",
     schema: SchemaOption = "evolve",
@@ -336,7 +346,7 @@ def score(
 
     reading = rows.arguments()
     names = parse_names("columns", columns or ())
-    rule, checks = decision.rule(), watch.parsed()
+    rule, checks, shares = decision.rule(), watch.parsed(), parse_prior(prior or ())
     store, version = model.resolve()
     failure: pc.PartitionError | None = None
     try:
@@ -348,6 +358,7 @@ def score(
                 columns=names,
                 posterior=cast("PosteriorFormat", posterior),
                 decision=rule,
+                prior=shares,
                 overwrite=cast("Overwrite", overwrite),
                 run_id=run_id,
                 watch=checks,
@@ -405,6 +416,7 @@ def reconcile(
     columns: Columns = None,
     posterior: Posterior = "columns",
     decision: DecisionOptions,
+    prior: Prior = None,
     watch: WatchOptions,
     missing_columns: MissingColumnsOption = "error",
     schema: SchemaOption = "evolve",
@@ -468,7 +480,7 @@ def reconcile(
     if named and partitions:
         raise SpecError("give --partition or --partitions, not both.")
     names = parse_names("columns", columns or ())
-    rule, checks = decision.rule(), watch.parsed()
+    rule, checks, shares = decision.rule(), watch.parsed(), parse_prior(prior or ())
     store, version = model.resolve()
     failure: pc.PartitionError | None = None
     try:
@@ -481,6 +493,7 @@ def reconcile(
                 columns=names,
                 posterior=cast("PosteriorFormat", posterior),
                 decision=rule,
+                prior=shares,
                 watch=checks,
                 missing_columns=cast("MissingColumns", missing_columns),
                 schema=cast("SchemaPolicy", schema),

@@ -164,14 +164,10 @@ class LogSink(ABC, Generic[LogTable]):
         records = self.commit_records_in(table)
         if table is None or not records:
             return records
-        shared = self._shared
-        if shared is None:
-            logged = self.log_records(table)
-        else:
-            if shared.log is None:
-                shared.log = self.log_records(table)
-            logged = shared.log
-        by_commit = {record["commit_id"]: record for record in logged if record}
+        shared = self._shared or _Shared(table, {})
+        if shared.log is None:
+            shared.log = list(self.log_records(table))
+        by_commit = {record["commit_id"]: record for record in shared.log if record}
         return [one for one in _with_summaries(records, by_commit) if one is not None]
 
     def _planned_table(self) -> LogTable | None:
