@@ -19,6 +19,11 @@ Moments, which are never merged as E[x²] − E[x]²:
     `Moments`, `column_moments`, `merge_moments`.
 Counts on a grid, which merge to the same bits in any order and in bounded memory:
     `Histogram`, `histogram`.
+Log-likelihoods as formulas, from which SQL is made; see ``formula`` in `FormulaLikelihood`:
+    `Formula`, `Expression`, `Condition`, `Column`, `Distance`, `Function`, `Case`, `Named`,
+    `Lookup` with `Categories` and `Bins`, `IMPOSSIBLE`, `as_expression`, `if_known`, `ln`,
+    `positive`, `within`, `square`, `log_one_plus`, `log_one_plus_square`, `log_gamma`,
+    `log_rising`.
 
 These names are as public as those of `probclass_core` and change only with `PROBCLASS_API`; the
 modules that define them are private.
@@ -39,6 +44,30 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.arrow.types import is_category_type
+from probclass_core.estimation.formulas import (
+    IMPOSSIBLE,
+    Bins,
+    Case,
+    Categories,
+    Column,
+    Condition,
+    Distance,
+    Expression,
+    Formula,
+    Function,
+    Lookup,
+    Named,
+    as_expression,
+    if_known,
+    ln,
+    log_gamma,
+    log_one_plus,
+    log_one_plus_square,
+    log_rising,
+    positive,
+    square,
+    within,
+)
 from probclass_core.estimation.histogram import Histogram, histogram
 from probclass_core.estimation.moments import Moments, column_moments, merge_moments
 from probclass_core.estimation.options import (
@@ -78,21 +107,34 @@ __all__ = [
     "CATEGORIES",
     "COUNT",
     "FINITE",
+    "IMPOSSIBLE",
     "LOG_PROBABILITY",
     "MISSING",
     "NOT_NEGATIVE",
     "NUMBERS",
     "PROBABILITY",
+    "Bins",
     "BoolArray",
     "ByClass",
+    "Case",
+    "Categories",
+    "Column",
     "ColumnTypes",
+    "Condition",
+    "Distance",
     "EstimatorOptions",
+    "Expression",
     "FloatArray",
+    "Formula",
+    "Function",
     "Histogram",
     "IntArray",
+    "Lookup",
     "Moments",
+    "Named",
     "OptionPath",
     "Range",
+    "as_expression",
     "category_codes",
     "check_parameters",
     "choice",
@@ -100,9 +142,15 @@ __all__ = [
     "dense_arrays",
     "flag",
     "histogram",
+    "if_known",
     "is_category_type",
     "is_numeric_type",
     "label_codes",
+    "ln",
+    "log_gamma",
+    "log_one_plus",
+    "log_one_plus_square",
+    "log_rising",
     "merge_moments",
     "missing_patterns",
     "notes_of",
@@ -112,11 +160,14 @@ __all__ = [
     "numeric_matrix",
     "option",
     "parse_number",
+    "positive",
     "read_options",
     "require_types",
     "sorted_classes",
+    "square",
     "sum_counts",
     "tidy_table",
     "whole",
     "with_notes",
+    "within",
 ]

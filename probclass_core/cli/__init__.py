@@ -14,6 +14,7 @@ In reading order:
     - `train_and_score`: fit, calibrate, score, reconcile.
     - `analysis`: evaluate, health, explain, importance, compare, drift.
     - `models`: models ls, history, delete, prune; inspect; `promotions`: promote, rollback.
+    - `sql`: sql, the query that scores a table in a database.
     - `cache`: cache ls, cache gc.
     - `tables`: table inspect, table labels, table clean, table formats.
     - `plots`: plot, with one command per plot.

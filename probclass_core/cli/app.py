@@ -20,6 +20,7 @@ from probclass_core.cli.commands import (
     plots,
     plugin,
     promotions,
+    sql,
     tables,
     train_and_score,
 )
@@ -106,6 +107,7 @@ for command in (
     analysis.compare,
     analysis.drift,
     models.inspect,
+    sql.sql,
     promotions.promote,
     promotions.rollback,
     estimators.estimators,

@@ -50,6 +50,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.errors import NotSupportedError
+from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
 from probclass_core.estimation.parameters import label_rows
 from probclass_core.estimation.tidy import with_notes
@@ -106,6 +107,19 @@ class LinearLikelihood(Likelihood, Protocol):
         """Feature names ``d``, weights ``(k, d)`` and intercepts ``(k,)`` without the prior.
 
         ``log p(x | c) = weights[c] · x + intercept[c] + (the same for every class)``.
+        """
+        ...
+
+
+@runtime_checkable
+class FormulaLikelihood(Likelihood, Protocol):
+    """A likelihood that is a closed formula of the columns, from which SQL is made."""
+
+    def formula(self) -> Formula:
+        """log p(x | class) as arithmetic of columns and constants; see `formulas`.
+
+        Raises:
+            NotSupportedError: if these parameters have no formula, saying why.
         """
         ...
 

@@ -116,7 +116,7 @@ def fit_calibration(
     """
     parts = _divided(batches, method)
     size = len(classes)
-    calibrator: _Softmax | _Isotonic
+    calibrator: Softmax | IsotonicMaps
     cross_fitted: list[Calibrator]
     if method == "isotonic":
         calibrator = _fit_isotonic(parts, size, None)
@@ -140,7 +140,7 @@ def fit_calibration(
         uncalibrated_log_loss=log_loss_before,
         calibrated_log_loss=log_loss_after,
         applied=applied,
-        bounded=isinstance(calibrator, _Softmax) and calibrator.temperature > MAX_TEMPERATURE - 1,
+        bounded=isinstance(calibrator, Softmax) and calibrator.temperature > MAX_TEMPERATURE - 1,
     )
 
 
@@ -151,11 +151,11 @@ def compile_calibration(table: pa.Table, classes: pa.Array) -> Calibrator | None
         return None
     if method == "isotonic":
         rows = (table.filter(pc.equal(table["class"], label)) for label in classes)
-        return _Isotonic([(each["knot"].to_numpy(), each["value"].to_numpy()) for each in rows])
+        return IsotonicMaps([(each["knot"].to_numpy(), each["value"].to_numpy()) for each in rows])
     first = table.slice(0, 1).to_pylist()[0]
     lowest = -math.inf if first["knot"] is None else first["knot"]
     bias = table["value"].to_numpy()[1:] if table.num_rows > 1 else np.zeros(len(classes))
-    return _Softmax(first["value"], bias, lowest)
+    return Softmax(first["value"], bias, lowest)
 
 
 def reader_version(table: pa.Table) -> int:
@@ -212,7 +212,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Softmax:
+class Softmax:
     """exp(s / T + b), with biases ``(k,)`` and scores of at least ``lowest``."""
 
     temperature: float
@@ -236,7 +236,7 @@ class _Softmax:
 
 
 @dataclass(frozen=True)
-class _Isotonic:
+class IsotonicMaps:
     """Knots and values of each class."""
 
     maps: Sequence[tuple[FloatArray, FloatArray]]
@@ -300,7 +300,7 @@ def _divided(batches: Sequence[HeldOut], method: str) -> list[_Part]:
 
 def _fit_softmax(
     parts: Sequence[_Part], biases: int, left_out: int | None, start: FloatArray | None = None
-) -> _Softmax:
+) -> Softmax:
     """Minimize Σ w log loss + ½ (1/T − 1)² + ½ Σ b², a convex function of 1/T and b.
 
     Args:
@@ -339,7 +339,7 @@ def _fit_softmax(
     parameters = start + unit * found
     sharpness = max(float(parameters[0]), 1.0 / MAX_TEMPERATURE)
     size = parts[0].logs.shape[1]
-    return _Softmax(1.0 / sharpness, parameters[1:] if biases else np.zeros(size))
+    return Softmax(1.0 / sharpness, parameters[1:] if biases else np.zeros(size))
 
 
 def _derivatives(
@@ -364,7 +364,7 @@ def _derivatives(
     return loss, gradient, squares
 
 
-def _fit_isotonic(parts: Sequence[_Part], size: int, left_out: int | None) -> _Isotonic:
+def _fit_isotonic(parts: Sequence[_Part], size: int, left_out: int | None) -> IsotonicMaps:
     truth = np.concatenate([part.truth for part in parts])
     weights = np.concatenate([part.training_weights(left_out) for part in parts])
     rows = weights > 0.0
@@ -377,7 +377,7 @@ def _fit_isotonic(parts: Sequence[_Part], size: int, left_out: int | None) -> _I
         else:
             ends = np.array([math.exp(_LOWEST_SCORE), 1.0])
             maps.append((ends, ends))
-    return _Isotonic(maps)
+    return IsotonicMaps(maps)
 
 
 def _isotonic_map(

@@ -239,8 +239,8 @@ class Model:
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
         posterior = normalize(weighted + self.log_prior, self.log_prior)
-        if self._calibrator is not None:
-            posterior = apply_calibration(posterior, self._calibrator)
+        if self.calibrator is not None:
+            posterior = apply_calibration(posterior, self.calibrator)
         if product is not None:
             density = log_density(product + self.log_prior)
             posterior = Posterior(posterior.log_probability, density)
@@ -263,7 +263,8 @@ class Model:
         return WeightedBlocks(self.weights, self.spec.blocks, self.likelihoods, self.time_zones)
 
     @cached_property
-    def _calibrator(self) -> Calibrator | None:
+    def calibrator(self) -> Calibrator | None:
+        """The calibration, ready for use; None without one."""
         if self.calibration is None:
             return None
         return compile_calibration(self.calibration, self.classes)
@@ -465,6 +466,54 @@ class Model:
             TablePart(of_blocks),
             notes,
         ]
+
+    def to_sql(
+        self,
+        *,
+        dialect: str,
+        source: str | Sequence[str],
+        columns: str | Sequence[str] = (),
+        posterior: PosteriorFormat = "columns",
+        decision: DecisionOption = "map",
+        prior: Mapping[str, float] | None = None,
+        view: str | Sequence[str] | None = None,
+    ) -> str:
+        """The query that scores a table where it is: the scored table of `score`, as one SELECT.
+
+        Rows that `score` raises an error about, such as those with an infinite number, have null in
+        every scored column but ``model_id``.
+
+        Args:
+            dialect: ``"duckdb"``, ``"postgres"``, ``"sqlite"``, ``"spark"``, ``"datafusion"`` or
+                ``"clickhouse"``.
+            source: name of the table, such as ``schema.table``, or its parts as a list; or a query
+                in parentheses, which is not quoted.
+            columns: passthrough column of the scored table, or several, in order; none by default.
+            posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
+            decision: decision rule; see `DecisionRule`.
+            prior: shares of the classes to have the posteriors under, as for `score`.
+            view: name of a view to create; by default the text is the SELECT alone.
+
+        Returns:
+            SQL without a semicolon at its end.
+
+        Raises:
+            SpecError: if the dialect is unknown, the engine cannot have one of the names, or the
+                options do not fit the model.
+            NotSupportedError: if a block has no formula, saying why.
+        """
+        from probclass_core.sql.query import to_sql
+
+        return to_sql(
+            self,
+            dialect=dialect,
+            source=source,
+            columns=[columns] if isinstance(columns, str) else columns,
+            posterior=posterior,
+            decision=decision,
+            prior=prior,
+            view=view,
+        )
 
     @property
     def plot(self) -> ModelPlots:

@@ -65,6 +65,9 @@ class BatchScorer:
     Attributes:
         options: the options, with the decision rule parsed.
         rule: decision rule.
+        compiled_rule: the rule compiled for the model.
+        log_ratio: log of the shares in ``options.prior`` divided by those of the training,
+            ``(k,)``; None without them.
         schema: schema of the scored batches.
 
     Raises:
@@ -81,11 +84,11 @@ class BatchScorer:
             if columns.count(name) > 1:
                 raise SpecError(f"column {name!r} is listed twice in columns; list it once.")
         self._model = model
-        self._compiled_rule = model.compile_rule(options.decision)
-        self._log_ratio = None if options.prior is None else log_ratio(model, options.prior)
+        self.compiled_rule = model.compile_rule(options.decision)
+        self.log_ratio = None if options.prior is None else log_ratio(model, options.prior)
         self._columns = columns
         self._as_list = posterior == "list"
-        self.rule = self._compiled_rule.rule
+        self.rule = self.compiled_rule.rule
         self.options = replace(options, columns=columns, decision=self.rule)
         passthrough = [schema.field(name) for name in columns]
         scored = self._scored_fields()
@@ -133,7 +136,7 @@ class BatchScorer:
 
     def decide(self, batch: pa.RecordBatch) -> tuple[Posterior, Decisions]:
         """Posteriors and decisions of a batch, which has the features."""
-        return self._model.decide(batch, self._compiled_rule, self._log_ratio)
+        return self._model.decide(batch, self.compiled_rule, self.log_ratio)
 
     def _scored(
         self, batch: pa.RecordBatch, posterior: Posterior, decisions: Decisions

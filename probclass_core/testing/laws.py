@@ -18,6 +18,7 @@ from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.contract import (
     FactorizedLikelihood,
+    FormulaLikelihood,
     ItemizedLikelihood,
     LinearLikelihood,
 )
@@ -25,6 +26,7 @@ from probclass_core.estimation.statistics import merge, refine
 from probclass_core.model.model import Model, finalize
 from probclass_core.pipeline import summarize
 from probclass_core.plugins.descriptors import EstimatorPlugin
+from probclass_core.sql.query import joint_sql
 from probclass_core.testing.comparison import (
     as_text,
     check,
@@ -37,6 +39,7 @@ from probclass_core.testing.comparison import (
 )
 from probclass_core.testing.law import Law, law
 from probclass_core.testing.retyped import nan_for_null, retyped
+from probclass_core.testing.sqlite import run_on_sqlite
 from probclass_core.testing.totals import Total, densities, masses
 from probclass_core.testing.trial import (
     LABEL,
@@ -477,6 +480,23 @@ def _check_totals(
             check(False, f"a total probability of 1 of {place}", f"{amount:.6g}{error}")
 
 
+@law
+def sql_says_what_the_log_likelihood_says(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
+    """A likelihood with a formula has the same values as SQL, on SQLite."""
+    model = trial.fit(table)
+    if not isinstance(trial.likelihood(model), FormulaLikelihood):
+        return
+    try:
+        query = joint_sql(model, dialect="sqlite", source="rows")
+    except NotSupportedError:
+        return  # these parameters have no formula, for a reason
+    found = run_on_sqlite(rows.select(list(trial.inputs)), query)
+    refused = found[:, -1] == 1.0
+    expected = trial.log_likelihood(model, rows)
+    actual = np.where(refused[:, None], expected, found[:, :-1] - model.log_prior)
+    same_likelihoods(trial, expected, actual, rows)
+
+
 def _complete_rows(trial: Trial, table: pa.Table) -> pa.Table:
     """The rows that have a label and all features; every class has some."""
     return table.filter(
@@ -532,6 +552,7 @@ LAWS: Sequence[Law] = (
     columns_follow_the_classes,
     items_sum_to_the_log_likelihood,
     a_linear_form_gives_the_differences,
+    sql_says_what_the_log_likelihood_says,
 )
 """All laws, in the order in which they are tried."""
 

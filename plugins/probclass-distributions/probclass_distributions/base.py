@@ -20,11 +20,15 @@ from probclass_core.authoring import (
     NUMBERS,
     BoolArray,
     ByClass,
+    Column,
     EstimatorOptions,
+    Expression,
     FloatArray,
+    Formula,
     Moments,
     column_moments,
     dense_arrays,
+    if_known,
     label_codes,
     merge_moments,
     notes_of,
@@ -82,6 +86,10 @@ class Distribution(pc.LikelihoodEstimator):
     @abstractmethod
     def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
         """log p(x) of values ``(n, 1)`` within the support: ``(n, k)``."""
+
+    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
+        """`log_density` as a formula of a column that is not null; −∞ outside the support."""
+        raise pc.NotSupportedError(f"{self.name} has no formula in SQL.")
 
     @abstractmethod
     def fit_column(
@@ -303,6 +311,11 @@ class DistributionLikelihood:
         for factor in self.log_factors(batch):
             result += factor
         return result
+
+    def formula(self) -> Formula:
+        """log p(x | class) as a formula, see `FormulaLikelihood`."""
+        columns = [(Column(name), values) for name, values in self.estimates.items()]
+        return Formula([if_known([x], self.distribution.formula(x, own)) for x, own in columns])
 
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         """log p(x_j | class) of each column, ``(n, k)``."""

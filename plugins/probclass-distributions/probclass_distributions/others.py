@@ -9,13 +9,24 @@ import numpy as np
 import pyarrow as pa
 from scipy import optimize, special
 
+import probclass_core as pc
 from probclass_core.authoring import (
+    IMPOSSIBLE,
     BoolArray,
+    Case,
+    Column,
+    Expression,
     FloatArray,
+    Function,
     Moments,
+    as_expression,
     label_codes,
+    ln,
+    log_gamma,
+    log_rising,
     number,
     numeric_column,
+    positive,
     sum_counts,
 )
 from probclass_distributions.base import Distribution, Estimates, FromMoments, SpreadOptions, Terms
@@ -79,6 +90,16 @@ class Beta(FromMoments):
         constant = stirling_rest(a) + stirling_rest(b) - stirling_rest(size)
         log_density: FloatArray = kernel + constant - logs[0] - logs[1]
         return log_density
+
+    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
+        a, b = estimates["a"], estimates["b"]
+        size = a + b
+        logs = ln(positive(x)), ln(positive(1.0 - x))
+        # −(a + b) KL(mean ‖ x): the terms of first order cancel.
+        kernel = a * (logs[0] - np.log(a / size)) + b * (logs[1] - np.log(b / size))
+        constant = stirling_rest(a) + stirling_rest(b) - stirling_rest(size)
+        density = kernel + constant - logs[0] - logs[1]
+        return Case([((x <= 0.0) | (x >= 1.0), IMPOSSIBLE)], density)
 
 
 def _likeliest_beta(
@@ -154,6 +175,12 @@ class VonMises(FromMoments):
         direction = np.where(spread > 1.0 - 1e-12, 0.0, direction)
         kappa = np.where(spread > 1.0 - 1e-12, 0.0, concentration(spread))
         return {"direction": direction, "concentration": kappa}
+
+    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
+        raise pc.NotSupportedError(
+            "an angle is an exact remainder, which engines do not compute alike; score it by "
+            "pc.score."
+        )
 
     def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
         kappa, period = estimates["concentration"], self.options.period
@@ -241,6 +268,14 @@ class NegativeBinomial(Distribution):
         at_0 = -shape * np.log1p(mean / shape)
         log_density: FloatArray = np.where(values > 0.0, above_0, at_0)
         return log_density
+
+    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
+        mean, shape = estimates["mean"], estimates["shape"]
+        at_0 = as_expression(-shape * np.log1p(mean / shape))
+        rise = log_rising(shape, x) - log_gamma(x + 1.0)
+        above_0 = rise + x * (np.log(mean) - np.log(shape + mean)) + at_0
+        others = (x < 0.0) | (x > _LARGEST_COUNT) | x.differs(Function("floor", x))
+        return Case([(others, IMPOSSIBLE), (x.equals(0.0), at_0)], above_0)
 
 
 def _likeliest_negative_binomial(count: FloatArray, total: FloatArray) -> tuple[float, float]:

@@ -8,9 +8,28 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.authoring import BoolArray, FloatArray, Moments, choice, number
+from probclass_core.authoring import (
+    IMPOSSIBLE,
+    BoolArray,
+    Case,
+    Column,
+    Expression,
+    FloatArray,
+    Moments,
+    as_expression,
+    choice,
+    ln,
+    number,
+    positive,
+    square,
+)
 from probclass_distributions.base import Estimates, FromMoments, SpreadOptions, Terms
-from probclass_distributions.special import gamma_shape, log_minus, stirling_rest
+from probclass_distributions.special import (
+    gamma_shape,
+    log_minus,
+    log_minus_formula,
+    stirling_rest,
+)
 
 _NARROW = 1e-6
 """Variance of log x below which log E[x] − E[log x] comes from moments, without cancellation."""
@@ -46,6 +65,10 @@ class Exponential(FromMoments):
         with np.errstate(over="ignore"):
             log_density: FloatArray = -np.log(mean) - values / mean
         return log_density
+
+    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
+        mean = estimates["mean"]
+        return Case([(x < 0.0, IMPOSSIBLE)], -np.log(mean) - x / mean)
 
 
 class Gamma(FromMoments):
@@ -93,6 +116,11 @@ class Gamma(FromMoments):
         log_density: FloatArray = kernel + stirling_rest(shape) - logs
         return log_density
 
+    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
+        shape, mean = estimates["shape"], estimates["mean"]
+        kernel = shape * log_minus_formula(x, mean)
+        return Case([(x <= 0.0, IMPOSSIBLE)], kernel + stirling_rest(shape) - ln(positive(x)))
+
 
 class LogNormal(FromMoments):
     """Sizes above 0 whose logarithm is normal, with mean μ and variance σ² of log x."""
@@ -131,6 +159,13 @@ class LogNormal(FromMoments):
             -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * (logs - mu) ** 2 / variance - logs
         )
         return log_density
+
+    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
+        mu, variance = estimates["log_mean"], estimates["log_variance"]
+        logs = ln(positive(x))
+        peak = -0.5 * np.log(2.0 * np.pi * variance)
+        density = peak - square((logs - mu) * np.sqrt(0.5 / variance)) - logs
+        return Case([(x <= 0.0, IMPOSSIBLE)], density)
 
 
 _DENSITIES: Mapping[str, type[FromMoments]] = {
@@ -204,6 +239,14 @@ class ZeroInflated(FromMoments):
         positive = self.positive.log_density(np.where(values > 0.0, values, 1.0), inner)
         log_density: FloatArray = np.where(values > 0.0, of_others + positive, of_zero)
         return log_density
+
+    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
+        share = estimates["zero_probability"]
+        with np.errstate(divide="ignore"):
+            of_zero, of_others = as_expression(np.log(share)), np.log1p(-share)
+        inner = {name: estimates[f"positive_{name}"] for name in self.positive.estimates}
+        above = of_others + self.positive.formula(x, inner)
+        return Case([(x > 0.0, above), (x < 0.0, IMPOSSIBLE)], of_zero)
 
 
 def _square(values: FloatArray) -> FloatArray:

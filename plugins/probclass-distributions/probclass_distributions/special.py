@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from probclass_core.authoring import FloatArray
+from probclass_core.authoring import (
+    Case,
+    Column,
+    Distance,
+    Expression,
+    FloatArray,
+    Named,
+    ln,
+    positive,
+    square,
+    within,
+)
 
 _LARGE = 1e3
 """From here on Stirling's series is exact to the last digit."""
@@ -26,6 +37,15 @@ def log_minus(x: FloatArray, log_x: FloatArray, center: FloatArray, size: float)
     if size < _LARGE:
         return direct
     return np.where(distance < -0.5, direct, log1p_minus(np.maximum(distance, -0.5)))
+
+
+def log_minus_formula(x: Column, center: FloatArray) -> Expression:
+    """`log_minus` as a formula of a column."""
+    t = Named(Distance(x, center, 1.0 / center, limit=1e300))
+    far = ln(positive(x)) - np.log(center) - t
+    near = Named(within(t, -1e-3, 1e-3))
+    rest = 0.5 - near * (1.0 / 3.0 - near * (0.25 - near * (0.2 - near * (1.0 / 6.0))))
+    return Case([((t > -1e-3) & (t < 1e-3), -1.0 * square(near) * rest)], far)
 
 
 def log1p_minus(t: FloatArray) -> FloatArray:

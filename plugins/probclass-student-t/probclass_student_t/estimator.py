@@ -19,11 +19,15 @@ import pyarrow as pa
 import probclass_core as pc
 from probclass_core.authoring import (
     NUMBERS,
+    Column,
     EstimatorOptions,
     FloatArray,
+    Formula,
     OptionPath,
     dense_arrays,
     histogram,
+    if_known,
+    log_one_plus_square,
     notes_of,
     number,
     numeric_column,
@@ -274,6 +278,17 @@ class StudentTLikelihood:
             density = self.constant[:, column] - 0.5 * (freedom + 1.0) * kernel
             result += np.where(missing[:, None], 0.0, density)
         return result
+
+    def formula(self) -> Formula:
+        """log p(x | class) as a formula, see `FormulaLikelihood`."""
+        terms = []
+        for column, name in enumerate(self.features):
+            freedom, scale = self.freedom[:, column], self.scale[:, column]
+            x, center = Column(name), self.location[:, column]
+            kernel = log_one_plus_square(x, center, scale * np.sqrt(freedom))
+            density = self.constant[:, column] - 0.5 * (freedom + 1.0) * kernel
+            terms.append(if_known([x], density))
+        return Formula(terms)
 
 
 def _cell_numbers(values: FloatArray, location: float, scale: float) -> FloatArray:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.errors import DataError, one_of
+from probclass_core.estimation.formulas import Formula
 
 OF_PRIOR = "the probabilities there are those of the prior"
 """The estimates of a class without any value of a column, if pseudo-counts are positive."""
@@ -35,6 +36,9 @@ class NoLikelihood:
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         return np.zeros((batch.num_rows, self.classes))
+
+    def formula(self, missing: Sequence[str] = ()) -> Formula:
+        return Formula([])
 
 
 def require_values(features: Sequence[str], counts: Iterable[float], hint: str = "") -> None:

@@ -44,6 +44,7 @@ from probclass_core.estimation.families.strength import (
     shared_prior,
     shared_strength_option,
 )
+from probclass_core.estimation.formulas import Categories, Formula, IsCode, Lookup
 from probclass_core.estimation.options import CATEGORIES, choice
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -392,6 +393,17 @@ class CategoricalLikelihood:
 
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         return (factor.T for factor in self._factors(batch))
+
+    def formula(self) -> Formula:
+        terms, refused = [], []
+        for feature, (domain, table) in self.lookup.items():
+            code = Categories(feature, domain.to_pylist())
+            terms.append(Lookup([code], table))
+            if self.unseen == "error":
+                refused.append(IsCode(code, len(domain)))
+            if feature in self.without_nulls:
+                refused.append(IsCode(code, len(domain) + 1))
+        return Formula(terms, refused)
 
     def _factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         for feature, (_, table) in self.lookup.items():

@@ -8,6 +8,7 @@ all others is known without them, in logs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -24,7 +25,7 @@ from probclass_core.arrow.arrays import (
     missing_patterns,
     sorted_classes,
 )
-from probclass_core.errors import DataError, SpecError, StoreError
+from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import (
@@ -38,6 +39,7 @@ from probclass_core.estimation.families.scarce import (
     require_values,
     without_values,
 )
+from probclass_core.estimation.formulas import MOST_LOOKUPS, Categories, Formula, IsCode, Lookup
 from probclass_core.estimation.options import CATEGORIES
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -362,16 +364,40 @@ class CategoricalJointLikelihood:
         self._marginals: dict[bytes, tuple[CellIndex, FloatArray]] = {}
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        codes = self._codes(batch)
+        return self._of_codes(self._codes(batch)).T
+
+    def formula(self, missing: Sequence[str] = ()) -> Formula:
+        """See `FormulaLikelihood`.
+
+        Args:
+            missing: columns that are null in every row: those that a conditional sums out.
+        """
+        shape = [size + 1 for size in self.sizes]  # + 1: a null
+        if math.prod(shape) * len(self.counts) > MOST_LOOKUPS:
+            raise NotSupportedError(
+                f"columns {one_of(list(self.domains))} have {math.prod(shape):,} combinations of "
+                "values, too many for a table to look up; put them in separate blocks."
+            )
+        codes = np.indices(shape).reshape(len(shape), -1)
+        for code, size, name in zip(codes, self.sizes, self.domains, strict=True):
+            ignored = code == size - 1 if self.unseen == "ignore" else False
+            code[(code == size) | ignored | (name in missing)] = MISSING
+        kinds = [Categories(name, domain.to_pylist()) for name, domain in self.domains.items()]
+        table = self._of_codes(codes).reshape(-1, *shape)
+        refused = [IsCode(kind, len(kind.values)) for kind in kinds if self.unseen == "error"]
+        return Formula([Lookup(kinds, table)], refused)
+
+    def _of_codes(self, codes: IntArray) -> FloatArray:
+        """log p of codes ``(d, n)``: ``(k, n)``."""
         log_alpha = self.prior.log_alpha(codes)
-        result = np.zeros((len(self.counts), batch.num_rows))
+        result = np.zeros((len(self.counts), codes.shape[1]))
         for observed, rows in missing_patterns(np.where(codes == MISSING, np.nan, codes)):
             if observed.any():
                 columns = np.flatnonzero(observed)
                 index, log_count = self._marginal(columns)
                 cell = index.find(codes[columns][:, rows])
                 result[:, rows] = self.rule.log_probability(log_count[:, cell], log_alpha[rows])
-        return result.T
+        return result
 
     def _codes(self, batch: pa.RecordBatch) -> IntArray:
         """Positions in the domains ``(d, n)``, the position after the last for an unseen value."""

@@ -35,6 +35,7 @@ from probclass_core.estimation.families.categorical.domains import domain_codes
 from probclass_core.estimation.families.discretized.cuts import bin_codes
 from probclass_core.estimation.families.left_out import without_row
 from probclass_core.estimation.families.strength import shared_mean, smoothed
+from probclass_core.estimation.formulas import Bins, Categories, Code, Lookup
 
 _MAX_DENSE = 2**18
 """Numbers in a table of all combinations of values; with more, they are computed for each row."""
@@ -103,6 +104,23 @@ class Levels:
     @cached_property
     def _known(self) -> pa.Array:
         return pa.array([value for value in self.values if value is not None], pa.string())
+
+    def code(self) -> Code:
+        """What gives the position of a value in a formula; see `codes_of`."""
+        if self.cuts is not None:
+            return Bins(self.name, self.cuts.tolist())
+        return Categories(self.name, self._known.to_pylist())
+
+    def codes_of(self, unseen: str) -> IntArray:
+        """The code of each position that `code` gives; ``unseen`` as in `of_batch`."""
+        code_of_unseen = self.null if unseen == "ignore" else self.unseen
+        null = self.null
+        if self.models_nulls:
+            null = self.values.index(None) if None in self.values else code_of_unseen
+        if self.cuts is not None:
+            return np.array([*range(len(self.cuts) + 1), null])
+        known = [at for at, value in enumerate(self.values) if value is not None]
+        return np.array([*known, code_of_unseen, null])
 
     def _of_batch(self, batch: pa.RecordBatch, unseen: str) -> IntArray:
         code_of_unseen = self.null if unseen == "ignore" else self.unseen
@@ -190,6 +208,19 @@ class Chain:
         stacked = np.stack(codes)
         cells = CellIndex(stacked, self._sizes)
         return self._log_probability(stacked[:, cells.first]).take(cells.group, axis=1)
+
+    def lookup(self, unseen: str) -> Lookup | None:
+        """`log_probability` as a table for formulas; None if it is too large.
+
+        Args:
+            unseen: what to do about unseen values of the column, as `Levels.of_batch`.
+        """
+        if self.table is None:
+            return None
+        table = self.table.reshape(-1, *self._sizes)
+        for axis, level in enumerate(self.levels):
+            table = table.take(level.codes_of("pseudo_count" if axis else unseen), axis=axis + 1)
+        return Lookup([level.code() for level in self.levels], table)
 
     def cells(self, codes: Sequence[IntArray]) -> IntArray:
         """Columns of the table of codes, ``(n,)``."""

@@ -51,6 +51,7 @@ from probclass_core.estimation.families.strength import (
     shared_strength_option,
     smoothed,
 )
+from probclass_core.estimation.formulas import Categories, Formula, IsCode
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
 from probclass_core.estimation.options import (
     CATEGORIES,
@@ -733,6 +734,23 @@ class ConditionalCountsLikelihood:
 
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         return (factor.T for factor in self._factors(batch))
+
+    def formula(self) -> Formula:
+        terms, refused = [], []
+        for name, chain in self.chains.items():
+            lookup = chain.lookup(self.options.unseen)
+            if lookup is None:
+                raise NotSupportedError(
+                    f"column {name!r} given {one_of([level.name for level in self.given])} has too "
+                    "many combinations of values for a table to look up; give it fewer columns."
+                )
+            terms.append(lookup)
+            code, level = lookup.codes[0], chain.levels[0]
+            if self.options.unseen == "error" and isinstance(code, Categories):
+                refused.append(IsCode(code, len(code.values)))
+                if level.models_nulls and None not in level.values:
+                    refused.append(IsCode(code, len(code.values) + 1))
+        return Formula(terms, refused)
 
     @property
     def cell_log_likelihood(self) -> FloatArray | None:

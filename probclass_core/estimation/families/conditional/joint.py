@@ -9,7 +9,7 @@ eq. 2.81 and 2.82).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
+from probclass_core.estimation.formulas import IMPOSSIBLE, Case, Formula, Named
 
 
 class JointConditional(LikelihoodEstimator):
@@ -81,6 +82,16 @@ class ConditionalLikelihood:
         self.joint = joint
         self.columns = columns
         self.normalized = joint.normalized
+
+    def formula(self) -> Formula:
+        joint = cast(Any, self.joint)  # each of the joint estimators takes the missing columns
+        of_all, of_given = joint.formula(), joint.formula(self.columns)
+        if not of_given.terms:
+            return Formula(of_all.terms, of_all.refused, of_all.complete)
+        (term,), (given,) = of_all.terms, of_given.terms
+        given = Named(given)
+        ratio = Case([(given.equals(-np.inf), IMPOSSIBLE)], term - given)
+        return Formula([ratio], of_all.refused, of_all.complete)
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         of_all = self.joint.log_likelihood(batch)

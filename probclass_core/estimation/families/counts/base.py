@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, is_numeric_type, label_codes, sorted_classes
-from probclass_core.arrow.sparse_counts import CountReader, Counts
+from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Counts
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimation.contract import LikelihoodEstimator
@@ -24,6 +24,7 @@ from probclass_core.estimation.families.scarce import (
     require_values,
     without_values,
 )
+from probclass_core.estimation.formulas import Column, Expression, Formula, Function
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
@@ -323,6 +324,8 @@ class CountLikelihood(ABC):
     """
 
     normalized = True
+    of_whole_counts = False
+    """Whether counts must be whole."""
 
     def __init__(self, reader: CountReader, features: pa.Array) -> None:
         self.reader = reader
@@ -334,6 +337,22 @@ class CountLikelihood(ABC):
     @abstractmethod
     def of_counts(self, counts: Counts) -> FloatArray:
         """log p(x | class) of counts, ``(n, k)``."""
+
+    def formula(self) -> Formula:
+        if self.reader.of_terms:
+            raise NotSupportedError(
+                f"column {self.reader.columns[0]!r} contains terms, whose number per row is not "
+                "fixed; make a column of numbers for each term that matters."
+            )
+        columns = [Column(name) for name in self.reader.columns]
+        refused = [(column < 0.0) | (column > LARGEST_COUNT) for column in columns]
+        if self.of_whole_counts:
+            refused += [column.differs(Function("floor", column)) for column in columns]
+        return Formula(self.terms(columns), refused)
+
+    @abstractmethod
+    def terms(self, columns: Sequence[Column]) -> list[Expression]:
+        """The terms of the formula of columns of counts, each 0 if its column is null."""
 
     def stored(self, counts: Counts) -> Iterator[tuple[str, int, float]]:
         """Name, position and value of the counts above 0 of a single row."""

@@ -24,6 +24,7 @@ from probclass_core.estimation.families.counts.base import (
     refuse_infinite_weights,
 )
 from probclass_core.estimation.families.scarce import NoLikelihood, require_counts
+from probclass_core.estimation.formulas import Case, Column, Expression, as_expression, if_known
 from probclass_core.estimation.options import number
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -147,6 +148,13 @@ class BernoulliLikelihood(CountLikelihood):
             lacking = counts.over_known(self.certain) - present @ self.certain
             result[lacking > 0.5] = -np.inf
         return result
+
+    def terms(self, columns: Sequence[Column]) -> list[Expression]:
+        logs = zip(columns, self.log_present.T, self.log_absent.T, strict=True)
+        return [
+            if_known([x], Case([(x > 0.0, as_expression(present))], as_expression(absent)))
+            for x, present, absent in logs
+        ]
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         """The logits of p, for features that are 1 if present and 0 if absent."""

@@ -6,6 +6,8 @@ vocabulary of V terms, of which α = 1 is Laplace's rule and α < 1 Lidstone's.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -25,6 +27,18 @@ from probclass_core.estimation.families.counts.base import (
     refuse_infinite_weights,
 )
 from probclass_core.estimation.families.scarce import NoLikelihood
+from probclass_core.estimation.formulas import (
+    IMPOSSIBLE,
+    Case,
+    Column,
+    Expression,
+    Named,
+    as_expression,
+    if_known,
+    ln,
+    log_gamma,
+)
+from probclass_core.estimation.formulas import log_rising as log_rising_formula
 from probclass_core.estimation.options import flag
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -163,6 +177,21 @@ class MultinomialLikelihood(CountLikelihood):
         complete = counts.known.all(axis=1, keepdims=True)
         return np.log(np.where(complete | (mass == 0.0), 1.0, mass))
 
+    def terms(self, columns: Sequence[Column]) -> list[Expression]:
+        terms = [_coefficient(columns)]
+        for x, logs in zip(columns, self.weights, strict=True):
+            none = x.is_null | x.equals(0.0)  # 0 times −∞ is 0
+            terms.append(Case([(none, as_expression(0.0))], x * logs))
+        masses = [
+            if_known([x], as_expression(np.exp(logs)))
+            for x, logs in zip(columns, self.weights, strict=True)
+        ]
+        mass = Named(functools.reduce(operator.add, masses))
+        some = functools.reduce(operator.or_, [x.is_null for x in columns])
+        log_mass = ln(Case([(mass > 0.0, mass)], as_expression(1.0)))
+        missing = -1.0 * _length(columns) * log_mass
+        return [*terms, Case([(some, missing)], as_expression(0.0))]
+
     def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         log_mass = self._log_mass(counts)[0]
@@ -201,6 +230,23 @@ class DirichletMultinomialLikelihood(CountLikelihood):
         result += self._rest(counts)
         return result
 
+    def terms(self, columns: Sequence[Column]) -> list[Expression]:
+        terms = [_coefficient(columns)]
+        alphas = [
+            if_known([x], as_expression(alpha))
+            for x, alpha in zip(columns, self.alpha.T, strict=True)
+        ]
+        for x, alpha in zip(columns, self.alpha.T, strict=True):
+            none = x.is_null | x.equals(0.0)
+            impossible = as_expression(alpha).equals(0.0)
+            rise = log_rising_formula(alpha, x)
+            terms.append(Case([(none, as_expression(0.0)), (impossible, IMPOSSIBLE)], rise))
+        total = Named(functools.reduce(operator.add, alphas))
+        rise = log_rising_formula(
+            Case([(total > 0.0, total)], as_expression(1.0)), _length(columns)
+        )
+        return [*terms, Case([(total > 0.0, -1.0 * rise)], as_expression(0.0))]
+
     def _rest(self, counts: Counts) -> FloatArray:
         """Log of the coefficient, minus the rising factorial of the total: ``(n, k)``."""
         total = counts.over_known(np.ascontiguousarray(self.alpha.T))
@@ -217,6 +263,17 @@ class DirichletMultinomialLikelihood(CountLikelihood):
             for name, code, count in self.stored(counts)
         }
         return {**shares, _COEFFICIENT: self._rest(counts)[0]}
+
+
+def _length(columns: Sequence[Column]) -> Expression:
+    """The total of a row."""
+    return Named(functools.reduce(operator.add, [if_known([x], x) for x in columns]))
+
+
+def _coefficient(columns: Sequence[Column]) -> Expression:
+    """log (N! / Π x_t!) of a row."""
+    factorials = [if_known([x], log_gamma(x + 1.0)) for x in columns]
+    return log_gamma(_length(columns) + 1.0) - functools.reduce(operator.add, factorials)
 
 
 def log_coefficient(counts: Counts) -> FloatArray:

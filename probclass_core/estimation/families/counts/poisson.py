@@ -26,6 +26,16 @@ from probclass_core.estimation.families.counts.base import (
     refuse_infinite_weights,
 )
 from probclass_core.estimation.families.scarce import NoLikelihood
+from probclass_core.estimation.formulas import (
+    IMPOSSIBLE,
+    Case,
+    Column,
+    Expression,
+    as_expression,
+    if_known,
+    log_gamma,
+)
+from probclass_core.estimation.formulas import log_rising as log_rising_formula
 from probclass_core.estimation.options import flag, number
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -145,6 +155,8 @@ class PoissonLikelihood(CountLikelihood):
         rate: λ, ``(k, d)``; 0 is a point mass at 0.
     """
 
+    of_whole_counts = True
+
     def __init__(self, reader: CountReader, features: pa.Array, rate: FloatArray) -> None:
         super().__init__(reader, features)
         self.rate = np.ascontiguousarray(rate.T)
@@ -157,6 +169,13 @@ class PoissonLikelihood(CountLikelihood):
         result -= counts.over_known(self.rate)
         result -= log_factorials(counts)[:, None]
         return result
+
+    def terms(self, columns: Sequence[Column]) -> list[Expression]:
+        terms = []
+        for x, rate, log_rate in zip(columns, self.rate, self.log_rate, strict=True):
+            above = x * log_rate - rate - log_gamma(x + 1.0)
+            terms.append(if_known([x], Case([(x.equals(0.0), as_expression(-rate))], above)))
+        return terms
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         """log λ and −Σ λ; the factorials are common to all classes."""
@@ -190,6 +209,8 @@ class NegativeBinomialLikelihood(CountLikelihood):
         rate: b, ``(k, d)``.
     """
 
+    of_whole_counts = True
+
     def __init__(
         self, reader: CountReader, features: pa.Array, shape: FloatArray, rate: FloatArray
     ) -> None:
@@ -209,6 +230,17 @@ class NegativeBinomialLikelihood(CountLikelihood):
         result += counts.over_known(self.at_zero)
         result -= log_factorials(counts)[:, None]
         return result
+
+    def terms(self, columns: Sequence[Column]) -> list[Expression]:
+        terms = []
+        for place, x in enumerate(columns):
+            shape, spread = self.shape[:, place], self.log_spread[:, place]
+            at_zero = as_expression(self.at_zero[place])
+            rise = log_rising_formula(shape, x) - x * spread - log_gamma(x + 1.0)
+            never = as_expression(shape).equals(0.0)
+            cases = [(x.equals(0.0), at_zero), (never, IMPOSSIBLE)]
+            terms.append(if_known([x], Case(cases, rise + at_zero)))
+        return terms
 
 
 class ItemizedNegativeBinomial(NegativeBinomialLikelihood):

@@ -44,6 +44,7 @@ from probclass_core.estimation.families.strength import (
     shared_prior,
     shared_strength_option,
 )
+from probclass_core.estimation.formulas import Bins, Formula, Lookup
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
 from probclass_core.estimation.options import (
     NUMBERS,
@@ -386,6 +387,14 @@ class DiscretizedLikelihood:
 
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         return (factor.T for factor in self._factors(batch))
+
+    def formula(self) -> Formula:
+        return Formula(
+            [
+                Lookup([Bins(name, cuts.tolist())], table)
+                for name, (cuts, table) in self.lookup.items()
+            ]
+        )
 
     def _factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         for feature, (_, table) in self.lookup.items():

@@ -8,8 +8,11 @@ rows there were (Murphy, "Conjugate Bayesian analysis of the Gaussian distributi
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +20,30 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, missing_patterns
 from probclass_core.arrow.row_blocks import block_arithmetic, numeric_blocks
 from probclass_core.estimation.contract import POINT_MASS_WIDTH
+from probclass_core.estimation.formulas import (
+    IMPOSSIBLE,
+    Case,
+    Column,
+    Condition,
+    Distance,
+    Expression,
+    Formula,
+    Named,
+    Square,
+    as_expression,
+    if_known,
+    ln,
+    log_one_plus,
+    log_one_plus_square,
+    positive,
+    square,
+    within,
+)
 
 _LOG_2PI = math.log(2.0 * math.pi)
+
+_MOST_PATTERNS = 4
+"""Up to this many columns a formula sums out nulls: each set of observed columns has a density."""
 
 _FAR = 1e8
 """For larger r, 1 + r² equals r² in float64."""
@@ -51,6 +76,29 @@ class GaussianDiagonalLikelihood:
         for rows, block in numeric_blocks(batch, self.features):
             self._fill(block, result[:, rows])
         return result.T
+
+    def formula(self) -> Formula:
+        return Formula([self._factor(place, name) for place, name in enumerate(self.features)])
+
+    def _factor(self, place: int, name: str) -> Expression:
+        """log f(x_j | c) of one column, 0 if it is null."""
+        column, mean, precision = Column(name), self.mean[:, place], self.precision[:, place]
+        is_mass = precision == 0.0
+        precision = np.where(is_mass, 1.0, precision)
+        density = self._density(column, place, mean, precision)
+        if is_mass.any():
+            at_mass = as_expression(is_mass).equals(1.0)
+            point = as_expression(self.log_peak[:, place])
+            off_point = at_mass & column.differs(mean)
+            density = Case([(off_point, IMPOSSIBLE), (at_mass, point)], density)
+        return if_known([column], density)
+
+    def _density(
+        self, column: Column, place: int, mean: FloatArray, precision: FloatArray
+    ) -> Expression:
+        """log f(x_j | c) of a column that is not null and not a point mass."""
+        half = Square(Distance(column, mean, precision * math.sqrt(0.5)))
+        return self.log_peak[:, place] - half
 
     def _fill(self, block: FloatArray, result: FloatArray) -> None:
         """Write the log-likelihoods ``(k, m)`` of features ``(d, m)`` into ``result``."""
@@ -105,6 +153,13 @@ class StudentDiagonalLikelihood(GaussianDiagonalLikelihood):
         drop: FloatArray = 0.5 * (freedom + 1.0) @ kernel
         return drop
 
+    def _density(
+        self, column: Column, place: int, mean: FloatArray, precision: FloatArray
+    ) -> Expression:
+        freedom = self.degrees_of_freedom[:, place]
+        kernel = log_one_plus_square(column, mean, np.sqrt(freedom) / precision)
+        return self.log_peak[:, place] - 0.5 * (freedom + 1.0) * kernel
+
 
 class GaussianFullLikelihood:
     """log N(x; μ_c, Σ_c); if features are null, the marginal density of the others.
@@ -132,6 +187,62 @@ class GaussianFullLikelihood:
                 values = block if isinstance(columns, slice) else block[np.ix_(observed, columns)]
                 result[:, rows][:, columns] = self._marginal(values, observed)
         return result.T
+
+    def formula(self, missing: Sequence[str] = ()) -> Formula:
+        """See `FormulaLikelihood`.
+
+        Args:
+            missing: columns that are null in every row: those that a conditional sums out.
+        """
+        places = [at for at, name in enumerate(self.features) if name not in missing]
+        if not places:
+            return Formula([])
+        columns = {at: Column(self.features[at]) for at in places}
+        if len(places) > _MOST_PATTERNS:
+            names = [self.features[at] for at in places]
+            density = self._formula_of(np.array(places), columns)
+            return Formula([if_known(list(columns.values()), density)], complete=names)
+        branches: list[tuple[Condition, Expression]] = []
+        for size in range(len(places)):
+            for observed in itertools.combinations(places, size):
+                nulls = [columns[at].is_null for at in places if at not in observed]
+                condition = functools.reduce(operator.and_, nulls)
+                density = self._formula_of(np.array(observed, dtype=np.intp), columns)
+                branches.append((condition, density))
+        return Formula([Case(branches, self._formula_of(np.array(places), columns))])
+
+    def _formula_of(self, observed: IntArray, columns: Mapping[int, Column]) -> Expression:
+        """log f of some columns that are not null."""
+        if not len(observed):
+            return as_expression(0.0)
+        whiten, log_peak = self._whitened(observed)
+        variance = np.diagonal(self.covariance, axis1=1, axis2=2)[:, observed]
+        width = np.sqrt(variance)
+        scaled = whiten * width[:, None, :]  # of columns in units of their width
+
+        def distances(unit: float) -> list[Expression]:
+            """Distances from the means in units of so many widths."""
+            precision = 1.0 / (unit * width)
+            return [
+                Named(Distance(columns[at], self.mean[:, at], precision[:, place]))
+                for place, at in enumerate(observed.tolist())
+            ]
+
+        return self._formula_drop(distances, scaled, log_peak)
+
+    def _formula_drop(
+        self,
+        distances: Callable[[float], list[Expression]],
+        factor: FloatArray,
+        log_peak: FloatArray,
+    ) -> Expression:
+        """Log density from distances in units of widths, whitened by ``(k, d, d)``."""
+        units = distances(1.0)
+        # Products of larger distances would exceed float64, and their differences be NaN.
+        far = _beyond(units, 1e300 / (np.abs(factor).max() * len(units)))
+        squares = [square(entry) for entry in _products(factor, units)]
+        total = functools.reduce(operator.add, squares)
+        return Case([(far, IMPOSSIBLE)], log_peak - 0.5 * total)
 
     def _marginal(self, values: FloatArray, observed: IntArray) -> FloatArray:
         """Log densities ``(k, m')`` of the observed features ``(d', m')`` alone."""
@@ -212,6 +323,38 @@ class StudentFullLikelihood(GaussianFullLikelihood):
 
     def _standard_peak(self, size: int) -> FloatArray:
         return _log_student_peak(self.degrees_of_freedom, size)
+
+    def _formula_drop(
+        self,
+        distances: Callable[[float], list[Expression]],
+        factor: FloatArray,
+        log_peak: FloatArray,
+    ) -> Expression:
+        freedom, units = self.degrees_of_freedom, distances(1.0)
+        clipped = [Named(within(unit, -1e100, 1e100)) for unit in units]
+        near = functools.reduce(operator.add, map(square, _products(factor, clipped)))
+        small = functools.reduce(operator.add, map(square, _products(factor, distances(1e200))))
+        log_square = ln(positive(small)) + (400.0 * math.log(10.0) - np.log(freedom))
+        kernel = Case([(_beyond(units, 1e100), log_square)], log_one_plus(near * (1.0 / freedom)))
+        return log_peak - 0.5 * (freedom + float(len(units))) * kernel
+
+
+def _products(factor: FloatArray, distances: Sequence[Expression]) -> list[Expression]:
+    """The products of lower triangular matrices ``(k, d, d)`` and ``d`` distances."""
+    factor = np.where(np.abs(factor) < 1e-150, 0.0, factor)
+    return [
+        functools.reduce(
+            operator.add,
+            [factor[:, row, column] * distances[column] for column in range(row + 1)],
+        )
+        for row in range(len(distances))
+    ]
+
+
+def _beyond(distances: Sequence[Expression], limit: float) -> Condition:
+    """Whether one of the distances is larger."""
+    sides = [(distance > limit) | (distance < -limit) for distance in distances]
+    return functools.reduce(operator.or_, sides)
 
 
 def _log_student_peak(degrees_of_freedom: FloatArray, size: int) -> FloatArray:

@@ -27,7 +27,7 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.arrow.row_sample import row_hashes
-from probclass_core.errors import DataError, SpecError, StoreError, nearest
+from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, nearest
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.knn.approximate import require_faiss
 from probclass_core.estimation.families.knn.balls import Balls, Search
@@ -39,6 +39,7 @@ from probclass_core.estimation.families.scarce import (
     require_values,
     without_values,
 )
+from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.options import (
     NUMBERS,
     EstimatorOptions,
@@ -384,6 +385,12 @@ class KnnDensityLikelihood:
             own: weight of each row among the points, 0 if it is not one of them, ``(n,)``.
         """
         return self._log_likelihood(batch, truth, own)
+
+    def formula(self) -> Formula:
+        raise NotSupportedError(
+            "k nearest neighbors compare a row with all training rows, which is no formula of its "
+            "columns; score it by pc.score."
+        )
 
     def _log_likelihood(
         self,

@@ -1,0 +1,71 @@
+"""The query that scores a table in a database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from probclass_core.cli.options import DecisionOptions, ModelOptions
+from probclass_core.cli.parsing import parse_names
+
+if TYPE_CHECKING:
+    from probclass_core.scoring.batch import PosteriorFormat
+
+
+def sql(
+    model: ModelOptions,
+    *,
+    dialect: Annotated[
+        str,
+        typer.Option(
+            "--dialect",
+            metavar="NAME",
+            help="duckdb, postgres, sqlite, spark, datafusion or clickhouse.",
+        ),
+    ],
+    source: Annotated[
+        str,
+        typer.Option(
+            "--source",
+            metavar="TABLE",
+            help="Table to score, such as schema.table; or a query in parentheses.",
+        ),
+    ],
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns",
+            metavar="NAME,…",
+            help="Columns to keep in the scored table.",
+        ),
+    ] = None,
+    posterior: Annotated[
+        str,
+        typer.Option(
+            "--posterior",
+            metavar="columns|list",
+            help="One column per class, or one list column in class order.",
+        ),
+    ] = "columns",
+    decision: DecisionOptions,
+    view: Annotated[
+        str | None, typer.Option("--view", metavar="NAME", help="Create this view of the query.")
+    ] = None,
+) -> None:
+    """Print the SQL query that scores a table where it is.
+
+    It gives the table that the command score writes, as one SELECT.
+
+    Example: probclass sql air@champion --dialect duckdb --source measurements --columns time
+    """
+    loaded, _ = model.load()
+    query = loaded.to_sql(
+        dialect=dialect,
+        source=source,
+        columns=parse_names("columns", columns or ()) or (),
+        posterior=cast("PosteriorFormat", posterior),
+        decision=decision.rule(),
+        view=view,
+    )
+    typer.echo(f"{query};")

@@ -1,0 +1,372 @@
+"""Log-likelihoods as formulas: arithmetic of a row's columns, from which other languages are made.
+
+A likelihood that is a closed formula of the columns says so by the optional method ``formula`` of
+`contract.FormulaLikelihood`. Its log p(x | class) is the sum of terms, each an `Expression` of
+columns and constants; a constant is one number, or one for each class. SQL is made of it in
+`probclass_core.sql`, for every dialect.
+
+Values are float64. A column that is null is unknown, and so is all arithmetic with it; a term must
+be 0 if what it describes is missing (law 5 of the contract), see `if_known`. A log-likelihood of
+−∞ is `IMPOSSIBLE`. Engines differ in what happens beyond the range of float64, some raise errors:
+use `Distance`, `square` and `log_one_plus_square`, which each dialect keeps within the range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from probclass_core.arrow.arrays import FloatArray
+
+FORMULA_VERSION = 1
+"""Version of the nodes below; raised when one changes its meaning."""
+
+MOST_LOOKUPS = 2**18
+"""Most numbers of a table that a formula looks up."""
+
+_FAR = 1e8
+"""For larger r, 1 + r² equals r² in float64."""
+
+_SHIFT = 10
+"""Stirling's series is exact to nearly the last digit from here on."""
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class Expression:
+    """A number for each row and class; null where a column that it needs is null."""
+
+    def __add__(self, other: Operand) -> Expression:
+        return Arithmetic("+", self, as_expression(other))
+
+    def __radd__(self, other: Operand) -> Expression:
+        return Arithmetic("+", as_expression(other), self)
+
+    def __sub__(self, other: Operand) -> Expression:
+        return Arithmetic("-", self, as_expression(other))
+
+    def __rsub__(self, other: Operand) -> Expression:
+        return Arithmetic("-", as_expression(other), self)
+
+    def __mul__(self, other: Operand) -> Expression:
+        return Arithmetic("*", self, as_expression(other))
+
+    def __rmul__(self, other: Operand) -> Expression:
+        return Arithmetic("*", as_expression(other), self)
+
+    def __rtruediv__(self, other: Operand) -> Expression:
+        return Arithmetic("/", as_expression(other), self)
+
+    def __truediv__(self, other: Operand) -> Expression:
+        return Arithmetic("/", self, as_expression(other))
+
+    # NumPy would otherwise make arrays of expressions.
+    __array_ufunc__ = None
+
+    def __lt__(self, other: Operand) -> Condition:
+        return Comparison("<", self, as_expression(other))
+
+    def __le__(self, other: Operand) -> Condition:
+        return Comparison("<=", self, as_expression(other))
+
+    def __gt__(self, other: Operand) -> Condition:
+        return Comparison(">", self, as_expression(other))
+
+    def __ge__(self, other: Operand) -> Condition:
+        return Comparison(">=", self, as_expression(other))
+
+    def equals(self, other: Operand) -> Condition:
+        """Whether both are the same number."""
+        return Comparison("=", self, as_expression(other))
+
+    def differs(self, other: Operand) -> Condition:
+        """Whether they are different numbers."""
+        return Comparison("<>", self, as_expression(other))
+
+    @property
+    def is_null(self) -> Condition:
+        """Whether the value is unknown."""
+        return IsNull(self)
+
+
+Operand: TypeAlias = "Expression | float | FloatArray"
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Expression):
+    """A number of the model.
+
+    Attributes:
+        values: one number ``()``, or one for each class ``(k,)``; −∞ is allowed.
+    """
+
+    values: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Column(Expression):
+    """A column of numbers; null and NaN are null, an infinite value makes the row refused."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Arithmetic(Expression):
+    """A sum, difference, product or quotient."""
+
+    operator: Literal["+", "-", "*", "/"]
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Function(Expression):
+    """A function of numbers within its domain: ``ln`` of numbers above 0 only, see `within`.
+
+    It may be computed for every row, also within a `Case` whose condition excludes the row.
+    """
+
+    name: Literal["ln", "exp", "abs", "floor", "sin"]
+    argument: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Distance(Expression):
+    """The signed distance of a column from a center in units of a width: (x − center) · precision.
+
+    Attributes:
+        column: the column.
+        center: ``()`` or ``(k,)``.
+        precision: reciprocal of the width, above 0, ``()`` or ``(k,)``.
+        limit: larger distances may count as infinite.
+    """
+
+    column: Column
+    center: FloatArray
+    precision: FloatArray
+    limit: float = 1e152
+
+
+@dataclass(frozen=True, eq=False)
+class Square(Expression):
+    """A square; that of a tiny number may be 0 or 1e-300."""
+
+    argument: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Expression):
+    """An expression that is computed once per row and class, since it occurs several times.
+
+    It is computed for every row, also within a `Case` whose condition excludes the row.
+    """
+
+    expression: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Case(Expression):
+    """The value of the first condition that is true, else the last value."""
+
+    branches: Sequence[tuple[Condition, Expression]]
+    otherwise: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """Positions of the values of a column of categories.
+
+    Attributes:
+        column: the column.
+        values: ``m`` categories as text. Other values have position m, null has m + 1.
+    """
+
+    column: str
+    values: Sequence[str]
+
+    @property
+    def size(self) -> int:
+        """Number of positions."""
+        return len(self.values) + 2
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Positions of the numbers of a column among cuts.
+
+    Attributes:
+        column: the column.
+        cuts: ``m`` ascending numbers; position i is from cut i − 1 to below cut i, null has m + 1.
+    """
+
+    column: str
+    cuts: Sequence[float]
+
+    @property
+    def size(self) -> int:
+        """Number of positions."""
+        return len(self.cuts) + 2
+
+
+Code: TypeAlias = Categories | Bins
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Expression):
+    """A value for each combination of positions of some columns; never null.
+
+    Attributes:
+        codes: what gives the positions.
+        table: values, ``(k, s₁, s₂, …)`` for codes of these sizes.
+    """
+
+    codes: Sequence[Code]
+    table: FloatArray
+
+
+class Condition:
+    """True, false, or unknown if it compares with null; unknown counts as false in a `Case`."""
+
+    def __and__(self, other: Condition) -> Condition:
+        return Junction("AND", self, other)
+
+    def __or__(self, other: Condition) -> Condition:
+        return Junction("OR", self, other)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Condition):
+    """A comparison of two numbers."""
+
+    operator: Literal["<", "<=", ">", ">=", "=", "<>"]
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class IsNull(Condition):
+    """Whether a value is null."""
+
+    argument: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class IsCode(Condition):
+    """Whether a column has a position, such as that of values that training never saw."""
+
+    code: Code
+    position: int
+
+
+@dataclass(frozen=True, eq=False)
+class Junction(Condition):
+    """Both conditions, or at least one of them."""
+
+    operator: Literal["AND", "OR"]
+    left: Condition
+    right: Condition
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The log-likelihood of a block as a formula.
+
+    Attributes:
+        terms: log p(x | class) is their sum; none is ever null.
+        refused: rows that ``log_likelihood`` raises an error about: one of these is true.
+        complete: columns of which all or none must be null, since the density of some of them alone
+            is no formula; other rows are refused. By default there are none.
+        version: version of the nodes that it is made of.
+    """
+
+    terms: Sequence[Expression]
+    refused: Sequence[Condition] = field(default=())
+    complete: Sequence[str] = field(default=())
+    version: int = FORMULA_VERSION
+
+
+IMPOSSIBLE = Constant(np.array(-np.inf))
+"""The log-likelihood of a row that a class rules out."""
+
+
+def as_expression(value: Operand) -> Expression:
+    """A number, or ``(k,)`` numbers of the classes, as a constant; an expression as it is."""
+    return value if isinstance(value, Expression) else Constant(np.asarray(value, np.float64))
+
+
+def if_known(columns: Sequence[Column], expression: Expression) -> Expression:
+    """The expression, or 0 if one of the columns is null."""
+    missing: Condition = columns[0].is_null
+    for column in columns[1:]:
+        missing = missing | column.is_null
+    return Case([(missing, as_expression(0.0))], expression)
+
+
+def square(expression: Expression) -> Expression:
+    """The square of an expression, which is computed once."""
+    return Square(expression if isinstance(expression, Distance) else Named(expression))
+
+
+def ln(expression: Expression) -> Expression:
+    """Natural logarithm of a number above 0."""
+    return Function("ln", expression)
+
+
+def log_one_plus(small: Expression) -> Expression:
+    """log(1 + u) of u ≥ 0, to the last digit also for small u."""
+    u = Named(small)
+    series = u * (1.0 - u * (0.5 - u * (1.0 / 3.0 - u * 0.25)))
+    return Case([(u < 1e-4, series)], ln(1.0 + u))
+
+
+def log_one_plus_square(x: Column, center: FloatArray, width: FloatArray) -> Expression:
+    """log(1 + r²) of r = (x − center) / width, also if r² is beyond float64."""
+    precision = np.minimum(1.0 / width, 1e308)
+    r = Named(Function("abs", Distance(x, center, precision, limit=10.0 * _FAR)))
+    far = 2.0 * (ln(positive(Function("abs", x - center))) - np.log(width))
+    return Case([(r > _FAR, far)], log_one_plus(square(within(r, 0.0, _FAR))))
+
+
+def positive(value: Expression) -> Expression:
+    """A value above 0; otherwise 1, so that its logarithm is no error."""
+    return Case([(value <= 0.0, as_expression(1.0))], value)
+
+
+def within(value: Expression, least: float, most: float) -> Expression:
+    """A value, or the bound that it exceeds; null stays null."""
+    bounds = []
+    if math.isfinite(least):
+        bounds.append((value < least, as_expression(least)))
+    if math.isfinite(most):
+        bounds.append((value > most, as_expression(most)))
+    return Case(bounds, value)
+
+
+def log_gamma(x: Expression) -> Expression:
+    """log Γ(x) of x ≥ 1e-4 up to 1e20, by Stirling's series of x + 10."""
+    x = Named(within(x, 1e-4, 1e20))
+    y = x + float(_SHIFT)
+    product: Expression = x
+    for step in range(1, _SHIFT):
+        product = product * (x + float(step))
+    return (y - 0.5) * ln(y) - y + _HALF_LOG_2PI + _stirling_rest(y) - ln(product)
+
+
+def log_rising(start: Operand, by: Expression) -> Expression:
+    """log Γ(a + x) / Γ(a) of a > 0 and x ≥ 0, without cancellation for large a."""
+    a, by = as_expression(start), Named(within(by, 0.0, 1e20))
+    end = Named(a + by)
+    rest = _stirling_rest(end) - _stirling_rest(a)
+    far = (a - 0.5) * log_one_plus(by / a) + by * ln(end) - by + rest
+    return Case([(a < float(_SHIFT), log_gamma(end) - log_gamma(a))], far)
+
+
+def _stirling_rest(y: Expression) -> Expression:
+    """The rest of Stirling's series, 1 / 12y − 1 / 360y³ + 1 / 1260y⁵ − 1 / 1680y⁷."""
+    inverse = 1.0 / (y * y)
+    tail = inverse * (1.0 / 360.0 - inverse * (1.0 / 1260.0 - inverse * (1.0 / 1680.0)))
+    return (1.0 / 12.0 - tail) / y

@@ -1,0 +1,219 @@
+"""SQL dialects: how each engine writes names, texts, numbers, types and functions.
+
+The queries use a small common core: common table expressions, CASE, COALESCE, NULLIF, EXP, LN, ABS
+and arithmetic of doubles. A dialect says what differs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from probclass_core.errors import NotSupportedError, SpecError, nearest, one_of
+
+
+def _doubled(quote: str) -> Callable[[str], str]:
+    return lambda text: quote + text.replace(quote, 2 * quote) + quote
+
+
+def _escaped(quote: str) -> Callable[[str], str]:
+    """With backslashes; a dollar sign as its code, since Spark replaces ``${…}`` within texts."""
+    return lambda text: quote + text.replace("\\", "\\\\").replace(quote, "\\" + quote) + quote
+
+
+def _spark_text(text: str) -> str:
+    return _escaped("'")(text).replace("$", "\\u0024")
+
+
+def _plain_number(value: float) -> str:
+    text = repr(value)
+    return text if "e" in text else text + "e0"
+
+
+_QUOTED, _TEXT = _doubled('"'), _doubled("'")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What differs between engines.
+
+    Attributes:
+        name: name of the dialect.
+        name_of: quotes an identifier.
+        text: a text literal.
+        number: a literal of a finite double.
+        infinity: the double ∞; ``-`` before it gives −∞.
+        double: type of doubles; null allowed.
+        string: type of text; null allowed.
+        integer: type of 64-bit integers; null allowed.
+        is_nan: condition that a double is NaN, or None if it cannot be.
+        functions: names that differ from those of the core.
+        array: an array literal, with ``{}`` for its items, or None if there are no arrays.
+        item: an item of an array, ``{array}`` at ``{position}`` counted from 0.
+        cte: words before the query of a common table expression: it is computed once.
+        raises: whether arithmetic beyond the range of doubles is an error.
+        folds_case: whether names that differ in case only are the same.
+        longest_name: bytes of a name, or None if names may be long.
+        most_arguments: arguments of GREATEST.
+        row_number: a different number for each row.
+    """
+
+    name: str
+    name_of: Callable[[str], str] = _QUOTED
+    text: Callable[[str], str] = _TEXT
+    number: Callable[[float], str] = _plain_number
+    infinity: str = "CAST('Infinity' AS DOUBLE)"
+    double: str = "DOUBLE"
+    string: str = "VARCHAR"
+    integer: str = "BIGINT"
+    is_nan: str | None = "isnan({})"
+    functions: Mapping[str, str] = field(default_factory=dict)
+    array: str | None = None
+    item: str = "{array}[{position} + 1]"
+    cte: str = ""
+    raises: bool = False
+    folds_case: bool = False
+    longest_name: int | None = None
+    most_arguments: int = 10_000
+    dynamic_types: bool = False
+
+    def literal(self, value: float) -> str:
+        """A double as a literal."""
+        if math.isinf(value):
+            return self.infinity if value > 0 else f"(-{self.infinity})"
+        return self.number(value)
+
+    def function(self, name: str, *arguments: str) -> str:
+        """A call of a function of the core."""
+        if name in ("GREATEST", "LEAST") and len(arguments) == 1:
+            return arguments[0]
+        if len(arguments) > self.most_arguments:
+            step = self.most_arguments
+            parts = [arguments[at : at + step] for at in range(0, len(arguments), step)]
+            return self.function(name, *(self.function(name, *part) for part in parts))
+        return f"{self.functions.get(name, name)}({', '.join(arguments)})"
+
+    def identifier(self, name: str) -> str:
+        """A quoted name.
+
+        Raises:
+            SpecError: if the engine cannot have such a name.
+        """
+        too_long = self.longest_name is not None and len(name.encode()) > self.longest_name
+        if not name or "\0" in name or too_long or (self.name == "spark" and "${" in name):
+            limit = f" of at most {self.longest_name} bytes" if too_long else ""
+            raise SpecError(
+                f"{self.name} cannot have a column named {name!r}; rename it{limit}, or use "
+                "posterior='list' if it is the name of a class."
+            )
+        return self.name_of(name)
+
+    def string_literal(self, text: str) -> str:
+        """A text literal.
+
+        Raises:
+            NotSupportedError: if the text contains a null character.
+        """
+        if "\0" in text:
+            raise NotSupportedError(
+                f"the value {text!r} contains a null character, which SQL texts cannot; clean the "
+                "column and train again."
+            )
+        return self.text(text)
+
+    def source(self, name: str | Sequence[str]) -> str:
+        """A table's name as SQL: parts between dots are quoted; a query in parentheses stays.
+
+        Raises:
+            SpecError: if it is empty.
+        """
+        if isinstance(name, str):
+            if name.strip().startswith("(") and name.strip().endswith(")"):
+                return name.strip()
+            name = name.split(".")
+        if not name or not all(name):
+            raise SpecError(
+                f"source {'.'.join(name)!r} is not the name of a table; give table, schema.table, "
+                "or a query in parentheses."
+            )
+        return ".".join(map(self.identifier, name))
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    dialect.name: dialect
+    for dialect in (
+        Dialect(
+            "duckdb",
+            array="[{}]",
+            folds_case=True,
+        ),
+        Dialect(
+            "postgres",
+            number=lambda value: f"{value!r}::float8",
+            infinity="'Infinity'::float8",
+            double="DOUBLE PRECISION",
+            string="TEXT",
+            is_nan="{} = 'NaN'::float8",
+            array="ARRAY[{}]",
+            item="({array})[{position} + 1]",
+            cte="MATERIALIZED ",
+            raises=True,
+            longest_name=63,
+        ),
+        Dialect(
+            "sqlite",
+            name_of=_doubled("`"),  # a name in double quotes that does not exist would be a text
+            infinity="9e999",
+            double="REAL",
+            string="TEXT",
+            integer="INTEGER",
+            is_nan=None,
+            functions={"GREATEST": "max", "LEAST": "min"},
+            cte="MATERIALIZED ",
+            folds_case=True,
+            most_arguments=50,
+            dynamic_types=True,
+        ),
+        Dialect(
+            "spark",
+            name_of=_doubled("`"),
+            text=_spark_text,
+            number=lambda value: f"{value!r}D",
+            string="STRING",
+            array="array({})",
+            item="{array}[{position}]",
+            folds_case=True,
+        ),
+        Dialect("datafusion", array="make_array({})", item="{array}[{position} + 1]"),
+        Dialect(
+            "clickhouse",
+            name_of=_escaped("`"),
+            text=_escaped("'"),
+            infinity="inf",
+            double="Nullable(Float64)",
+            string="Nullable(String)",
+            integer="Nullable(Int64)",
+            is_nan="isNaN({})",
+            array="[{}]",
+        ),
+    )
+}
+"""The dialects, by name."""
+
+_OTHER_NAMES = {"postgresql": "postgres", "sparksql": "spark", "databricks": "spark"}
+
+
+def find_dialect(name: str) -> Dialect:
+    """A dialect by its name.
+
+    Raises:
+        SpecError: if it is unknown.
+    """
+    known = DIALECTS.get(_OTHER_NAMES.get(name, name))
+    if known is None:
+        raise SpecError(
+            f"dialect {name!r} is unknown; use {one_of(list(DIALECTS))}."
+            + nearest(str(name), list(DIALECTS))
+        )
+    return known

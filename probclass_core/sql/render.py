@@ -1,0 +1,494 @@
+"""Formulas as SQL expressions of one dialect.
+
+An expression is rendered once for each class, with the class's constants, which are folded. What is
+the same for all classes is computed once per row: it becomes a column of an earlier common table
+expression, see `Columns`. So does what an expression uses several times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import is_numeric_type
+from probclass_core.arrow.parts import part_of
+from probclass_core.arrow.types import value_type
+from probclass_core.errors import NotSupportedError
+from probclass_core.estimation.formulas import (
+    Arithmetic,
+    Bins,
+    Case,
+    Categories,
+    Code,
+    Column,
+    Comparison,
+    Condition,
+    Constant,
+    Distance,
+    Expression,
+    Function,
+    IsCode,
+    IsNull,
+    Junction,
+    Lookup,
+    Named,
+    Square,
+)
+from probclass_core.sql.dialects import Dialect
+
+_TINY, _HUGE = 1e-150, 1e152
+"""Where arithmetic raises errors, squares of smaller numbers are 1e-300, those of larger ones ∞."""
+
+_MAX = float(np.finfo(np.float64).max)
+
+_ADDITIVE, _MULTIPLICATIVE, _ATOM = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Sql:
+    """An SQL expression.
+
+    Attributes:
+        text: the SQL.
+        level: number of the common table expression that it can be computed in.
+        binding: how tightly its outermost operator binds; an atom needs no parentheses.
+    """
+
+    text: str
+    level: int
+    binding: int = _ATOM
+
+    def within(self, binding: int) -> str:
+        """The text, in parentheses if an operator around it binds more tightly."""
+        return self.text if self.binding >= binding else f"({self.text})"
+
+
+Rendered = Sql | float
+"""A folded constant stays a number."""
+
+
+@dataclass
+class Columns:
+    """Columns of common table expressions: inputs at level 0, what is made of them at level 1 ….
+
+    Attributes:
+        levels: names and SQL by level.
+    """
+
+    levels: list[dict[str, str]] = field(default_factory=lambda: [{}])
+    _names: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def add(self, prefix: str, text: str, level: int) -> Sql:
+        """The column with this SQL; a new one if there is none yet."""
+        if text not in self._names:
+            name = f"{prefix}{len(self._names) + 1}"
+            while len(self.levels) <= level:
+                self.levels.append({})
+            self.levels[level][name] = text
+            self._names[text] = name, level
+        name, level = self._names[text]
+        return Sql(name, level + 1)
+
+
+class Renderer:
+    """Renders the formulas of one model.
+
+    Args:
+        dialect: dialect to write.
+        features: features of the model and their types.
+        source: name of the table in the query.
+    """
+
+    def __init__(self, dialect: Dialect, features: pa.Schema, source: str) -> None:
+        self.dialect = dialect
+        self.columns = Columns()
+        self._features = features
+        self._source = source
+        self.refused: dict[str, str] = {}
+
+    # Columns of the table.
+
+    def _input(self, name: str) -> str:
+        return f"{self._source}.{self.dialect.identifier(name)}"
+
+    def _type(self, name: str) -> pa.DataType:
+        return value_type(self._features.field(name).type)
+
+    def number(self, name: str) -> Sql:
+        """A column as a double, null for null and NaN."""
+        dialect, kind = self.dialect, self._type(name)
+        if not is_numeric_type(kind):
+            raise NotSupportedError(f"column {name!r} is {kind}, which has no SQL yet.")
+        raw = self._input(name)
+        part = part_of(name)
+        if part is not None:
+            raise NotSupportedError(
+                f"feature {name!r} is a part of a date, which engines compute differently; make a "
+                "view with a column of this name, and train on a column of this name."
+            )
+        number = raw
+        if pa.types.is_boolean(kind):
+            number = f"CASE WHEN {raw} THEN 1 WHEN NOT {raw} THEN 0 END"
+        text = f"CAST({number} AS {dialect.double})"
+        if dialect.dynamic_types:
+            self.refused[f"text {name}"] = self._is_text(name)
+        if dialect.is_nan is not None and not pa.types.is_boolean(kind):
+            text = f"CASE WHEN NOT {dialect.is_nan.format(text)} THEN {text} END"
+        column = self.columns.add("x", text, 0)
+        infinite = f"ABS({column.text}) > {dialect.literal(_MAX)}"
+        self.refused.setdefault(f"infinite {name}", infinite)
+        return column
+
+    def _is_text(self, name: str) -> str:
+        """Where columns have no types: whether a value is no number, which a cast would make 0."""
+        return f"typeof({self._input(name)}) IN ('text', 'blob')"
+
+    def code(self, code: Code) -> Sql:
+        """The position of a value, an integer."""
+        if isinstance(code, Bins):
+            value = self.number(code.column)
+            cuts = [self.dialect.literal(cut) for cut in code.cuts]
+            inner = _search(value.text, cuts, 0)
+            text = f"CASE WHEN {value.text} IS NULL THEN {len(cuts) + 1} ELSE {inner} END"
+            return self.columns.add("n", text, 1)
+        return self._category(code)
+
+    def _category(self, code: Categories) -> Sql:
+        dialect, kind = self.dialect, self._type(code.column)
+        m = len(code.values)
+        if pa.types.is_boolean(kind):
+            raw = self._input(code.column)
+            text = f"CASE WHEN {raw} THEN 'true' WHEN NOT {raw} THEN 'false' END"
+            value = self.columns.add("x", text, 0)
+            literals = [dialect.string_literal(each) for each in code.values]
+        elif pa.types.is_floating(kind):
+            value = self.number(code.column)
+            self.refused[f"fraction {code.column}"] = f"{value.text} <> FLOOR({value.text})"
+            literals = [each if _is_whole(each) else "NULL" for each in code.values]
+        elif pa.types.is_integer(kind):
+            # Not cast: that would round the fractions of another type.
+            value = self.columns.add("x", self._input(code.column), 0)
+            if dialect.dynamic_types:
+                self.refused[f"text {code.column}"] = self._is_text(code.column)
+            literals = [each if _is_whole(each) else "NULL" for each in code.values]
+        else:
+            text = f"CAST({self._input(code.column)} AS {dialect.string})"
+            if dialect.dynamic_types:
+                text += " COLLATE BINARY"
+            value = self.columns.add("x", text, 0)
+            literals = [dialect.string_literal(each) for each in code.values]
+        cases = " ".join(
+            f"WHEN {value.text} = {literal} THEN {position}"
+            for position, literal in enumerate(literals)
+        )
+        text = f"CASE WHEN {value.text} IS NULL THEN {m + 1} {cases} ELSE {m} END"
+        return self.columns.add("n", text, 1)
+
+    # Expressions.
+
+    def expression(self, expression: Expression, position: int) -> Rendered:
+        """An expression for the class at a position."""
+        if isinstance(expression, Constant):
+            values = expression.values
+            return float(values if values.ndim == 0 else values[position])
+        if not isinstance(expression, (Column, Lookup)) and not _by_class(expression):
+            shared = self._compute(expression, position)
+            return shared if isinstance(shared, float) else self._named(shared)
+        return self._compute(expression, position)
+
+    def text(self, expression: Expression, position: int, binding: int = 0) -> str:
+        """An expression for the class at a position, as SQL."""
+        return self._text(self.expression(expression, position), binding)
+
+    def _named(self, value: Sql) -> Sql:
+        if value.text.isidentifier():
+            return value
+        return self.columns.add("v", value.text, value.level)
+
+    def _text(self, value: Rendered, binding: int = 0) -> str:
+        if isinstance(value, Sql):
+            return value.within(binding)
+        literal = self.dialect.literal(value)
+        return f"({literal})" if value < 0.0 and binding and literal[0] != "(" else literal
+
+    def _compute(self, expression: Expression, at: int) -> Rendered:
+        if isinstance(expression, Column):
+            return self.number(expression.name)
+        if isinstance(expression, Arithmetic):
+            return self._arithmetic(expression, at)
+        if isinstance(expression, Function):
+            return self._function(expression, at)
+        if isinstance(expression, Named):
+            value = self.expression(expression.expression, at)
+            return value if isinstance(value, float) else self._named(value)
+        if isinstance(expression, Distance):
+            return self._distance(expression, at)
+        if isinstance(expression, Square):
+            return self._square(expression, at)
+        if isinstance(expression, Case):
+            return self._case(expression, at)
+        if isinstance(expression, Lookup):
+            return self._lookup(expression, at)
+        raise NotSupportedError(f"no SQL of {type(expression).__name__}.")
+
+    def _arithmetic(self, node: Arithmetic, at: int) -> Rendered:
+        left, right, sign = (
+            self.expression(node.left, at),
+            self.expression(node.right, at),
+            node.operator,
+        )
+        if isinstance(left, float) and isinstance(right, float):
+            with np.errstate(all="ignore"):
+                a, b = np.float64(left), np.float64(right)
+                return float({"+": a + b, "-": a - b, "*": a * b}[sign] if sign != "/" else a / b)
+        if isinstance(right, float):
+            if (right == 0.0 and sign in "+-") or (right == 1.0 and sign in "*/"):
+                return left
+            if right < 0.0 and sign in "+-" and math.isfinite(right):
+                sign, right = ("-" if sign == "+" else "+"), -right
+        if isinstance(left, float) and (
+            (left == 0.0 and sign == "+") or (left == 1.0 and sign == "*")
+        ):
+            return right
+        binding = _ADDITIVE if sign in "+-" else _MULTIPLICATIVE
+        # The right side of a difference or quotient needs parentheses even at the same binding.
+        text = f"{self._text(left, binding)} {sign} {self._text(right, binding + (sign in '-/'))}"
+        return Sql(text, max(_level(left), _level(right)), binding)
+
+    def _function(self, node: Function, at: int) -> Rendered:
+        value = self.expression(node.argument, at)
+        if isinstance(value, float):
+            folded = {"ln": np.log, "exp": np.exp, "abs": np.abs, "floor": np.floor, "sin": np.sin}
+            return float(folded[node.name](value))
+        return Sql(self.dialect.function(node.name.upper(), value.text), value.level)
+
+    def _distance(self, node: Distance, at: int) -> Rendered:
+        column = self.number(node.column.name)
+        center, precision = (
+            float(values if np.ndim(values) == 0 else values[at])
+            for values in (node.center, node.precision)
+        )
+        difference = self._arithmetic(Arithmetic("-", node.column, Constant(np.array(center))), at)
+        assert isinstance(difference, Sql)
+        scaled = self._times(difference, precision)
+        if not self.dialect.raises or not precision:
+            return scaled
+        with np.errstate(over="ignore"):
+            reach = float(np.float64(node.limit) / precision)
+        low, high = max(center - reach, -_MAX), min(center + reach, _MAX)
+        tiny = self.dialect.literal(max(_TINY / precision, 5e-324))
+        x, literal = column.text, self.dialect.literal
+        text = (
+            f"CASE WHEN {x} < {literal(low)} THEN {literal(-math.inf)} "
+            f"WHEN {x} > {literal(high)} THEN {literal(math.inf)} "
+            f"WHEN ABS({difference.text}) < {tiny} THEN {literal(0.0)} "
+            f"ELSE {self._text(scaled)} END"
+        )
+        return self._named(Sql(text, column.level))
+
+    def _times(self, value: Sql, factor: float) -> Sql:
+        if factor == 1.0:
+            return value
+        text = f"{value.within(_MULTIPLICATIVE)} * {self._text(factor, _MULTIPLICATIVE)}"
+        return Sql(text, value.level, _MULTIPLICATIVE)
+
+    def _square(self, node: Square, at: int) -> Rendered:
+        value = self.expression(node.argument, at)
+        if isinstance(value, float):
+            return value * value
+        if self.dialect.raises and not isinstance(node.argument, Distance):
+            size, literal = f"ABS({value.text})", self.dialect.literal
+            bounded = (
+                f"CASE WHEN {size} > {literal(_HUGE)} THEN {literal(math.inf)} "
+                f"ELSE GREATEST({size}, {literal(_TINY)}) END"
+            )
+            value = self._named(Sql(bounded, value.level))
+        factor = value.within(_MULTIPLICATIVE + 1)
+        return Sql(f"{factor} * {factor}", value.level, _MULTIPLICATIVE)
+
+    def _case(self, node: Case, at: int) -> Rendered:
+        branches: list[tuple[Sql, Rendered]] = []
+        otherwise = node.otherwise
+        for condition, value in node.branches:
+            decided = self.condition(condition, at)
+            if decided is True:
+                otherwise = value
+                break
+            if isinstance(decided, Sql):
+                branches.append((decided, self.expression(value, at)))
+        last = self.expression(otherwise, at)
+        if not branches:
+            return last
+        level = max(_level(part) for branch in branches for part in branch)
+        if _is_zero_if_null(node) and isinstance(last, Sql):
+            # Arithmetic with null is null: shorter than a condition, and faster.
+            text = f"COALESCE({last.text}, {self.dialect.literal(0.0)})"
+            return Sql(text, max(level, last.level))
+        cases = " ".join(f"WHEN {when.text} THEN {self._text(then)}" for when, then in branches)
+        return Sql(f"CASE {cases} ELSE {self._text(last)} END", max(level, _level(last)))
+
+    def condition(self, condition: Condition, at: int) -> Sql | bool:
+        """A condition for the class at a position; a folded one stays a bool."""
+        if isinstance(condition, IsNull):
+            value = self.expression(condition.argument, at)
+            return False if isinstance(value, float) else Sql(f"{value.text} IS NULL", value.level)
+        if isinstance(condition, IsCode):
+            code = self.code(condition.code)
+            return Sql(f"{code.text} = {condition.position}", code.level)
+        if isinstance(condition, Junction):
+            sides = [self.condition(side, at) for side in (condition.left, condition.right)]
+            decisive = condition.operator == "OR"
+            if any(side is decisive for side in sides):
+                return decisive
+            rest = [side for side in sides if isinstance(side, Sql)]
+            if not rest:
+                return not decisive
+            if len(rest) == 1:
+                return rest[0]
+            text = f" {condition.operator} ".join(side.within(_ATOM) for side in rest)
+            return Sql(text, max(side.level for side in rest), _ADDITIVE)
+        assert isinstance(condition, Comparison)
+        left, right = self.expression(condition.left, at), self.expression(condition.right, at)
+        if isinstance(left, float) and isinstance(right, float):
+            return {
+                "<": left < right,
+                "<=": left <= right,
+                ">": left > right,
+                ">=": left >= right,
+                "=": left == right,
+                "<>": left != right,
+            }[condition.operator]
+        text = f"{self._text(left, _ADDITIVE)} {condition.operator} {self._text(right, _ADDITIVE)}"
+        return Sql(text, max(_level(left), _level(right)))
+
+    def _lookup(self, node: Lookup, at: int) -> Rendered:
+        values = np.ascontiguousarray(node.table[at]).ravel()
+        if (values == values[0]).all():
+            return float(values[0])
+        codes = [self.code(code) for code in node.codes]
+        cell = codes[0]
+        if len(codes) > 1:
+            text = codes[0].text
+            for number, (code, kind) in enumerate(zip(codes[1:], node.codes[1:], strict=True)):
+                text = f"({text})" if number else text
+                text = f"{text} * {kind.size} + {code.text}"
+            cell = self.columns.add("n", text, 2)
+        literals = [self.dialect.literal(float(value)) for value in values]
+        if self.dialect.array is None:
+            inner = _choose(cell.text, literals, 0)
+            return Sql(inner, cell.level)
+        array = self.dialect.array.format(", ".join(literals))
+        return Sql(self.dialect.item.format(array=array, position=cell.text), cell.level)
+
+
+def _level(value: object) -> int:
+    return value.level if isinstance(value, Sql) else 0
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        return str(int(text)) == text
+    except ValueError:
+        return False
+
+
+def _search(value: str, cuts: Sequence[str], first: int) -> str:
+    """The number of cuts at or below a value, by bisection."""
+    if not cuts:
+        return str(first)
+    if len(cuts) <= 4:
+        cases = " ".join(f"WHEN {value} < {cut} THEN {first + at}" for at, cut in enumerate(cuts))
+        return f"CASE {cases} ELSE {first + len(cuts)} END"
+    middle = len(cuts) // 2
+    below, above = (
+        _search(value, cuts[:middle], first),
+        _search(value, cuts[middle + 1 :], first + middle + 1),
+    )
+    return f"CASE WHEN {value} < {cuts[middle]} THEN {below} ELSE {above} END"
+
+
+def _choose(position: str, values: Sequence[str], first: int) -> str:
+    """The value at a position, by bisection."""
+    if len(set(values)) == 1:
+        return values[0]
+    if len(values) <= 4:
+        cases = " ".join(
+            f"WHEN {position} = {first + at} THEN {value}" for at, value in enumerate(values[:-1])
+        )
+        return f"CASE {cases} ELSE {values[-1]} END"
+    middle = len(values) // 2
+    below = _choose(position, values[:middle], first)
+    above = _choose(position, values[middle:], first + middle)
+    return f"CASE WHEN {position} < {first + middle} THEN {below} ELSE {above} END"
+
+
+def _is_zero_if_null(node: Case) -> bool:
+    """Whether a case is 0 if some columns are null, and otherwise null itself with any of them."""
+    if len(node.branches) > 1:
+        return False
+    condition, value = node.branches[0]
+    is_zero = isinstance(value, Constant) and not value.values.any()
+    return is_zero and all(
+        isinstance(each, IsNull)
+        and isinstance(each.argument, Column)
+        and _spreads_null(node.otherwise, each.argument.name)
+        for each in _alternatives(condition)
+    )
+
+
+def _alternatives(condition: Condition) -> Iterator[Condition]:
+    if isinstance(condition, Junction) and condition.operator == "OR":
+        yield from _alternatives(condition.left)
+        yield from _alternatives(condition.right)
+    else:
+        yield condition
+
+
+def _spreads_null(node: Expression, name: str) -> bool:
+    """Whether an expression is null if a column is."""
+    if isinstance(node, Column):
+        return node.name == name
+    if isinstance(node, Distance):
+        return node.column.name == name
+    if isinstance(node, Arithmetic):
+        return _spreads_null(node.left, name) or _spreads_null(node.right, name)
+    if isinstance(node, (Function, Square)):
+        return _spreads_null(node.argument, name)
+    if isinstance(node, Named):
+        return _spreads_null(node.expression, name)
+    if isinstance(node, Case):
+        values = [node.otherwise, *(value for _, value in node.branches)]
+        return all(_spreads_null(value, name) for value in values)
+    return False
+
+
+def _by_class(expression: Expression) -> bool:
+    """Whether constants of the expression differ between classes."""
+    return any(np.ndim(values) > 0 for node in _nodes(expression) for values in _constants(node))
+
+
+def _constants(node: object) -> Iterator[np.ndarray]:
+    if isinstance(node, Constant):
+        yield node.values
+    elif isinstance(node, Distance):
+        yield node.center
+        yield node.precision
+    elif isinstance(node, Lookup):
+        yield node.table
+
+
+def _nodes(node: Expression | Condition) -> Iterator[object]:
+    yield node
+    children: Mapping[str, object] = vars(node)
+    for child in children.values():
+        if isinstance(child, (Expression, Condition)):
+            yield from _nodes(child)
+        elif isinstance(child, Sequence) and not isinstance(child, str):
+            for branch in child:
+                if isinstance(branch, tuple):
+                    for part in branch:
+                        yield from _nodes(part)

@@ -1,0 +1,233 @@
+"""Models, rows and engines for the tests of SQL, and the comparison with `predict_table`."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import probclass_core as pc
+
+NAMES = {
+    "plain": "x",
+    "keyword": "select",
+    "quotes": "a\"b'c`d\\",
+    "injection": '"; DROP TABLE rows; --',
+    "unicode": "größe (µm) ☃",
+}
+"""Names of columns that need quoting."""
+
+WORDS = ["", "b", "it's", 'a"b', "a`b\\n", "x'; DROP TABLE rows; --", "Ünïcode ☃", "${env:HOME}"]
+"""Categories that need quoting."""
+
+HARD = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-300, -1e-300, 1e300, -1e300, 1e150, 3.5, 1e9, 1e-9, 5e-324]
+"""Numbers at the ends of float64, among others."""
+
+
+def training(seed: int = 0, rows: int = 600) -> pa.Table:
+    """Labeled rows: numbers, counts, shares, categories, with nulls and names that need quoting."""
+    random = np.random.default_rng(seed)
+    group = random.integers(0, 3, rows)
+
+    def with_nulls(values: Any, kind: pa.DataType | None = None) -> pa.Array:
+        return pa.array(values, kind, mask=random.random(rows) < 0.1)
+
+    numbers = {
+        name: with_nulls(random.normal(group * (place - 2), 1.0 + place, rows))
+        for place, name in enumerate(NAMES.values())
+    }
+    words = np.array(WORDS[:5])
+    return pa.table(
+        {
+            "label": [["one", "it's two", 'th"ree'][each] for each in group],
+            **numbers,
+            "word": with_nulls(words[(group + random.integers(0, 3, rows)) % 5].tolist()),
+            "order": with_nulls((group + random.integers(0, 4, rows)).tolist(), pa.int64()),
+            "flag": with_nulls((random.random(rows) < 0.2 + 0.3 * group).tolist(), pa.bool_()),
+            "count": with_nulls(random.poisson(1.0 + group).tolist(), pa.int64()),
+            "events": with_nulls(random.poisson(4.0 - group).tolist(), pa.int64()),
+            "share": with_nulls(np.clip(random.beta(1.0 + group, 2.0), 1e-9, 1 - 1e-9)),
+            "amount": with_nulls(random.gamma(1.0 + group, 2.0)),
+            "mostly_zero": with_nulls(
+                np.where(random.random(rows) < 0.5, 0.0, random.gamma(2.0, 1.0 + group))
+            ),
+            "number": random.normal(group, 1.0, rows),
+            "key": np.arange(rows),
+        }
+    )
+
+
+def hard_rows(seed: int = 1) -> pa.Table:
+    """Rows that hurt: extreme numbers, unseen and null categories, whole rows of nulls."""
+    table = training(seed, 240)
+    random = np.random.default_rng(seed)
+    columns: dict[str, pa.Array] = {}
+    for name in table.column_names:
+        values = table[name].to_pylist()
+        for row in range(160):
+            if name in (*NAMES.values(), "number") and random.random() < 0.3:
+                values[row] = HARD[int(random.integers(len(HARD)))]
+            elif name == "word" and random.random() < 0.5:
+                values[row] = WORDS[int(random.integers(len(WORDS)))]
+            elif name == "order" and random.random() < 0.3:
+                values[row] = int(random.choice([-5, 0, 99, 2**53 + 1]))
+            elif name in ("count", "events") and random.random() < 0.2:
+                values[row] = int(random.choice([0, 1, 1000, 10**4]))
+            elif name == "share" and random.random() < 0.3:
+                values[row] = float(random.choice([1e-300, 0.0, 1.0, 0.5, 1 - 1e-16, -1.0]))
+            elif name in ("amount", "mostly_zero") and random.random() < 0.3:
+                values[row] = float(random.choice([0.0, 1e-300, 1e300, 1e6, 5e-324]))
+        for row in range(160, 200):  # many nulls
+            if name not in ("key", "label") and random.random() < (row - 150) / 50:
+                values[row] = None
+        columns[name] = pa.array(values, table.schema.field(name).type)
+    return pa.table(columns)
+
+
+N = list(NAMES.values())
+
+BLOCKS: Mapping[str, list[pc.Block]] = {
+    "gaussian_diagonal": [pc.Block("gaussian_diagonal", N)],
+    "predictive": [pc.Block("gaussian_diagonal", N, predictive=True)],
+    "point_mass": [pc.Block("gaussian_diagonal", ["flag", "x"], variance_floor=0)],
+    "gaussian_full": [pc.Block("gaussian_full", N[:3])],
+    "gaussian_shared": [pc.Block("gaussian_shared", N[:4])],
+    "student_full": [pc.Block("gaussian_full", ["key", "number"], predictive=True)],
+    "categorical": [pc.Block("categorical", ["word", "order", "flag"])],
+    "categorical_ignore": [pc.Block("categorical", ["word", "order"], unseen="ignore")],
+    "categorical_levels": [pc.Block("categorical", ["word", "order"], missing="level")],
+    "without_pseudo_count": [pc.Block("categorical", ["word", "order"], pseudo_count=0)],
+    "categorical_joint": [pc.Block("categorical_joint", ["word", "flag"])],
+    "discretized": [pc.Block("discretized", N)],
+    "bernoulli": [pc.Block("bernoulli", ["count", "events", "flag"])],
+    "poisson": [pc.Block("poisson", ["count", "events"])],
+    "poisson_predictive": [pc.Block("poisson", ["count", "events"], predictive=True)],
+    "multinomial": [pc.Block("multinomial", ["count", "events"])],
+    "multinomial_predictive": [pc.Block("multinomial", ["count", "events"], predictive=True)],
+    "given_categories": [
+        pc.Block("categorical", ["word"], given=["flag", "order"]),
+        pc.Block("discretized", ["x"], given=["word"]),
+    ],
+    "given_numbers": [pc.Block("gaussian_full", N[:1], given=N[1:3])],
+    "given_joint": [pc.Block("categorical_joint", ["word"], given=["flag"])],
+    "mixed": [
+        pc.Block("gaussian_diagonal", N[:2]),
+        pc.Block("gaussian_full", N[2:4]),
+        pc.Block("categorical", ["word", "order"]),
+        pc.Block("poisson", ["count"]),
+    ],
+}
+"""Blocks by what they show."""
+
+
+def fitted(case: str, **options: Any) -> pc.Model:
+    """The model of a case."""
+    return pc.fit(training(), pc.ModelSpec("label", BLOCKS[case], **options))
+
+
+def compare(expected: pa.Table, actual: pa.Table, tolerance: float = 1e-9) -> float:
+    """Check that two scored tables agree; the largest difference of a log posterior.
+
+    Raises:
+        AssertionError: naming the column and the row.
+    """
+    assert actual.column_names == expected.column_names
+    worst = 0.0
+    logs = [name for name in expected.column_names if name.startswith("p_")]
+    posterior = np.array([expected[name].to_pylist() for name in logs], float)
+    largest = np.sort(posterior, axis=0)
+    clear = largest[-1] - largest[-2] > 1e-9 if len(logs) > 1 else np.ones(len(expected), bool)
+    for name in expected.column_names:
+        want, got = expected[name].to_pylist(), actual[name].to_pylist()
+        for row, (one, other) in enumerate(zip(want, got, strict=True)):
+            where = f"{name} of row {row}: {one!r}, not {other!r}"
+            if name in ("prediction", "rejected"):
+                assert one == other or not clear[row], where
+            elif isinstance(one, float) and name in (*logs, "probability"):
+                assert other is not None, where
+                if one > 1e-280:
+                    assert other > 0.0, where
+                    difference = abs(math.log(one) - math.log(other))
+                    worst = max(worst, difference / max(1.0, -math.log(one)))
+                else:
+                    assert other <= 1e-279, where
+                assert worst <= tolerance, where
+            elif isinstance(one, float):
+                same = one == other or abs(one - (other or 0.0)) <= tolerance * max(1.0, abs(one))
+                assert other is not None, where
+                assert same, where
+            else:
+                assert one == other, where
+    return worst
+
+
+# Engines: each runs a query over the table "rows" and returns its result.
+
+Run = Callable[[pa.Table, str], pa.Table]
+
+
+def on_duckdb(rows: pa.Table, query: str) -> pa.Table:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("rows", rows)
+        return connection.sql(query).to_arrow_table()
+
+
+def on_sqlite(rows: pa.Table, query: str) -> pa.Table:
+    connection = sqlite3.connect(":memory:")
+    listed = ", ".join("`" + name.replace("`", "``") + "`" for name in rows.column_names)
+    connection.execute(f"CREATE TABLE rows ({listed})")
+    marks = ", ".join("?" * rows.num_columns)
+    values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    connection.executemany(f"INSERT INTO rows VALUES ({marks})", values)
+    result = fetched(connection.execute(query))
+    connection.close()
+    return result
+
+
+def on_datafusion(rows: pa.Table, query: str) -> pa.Table:
+    from datafusion import SessionContext
+
+    context = SessionContext()
+    context.register_record_batches("rows", [rows.to_batches()])
+    return context.sql(query).to_arrow_table()
+
+
+def on_clickhouse(rows: pa.Table, query: str) -> pa.Table:
+    import chdb
+
+    query = query.replace("`rows`", "Python(rows)")
+    return chdb.query(query, "ArrowTable")
+
+
+def postgres_table(connection: Any, rows: pa.Table) -> None:
+    """Load rows into the table "rows" of a psycopg connection."""
+    kinds = {"string": "text", "double": "float8", "int64": "bigint", "bool": "boolean"}
+    listed = ", ".join(
+        '"' + field.name.replace('"', '""') + '" ' + kinds[str(field.type)] for field in rows.schema
+    )
+    connection.execute(f"DROP TABLE IF EXISTS rows; CREATE TABLE rows ({listed})")
+    with connection.cursor().copy("COPY rows FROM STDIN") as copy:
+        for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            copy.write_row(row)
+
+
+def fetched(cursor: Any) -> pa.Table:
+    """The rows of a DB-API cursor."""
+    names = [column[0] for column in cursor.description]
+    found = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
+    return pa.table({name: list(column) for name, column in zip(names, found, strict=True)})
+
+
+ENGINES: Mapping[str, Run] = {
+    "duckdb": on_duckdb,
+    "sqlite": on_sqlite,
+    "datafusion": on_datafusion,
+    "clickhouse": on_clickhouse,
+}
+"""Engines that need no server, by dialect."""
