@@ -1,0 +1,31 @@
+"""A model as SQL on a PostgreSQL server, whose arithmetic raises errors beyond float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pyarrow.compute as pac
+import pytest
+from postgres_and_redis import postgres
+from sql_cases import BLOCKS, compare, fetched, fitted, hard_rows, postgres_table
+
+ROWS = hard_rows()
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[psycopg.Connection[Any]]:
+    with postgres() as url, psycopg.connect(url, autocommit=True) as opened:
+        postgres_table(opened, ROWS)
+        yield opened
+
+
+@pytest.mark.parametrize("case", BLOCKS)
+def test_postgres_scores_as_in_python(connection: psycopg.Connection[Any], case: str) -> None:
+    model = fitted(case)
+    query = model.to_sql(dialect="postgres", source="rows", columns="key", view="scores")
+    connection.execute(f"DROP VIEW IF EXISTS scores; {query}")
+    result = fetched(connection.execute("SELECT * FROM scores"))
+    expected = model.predict_table(ROWS, columns=["key"])
+    compare(expected, result.take(pac.sort_indices(result["key"])))
