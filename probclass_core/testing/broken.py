@@ -20,6 +20,7 @@ from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
 from probclass_core.estimation.families.counts.poisson import Poisson
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull
+from probclass_core.estimation.formulas import Formula
 from probclass_core.plugins.descriptors import EstimatorPlugin, Traits
 
 Alter = Callable[[pa.RecordBatch, FloatArray], FloatArray]
@@ -323,6 +324,18 @@ class _Itemized(_Altered):
         return {"half": 0.5 * self.log_likelihood(row)[0]}
 
 
+class _WritesAnotherFormula(_Base):
+    """Returns a formula whose log-likelihood is 0."""
+
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
+        return _Written(super().likelihood(parameters, classes), self.alter)
+
+
+class _Written(_Altered):
+    def formula(self) -> Formula:
+        return Formula([])
+
+
 class _ClaimsToBeLinear(_Base):
     """Returns a linear form for a quadratic log-likelihood."""
 
@@ -396,6 +409,7 @@ BROKEN: Mapping[str, EstimatorPlugin] = {
     "columns_follow_the_classes": _plugin(_SortsTheClasses),
     "items_sum_to_the_log_likelihood": _plugin(_ItemizesOnlyHalf),
     "a_linear_form_gives_the_differences": _plugin(_ClaimsToBeLinear),
+    "sql_says_what_the_log_likelihood_says": _plugin(_WritesAnotherFormula),
 }
 """Law to an estimator that breaks it, for blocks of at least two numeric columns, or counts."""
 
