@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from backends import JANUARY, Arrives, append, delta
 from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
 from deltalake import DeltaTable
 
 import probclass_core as pc
+from probclass_core.io.delta import sink as delta_sink
+from probclass_core.io.delta.table import open_delta
 
 
 @pytest.fixture
@@ -153,3 +157,47 @@ def test_an_append_only_table_and_constraints_are_respected(lake: DeltaLake) -> 
     DeltaTable(sink.uri).alter.add_constraint({"small": "x < 100000"})
     with pytest.raises(pc.TableError, match=r"cannot check: 'delta\.constraints\.small'"):
         pc.score(other, source, sink, partition=february, overwrite="append")
+
+
+def months(count: int) -> pa.Table:
+    return pa.concat_tables(rows(f"2014-{month:02d}", 4) for month in range(1, count + 1))
+
+
+def test_the_log_is_not_replayed_for_each_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def count(ref: pc.TableRef) -> DeltaTable:
+        opened.append(ref.uri)
+        return open_delta(ref)
+
+    lake = DeltaLake(tmp_path)
+    lake.write("lake", months(12), ["month"])
+    model = pc.fit(lake.ref("lake"), spec())
+    monkeypatch.setattr(delta_sink, "open_delta", count)
+    assert pc.score(model, lake.ref("lake"), lake.ref("scored")).rows == 48
+    assert len(opened) <= 8, "while there was no table"
+    log = tmp_path / "scored" / "_delta_log"
+    assert len(list(log.glob("*.checkpoint.parquet"))) == 1, "every ten commits, as Spark does"
+    assert pc.score(model, lake.ref("lake"), lake.ref("scored")).skipped == 12
+
+
+def test_a_table_that_takes_the_place_of_the_sink_meanwhile_is_recognized(tmp_path: Path) -> None:
+    lake = DeltaLake(tmp_path)
+    lake.write("lake", months(4), ["month"])
+    model = pc.fit(lake.ref("lake"), spec())
+    sink = lake.ref("scored")
+    pc.score(model, lake.ref("lake"), lake.ref("other"), partition=JANUARY)
+
+    def replace(done: int, total: int | None) -> None:
+        if done == 8 and (tmp_path / "other").exists():  # once January is committed
+            shutil.rmtree(tmp_path / "scored" / "_delta_log")
+            shutil.copytree(tmp_path / "other", tmp_path / "scored", dirs_exist_ok=True)
+            shutil.rmtree(tmp_path / "other")
+
+    pc.score(model, lake.ref("lake"), sink, progress=replace)
+    assert not (tmp_path / "other").exists()
+    assert DeltaTable(sink.uri).version() == 3
+    assert rows_by_month(lake.read("scored")) == {f"2014-0{month}": 4 for month in range(1, 5)}
+    assert [one["rows"] for one in pc.commits(sink)] == [4] * 4

@@ -336,6 +336,10 @@ class LogSink(ABC, Generic[LogTable]):
     def load(self) -> LogTable | None:
         """Load the newest version of the table; None if the table does not exist."""
 
+    def newest(self) -> LogTable | None:
+        """Load the newest version like `load`; the next call may change what this one returned."""
+        return self.load()
+
     @abstractmethod
     def partition_columns(self, table: LogTable) -> Sequence[str]:
         """Return the names of the partition columns, outermost first."""
@@ -489,7 +493,7 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
         self._sink = sink
         self._commit = dict(commit)
         self._append = append
-        self._table = sink.load()
+        self._table = sink.newest()
         self._files_before = sink.current_files(self._table)
         self._schema = sink.stored_schema(self._table, sink.portable(schema))
         self._may_be_committed = False
@@ -517,7 +521,7 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
             record["without_rows"] = [part.number for part in self._parts if not part.rows]
         properties = {COMMIT_KEY: json.dumps(record, sort_keys=True)}
         for attempt in range(_ATTEMPTS):
-            table = sink.load()
+            table = sink.newest()
             if self._append:
                 committed = [commit["commit_id"] for commit in sink.commit_records_in(table)]
                 if self._commit["commit_id"] in committed:

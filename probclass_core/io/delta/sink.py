@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,15 +24,42 @@ from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile, pa
 from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
 from probclass_core.io.delta.statistics import file_statistics, indexed_columns
-from probclass_core.io.delta.table import open_delta, translate_delta_errors
+from probclass_core.io.delta.table import check_supported, open_delta, translate_delta_errors
 from probclass_core.io.parquet.partitions import hive_folder
+from probclass_core.io.references import TableRef
 from probclass_core.spec import category_text
 
 _CONSTRAINT = "delta.constraints."
 
+_CONFIGURATION = {"delta.checkpointInterval": "10"}
+"""Properties of a new table. Ten is the default of Spark, that of the library is 100: each commit
+reads the log since the last checkpoint, which took most of the time of many small commits."""
+
+
+@dataclass
+class _Newest:
+    """The newest version of a table that a sink and its siblings have seen.
+
+    Attributes:
+        table: the table; None before it was opened.
+        entry: size and time of the file of the log that made this version.
+    """
+
+    table: DeltaTable | None = None
+    entry: tuple[int, int] | None = None
+
 
 class DeltaSink(LogSink[DeltaTable]):
-    """A sink for one partition, or a whole unpartitioned Delta table."""
+    """A sink for one partition, or a whole unpartitioned Delta table.
+
+    Args:
+        ref: the table; it need not exist yet.
+        partition: value of every partition column; empty for the whole table.
+    """
+
+    def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
+        self._newest = _Newest()
+        super().__init__(ref, partition)
 
     def load(self) -> DeltaTable | None:
         with translate_delta_errors(self.ref):
@@ -39,6 +67,31 @@ class DeltaSink(LogSink[DeltaTable]):
                 table = open_delta(self.ref)
             except TableNotFoundError:
                 return None
+        self._check_constraints(table)
+        return table
+
+    def newest(self) -> DeltaTable | None:
+        # Opening a table replays its log since the last checkpoint; an update reads what is new.
+        # If the entry of the version changed, another table took the place of the one seen.
+        seen = self._newest
+        if seen.table is None or seen.entry != self._log_entry(seen.table):
+            seen.table = self.load()
+        else:
+            with translate_delta_errors(self.ref):
+                seen.table.update_incremental()
+                check_supported(self.ref, seen.table)
+            self._check_constraints(seen.table)
+        seen.entry = None if seen.table is None else self._log_entry(seen.table)
+        return seen.table
+
+    def _log_entry(self, table: DeltaTable) -> tuple[int, int]:
+        """Size and time of the file of the log that made the version of a table."""
+        with translate_delta_errors(self.ref):
+            path = f"_delta_log/{table.version():020}.json"
+            (info,) = self.filesystem.get_file_info([path])
+            return info.size or 0, info.mtime_ns or 0
+
+    def _check_constraints(self, table: DeltaTable) -> None:
         constraints = [key for key in table.metadata().configuration if key.startswith(_CONSTRAINT)]
         constraints += [
             f"{column.name}: {key}"
@@ -51,7 +104,6 @@ class DeltaSink(LogSink[DeltaTable]):
                 f"{self.uri} has constraints on its rows that probclass cannot check: "
                 f"{one_of(constraints)}; drop them, or write another table."
             )
-        return table
 
     def partition_columns(self, table: DeltaTable) -> list[str]:
         return list(table.metadata().partition_columns)
@@ -59,8 +111,13 @@ class DeltaSink(LogSink[DeltaTable]):
     def current_files(self, table: DeltaTable | None) -> list[str]:
         if table is None:
             return []
-        key = partition_key(self.partition_values(self.columns(table)))
-        return self.files_by_partition(table).get(key, [])
+        values = self.partition_values(self.columns(table))
+        actions = pa.table(table.get_add_actions(flatten=True))
+        if not actions.num_rows:
+            return []
+        columns = [actions[f"partition.{name}"].to_pylist() for name in values]
+        found = zip(actions["path"].to_pylist(), *columns, strict=True)
+        return sorted(unquote(path) for path, *row in found if row == [*values.values()])
 
     def files_by_partition(self, table: DeltaTable) -> dict[frozenset[Any], list[str]]:
         actions = pa.table(table.get_add_actions(flatten=True))
@@ -104,8 +161,12 @@ class DeltaSink(LogSink[DeltaTable]):
         append: bool,
     ) -> bool:
         configuration = {} if table is None else table.metadata().configuration
-        if not append and self.current_files(table):
-            self._check_not_append_only(configuration)
+        append_only = configuration.get("delta.appendOnly") == "true"
+        if append_only and not append and self.current_files(table):
+            raise TableMismatchError(
+                f"cannot replace {self.location}: the table only accepts appended rows "
+                "(delta.appendOnly); score with overwrite='append', or write another table."
+            )
         schema = files[0].file.schema if table is None else self.columns(table)
         if files and table is not None and self._add_columns(table, files[0].file.schema):
             return False
@@ -122,6 +183,7 @@ class DeltaSink(LogSink[DeltaTable]):
                     added,
                     mode="error",
                     partition_by=list(self.partition),
+                    configuration=_CONFIGURATION,
                     storage_options=dict(self.ref.options) or None,
                     commit_properties=commit,
                 )
@@ -155,13 +217,6 @@ class DeltaSink(LogSink[DeltaTable]):
         with suppress(CommitFailedError), translate_delta_errors(self.ref):
             table.alter.add_columns(fields)
         return True
-
-    def _check_not_append_only(self, configuration: Mapping[str, str]) -> None:
-        if configuration.get("delta.appendOnly") == "true":
-            raise TableMismatchError(
-                f"cannot replace {self.location}: the table only accepts appended rows "
-                "(delta.appendOnly); score with overwrite='append', or write another table."
-            )
 
     @cached_property
     def filesystem(self) -> PyFileSystem:

@@ -98,6 +98,16 @@ def open_delta(ref: TableRef) -> DeltaTable:
     table = DeltaTable(ref.uri, version=ref.version, storage_options=dict(ref.options) or None)
     if ref.timestamp is not None:
         table.load_as_version(ref.timestamp)
+    check_supported(ref, table)
+    return table
+
+
+def check_supported(ref: TableRef, table: DeltaTable) -> None:
+    """Check that a table uses no feature that cannot be read; call it as `open_delta`.
+
+    Raises:
+        TableError: if it does.
+    """
     protocol = table.protocol()
     unsupported = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES
     if protocol.min_reader_version > MAX_SUPPORTED_READER_VERSION:
@@ -109,7 +119,6 @@ def open_delta(ref: TableRef) -> DeltaTable:
             f"{ref.uri} uses {one_of(unsupported)}, which probclass cannot read or write; rewrite "
             "the table without it (for deletion vectors: purge them, then drop the feature)."
         )
-    return table
 
 
 @contextmanager

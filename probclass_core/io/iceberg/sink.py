@@ -154,13 +154,13 @@ class IcebergSink(LogSink[Table]):
                 row_columns = list(schema)[: len(schema) - len(self.partition)]
                 transaction = self._create(pa.schema(row_columns))
             else:
-                # Never retried by the library: the caller first looks at the partition again.
-                settings = {**table.metadata.properties, **_NO_RETRIES}
-                table.metadata = table.metadata.model_copy(update={"properties": settings})
+                table.metadata = table.metadata.model_copy(update=_for_commit(table.metadata))
                 transaction = self._evolved(table, files[0].file.schema if files else pa.schema([]))
-            data_files = [self._data_file(transaction.table_metadata, file) for file in files]
+            metadata = transaction.table_metadata
+            data_files = [self._data_file(metadata, file) for file in files]
             update = transaction.update_snapshot(snapshot_properties=dict(properties))
-            with update.fast_append() if append else update.overwrite() as snapshot:
+            # An overwrite reads the manifests of all partitions, in search of the replaced files.
+            with update.overwrite() if replaced else update.fast_append() as snapshot:
                 for task in replaced:
                     snapshot.delete_data_file(task.file)
                 for data_file in data_files:
@@ -258,6 +258,19 @@ class IcebergSink(LogSink[Table]):
             key_metadata=None,
             **statistics.to_serialized_dict(),
         )
+
+
+def _for_commit(metadata: TableMetadata) -> dict[str, Any]:
+    """What differs in the metadata that a commit is prepared from; the catalog has its own."""
+    current = metadata.current_snapshot()
+    return {
+        # Never retried by the library: the caller first looks at the partition again.
+        "properties": {**metadata.properties, **_NO_RETRIES},
+        # The library copies all of it a dozen times in each commit, so that hundreds of earlier
+        # snapshots would take most of the time.
+        "snapshots": [] if current is None else [current],
+        "snapshot_log": [],
+    }
 
 
 def _file_names(tasks: Sequence[FileScanTask]) -> list[str]:
