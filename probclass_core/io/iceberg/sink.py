@@ -111,7 +111,9 @@ class IcebergSink(LogSink[Table]):
                 metadata = created.table_metadata
                 io = created._table.io  # with the credentials that a catalog may give for the table
             else:
-                metadata, io = self._evolved(table, schema).table_metadata, table.io
+                metadata, io = table.metadata, table.io
+                if self._lacking(table, schema):  # else the library need not copy all of it
+                    metadata = self._evolved(table, schema).table_metadata
             provider = load_location_provider(metadata.location, metadata.properties)
             key = self._partition_key(metadata) if self.partition else None
             uri = provider.new_data_location(name, key)
@@ -215,12 +217,15 @@ class IcebergSink(LogSink[Table]):
     def _evolved(self, table: Table, rows: pa.Schema) -> Transaction:
         """Start to change the table, which gains the columns of rows that it lacks."""
         transaction = table.transaction()
-        names = self.columns(table).names
-        columns = [field.with_nullable(True) for field in rows if field.name not in names]
-        if columns:
+        if columns := self._lacking(table, rows):
             with transaction.update_schema() as update:
                 update.union_by_name(pa.schema(columns))
         return transaction
+
+    def _lacking(self, table: Table, rows: pa.Schema) -> list[pa.Field]:
+        """The columns of rows that the table lacks."""
+        names = self.columns(table).names
+        return [field.with_nullable(True) for field in rows if field.name not in names]
 
     def _partition_key(self, metadata: TableMetadata) -> PartitionKey:
         """Return the partition as manifests and paths represent it."""
