@@ -44,9 +44,9 @@ from probclass_core.io.conditional_writes import SCRATCH_SUFFIX, ConditionalWrit
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.local_files import (
     exclusive_lock,
-    make_synced_folder,
     remove_abandoned,
     sync,
+    sync_names,
     write_synced,
 )
 from probclass_core.io.retry import RETRIES, retry
@@ -309,7 +309,7 @@ class LocalLocation(Location):
                 (staging / target.name).write_bytes(data)
             (staging / target.name).replace(target)
             if durable:
-                sync(target.parent)
+                sync_names(target)
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         with self._staging(folder) as (target, staging):
@@ -326,14 +326,14 @@ class LocalLocation(Location):
                     raise self.error(
                         f"{target} exists but is incomplete; remove it and save again."
                     ) from error
-            sync(target.parent)
+            sync_names(target)
 
     @contextmanager
     def _staging(self, path: str) -> Iterator[tuple[Path, Path]]:
         """Yield the target and a hidden folder next to it, removed at the end unless renamed."""
         target = Path(self.absolute(path))
         with translate_write_errors(str(target), error=self.error):
-            make_synced_folder(target.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
             remove_abandoned(target.parent.glob(f"{_STAGING_PREFIX}*"))
             staging = target.with_name(f"{_STAGING_PREFIX}{uuid.uuid4().hex}")
             staging.mkdir()
@@ -347,7 +347,7 @@ class LocalLocation(Location):
         target = Path(self.absolute(path))
         with ExitStack() as stack:
             with translate_write_errors(str(target), error=self.error):
-                make_synced_folder(target.parent)
+                target.parent.mkdir(parents=True, exist_ok=True)
                 lock = target.with_name(f"{_LOCK_PREFIX}{target.name}")
                 stack.enter_context(exclusive_lock(lock))
             yield

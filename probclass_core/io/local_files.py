@@ -35,12 +35,24 @@ def write_synced(path: Path, data: Buffer) -> None:
         os.fsync(file.fileno())
 
 
-def make_synced_folder(folder: Path) -> None:
-    """Make a folder and its parents, if they do not exist, such that they survive a power cut."""
-    if not folder.is_dir():
-        make_synced_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        sync(folder.parent)
+def sync_names(*paths: Path) -> None:
+    """Make the names of files and folders survive a power cut, and those of all folders above.
+
+    A folder above may be new, or a killed process may have made it, so all are synced: those that
+    have not changed cost little. It ends at the first folder that this user may not write, or that
+    is a mount. A path that was removed stays removed.
+    """
+    folders: set[Path] = set()
+    for path in paths:
+        for folder in path.absolute().parents:
+            if folder in folders or (folder.is_dir() and not os.access(folder, os.W_OK)):
+                break
+            folders.add(folder)
+            if folder.is_mount():
+                break
+    for folder in sorted(folders, key=lambda folder: -len(folder.parts)):
+        with suppress(FileNotFoundError):
+            sync(folder)
 
 
 @contextmanager

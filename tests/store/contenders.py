@@ -22,7 +22,12 @@ TABLE = pc.TableRef(sys.argv[2], options=OPTIONS)
 
 def promote(version: str, expected: str) -> None:
     """Promote a version in place of the expected one, or of none."""
-    STORE.promote("air", version, "champion", expected=None if expected == "none" else expected)
+    STORE.promote(
+        *("air", version, "champion"),
+        expected=None if expected == "none" else expected,
+        force=True,  # else each promotion of a version that was there before reads all entries
+        reason="a race",
+    )
 
 
 def replace(value: str) -> None:

@@ -16,18 +16,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow.fs import FileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem
 
-from probclass_core.errors import TableError, TableMismatchError
+from probclass_core.errors import TableError, TableMismatchError, one_line
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.records import COMMIT_KEY, complete_commits, read_commit_record
 from probclass_core.io.commit.schemas import cast_exactly, compare_columns
 from probclass_core.io.errors import translate_write_errors
+from probclass_core.io.local_files import sync, sync_names
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import ColumnChanges, partition_schema
 
@@ -372,6 +374,10 @@ class LogSink(ABC, Generic[LogTable]):
     def new_file(self, table: LogTable | None, schema: pa.Schema, name: str) -> NewFile:
         """Choose the location of a new file for rows of a portable schema."""
 
+    def local_path(self, file: NewFile) -> Path | None:
+        """Return the path of a new file on a local disk; None if it is elsewhere."""
+        return Path(file.path) if isinstance(file.filesystem, LocalFileSystem) else None
+
     @abstractmethod
     def log_records(self, table: LogTable) -> Iterable[Mapping[str, Any] | None]:
         """Return the commit records in the log, oldest first.
@@ -387,7 +393,7 @@ class LogSink(ABC, Generic[LogTable]):
         properties: Mapping[str, str],
         *,
         append: bool,
-    ) -> bool:
+    ) -> Sequence[Path] | None:
         """Commit files to a version of the table, once.
 
         Args:
@@ -397,12 +403,21 @@ class LogSink(ABC, Generic[LogTable]):
             append: whether the previous files of the partition stay.
 
         Returns:
-            True if committed; False if another commit came first, or the table only gained columns,
-            so that the commit has to be prepared for the newest version.
+            The files on a local disk that the commit added to the log; None if another commit came
+            first, or the table only gained columns, so that the commit has to be prepared for the
+            newest version.
 
         Raises:
             TableError: if the log cannot be written.
         """
+
+
+def _sync(paths: Iterable[Path]) -> None:
+    """Make files survive a power cut, with their names."""
+    existing = [path for path in paths if path.exists()]
+    for path in existing:
+        sync(path)
+    sync_names(*existing)
 
 
 def _with_summaries(
@@ -520,6 +535,8 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
         if len(files) < len(self._parts):
             record["without_rows"] = [part.number for part in self._parts if not part.rows]
         properties = {COMMIT_KEY: json.dumps(record, sort_keys=True)}
+        with translate_write_errors(sink.location):
+            _sync(path for file in files if (path := sink.local_path(file.file)) is not None)
         for attempt in range(_ATTEMPTS):
             table = sink.newest()
             if self._append:
@@ -537,7 +554,9 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
                     "run, which changed nothing; run it again."
                 )
             self._may_be_committed = True
-            if sink.try_commit(table, files, properties, append=self._append):
+            added = sink.try_commit(table, files, properties, append=self._append)
+            if added is not None:
+                self._sync_log(added)
                 return
             self._may_be_committed = False
             # A random pause, so that competing writers do not try again at the same moment.
@@ -545,6 +564,16 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
         raise TableError(
             f"{sink.location}: other writers committed first {_ATTEMPTS} times; run it again later."
         )
+
+    def _sync_log(self, added: Sequence[Path]) -> None:
+        """Make a commit survive a power cut; delta-rs and pyiceberg sync no file."""
+        try:
+            _sync(added)
+        except OSError as error:
+            raise TableError(
+                f"{self._sink.location} is committed, but the disk does not confirm it: "
+                f"{one_line(error)}; check the disk and the table."
+            ) from error
 
     def close(self) -> None:
         """Close the files, and remove them unless the log may name them.

@@ -159,7 +159,7 @@ class DeltaSink(LogSink[DeltaTable]):
         properties: Mapping[str, str],
         *,
         append: bool,
-    ) -> bool:
+    ) -> list[Path] | None:
         configuration = {} if table is None else table.metadata().configuration
         append_only = configuration.get("delta.appendOnly") == "true"
         if append_only and not append and self.current_files(table):
@@ -169,10 +169,11 @@ class DeltaSink(LogSink[DeltaTable]):
             )
         schema = files[0].file.schema if table is None else self.columns(table)
         if files and table is not None and self._add_columns(table, files[0].file.schema):
-            return False
+            return None
         names = [name for name in schema.names if name not in self.partition]
         indexed = indexed_columns(names, configuration)
         added = [self._add_action(file, indexed) for file in files]
+        version = -1 if table is None else table.version()
         # Never retried by the library: the caller first looks at the partition again.
         commit = CommitProperties(custom_metadata=dict(properties), max_commit_retries=0)
         try:
@@ -199,11 +200,20 @@ class DeltaSink(LogSink[DeltaTable]):
         except DeltaError as error:
             created_by_other = table is None and self.load() is not None
             if isinstance(error, CommitFailedError) or created_by_other:
-                return False
+                return None
             raise TableError(
                 f"cannot write {self.location}: {one_line(error)}; the existing data is unchanged."
             ) from error
-        return True
+        return [] if "://" in self.uri else self._log_files(version)
+
+    def _log_files(self, version: int) -> list[Path]:
+        """What a commit on a version may have added to the log, and what led to that version.
+
+        Columns are added by an entry of its own; a checkpoint follows some entries.
+        """
+        log = Path(self.uri) / "_delta_log"
+        entries = [log / f"{number:020}.json" for number in (version, version + 1)]
+        return [*entries, log / f"{version + 1:020}.checkpoint.parquet", log / "_last_checkpoint"]
 
     def _add_columns(self, table: DeltaTable, rows: pa.Schema) -> bool:
         """Add columns that the table lacks, by an entry of the log; False if it lacks none.
@@ -217,6 +227,9 @@ class DeltaSink(LogSink[DeltaTable]):
         with suppress(CommitFailedError), translate_delta_errors(self.ref):
             table.alter.add_columns(fields)
         return True
+
+    def local_path(self, file: NewFile) -> Path | None:
+        return None if "://" in self.uri else Path(self.uri) / file.path
 
     @cached_property
     def filesystem(self) -> PyFileSystem:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyarrow.fs import FileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -148,7 +149,7 @@ class IcebergSink(LogSink[Table]):
         properties: Mapping[str, str],
         *,
         append: bool,
-    ) -> bool:
+    ) -> list[Path] | None:
         replaced = [] if append else self._tasks(table)
         try:
             if table is None:
@@ -167,15 +168,15 @@ class IcebergSink(LogSink[Table]):
                     snapshot.delete_data_file(task.file)
                 for data_file in data_files:
                     snapshot.append_data_file(data_file)
-            transaction.commit_transaction()
+            committed = transaction.commit_transaction()
         except (CommitFailedException, TableAlreadyExistsError, ValidationException):
-            return False
+            return None
         except ProbClassError:
             raise
         except Exception as error:
             # The errors of catalogs have no common base; see `translate_iceberg_errors`.
             raise TableError(f"cannot write {self.location}: {one_line(error)}.") from error
-        return True
+        return _local_metadata(committed)
 
     def _tasks(self, table: Table | None) -> list[FileScanTask]:
         """Return the partition's data files, each with its delete files.
@@ -304,3 +305,16 @@ def _field_with_ids(kind: pa.DataType, column: NestedField) -> pa.Field:
     return pa.field(
         column.name, kind, nullable=column.optional, metadata={FIELD_ID: str(column.field_id)}
     )
+
+
+def _local_metadata(table: Table) -> list[Path]:
+    """The files that the last commit of a table added to its metadata, if they are on a disk."""
+    filesystem, path = locate(table.io, table.metadata_location)
+    if not isinstance(filesystem, LocalFileSystem):
+        return []
+    uris = []
+    if snapshot := table.current_snapshot():
+        manifests = snapshot.manifests(table.io)
+        added = [one for one in manifests if one.added_snapshot_id == snapshot.snapshot_id]
+        uris = [snapshot.manifest_list, *(manifest.manifest_path for manifest in added)]
+    return [Path(path), *(Path(locate(table.io, uri)[1]) for uri in uris)]

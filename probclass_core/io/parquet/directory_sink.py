@@ -37,7 +37,7 @@ from probclass_core.io.commit.records import (
 from probclass_core.io.commit.schemas import common_columns, compare_columns
 from probclass_core.io.commit.swap import put_in_place, retired_path
 from probclass_core.io.errors import translate_write_errors
-from probclass_core.io.local_files import folder_leftover, remove_abandoned, sync
+from probclass_core.io.local_files import folder_leftover, remove_abandoned, sync, sync_names
 from probclass_core.io.parquet.manifests import COMMITS
 from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import Leftover
@@ -197,7 +197,7 @@ class ParquetSink:
             for parent in self.target.parents[: max(len(self.partition) - 1, 0)]:
                 with suppress(OSError):  # other partitions are in it
                     parent.rmdir()
-            sync(self.root)
+            sync_names(self.target)
 
     @contextmanager
     def _stage(
@@ -301,7 +301,7 @@ class StagedDirectory(StagedParquet):
                     self._add(paths[0], target)
                 else:
                     put_in_place(self._content, target)
-            sync(target.parent)
+            sync_names(target)
 
     def _write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write a file without rows whose footer has the summary, for readers of all files."""

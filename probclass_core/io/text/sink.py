@@ -20,7 +20,7 @@ from probclass_core.arrow.types import value_type
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.swap import put_in_place
 from probclass_core.io.errors import translate_write_errors
-from probclass_core.io.local_files import remove_abandoned, sync
+from probclass_core.io.local_files import remove_abandoned, sync, sync_names
 from probclass_core.io.parquet.directory_sink import STAGING_PREFIX, staging_folders
 from probclass_core.io.references import TableRef
 from probclass_core.io.text.csv import default_delimiter
@@ -112,7 +112,7 @@ class StagedCsv:
         with translate_write_errors(self._sink.location):
             sync(self._part.path)
             put_in_place(self._part.path, self._sink.path)
-            sync(self._sink.path.parent)
+            sync_names(self._sink.path)
 
     def close(self) -> None:
         """Close the file, whether or not it is finished."""
