@@ -61,15 +61,20 @@ def read_record(
         ValueError: if the file is not a JSON object, or has more levels; the message is the reason.
         StoreError: if the file is larger, or cannot be read.
     """
-    return parse_record(files.read(path, at_most=at_most), most_levels=most_levels)
+    data = files.read(path, at_most=at_most)
+    return parse_record(data, at_most=at_most, most_levels=most_levels)
 
 
-def parse_record(data: Buffer, *, most_levels: int = _MAX_LEVELS) -> dict[str, Any]:
+def parse_record(
+    data: Buffer, *, at_most: int = _MAX_BYTES, most_levels: int = _MAX_LEVELS
+) -> dict[str, Any]:
     """The values of a record from its JSON.
 
     Raises:
         ValueError: see `read_record`.
     """
+    if len(data) > at_most:  # a mapped file
+        raise ValueError(f"it has {len(data):,} bytes")
     try:
         text = str(data, "utf-8")
         values = json.loads(text, parse_constant=_refuse_constant)

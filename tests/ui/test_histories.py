@@ -282,6 +282,34 @@ def test_home_shows_the_champion_and_what_needs_attention_first(operated: Histor
     assert "problem" not in rows[1]
 
 
+def test_each_page_says_first_what_is_wrong_and_what_to_do(operated: History) -> None:
+    store = operated.store
+    first, second = (version.id[:8] for version in store.versions("air"))
+
+    def lede(page: str) -> str:
+        html = operated.get(f"air{page}")
+        return texts(re.findall(r'<p class="lede.*?</p>', html, flags=re.DOTALL)[0])
+
+    assert lede("") == (
+        f"The champion {first} is better than the class prior alone on month=2014-12; the last "
+        "scored partition is month=2014-12, which has no warnings."
+    )
+    assert lede("/-/versions").startswith(f"The champion is {first}; the newest version, {second},")
+    assert "1 of 24 partitions have warnings, most recently month=2014-01" in lede("/-/partitions")
+    assert "x differs most from training: by 0.4000 bits in month=2014-01" in lede("/-/drift")
+    assert "No model needs attention." in operated.pages.get("/").text
+    for month in ("2015-01", "2015-02"):
+        operated.judge(store.resolve("air@champion"), month, 1.2)
+    assert lede("") == (
+        f"The champion {first} is worse than the class prior alone by log loss on month=2015-02, "
+        "since month=2015-01. Train on newer rows and promote."
+    )
+    assert "it is worse than the prior in 2 of its" in lede("/-/evaluations")
+    assert "air is worse than its class prior alone." in operated.pages.get("/").text
+    store.promote("air", store.versions("air")[1], "champion", force=True, reason="again")
+    assert f"probclass rollback air returns to {first}." in lede("/-/promotions")
+
+
 def test_damaged_records_hide_no_other(operated: History) -> None:
     folder = Path(operated.store.uri, "air")
     for kind in ("evaluations", "scorings", "promotions"):

@@ -5,6 +5,7 @@ Reading map:
     app: the routes, each with Airflow's login and permissions, and the error pages.
     stores: which stores the pages show, and how a version is found.
     rows: records as rows of tables: models, versions, evaluations, partitions.
+    status: the sentence at the top of a page that says what is wrong.
     listing: tables that are filtered, sorted and divided into pages.
     timeline: what a model did over time, as lanes of an SVG.
     comparison: two versions compared; drift of versions and of scored rows.

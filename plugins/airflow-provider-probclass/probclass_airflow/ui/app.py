@@ -59,6 +59,17 @@ from probclass_airflow.ui.rows import (
     worse_metrics,
 )
 from probclass_airflow.ui.runs import mapped_indices, task_address, task_report
+from probclass_airflow.ui.status import (
+    Status,
+    champion_status,
+    comparison_status,
+    drift_status,
+    evaluations_status,
+    home_status,
+    partitions_status,
+    promotions_status,
+    versions_status,
+)
 from probclass_airflow.ui.stores import (
     NotFound,
     ShownStore,
@@ -172,7 +183,9 @@ def stores_page(request: Request, stores: Stores, asked: Asked) -> Response:
     tables = [
         (one, listing(one.models, asked, lambda row: row.name, keys, "attention")) for one in found
     ]
-    return _page(request, "stores.html", stores=tables)
+    rows = [row for one in found for row in one.models]
+    status = home_status(rows, sum(len(one.problems) for one in found))
+    return _page(request, "stores.html", stores=tables, status=status)
 
 
 def timeline_page(
@@ -187,8 +200,9 @@ def timeline_page(
     records = shown.records(name)
     first, last = _date(since), _date(until)
     drawn = timeline(records, axis, first, last)
+    row = model_row(records)
     return _model_page(
-        request, "timeline.html", shown, records, drawn=drawn, row=model_row(records)
+        request, "timeline.html", shown, records, champion_status(row), drawn=drawn, row=row
     )
 
 
@@ -208,7 +222,9 @@ def versions_page(request: Request, shown: Shown, name: str, asked: Asked) -> Re
         keys,
         "-saved",
     )
-    return _model_page(request, "versions.html", shown, records, table=table)
+    return _model_page(
+        request, "versions.html", shown, records, versions_status(records), table=table
+    )
 
 
 def evaluations_page(request: Request, shown: Shown, name: str, asked: Asked) -> Response:
@@ -228,7 +244,8 @@ def evaluations_page(request: Request, shown: Shown, name: str, asked: Asked) ->
         keys,
         "-recorded",
     )
-    return _model_page(request, "evaluations.html", shown, records, table=table)
+    status = evaluations_status(records)
+    return _model_page(request, "evaluations.html", shown, records, status, table=table)
 
 
 def partitions_page(
@@ -252,7 +269,8 @@ def partitions_page(
         "-partition",
         **({"every": "1"} if every else {}),
     )
-    return _model_page(request, "partitions.html", shown, records, table=table, every=every)
+    status = partitions_status(rows)
+    return _model_page(request, "partitions.html", shown, records, status, table=table, every=every)
 
 
 def _partition_text(row: PartitionRow) -> str:
@@ -280,7 +298,8 @@ def promotions_page(request: Request, shown: Shown, name: str, asked: Asked) -> 
         keys,
         "-time",
     )
-    return _model_page(request, "promotions.html", shown, records, table=table)
+    status = promotions_status(records)
+    return _model_page(request, "promotions.html", shown, records, status, table=table)
 
 
 def _with_versions(shown: Shown, name: str) -> pc.ModelRecords:
@@ -315,6 +334,7 @@ def drift_page(
         "drift.html",
         shown,
         records,
+        drift_status(columns),
         chosen=chosen,
         other=other,
         sections=sections,
@@ -331,15 +351,17 @@ def compare_page(
     second = version_named(records, right) if right else records.versions[-1]
     first_id = left or reference_of(records, second)[0] or second.id
     first = version_named(records, first_id)
+    pairs = compared_metrics(records, first, second)
     return _model_page(
         request,
         "compare.html",
         shown,
         records,
+        comparison_status(pairs, first, second),
         left=first,
         right=second,
         settings=compared_settings(shown, first, second),
-        pairs=compared_metrics(records, first, second),
+        pairs=pairs,
         drift=drift_section(shown, second, None if first == second else first, ""),
     )
 
@@ -500,14 +522,20 @@ _TEMPLATES.env.filters["task_address"] = task_address
 
 
 def _model_page(
-    request: Request, template: str, shown: ShownStore, records: pc.ModelRecords, **values: Any
+    request: Request,
+    template: str,
+    shown: ShownStore,
+    records: pc.ModelRecords,
+    status: Status,
+    **values: Any,
 ) -> Response:
-    return _page(request, template, shown=shown, name=records.model, records=records, **values)
+    values |= {"shown": shown, "name": records.model, "records": records, "status": status}
+    return _page(request, template, **values)
 
 
-def _page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
+def _page(request: Request, template: str, code: int = 200, **values: Any) -> Response:
     headers = {"Cache-Control": "private, no-store"}
-    return _TEMPLATES.TemplateResponse(request, template, values, status, headers)
+    return _TEMPLATES.TemplateResponse(request, template, values, code, headers)
 
 
 async def _add_headers(

@@ -1,0 +1,183 @@
+"""The sentence at the top of a page: what is wrong, since when, which version, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import probclass_core as pc
+from probclass_airflow.ui.comparison import ColumnDrift, MetricPair
+from probclass_airflow.ui.formatting import divergence, minute, number, words
+from probclass_airflow.ui.rows import (
+    CHAMPION,
+    EvaluationRow,
+    ModelRow,
+    PartitionRow,
+    evaluation_row,
+)
+
+_MOST_PROBLEMS = 5
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a page says first.
+
+    Attributes:
+        text: one sentence, or empty.
+        is_problem: whether something is wrong.
+        advice: what to do, or empty.
+    """
+
+    text: str
+    is_problem: bool = False
+    advice: str = ""
+
+
+def home_status(rows: Sequence[ModelRow], damaged: int) -> Status:
+    """Which models need attention."""
+    if not rows and not damaged:
+        return Status("")
+    below = [row.name for row in rows if row.is_below_floor]
+    warned = [row.name for row in rows if row.warned and not row.is_below_floor]
+    problems = [f"{name} is worse than its class prior alone" for name in below]
+    problems += [f"{name} has warnings" for name in warned]
+    if damaged:
+        problems.insert(0, f"{_count(damaged, 'file')} cannot be read")
+    if not problems:
+        return Status("No model needs attention.")
+    more = len(problems) - _MOST_PROBLEMS
+    shown = "; ".join(problems[:_MOST_PROBLEMS])
+    return Status(f"{shown}{f'; and {more} more' if more > 0 else ''}.", is_problem=True)
+
+
+def champion_status(row: ModelRow) -> Status:
+    """Whether the champion, and what was scored last, are as they should be."""
+    champion, newest, scored = row.champion, row.evaluation, row.scored
+    if champion is None:
+        return Status("No version is the champion; promote one.", is_problem=True)
+    id_ = champion.id[:8]
+    if newest is not None and newest.worse:
+        own = _evaluations_of(champion, row.records)
+        first = [*takewhile(lambda one: one.worse, reversed(own))][-1]
+        since = f", since {first.on}" if first.on != newest.on else ""
+        metrics = " and ".join(map(words, newest.worse))
+        text = f"The champion {id_} is worse than the class prior alone by {metrics} on "
+        back = champion.previous
+        advice = "Train on newer rows and promote"
+        advice += f", or return to {back[:8]}: probclass rollback {row.name}" if back else ""
+        return Status(f"{text}{newest.on or 'its newest rows'}{since}.", True, f"{advice}.")
+    if scored is not None and scored.warnings:
+        text = f"{scored.name}, scored last, with {scored.record.version[:8]}, has "
+        text += f"{_count(len(scored.warnings), 'warning')}: {_titles(scored)}."
+        return Status(text, True, "Partitions has the sentences; check the input first.")
+    known = []
+    if newest is not None:
+        known.append(f"is better than the class prior alone on {newest.on or 'its newest rows'}")
+    if scored is not None:
+        health = "which has no warnings" if scored.health else "which was not watched"
+        known.append(f"the last scored partition is {scored.name}, {health}")
+    if not known:
+        return Status(f"The champion {id_} was neither evaluated nor used yet.")
+    beginning = "" if newest is None else f"The champion {id_} "
+    text = beginning + "; ".join(known)
+    return Status(f"{text[0].upper()}{text[1:]}.")
+
+
+def versions_status(records: pc.ModelRecords) -> Status:
+    """Which version is the champion, and why the newest one is not."""
+    champion = records.aliases.get(CHAMPION)
+    newest = records.versions[-1].id if records.versions else ""
+    if champion is None:
+        return Status("No version is the champion.", is_problem=True)
+    if champion.id == newest:
+        return Status(f"The champion is the newest version, {newest[:8]}.")
+    reasons = [
+        entry.reason
+        for entry in records.promotions
+        if (entry.action, entry.alias, entry.id) == ("refused", CHAMPION, newest)
+    ]
+    why = f"was refused: {reasons[-1]}" if reasons else "was not promoted"
+    return Status(f"The champion is {champion.id[:8]}; the newest version, {newest[:8]}, {why}.")
+
+
+def evaluations_status(records: pc.ModelRecords) -> Status:
+    """How the champion did on labeled rows."""
+    champion = records.aliases.get(CHAMPION)
+    own = [] if champion is None else _evaluations_of(champion, records)
+    if not own:
+        return Status("The champion was not evaluated yet." if champion is not None else "")
+    last, worse = own[-1], sum(bool(one.worse) for one in own)
+    loss, floor = (number(last.number(name)) for name in ("log_loss", "baseline_log_loss"))
+    text = f"The champion {last.record.version[:8]} has log loss {loss} on "
+    text += f"{last.on or 'its newest rows'}, the class prior alone {floor}; it is worse than the "
+    text += f"prior in {worse:,} of its {len(own):,} evaluations."
+    return Status(text, bool(last.worse))
+
+
+def partitions_status(rows: Sequence[PartitionRow]) -> Status:
+    """Which partitions have warnings."""
+    current = [row for row in rows if row.is_current]
+    warned = [row for row in current if row.warnings]
+    if not current:
+        return Status("")
+    if not warned:
+        watched = any(row.health for row in current)
+        return Status("No partition has warnings." if watched else "No partition was watched.")
+    last = warned[-1]
+    text = f"{len(warned):,} of {len(current):,} partitions have warnings, most recently "
+    advice = "Correct the input and score again: only partitions whose input changed are scored."
+    return Status(f"{text}{last.name}: {_titles(last)}.", last is current[-1], advice)
+
+
+def promotions_status(records: pc.ModelRecords) -> Status:
+    """Which version is the champion, since when, and to which one a rollback returns."""
+    champion = records.aliases.get(CHAMPION)
+    if champion is None:
+        return Status("No version is the champion." if records.promotions else "")
+    refused = [
+        entry
+        for entry in records.promotions
+        if (entry.action, entry.alias) == ("refused", CHAMPION) and entry.time > champion.promoted
+    ]
+    text = f"The champion is {champion.id[:8]}, since {minute(champion.promoted)}"
+    text += f"; {_count(len(refused), 'promotion')} refused since" if refused else ""
+    back = champion.previous
+    advice = f"probclass rollback {records.model} returns to {back[:8]}." if back else ""
+    return Status(f"{text}.", advice=advice)
+
+
+def drift_status(columns: Sequence[ColumnDrift]) -> Status:
+    """Which column of the scored rows differs most from training, and where."""
+    if not columns:
+        return Status("")
+    first = columns[0]
+    where = max(first.cells, key=lambda cell: cell[1] or 0.0)[0]
+    bits = divergence(first.largest)
+    return Status(f"{first.column} differs most from training: by {bits} bits in {where}.")
+
+
+def comparison_status(
+    pairs: Sequence[MetricPair], left: pc.ModelVersion, right: pc.ModelVersion
+) -> Status:
+    """Which of two versions is better on the same rows."""
+    losses = [(pair.left.number("log_loss"), pair.right.number("log_loss")) for pair in pairs]
+    better = [b < a for a, b in losses if a is not None and b is not None]
+    if not better or left.id == right.id:
+        return Status("")
+    text = f"{right.id[:8]} has less log loss than {left.id[:8]} in {sum(better)} of "
+    return Status(f"{text}{len(better):,} evaluations on the same rows.")
+
+
+def _evaluations_of(alias: pc.Alias, records: pc.ModelRecords) -> list[EvaluationRow]:
+    return [evaluation_row(one) for one in records.evaluations if one.version == alias.id]
+
+
+def _titles(row: PartitionRow) -> str:
+    """The first warnings of a partition."""
+    return ", ".join(warning.title for warning in row.warnings[:3])
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
