@@ -12,25 +12,28 @@ partition, and falls back to the class prior while a model predicts worse than i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.arrow.bundle import as_json, plain_json
-from probclass_core.errors import DataError, SpecError, StoreError, one_of
+from probclass_core.errors import DataError, MissingLabelsError, SpecError, StoreError, one_of
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
 from probclass_core.io.filters import Condition, partition_text, typed_partition
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
+from probclass_core.io.table import Table
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
 from probclass_core.pipeline import evaluate
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
 from probclass_core.store.references import DEFAULT_ALIAS, ModelVersion
+from probclass_core.store.scorings import ScoringRecord
 from probclass_core.training.overlap import trained_on
 
 Fallback = Literal["prior", "rollback"]
@@ -146,6 +149,7 @@ class Judgment:
         evaluation: its evaluation on the partition; None if `served` is None.
         champion: version that the alias names now.
         promotion: the entry of the ledger if the alias was moved; None if it was not.
+        late: judgments of partitions before it whose labels came late.
     """
 
     partition: Mapping[str, Any]
@@ -153,6 +157,7 @@ class Judgment:
     evaluation: Evaluation | None
     champion: ModelVersion
     promotion: Promotion | None
+    late: Sequence[Judgment] = ()
 
     @property
     def below_prior(self) -> bool:
@@ -184,6 +189,8 @@ class Judgment:
             plain = self.evaluation.to_dict()
             names = ("rows", "accuracy", "baseline_accuracy", "log_loss", "baseline_log_loss")
             values |= {name: plain[name] for name in names}
+        if self.late:
+            values["late"] = [one.to_dict() for one in self.late]
         return values
 
 
@@ -198,6 +205,7 @@ def judge_served(
     fallback: Fallback | None = "prior",
     prior_of: ModelVersion | str | None = None,
     decision: DecisionOption = "map",
+    catch_up: int = 0,
     by: str | None = None,
     provenance: Mapping[str, Any] | None = None,
     engine: EngineOption = None,
@@ -224,6 +232,8 @@ def judge_served(
         prior_of: version whose class prior to fall back to, such as the one trained last; by
             default the champion.
         decision: decision rule; see `DecisionRule`.
+        catch_up: number of partitions before this one that are judged as well, without a fallback,
+            if they were scored and have not been judged, since their labels came late.
         by: who judges, for the ledger; by default the user of this process.
         provenance: plain JSON values to record, such as a run id.
         engine: as for `evaluate`.
@@ -281,7 +291,9 @@ def judge_served(
         )
         return store.history(name, alias)[-1]
 
-    served = _version_that_scored(store, name, TableRef.parse(sink).uri, partition)
+    uri = TableRef.parse(sink).uri
+    scorings = [record for record in store.scorings(name) if record.sink == uri]
+    served = _version_that_scored(store, scorings, partition)
     evaluation = None if served is None else measure(served, store.load(served.ref))
     named = store.aliases(name).get(alias)
     moved: Promotion | None = None
@@ -310,27 +322,74 @@ def judge_served(
                     moved = store.rollback(name, alias, by=by, reason=reason, provenance=provenance)
             if moved is None:
                 moved = promote(prior(prior_of or champion), champion, f"class prior: {reason}")
+    late: list[Judgment] = []
+    for unjudged in _unjudged(store, scorings, table, partition, catch_up):
+        with suppress(MissingLabelsError):  # a later call judges it
+            late.append(
+                judge_served(
+                    store,
+                    name,
+                    table,
+                    sink,
+                    unjudged,
+                    alias=alias,
+                    fallback=None,
+                    decision=decision,
+                    provenance=provenance,
+                    engine=engine,
+                    workers=workers,
+                )
+            )
     return Judgment(
         partition=dict(partition),
         served=served,
         evaluation=evaluation,
         champion=store.resolve(f"{name}@{alias}"),
         promotion=moved,
+        late=late,
     )
 
 
-def _version_that_scored(
-    store: ModelStore, name: str, sink: str, partition: Mapping[str, Any]
-) -> ModelVersion | None:
-    """The version of the newest recorded scoring of a partition."""
-    wanted = {column: str(value) for column, value in partition.items()}
-    for record in reversed(store.scorings(name)):
-        if record.sink == sink and any(
-            {column: str(value) for column, value in one["partition"].items()} == wanted
-            for one in record.partitions
+def _unjudged(
+    store: ModelStore,
+    scorings: Sequence[ScoringRecord],
+    table: Table,
+    partition: Mapping[str, Any],
+    count: int,
+) -> list[Mapping[str, Any]]:
+    """Those of the partitions before one that were scored, and not evaluated since, in order."""
+    if not count or len(table.partition_columns) != 1:
+        return []
+    ((column, last),) = typed_partition(table.schema, partition).items()
+    values = [one[column] for one in table.partitions() if one[column] is not None]
+    found: list[Mapping[str, Any]] = []
+    for value in sorted(value for value in values if value < last)[-count:]:
+        served = _version_that_scored(store, scorings, {column: value})
+        if served is not None and not any(
+            record.on.get("source") == table.uri
+            and _is_of(record.on.get("partition"), {column: value})
+            for record in store.evaluations(served)
         ):
-            return store.resolve(f"{name}@{record.version}")
+            found.append({column: value})
+    return found
+
+
+def _version_that_scored(
+    store: ModelStore, scorings: Sequence[ScoringRecord], partition: Mapping[str, Any]
+) -> ModelVersion | None:
+    """The version of the newest scoring of a partition."""
+    for record in reversed(scorings):
+        if any(_is_of(one["partition"], partition) for one in record.partitions):
+            return store.resolve(f"{record.model}@{record.version}")
     return None
+
+
+def _is_of(recorded: Any, partition: Mapping[str, Any]) -> bool:
+    """Whether a partition in a record is this one, whose values may be text."""
+    return isinstance(recorded, Mapping) and (
+        {column: str(value) for column, value in recorded.items()}
+        == {column: str(value) for column, value in partition.items()}
+    )
 
 
 def _is_below_prior(evaluation: Evaluation) -> bool:

@@ -119,6 +119,39 @@ def test_a_failed_training_fails_the_run_but_not_the_scoring(
     assert broken["score"].result["names"] == {"scored": ["week=16", "week=17"]}  # 16 was missed
 
 
+def test_a_week_whose_labels_came_late_is_judged_once_they_are_there(
+    lake: Path, tmp_path: Path
+) -> None:
+    store = pc.ModelStore(tmp_path / "models")
+    spec = pc.ModelSpec("late", [pc.Block("gaussian_diagonal", ["x"])])
+    version = store.save(pc.fit(lake, spec, where="week <= 13"), "late")
+    store.promote("late", version, "champion")
+    sink = str(tmp_path / "scored")
+    for week in (14, 15, 16):
+        report = pc.score(store.load(version.ref), lake, sink, partition={"week": week})
+        store.record_scoring(version, report)
+    write_week(lake, 14, labeled=False)
+    write_week(lake, 15, labeled=False)
+
+    def judge(catch_up: int) -> pc.Judgment:
+        week = {"week": "16"}
+        return pc.judge_served(
+            store, "late", lake, sink, week, fallback=None, catch_up=catch_up, by="test"
+        )
+
+    assert judge(7).late == []
+    write_week(lake, 15, inverted=True)
+    assert judge(0).late == []
+    (late,) = judge(7).late
+    assert late.to_dict()["partition"] == {"week": 15}
+    assert late.below_prior
+    assert late.served == version
+    write_week(lake, 14)
+    again = judge(7)
+    assert [one["partition"] for one in again.to_dict()["late"]] == [{"week": 14}]
+    assert judge(7).late == []
+
+
 def test_the_windows_of_a_run_do_not_overlap_and_end_before_the_labels_do(lake: Path) -> None:
     plan = pc.plan_run(lake, {"week": "17"}, train=2, calibrate=1, judge=2, label_delay=2)
     assert plan.to_dict() == {

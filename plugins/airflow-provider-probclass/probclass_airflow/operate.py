@@ -89,6 +89,8 @@ class ProbClassJudgeOperator(ProbClassOperator):
         prior_of: result of the `ProbClassTrainOperator` whose class prior to fall back to, or its
             ``name@id``; by default the prior of the version that the alias names.
         decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
+        catch_up: number of partitions before it that are judged as well, without a fallback, if
+            they were scored and their labels came late.
         kwargs: source, store, workers and the connections, see `ProbClassOperator`; arguments of
             `BaseOperator`.
 
@@ -96,7 +98,7 @@ class ProbClassJudgeOperator(ProbClassOperator):
         partition, served (``name@id`` that scored it, or null), below_prior, model (``name@id``
         that the alias names now), action (``"none"``, ``"promoted"`` or ``"rolled_back"``), reason;
         if the partition was scored also rows, accuracy, baseline_accuracy, log_loss and
-        baseline_log_loss.
+        baseline_log_loss; late (the same of each partition whose labels came late).
     """
 
     template_fields: Sequence[str] = (
@@ -119,6 +121,7 @@ class ProbClassJudgeOperator(ProbClassOperator):
         fallback: Literal["prior", "rollback"] | None = "prior",
         prior_of: Mapping[str, Any] | str | None = None,
         decision: Mapping[str, Any] | str = "map",
+        catch_up: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(partition=partition, **kwargs)
@@ -128,6 +131,7 @@ class ProbClassJudgeOperator(ProbClassOperator):
         self.fallback = fallback
         self.prior_of = prior_of
         self.decision = decision
+        self.catch_up = catch_up
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Evaluate, fall back."""
@@ -146,6 +150,7 @@ class ProbClassJudgeOperator(ProbClassOperator):
                 fallback=self.fallback,
                 prior_of=prior_of["model"] if isinstance(prior_of, Mapping) else prior_of,
                 decision=self.decision,
+                catch_up=self.catch_up,
                 by=f"{run['dag_id']}.{run['task_id']}",
                 provenance={"airflow": run},
                 workers=self.workers,
@@ -153,8 +158,9 @@ class ProbClassJudgeOperator(ProbClassOperator):
             )
         except pc.MissingLabelsError as error:
             raise AirflowSkipException(str(error)) from None
-        if judgment.below_prior or judgment.promotion is not None:
-            self.log.warning("%s", judgment)
+        for one in (*judgment.late, judgment):
+            if one.below_prior or one.promotion is not None:
+                self.log.warning("%s", one)
         return judgment.to_dict()
 
 
@@ -239,7 +245,8 @@ def operate_model(
         decision: decision rule of predictions and evaluations.
         prior: shares of the classes to score under, see `ProbClassScoreOperator`.
         catch_up: number of partitions before that of the run that are scored as well if they are
-            missing in the sink; if one of them cannot be scored, the run fails, too.
+            missing in the sink, and before the judged one that are judged as well if their labels
+            came late; if one of them cannot be scored, the run fails, too.
         outlets: assets of the scored table.
         workers: number of threads of each task.
         source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
@@ -312,6 +319,7 @@ def operate_model(
             fallback=fallback,
             prior_of=_entry(train),
             decision=decision,
+            catch_up=catch_up,
             trigger_rule="all_done",  # a champion that does harm is replaced without a challenger
             **places,
         )
