@@ -132,6 +132,16 @@ def test_a_wrong_argument_is_not_retried(
         operator.execute({"run_id": "by hand"})
 
 
+def test_an_error_that_may_go_away_has_no_frames_of_the_library(fields: dict[str, Any]) -> None:
+    task = ProbClassReconcileOperator(
+        task_id="task", partition={"day": "d999"}, missing="fail", **fields
+    )
+    with pytest.raises(pc.TableError, match="has no rows of day=d999") as caught:
+        task.execute({"run_id": "by hand"})
+    core = Path(pc.__file__).parent
+    assert not [entry for entry in caught.traceback if core in Path(str(entry.path)).parents]
+
+
 def test_batches_score_many_partitions_and_a_damaged_one_fails_alone(
     run_dag: Callable[..., Any], fields: dict[str, Any], days: Path
 ) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import Asset, BaseOperator
@@ -133,7 +134,7 @@ class ProbClassOperator(BaseOperator):
         check_rendered_fields(self)
         self._read_configuration()
         self._last_log_line = time.monotonic()
-        with translate_errors(), connected(self._connections()):
+        with TranslatedErrors(), connected(self._connections()):
             summary = self.call(self._run(context))
         self._summary = summary
         for outlet in self.outlets:
@@ -259,23 +260,29 @@ class ProbClassOperator(BaseOperator):
                 yield conn_id, getattr(self, field)
 
 
-@contextmanager
-def translate_errors() -> Iterator[None]:
-    """Let a task fail without a retry if the library raises an error that a retry cannot fix.
+class TranslatedErrors(AbstractContextManager[None]):
+    """Lets a task fail without a retry if the library raises an error that a retry cannot fix.
 
     Raises:
         AirflowFailException: for such an error.
-        ProbClassError: an error that may go away, unchanged.
+        ProbClassError: an error that may go away, without its frames: its message is complete, and
+            they would bury it in the log.
     """
-    import probclass_core as pc
 
-    try:
-        yield
-    except pc.ProbClassError as error:
-        if not error.is_transient:
-            raise AirflowFailException(str(error)) from None
-        # The message is complete; the frames of the library would bury it in the log.
-        raise error.with_traceback(None) from None
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Raise the error as Airflow understands it."""
+        import probclass_core as pc
+
+        if isinstance(error, pc.ProbClassError):
+            if not error.is_transient:
+                raise AirflowFailException(str(error)) from None
+            # A generator could not do this: `contextmanager` gives the frames back.
+            raise error.with_traceback(None) from None
 
 
 def check_rendered_fields(task: BaseOperator) -> None:

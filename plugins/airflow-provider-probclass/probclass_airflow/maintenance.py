@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from probclass_airflow.base import check_rendered_fields, translate_errors
+from probclass_airflow.base import TranslatedErrors, check_rendered_fields
 from probclass_airflow.hooks import connected, open_store, table_ref
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class ProbClassMaintainOperator(BaseOperator):
         connections = [(self.table_conn_id, table) for table in self.tables]
         connections.append((self.store_conn_id, self.store))
         used = [(conn_id, uri) for conn_id, uri in connections if conn_id is not None]
-        with translate_errors(), connected(used):
+        with TranslatedErrors(), connected(used):
             tables = [table_ref(table, self.table_conn_id) for table in self.tables]
             store = open_store(self.store, self.store_conn_id)
             sizes = [
