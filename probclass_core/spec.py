@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from probclass_core.config_files import read_values
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.plugins.manager import check_option_names
 
@@ -338,18 +338,11 @@ class ModelSpec:
         """Read a spec from ``.toml``, ``.json``, ``.yaml`` or ``.yml`` (YAML needs PyYAML).
 
         Raises:
-            SpecError: if the file cannot be read, has another format, or its spec is not valid.
+            SpecError: if the file cannot be read, has another format, is larger or deeper than a
+                spec is, or its spec is not valid.
         """
-        path = Path(path)
-        try:
-            values = _read_values(path)
-        except OSError as error:
-            raise SpecError(f"cannot read the model spec {path}: {error.strerror}.") from error
-        except ValueError as error:
-            if isinstance(error, SpecError):
-                raise
-            raise SpecError(f"{path} is not valid {path.suffix[1:].upper()}: {error}") from error
-        return cls.from_dict(values)
+        suffixes = (".toml", ".json", ".yaml", ".yml")
+        return cls.from_dict(read_values(Path(path), "the model spec", suffixes))
 
     @classmethod
     def auto(
@@ -561,21 +554,3 @@ def _plain(value: object, where: str) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise SpecError(f"{where}: {value!r} is not a plain value (number, text, list or table).")
-
-
-def _read_values(path: Path) -> Any:
-    suffix = path.suffix.lower()
-    if suffix == ".toml":
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    if suffix == ".json":
-        return json.loads(path.read_text(encoding="utf-8"))
-    if suffix in (".yaml", ".yml"):
-        try:
-            import yaml
-        except ImportError as error:
-            raise SpecError("a YAML spec needs PyYAML: pip install 'probclass[yaml]'.") from error
-        try:
-            return yaml.safe_load(path.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            raise ValueError(" ".join(str(error).split())) from error
-    raise SpecError(f"{path}: a model spec is a .toml, .json, .yaml or .yml file.")

@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import json
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from probclass_core.cli.parsing import parse_names, parse_partition, parse_where
+from probclass_core.config_files import read_values
 from probclass_core.errors import SpecError, one_line
 
 if TYPE_CHECKING:
@@ -244,7 +243,7 @@ class WatchOptions:
                     "--fail-on needs checks, and --watch off makes none; leave one out."
                 )
             return None
-        values = {} if self.watch is None else _read_values("watch", self.watch)
+        values = {} if self.watch is None else read_values(self.watch, "the watch")
         if isinstance(values, dict) and isinstance(values.get("watch"), dict):
             values = values["watch"]
         if names and isinstance(values, dict):
@@ -289,24 +288,13 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _read_costs(path: Path) -> Any:
-    return _read_values("costs", path, tables=True)
+    if path.suffix != ".csv":
+        return read_values(path, "the costs", (".toml", ".json", ".csv"))
+    import pyarrow.csv as csv
 
-
-def _read_values(what: str, path: Path, *, tables: bool = False) -> Any:
-    """The values of a TOML or JSON file, or the rows of a CSV file."""
     try:
-        if path.suffix == ".toml":
-            return tomllib.loads(path.read_text(encoding="utf-8"))
-        if path.suffix == ".json":
-            return json.loads(path.read_text(encoding="utf-8"))
-        if path.suffix == ".csv" and tables:
-            import pyarrow.csv as csv
-
-            return csv.read_csv(path)
+        return csv.read_csv(path)
     except OSError as error:
-        raise SpecError(f"cannot read the {what} {path}: {error.strerror}.") from error
+        raise SpecError(f"cannot read the costs {path}: {error.strerror}.") from error
     except ValueError as error:
-        kind = path.suffix[1:].upper()
-        raise SpecError(f"{path} is not valid {kind}: {one_line(error)}.") from error
-    expected = ".toml, .json or .csv" if tables else ".toml or .json"
-    raise SpecError(f"cannot read the {what} {path}: expected a {expected} file.")
+        raise SpecError(f"{path} is not valid CSV: {one_line(error)}.") from error

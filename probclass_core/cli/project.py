@@ -9,7 +9,6 @@ Relative paths are relative to the file.
 from __future__ import annotations
 
 import logging
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,8 @@ from typing import Any, get_args, get_origin
 from typer.models import OptionInfo
 
 from probclass_core.cli.options import parameters_of
-from probclass_core.errors import SpecError, nearest, one_line, one_of
+from probclass_core.config_files import read_values
+from probclass_core.errors import SpecError, nearest, one_of
 
 FILE = "probclass.toml"
 
@@ -138,12 +138,8 @@ def _candidates() -> Iterator[Path]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"cannot read {path}: {error.strerror}.") from error
-    except ValueError as error:
-        raise SpecError(f"{path} is not valid TOML: {one_line(error)}.") from error
+    values: dict[str, Any] = read_values(path, "the project")
+    return values
 
 
 def _values(

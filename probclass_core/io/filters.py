@@ -19,18 +19,25 @@ Where: TypeAlias = str | Sequence[str | Condition] | pc.Expression | None
 """Text such as ``"month >= 2013-01 and wind in NW, SE"``; a list of such texts and of conditions
 ``(column, op, value)``, which must all be true; an Arrow expression; or None for all rows."""
 
+_MOST_CONDITIONS = 1_000
+"""Conditions of one filter, at most: Arrow evaluates an expression by recursion."""
+
+_LONGEST_TEXT = 1_000_000
+"""Characters of a filter's text, at most."""
+
+_SHOWN = 200
+"""Characters of a filter's text that a message repeats."""
+
 _QUOTED = r""""[^"]*"|'[^']*'"""
-_CONDITION = re.compile(
-    rf"""\s*(?P<column>{_QUOTED}|[^\s"'=!<>].*?)\s*
-    (?P<operator>==|!=|<=|>=|=|<|>|\s(?:not\s+)?in(?=[\s(\[]))\s*
-    (?P<value>\S.*?)\s*""",
-    re.VERBOSE | re.DOTALL,
-)
+# Matching takes time linear in the text: no two parts of a pattern match the same spaces.
+_COLUMN = re.compile(rf"""{_QUOTED}|[^\s"'=!<>]""")
+_OPERATOR = re.compile(r"==|!=|<=|>=|=|<|>|\s(?:not\s+)?in(?=[\s(\[])")
 _VALUE = re.compile(rf"""{_QUOTED}|[^\s"'=!<>].*""", re.DOTALL)
-_NEXT_VALUE = re.compile(rf"""\s*({_QUOTED}|[^\s"',][^,]*?)\s*(?:,|$)""")
+_NEXT_VALUE = re.compile(rf"""\s*({_QUOTED}|[^\s"',](?:[^,]*[^\s,])?)\s*(?:,|$)""")
 _TOKEN = re.compile(
-    rf"""(?<!\w)(?:{_QUOTED})|[(\[](?:{_QUOTED}|[^"'()\[\]])*[)\]]|\s+(?P<word>and|or)\s+|.""",
-    re.IGNORECASE | re.DOTALL,
+    rf"""(?<!\w)(?:{_QUOTED})|[(\[](?:{_QUOTED}|[^"'()\[\]])*[)\]]
+    |(?<!\s)\s+(?P<word>and|or)\s+|.""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 """Quoted text, a list in brackets, or a word between conditions; else one character."""
 
@@ -67,6 +74,11 @@ def expression(
         terms.append(where)
     else:
         terms.extend(_condition(schema, condition) for condition in where or ())
+    if len(terms) > _MOST_CONDITIONS:
+        raise SpecError(
+            f"where has {len(terms):,} conditions, at most {_MOST_CONDITIONS:,} are allowed; list "
+            "the values of one column with in."
+        )
     return functools.reduce(operator.and_, terms) if terms else None
 
 
@@ -123,19 +135,33 @@ def parse_conditions(text: str, option: str = "where") -> list[Condition]:
     Raises:
         SpecError: if the text is not a condition, or joins conditions by ``or``.
     """
-    parsed = [_parse_condition(part) for part in _split(text, "and")]
-    if not all(parsed):
+    if len(text) > _LONGEST_TEXT:
         raise SpecError(
-            f"{option} {text!r}: write COLUMN OP VALUE with OP one of ==, !=, <, <=, >, >=, in, "
-            f'not in, as in {option} "month >= 2013-01" or {option} "wind in NW,SE".'
+            f"{option} has {len(text):,} characters, at most {_LONGEST_TEXT:,} are read; give a "
+            "long list of values as a condition (column, 'in', values)."
         )
-    for part in _split(text, "and"):
-        if len(_split(part, "or")) > 1:
-            raise SpecError(
-                f"{option} {text!r}: conditions are joined by and, not by or; list the values of "
-                'one column, as in "wind in NW,SE", or quote a value that contains the word.'
-            )
-    return [condition for condition in parsed if condition is not None]
+    # What follows "and" is a condition, or the rest of a value that contains the word.
+    parts, has_or = [""], False
+    for joint, segment in _segments(text):
+        word = joint.strip().lower()
+        is_condition = bool(word) and _parse_condition(segment) is not None
+        has_or |= is_condition and word == "or"
+        if is_condition and word == "and":
+            parts.append(segment)
+        else:
+            parts[-1] += joint + segment
+    conditions = [condition for part in parts if (condition := _parse_condition(part))]
+    if len(conditions) < len(parts):
+        raise SpecError(
+            f"{option} {_shortened(text)}: write COLUMN OP VALUE with OP one of ==, !=, <, <=, >, "
+            f'>=, in, not in, as in {option} "month >= 2013-01" or {option} "wind in NW,SE".'
+        )
+    if has_or:
+        raise SpecError(
+            f"{option} {_shortened(text)}: conditions are joined by and, not by or; list the "
+            'values of one column, as in "wind in NW,SE", or quote a value that contains the word.'
+        )
+    return list(conditions)
 
 
 def split_values(text: str) -> list[str]:
@@ -147,45 +173,40 @@ def split_values(text: str) -> list[str]:
             return []
         values.append(_unquoted(match[1]))
         position = match.end()
-        if not text[:position].endswith(","):
+        if text[position - 1] != ",":
             break
     return values
 
 
-def _split(text: str, word: str) -> list[str]:
-    """The conditions that a word joins; where no condition follows it, it is part of a value."""
-    parts = [""]
-    for token in _TOKEN.finditer(text):
-        rest = text[token.end() :]
-        if (token["word"] or "").lower() == word and _starts_condition(rest):
-            parts.append("")
-        else:
-            parts[-1] += token[0]
-    return parts
-
-
-def _starts_condition(text: str) -> bool:
-    """Whether text starts with a condition, before the next ``and`` or ``or``."""
-    first = ""
+def _segments(text: str) -> list[tuple[str, str]]:
+    """The text between the words ``and`` and ``or``, each with the word before it, or none."""
+    segments, joint, start = [], "", 0
     for token in _TOKEN.finditer(text):
         if token["word"]:
-            break
-        first += token[0]
-    return _parse_condition(first) is not None
+            segments.append((joint, text[start : token.start()]))
+            joint, start = token[0], token.end()
+    return [*segments, (joint, text[start:])]
 
 
 def _parse_condition(text: str) -> tuple[str, str, str | list[str]] | None:
     """One condition, or None if the text is something else."""
-    match = _CONDITION.fullmatch(text)
-    if match is not None:
-        column, op = _unquoted(match["column"]), " ".join(match["operator"].split())
-        if op.endswith("in"):
-            values = split_values(_unbracketed(match["value"]))
-            if values:
-                return column, op, values
-        elif _VALUE.fullmatch(match["value"]):
-            return column, op, _unquoted(match["value"])
-    return None
+    text = text.strip()
+    first = _COLUMN.match(text)
+    found = first and _OPERATOR.search(text, first.end())
+    if not first or not found:
+        return None
+    column, value = text[: found.start()].rstrip(), text[found.end() :].strip()
+    if column[0] in "\"'" and column != first[0]:
+        return None
+    op = " ".join(found[0].split())
+    if op.endswith("in"):
+        values = split_values(_unbracketed(value))
+        return (_unquoted(column), op, values) if values else None
+    return (_unquoted(column), op, _unquoted(value)) if _VALUE.fullmatch(value) else None
+
+
+def _shortened(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …")
 
 
 def _unbracketed(text: str) -> str:

@@ -338,7 +338,7 @@ def test_an_invalid_spec_is_refused(values: Any, message: str) -> None:
 
 FILES: list[tuple[str, str | None, str]] = [
     ("spec.toml", None, "cannot read the model spec .*No such file"),
-    ("spec.txt", "label = 1", r"a model spec is a \.toml, \.json, \.yaml or \.yml file"),
+    ("spec.txt", "label = 1", r"expected a \.toml, \.json, \.yaml or \.yml file"),
     ("spec.toml", "label =", "is not valid TOML: "),
     ("spec.json", "{", "is not valid JSON: "),
     ("spec.json", "[1]", "a model spec must be a table of keys, got list"),

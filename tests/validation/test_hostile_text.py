@@ -1,0 +1,153 @@
+"""Specs and conditions that were made to take forever: refused in one line, in a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import probclass_core as pc
+from probclass_core.io.filters import expression, parse_conditions
+
+DEEP = 100_000
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGES = "a: &a {x: 1, y: 2}\n" + "".join(
+    f"{name}: &{name} {{<<: [{', '.join([f'*{before}'] * 10)}]}}\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@contextmanager
+def refused_at_once(message: str) -> Iterator[None]:
+    """Expect a SpecError of one short line, within a second of processor time."""
+    start = time.process_time()
+    with pytest.raises(pc.SpecError, match=message) as caught:
+        yield
+    assert time.process_time() - start < 1.0
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("spec.yaml", BOMB, "aliases written out it has more than 100,000 values"),
+        ("spec.yaml", MERGES, "aliases written out it has more than 100,000 values"),
+        ("spec.yaml", "blocks: &a [*a]", "an alias is inside the value that it stands for"),
+        ("spec.yaml", "[" * DEEP, "nested more than 64 deep"),
+        ("spec.json", "[" * DEEP + "]" * DEEP, "nested more than 64 deep"),
+        ("spec.json", "[" * 70 + "]" * 70, "nested more than 64 deep"),
+        ("spec.toml", f"a = {'[' * DEEP}{']' * DEEP}", "nested more than 64 deep"),
+        ("spec.toml", f"a{'.a' * 500_000} = 1", "nested more than 64 deep"),
+        ("spec.toml", f"a = {{'x'{' . a' * 200_000} = 1}}", "nested more than 64 deep"),
+        ("spec.yaml", "a: 1" + ":1" * 100_000, "not text has more than 1,000 characters"),
+        ("spec.toml", "#" * 2_000_000, "has more than 1,048,576 bytes; is it the model spec"),
+        ("spec.json", '{"label": "a", "label": "b", "blocks": []}', "key 'label' is given twice"),
+        ("spec.yaml", "label: a\nlabel: b\nblocks: []", "key 'label' is given twice"),
+        ("spec.json", "9" * 5_000, "is not valid JSON"),
+        ("spec.yaml", "!!python/object/apply:os.system [ls]", "is not valid YAML"),
+    ],
+    ids=lambda value: value[:24] if isinstance(value, str) else None,
+)
+def test_a_hostile_spec_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    with refused_at_once(message):
+        pc.ModelSpec.from_file(tmp_path / name)
+
+
+def test_aliases_of_yaml_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(
+        "label: c\nblocks:\n"
+        "- &number {estimator: gaussian_diagonal, columns: [x]}\n"
+        "- {<<: *number, columns: [y]}\n"
+    )
+    assert [block.columns for block in pc.ModelSpec.from_file(path).blocks] == [("x",), ("y",)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" + " " * 20_000 + "y",
+        "x = " + " " * 20_000,
+        "x not" + " " * 20_000,
+        "x" + " and" * 20_000,
+        "(" * 20_000,
+        "x in a" + " " * 20_000 + "b,",
+        "x in " + "," * 20_000,
+        "'x" * 20_001,
+        "x = 1 or " * 10_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_hostile_condition_is_refused(text: str) -> None:
+    with refused_at_once("where "):
+        parse_conditions(text)
+
+
+def test_the_number_of_conditions_is_bounded() -> None:
+    schema = pa.schema([("x", pa.int64())])
+    with refused_at_once("where has 10,000 conditions, at most 1,000"):
+        expression(schema, None, " and ".join(["x > 1"] * 10_000))
+    with refused_at_once("where has 1,100,003 characters"):
+        expression(schema, None, "x >" + " " * 1_100_000)
+    rows = ds.dataset(pa.table({"x": [1, 2]}))
+    assert rows.to_table(filter=expression(schema, None, ["x > 1"] * 1_000)).num_rows == 1
+
+
+WORDS = st.sampled_from(
+    [
+        "and",
+        " or ",
+        " in ",
+        "not in",
+        "=",
+        "!=",
+        "<",
+        "x",
+        "'a and b'",
+        "(1, 2)",
+        ",",
+        " ",
+        "'",
+        "(",
+    ]
+)
+NAMES = (
+    st.text("abc xyz", min_size=1)
+    .map(str.strip)
+    .filter(lambda name: bool(name) and not {"and", "or", "in", "not"} & {*name.split()})
+)
+
+
+@given(st.lists(WORDS).map("".join) | st.text())
+def test_any_text_is_conditions_or_an_error(text: str) -> None:
+    with suppress(pc.SpecError):
+        assert all(len(condition) == 3 for condition in parse_conditions(text))
+
+
+@given(
+    st.lists(
+        st.tuples(NAMES, st.sampled_from(["==", "!=", "<", ">="]), st.text('abc and or in,="()'))
+        | st.tuples(NAMES, st.sampled_from(["in", "not in"]), st.lists(NAMES, min_size=1)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_conditions_that_are_written_are_read_again(conditions: list[tuple[str, str, Any]]) -> None:
+    def written(value: Any) -> str:
+        return ", ".join(value) if isinstance(value, list) else f"'{value}'"
+
+    text = " and ".join(f"{name} {op} {written(value)}" for name, op, value in conditions)
+    assert parse_conditions(text) == conditions
