@@ -5,7 +5,7 @@ The public API, loaded lazily. The packages follow the pipeline::
     table -> fragments -> statistics -> parameters -> log-likelihoods -> posterior -> table
 
     errors       exceptions; messages say what is wrong, where, and how to fix it
-    config_files TOML, JSON and YAML files as plain values
+    config_files  TOML, JSON and YAML files as plain values
     spec         Block, ModelSpec: what to model
     plugins/     descriptors, hook specifications, and the manager that finds plugins by name
     arrow/       from Arrow to NumPy; tables as checksummed files

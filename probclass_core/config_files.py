@@ -123,6 +123,7 @@ def _parse_yaml(text: str) -> Any:
                 raise ValueError(_TOO_DEEP)
             node = super().compose_node(parent, index)
             self.depth -= 1
+            assert node is not None  # None is before the first document and after the last
             if is_alias and id(node) not in self.sizes:
                 raise ValueError("an alias is inside the value that it stands for")
             self.count += self.sizes[id(node)] if is_alias else 1

@@ -31,7 +31,7 @@ import probclass_core as pc
 
 EVERY_STEP = "PROBCLASS_KILLS" in os.environ
 KILLS = int(os.environ.get("PROBCLASS_KILLS", "4"))
-NEVER = 60.0
+NEVER = 600.0
 WAVE = 25
 """Kills on one table; the next wave has a new table, for every check reads the whole history."""
 
@@ -49,7 +49,7 @@ class Tally:
         """Record the counts so far."""
         kills, old, new, left = (self.counts[x] for x in ("killed", "old", "new", "leftovers"))
         happened = f"{old} old, {new} new, none in between; {left} leftovers removed"
-        record(f"{self.name}, killed {self.kind}", happened, f"{kills} kills")
+        record(f"a scoring killed {self.kind}", self.name, happened, f"{kills} kills")
 
 
 class Wave:

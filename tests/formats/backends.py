@@ -30,6 +30,7 @@ class Backend:
     """A kind of storage for scored tables.
 
     Attributes:
+        name: name of the kind.
         ref: returns the reference to a table by its name.
         commits: returns the commit records in a table, oldest first; records that were replaced
             are included if the format keeps old versions.
@@ -37,6 +38,7 @@ class Backend:
         typed: whether a table has a schema, which includes the types of the partition columns.
     """
 
+    name: str
     ref: Callable[[str], pc.TableRef]
     commits: Callable[[str], list[dict[str, Any]]]
     write: Callable[[str, pa.Table], None]
@@ -61,7 +63,9 @@ def parquet(root: Path) -> Backend:
     def write(name: str, table: pa.Table) -> None:
         pq.write_to_dataset(table, root / name, partition_cols=["month"])
 
-    return Backend(lambda name: pc.TableRef(str(root / name)), commits, write, typed=False)
+    return Backend(
+        "parquet", lambda name: pc.TableRef(str(root / name)), commits, write, typed=False
+    )
 
 
 def object_store(root: Path) -> Backend:
@@ -78,7 +82,11 @@ def object_store(root: Path) -> Backend:
         pq.write_to_dataset(table, f"{folder}/{name}", filesystem=store, partition_cols=["month"])
 
     return Backend(
-        lambda name: pc.TableRef(f"memory:/{folder}/{name}"), commits, write, typed=False
+        "object store",
+        lambda name: pc.TableRef(f"memory:/{folder}/{name}"),
+        commits,
+        write,
+        typed=False,
     )
 
 
@@ -90,7 +98,11 @@ def delta(root: Path) -> Backend:
         return [json.loads(entry["probclass.commit"]) for entry in entries]
 
     return Backend(
-        lake.ref, commits, lambda name, table: lake.write(name, table, ["month"]), typed=True
+        "delta",
+        lake.ref,
+        commits,
+        lambda name, table: lake.write(name, table, ["month"]),
+        typed=True,
     )
 
 
@@ -102,7 +114,11 @@ def iceberg(root: Path) -> Backend:
         return [json.loads(summary["probclass.commit"]) for summary in summaries if summary]
 
     return Backend(
-        lake.ref, commits, lambda name, table: lake.write(name, table, ["month"]), typed=True
+        "iceberg",
+        lake.ref,
+        commits,
+        lambda name, table: lake.write(name, table, ["month"]),
+        typed=True,
     )
 
 

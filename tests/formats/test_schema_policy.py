@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from backends import BACKENDS, FEBRUARY, Backend
 from delta_and_iceberg import rows, spec
+from fault_report import record
 
 import probclass_core as pc
 
@@ -68,6 +69,8 @@ def test_a_column_added_upstream_is_added_once(
     lands(lake, "2014-03", site=pa.array(["c"] * 40), at=times)
     later = pc.score(model, lake, sink, partition=MARCH, overwrite=overwrite)
     assert (later.changes.added, later.changes.absent) == ((), ())
+    happened = "added to the scored table, null in earlier rows"
+    record(f"a column added, overwrite={overwrite!r}", backend.name, happened, "120 rows")
 
 
 def test_a_column_removed_upstream_is_null_with_a_warning(
@@ -81,6 +84,7 @@ def test_a_column_removed_upstream_is_null_with_a_warning(
     assert warning.startswith("The scored table has 'site', which the rows lack")
     assert report.to_dict()["absent_columns"] == ["site"]
     assert column(backend, "site") == {"2014-01": ["a"] * 40, "2014-02": [None] * 40}
+    record("a column removed", backend.name, "null, with a warning", "80 rows")
 
 
 def test_the_same_columns_can_be_required(
@@ -139,3 +143,5 @@ def test_a_number_of_another_type_is_written_exactly_or_not_at_all(
         with pytest.raises(pc.TableMismatchError, match=r"column 'n' is .* and a value does not"):
             pc.score(model, tmp_path / "third", sink)
         assert set(column(backend, "n")) == {"2014-01", "2014-02"}
+        fault = f"{too_wide.type} that {before.type} cannot represent"
+        record(fault, backend.name, "refused, nothing written", "40 rows")

@@ -1,0 +1,37 @@
+"""The page of promises names tests that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def test_every_promise_names_tests_that_exist() -> None:
+    rows = [line for line in PAGE.partition("## Next to others")[0].splitlines() if "|" in line]
+    promises = [row for row in rows if not row.startswith(("| promise", "|---"))]
+    assert len(promises) >= 20
+    for promise in promises:
+        named = NAMED.findall(promise)
+        assert named, f"without a test: {promise}"
+        for path, name in named:
+            module = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+            tests = {one.name for one in ast.walk(module) if isinstance(one, ast.FunctionDef)}
+            assert name in tests, f"{path} has no {name}"
+
+
+def test_every_fault_of_the_table_is_one_that_a_test_records() -> None:
+    table = PAGE.partition("<!-- faults -->")[2].partition("<!-- end of faults -->")[0]
+    assert table.strip().startswith("| fault | what happened | figure |")
+    recorders = [
+        path
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if "from fault_report import record" in path.read_text(encoding="utf-8")
+    ]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for path in recorders:
+        assert path.relative_to(ROOT).as_posix() in makefile

@@ -1,0 +1,52 @@
+"""What was injected, what happened, and how often: collected by tests, and written as a table.
+
+``python tests/fault_report.py FOLDER [PAGE]`` prints what the tests have recorded in the folder
+that ``PROBCLASS_FAULTS`` names, or writes it to a page of the docs; ``make faults`` does the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+
+BEGIN, END = "<!-- faults -->", "<!-- end of faults -->"
+
+
+def record(fault: str, where: str, happened: str, figure: str) -> None:
+    """Record what happened to a fault in a format; a later record of the same replaces it."""
+    sys.stdout.write(f"{where}, {fault}: {happened} ({figure})\n")
+    if folder := os.environ.get("PROBCLASS_FAULTS"):
+        name = hashlib.sha256(f"{fault}, {where}".encode()).hexdigest()[:16]
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        row = json.dumps([fault, where, happened, figure])
+        (Path(folder) / f"{name}.json").write_text(row, encoding="utf-8")
+
+
+def table(folder: Path) -> str:
+    """Return the records of a folder as a table in Markdown; formats that are alike share a row."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for path in folder.glob("*.json"):
+        fault, where, happened, figure = json.loads(path.read_text(encoding="utf-8"))
+        alike.setdefault((fault, happened, figure), []).append(where)
+    rows = sorted(
+        (fault, ", ".join(sorted(where)), happened, figure)
+        for (fault, happened, figure), where in alike.items()
+    )
+    lines = [("fault", "where", "what happened", "figure"), ("---",) * 4, *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def main(folder: Path, page: Path | None = None) -> None:
+    if page is None:
+        sys.stdout.write(table(folder))
+        return
+    text = page.read_text(encoding="utf-8")
+    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+    page.write_text(f"{before}{BEGIN}\n\n{table(folder)}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
