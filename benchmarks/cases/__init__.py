@@ -5,6 +5,7 @@ train_categorical  text columns from Parquet
 retrain            a window of days after one new day, with cached statistics
 engines            training by threads, by processes and by Spark
 score              Parquet in, posteriors in Parquet out
+score_sql          the query of a model in DuckDB
 watch              a wide table scored with the health of its rows
 memory             peak memory as the number of rows grows
 knn                nearest neighbors, in few dimensions and in many
@@ -26,6 +27,7 @@ MODULES = (
     "retrain",
     "engines",
     "score",
+    "score_sql",
     "watch",
     "memory",
     "knn",

@@ -82,7 +82,7 @@ class Dialect:
         """A double as a literal."""
         if math.isinf(value):
             return self.infinity if value > 0 else f"(-{self.infinity})"
-        return self.number(value)
+        return self.number(float(value))  # NumPy's floats are written as calls
 
     def function(self, name: str, *arguments: str) -> str:
         """A call of a function of the core."""

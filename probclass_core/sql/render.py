@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import is_numeric_type
-from probclass_core.arrow.parts import part_of
 from probclass_core.arrow.types import value_type
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.formulas import (
@@ -124,12 +123,6 @@ class Renderer:
         if not is_numeric_type(kind):
             raise NotSupportedError(f"column {name!r} is {kind}, which has no SQL yet.")
         raw = self._input(name)
-        part = part_of(name)
-        if part is not None:
-            raise NotSupportedError(
-                f"feature {name!r} is a part of a date, which engines compute differently; make a "
-                "view with a column of this name, and train on a column of this name."
-            )
         number = raw
         if pa.types.is_boolean(kind):
             number = f"CASE WHEN {raw} THEN 1 WHEN NOT {raw} THEN 0 END"
@@ -163,6 +156,8 @@ class Renderer:
         if pa.types.is_boolean(kind):
             raw = self._input(code.column)
             text = f"CASE WHEN {raw} THEN 'true' WHEN NOT {raw} THEN 'false' END"
+            if dialect.dynamic_types:
+                self.refused[f"text {code.column}"] = self._is_text(code.column)
             value = self.columns.add("x", text, 0)
             literals = [dialect.string_literal(each) for each in code.values]
         elif pa.types.is_floating(kind):

@@ -44,6 +44,13 @@ def test_other_engines_score_as_in_python(engine: str, case: str, rows: pa.Table
     compare(model.predict_table(rows, columns=["key"]), scored(model, rows, engine))
 
 
+def with_wrong_labels(table: pa.Table) -> pa.Table:
+    """Half of the labels are those of other rows, so that posteriors are too sure of themselves."""
+    labels = np.array(table["label"].to_pylist())
+    labels[::2] = np.random.default_rng(0).permutation(labels[::2])
+    return table.set_column(0, "label", pa.array(labels.tolist()))
+
+
 COSTS = {"one": {"it's two": 5.0, 'th"ree': 0.5}, 'th"ree': {"one": 2.0}}
 
 
@@ -75,7 +82,8 @@ def test_decisions_weights_and_calibration_are_in_the_query(
     table = training()
     model = pc.fit(table, spec)
     if method is not None:
-        model = pc.calibrate(model, training(5), method=method)
+        model = pc.calibrate(model, with_wrong_labels(training(5, 3000)), method=method)
+        assert model.calibrator is not None
     model = pc.with_density_quantiles(model, table)
     for engine in ("duckdb", "sqlite"):
         expected = model.predict_table(rows, columns=["key"], decision=decision)
