@@ -39,31 +39,33 @@ class FileVersion:
     def unchanged(self) -> Iterator[None]:
         """Read within this context: all that is read belongs to this version.
 
-        An object is checked after it was read: one that is put again has a new time. A local file
-        is checked before as well, and by its inode: two files that are renamed to and fro keep
-        their times.
+        Size and time are those of the plan. In addition, what is read has one ETag, or one inode
+        on a local disk: S3 and Azure report times in seconds, and two files that are renamed to
+        and fro keep theirs.
 
         Raises:
             TableError: if the file was replaced, changed or removed since the plan, whatever error
                 reading it raised then.
         """
-        inode = None if self.location.remote else self._inode()
+        identity = self._identity()
         if not self.location.remote:
-            self._check(inode)
+            self._check(identity)
         try:
             yield
         except Exception as error:
-            self._check(inode, error)
+            self._check(identity, error)
             raise
-        self._check(inode)
+        self._check(identity)
 
-    def _check(self, inode: tuple[int, int] | None, cause: Exception | None = None) -> None:
+    def _check(self, identity: object, cause: Exception | None = None) -> None:
         info = self.location.info(self.path)
-        if file_state(self.location, info) != self.state or (
-            not self.location.remote and self._inode() != inode
-        ):
+        if file_state(self.location, info) != self.state or self._identity() != identity:
             uri = self.location.uri_of(self.path)
             raise TableError(f"{uri} has changed while it was being read; run it again.") from cause
+
+    def _identity(self) -> object:
+        """What differs between two files of one name, size and time; None if it is unknown."""
+        return self.location.etag(self.path) if self.location.remote else self._inode()
 
     def _inode(self) -> tuple[int, int] | None:
         """Number of the inode of a local file, and when it last changed, also by a rename."""

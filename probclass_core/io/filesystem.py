@@ -100,6 +100,23 @@ class Location:
             self._forget_listings()
             return retry(lambda: self.filesystem.get_file_info(self.absolute(path)))
 
+    def etag(self, path: str) -> str | None:
+        """Return the ETag of an object, or its generation on Google Cloud Storage.
+
+        None if there is no such object, or the file system has none.
+        """
+        if self.conditional is None:
+            return None
+        with translate_read_errors(self.uri_of(path), error=self.error):
+            try:
+                file = retry(lambda: self.filesystem.open_input_file(self.absolute(path)))
+            except FileNotFoundError:
+                return None
+            with file:
+                found = {name.lower(): value for name, value in file.metadata().items()}
+        tag = found.get("generation") or found.get("etag")
+        return None if tag is None else bytes(tag).decode()
+
     def is_file(self, path: str) -> bool:
         """Whether there is a file at a path."""
         return is_file(self.info(path))

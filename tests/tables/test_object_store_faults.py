@@ -160,6 +160,27 @@ def test_a_file_deleted_while_it_is_read_is_named(lake: Path, bucket: Bucket) ->
         list(plan.batches())
 
 
+@pytest.mark.parametrize("bucket", ["s3", "azure", "google"], indirect=True)
+def test_an_object_replaced_while_it_is_read_is_an_error(bucket: Bucket) -> None:
+    path = f"{bucket.name}/rows/0.parquet"
+    bucket.filesystem.create_dir(f"{bucket.name}/rows")
+    old, new = (pa.table({"x": np.full(100, value)}) for value in (1.0, 2.0))
+    for _ in range(50):
+        pq.write_table(old, path, filesystem=bucket.filesystem)
+        before = bucket.filesystem.get_file_info(path)
+        [fragment] = pc.open_table(bucket.at("rows")).plan().fragments
+        reading = fragment.read()
+        next(reading)
+        pq.write_table(new, path, filesystem=bucket.filesystem)
+        with pytest.raises(pc.TableError, match="has changed while it was being read"):
+            list(reading)
+        after = bucket.filesystem.get_file_info(path)
+        # Google reports fractions of a second; elsewhere size and time are soon the same.
+        if bucket.scheme == "gs" or (after.size, after.mtime) == (before.size, before.mtime):
+            return
+    pytest.fail("the object was never replaced within a second")
+
+
 @pytest.fixture
 def folder(tmp_path: Path, bucket: Bucket) -> Path:
     """Two models, two lakes with different numbers of rows, and a table scored by ``old``."""
