@@ -1,4 +1,4 @@
-"""``python -m benchmarks [names …] [--rows N] [--repeats R] [--out DIR]``."""
+"""``python -m benchmarks [names …] [--rows N] [--repeats R] [--out DIR] [--page FILE]``."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results.append(result)
         print(report.section(result), flush=True)
     report.write(results, options.out)
+    if options.page is not None:
+        report.update_page(options.page, "\n".join(map(report.section, results)))
     plot.draw(results, options.out / "ratios.png")
     print(f"Written to {options.out}: benchmarks.json, benchmarks.md, ratios.png")
     return int(any(entry.rejected for result in results for entry in result.entries.values()))
@@ -50,6 +52,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", type=_positive, help="number of rows; by default each case's own")
     parser.add_argument("--repeats", type=_positive, default=5, help="rounds (default 5)")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for figures")
+    parser.add_argument("--page", type=Path, help="page whose figures are replaced")
     parser.add_argument("--cache", type=Path, default=HERE / "cache", help="folder for datasets")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     return parser.parse_args(arguments)

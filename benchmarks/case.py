@@ -68,7 +68,8 @@ class Case(Generic[Inputs]):
         reference: name of the implementation whose outcome the others must equal, or None if there
             is nothing to compare.
         targets: targets to meet.
-        unit: what is measured: seconds per call, or the peak memory of the process in MB.
+        unit: what is measured: seconds per call, seconds of processor time per call, or the peak
+            memory of the process in MB.
         fresh: whether each call runs in a new process, without a call to warm up.
         calls: number of calls per measurement, for work of milliseconds.
         tolerance: largest relative difference between equal outcomes.
@@ -83,7 +84,7 @@ class Case(Generic[Inputs]):
     prepare: Callable[[Path, int], Inputs]
     reference: str | None = None
     targets: tuple[Target, ...] = ()
-    unit: Literal["s", "MB"] = "s"
+    unit: Literal["s", "CPU s", "MB"] = "s"
     fresh: bool = False
     calls: int = 1
     tolerance: float = 1e-9

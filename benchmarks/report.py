@@ -13,6 +13,9 @@ from typing import Any
 
 from benchmarks.runner import Entry, Result, Spread
 
+BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->"
+"""Lines of a page between which figures are written."""
+
 PACKAGES = ("numpy", "scipy", "pyarrow", "scikit-learn", "duckdb", "polars")
 
 
@@ -65,8 +68,8 @@ def _ratio(ratio: Spread | None) -> str:
 
 def amount(value: float, unit: str) -> str:
     """A figure with its unit, to three digits; short times in milliseconds."""
-    if unit == "s" and value < 0.1:
-        return f"{value * 1e3:.3g} ms"
+    if unit.endswith("s") and value < 0.1:
+        return f"{value * 1e3:.3g} {unit[:-1]}ms"
     return f"{value:.0f} {unit}" if value >= 100.0 else f"{value:.3g} {unit}"
 
 
@@ -82,6 +85,20 @@ def write(results: Sequence[Result], out: Path) -> None:
     head = [f"{about['date'][:10]}; {hardware}; {versions}.", ""]
     sections = [section(result) for result in results]
     (out / "benchmarks.md").write_text("\n".join([*head, *sections]), encoding="utf-8")
+
+
+def update_page(page: Path, figures: str) -> None:
+    """Replace the text between the lines `BEGIN` and `END` of a page.
+
+    Raises:
+        ValueError: if the page lacks one of the lines.
+    """
+    text = page.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{page} lacks the lines {BEGIN!r} and {END!r}.")
+    page.write_text(f"{before}{begin}\n{figures.strip()}\n\n{end}{after}", encoding="utf-8")
 
 
 def environment() -> dict[str, Any]:

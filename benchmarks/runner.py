@@ -41,7 +41,7 @@ class Entry:
 
     Attributes:
         implementation: the implementation.
-        figures: seconds per call or MB, one per round.
+        figures: in the unit of the case, one per round.
         cpu_seconds: processor time of all threads, one per round.
         rejected: why the figures do not count, or None if they do.
     """
@@ -130,9 +130,12 @@ def run_case(
                 entry.rejected = measurement.failure
                 outcomes[name] = measurement.outcome
                 if number >= 0:
-                    in_memory = case.unit == "MB"
-                    figure = measurement.peak_megabytes if in_memory else measurement.seconds
-                    entry.figures.append(figure)
+                    figures = {
+                        "s": measurement.seconds,
+                        "CPU s": measurement.cpu_seconds,
+                        "MB": measurement.peak_megabytes,
+                    }
+                    entry.figures.append(figures[case.unit])
                     entry.cpu_seconds.append(measurement.cpu_seconds)
             for name, reason in disagreements(case, outcomes):
                 entries[name].rejected = reason

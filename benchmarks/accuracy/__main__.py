@@ -14,6 +14,7 @@ from benchmarks.accuracy.generators import LABEL
 from benchmarks.accuracy.models import MODELS, Model, khiops
 from benchmarks.accuracy.scores import Result, from_dict, run_table, warm_up
 from benchmarks.accuracy.tables import ROOT, TABLES, Table, from_file
+from benchmarks.report import update_page
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(overall)
     plot.draw(everything, shown, options.out / "accuracy.png")
     if options.page is not None:
-        report.update_page(options.page, f"{overall}\n{report.matrices(everything, shown)}")
+        update_page(options.page, f"{overall}\n{report.matrices(everything, shown)}")
     print(f"Written to {options.out}: accuracy.json, accuracy.md, accuracy.png")
     return 0
 

@@ -23,8 +23,6 @@ TOLERANCE = 1.02
 """A log loss above this times that of the class prior is worse than no model."""
 MAX_ECE = 0.05
 """Calibration error that probclass should not exceed on tables of at least `SMALL` rows."""
-BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->"
-"""Lines of a page between which figures are written."""
 
 
 def section(result: Result, models: Sequence[Model]) -> str:
@@ -237,17 +235,3 @@ def write(
     page = "\n".join([overall, matrices(results, models), *legend, "", *sections])
     (out / "accuracy.md").write_text(page, encoding="utf-8")
     return overall
-
-
-def update_page(page: Path, figures: str) -> None:
-    """Replace the text between the lines `BEGIN` and `END` of a page.
-
-    Raises:
-        ValueError: if the page lacks one of the lines.
-    """
-    text = page.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{page} lacks the lines {BEGIN!r} and {END!r}.")
-    page.write_text(f"{before}{begin}\n{figures.strip()}\n\n{end}{after}", encoding="utf-8")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from benchmarks.accuracy.report import update_page
+from benchmarks.report import update_page
 from benchmarks.years import library
 from benchmarks.years.picture import draw
 from benchmarks.years.results import Month, measure, month_range, overview, table

@@ -13,9 +13,10 @@ from sklearn.metrics import log_loss
 
 from benchmarks.accuracy.__main__ import main
 from benchmarks.accuracy.generators import GENERATORS
-from benchmarks.accuracy.report import geometric_mean, ratios, update_page
+from benchmarks.accuracy.report import geometric_mean, ratios
 from benchmarks.accuracy.scores import from_dict, score, to_dict
 from benchmarks.accuracy.tables import TABLES, stratified
+from benchmarks.report import update_page
 
 FAST = ["class prior", "product", "gaussian NB"]
 

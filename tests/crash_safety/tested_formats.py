@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -156,7 +157,8 @@ def with_duckdb(ref: pc.TableRef) -> pa.Table:
 
 def files_of_parquet(folder: Path) -> set[Path]:
     parts = [folder / "scored" / f"month={month}" for month in ("2014-01", "2014-02")]
-    appended = parts[1].glob(f"part-{'[0-9a-f]' * 32}.parquet")
+    commit = "[0-9a-f]" * 32
+    appended = chain(*(parts[1].glob(f"{name}-{commit}.parquet") for name in ("part", "_summary")))
     written = ("_SUCCESS", "_summary.parquet", "part-0.parquet", "part-1.parquet")
     return {*appended, *(part / name for part in parts for name in written)}
 

@@ -57,7 +57,13 @@ SAMPLE_ROWS = 2**16
 """Most rows of a sample."""
 
 _BATCH_SAMPLE = 2**12
-"""Most rows that the sample takes from one batch."""
+"""Most rows that the sample takes from one batch, ..."""
+
+_BATCH_CELLS = 2**18
+"""... and most values, so that wide tables take fewer rows of each of their more batches ..."""
+
+_LEAST_BATCH_SAMPLE = 2**10
+"""... but at least these rows."""
 
 _SAMPLE_CELLS = 2**23
 """Most posteriors of a sample: 64 MiB."""
@@ -208,7 +214,9 @@ class HealthMeter:
             decisions: decisions about the rows.
         """
         rows = batch.num_rows
-        stride = 1 << max(0, (-(-rows // _BATCH_SAMPLE) - 1).bit_length())
+        cells = _BATCH_CELLS // max(1, len(self.columns.columns))
+        most = min(_BATCH_SAMPLE, max(cells, _LEAST_BATCH_SAMPLE))
+        stride = 1 << max(0, (-(-rows // most) - 1).bit_length())
         features = select(batch, self.model.spec.features, self.model.time_zones)
         columns, bins = self.columns.measure(features, stride)
         probability, choice = posterior.probability, decisions.prediction
