@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,6 @@ import pyarrow.parquet as pq
 import probclass_core
 from benchmarks.case import OURS, Case, Outcome, Target
 from benchmarks.datasets import LABEL, Dataset, numbers
-from probclass_core.estimation import statistics
 from probclass_core.estimation.column_profile import empty_profile
 
 UNWATCHED = "probclass, watch=False"
@@ -153,12 +153,11 @@ CASES = (watched, partitions, profiled, profiled_in_memory)
 
 @contextmanager
 def _without_profile() -> Iterator[None]:
-    measure = statistics.profile_columns
-    statistics.profile_columns = lambda batch: empty_profile(batch.schema.names)
-    try:
+    with patch(
+        "probclass_core.estimation.statistics.profile_columns",
+        lambda batch: empty_profile(batch.schema.names),
+    ):
         yield
-    finally:
-        statistics.profile_columns = measure
 
 
 def _fit(data: Dataset, source: str | pa.Table) -> probclass_core.Model:

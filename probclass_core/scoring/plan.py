@@ -322,12 +322,12 @@ class PlannedPartition:
         sums = meter.measure_plan(self.plan, options.decision, engine, counter)
         if not sums.rows:
             return self
-        classes = meter.health(sums).classes
-        shares = {name: one.estimated for name, one in classes.items()}
+        health = meter.health(sums)
+        shares = {name: one.estimated for name, one in health.classes.items()}
         if None in shares.values() or len(shares) < len(self.planner.model.classes):
             raise DataError(
-                f"the shares of {len(self.planner.model.classes):,} classes cannot be estimated; "
-                "give prior as a table of shares, or leave it out."
+                f"the shares of the classes cannot be estimated: {health.log_loss.unknown} Give "
+                "prior as a table of shares, or leave it out."
             )
         prior = {name: float(share or 0.0) for name, share in shares.items()}
         scorer = BatchScorer(self.planner.model, self.plan.schema, replace(options, prior=prior))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -110,13 +111,17 @@ def test_a_column_that_changed_drifts_and_no_other(
     assert max(drift.values()) < 0.01
 
 
-def test_predictions_are_not_judged_outside_of_the_training_range(model: pc.Model) -> None:
+def test_predictions_are_not_judged_outside_of_the_training_range(
+    model: pc.Model, tmp_path: Path
+) -> None:
     rows = drawn(2_000, TRAINING, 5)
     fahrenheit = rows.set_column(0, "x", pa.array(rows["x"].to_numpy() * 1.8 + 32))
     with_density = pc.health(model, fahrenheit)
     assert "1 % quantile" in (with_density.accuracy.unknown or "")
     assert with_density.accuracy.expected is with_density.log_loss.expected is None
     assert {one.estimated for one in with_density.classes.values()} == {None}
+    with pytest.raises(pc.DataError, match=r"classes cannot be estimated: .*1 % quantile"):
+        pc.score(model, fahrenheit, tmp_path / "scored.parquet", prior="estimated")
     without = pc.fit(drawn(2_000, TRAINING, 0), SPEC)
     assert "'x' is outside of the range" in (pc.health(without, fahrenheit).accuracy.unknown or "")
 

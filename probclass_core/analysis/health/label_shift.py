@@ -26,7 +26,8 @@ from probclass_core.errors import SpecError, one_of
 from probclass_core.model.model import Model
 
 MOST_CLASSES = 100
-"""Most classes whose shares are estimated."""
+"""Most classes whose shares are estimated: with more, fewer than 26 of the rows that are used are
+left for each."""
 
 _CELLS = 2**18
 """Rows × classes up to which all rows are used."""
