@@ -11,7 +11,7 @@ SERVERS := .venv-servers
 KHIOPS := .venv-khiops
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test test-fast servers faults promoters hostile backfill celery image lint format check bench accuracy scale years khiops golden distributions site pictures screenshots wheel constraints licenses clean
+.PHONY: help setup demo airflow test test-fast servers faults promoters hostile backfill celery image lint format check bench accuracy scale partitions years khiops golden distributions site pictures screenshots wheel constraints licenses clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ accuracy: setup khiops ## Measure error, log loss and calibration, compared with
 
 scale: setup ## Measure time and memory from 100,000 rows to 100 million
 	$(PYTHON) -m benchmarks.scale
+
+partitions: setup ## Measure one task that scores 500 partitions, by format
+	$(PYTHON) -m benchmarks.partitions --page docs/data.md
 
 years: setup ## Operate a model month by month for four years in a local Airflow, and draw the timeline
 	$(PYTHON) -m benchmarks.years --page docs/operate.md

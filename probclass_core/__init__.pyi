@@ -19,6 +19,7 @@ from .errors import (
     PartitionError as PartitionError,
     PluginError as PluginError,
     ProbClassError as ProbClassError,
+    RollbackError as RollbackError,
     RolledBackError as RolledBackError,
     SpecError as SpecError,
     StoreError as StoreError,

@@ -6,7 +6,8 @@ Every error raised on purpose is a `ProbClassError`; its class says where to loo
 - `DataError`: the rows; `HealthError`: a partition that its watch refuses.
 - `TableError`: a table, partition or file; `PartitionError` for some partitions of many.
 - `StoreError`: a saved model, or the store that contains it; `RolledBackError`: a version from
-  which an alias was rolled back is not promoted to it again.
+  which an alias was rolled back is not promoted to it again; `RollbackError`: an alias cannot be
+  rolled back.
 - `PluginError`: an installed plugin, or one that is missing.
 - `NotSupportedError`: the estimator, which lacks the requested feature.
 
@@ -121,6 +122,12 @@ class StoreError(ProbClassError):
 
 class RolledBackError(StoreError):
     """An alias was rolled back from the version to promote; a retry cannot change that."""
+
+    is_transient = False
+
+
+class RollbackError(StoreError):
+    """An alias has nothing to roll back to, or names another version: a retry cannot help."""
 
     is_transient = False
 

@@ -16,6 +16,7 @@ from urllib.request import url2pathname
 
 from probclass_core.arrow.bundle import Buffer, Bundle, plain_json
 from probclass_core.errors import (
+    RollbackError,
     RolledBackError,
     SpecError,
     StoreError,
@@ -429,8 +430,9 @@ class ModelStore:
             alias was rolled back from the expected version already.
 
         Raises:
-            StoreError: if there is no such alias, no such promotion before, the version was
-                deleted, or the alias names another version than the expected one.
+            RollbackError: if there is no such promotion before, or the alias names another version
+                than the expected one.
+            StoreError: if there is no such alias, or the version was deleted.
         """
         check_alias(alias)
         left = None if expected is None else self._version_of(name, expected)
@@ -442,7 +444,7 @@ class ModelStore:
                 if left.id in undone:
                     why = f"{alias} was rolled back from {_short(left)} already"
                     return replace(entries[-1], action="unchanged", reason=why)
-                raise StoreError(
+                raise RollbackError(
                     f"'{name}@{alias}' names {current.id[:12]}, not {left.id[:12]}, the expected "
                     "version; nothing to roll back."
                 )
@@ -452,7 +454,7 @@ class ModelStore:
             else:
                 position = len(stack) - 1 - steps
             if not 0 <= position < len(stack) - 1:
-                raise StoreError(
+                raise RollbackError(
                     f"cannot roll back '{name}@{alias}'"
                     + (f" to {to}" if to is not None else f" by {steps}")
                     + f": it has {len(stack) - 1} earlier promotions; 'probclass models history "

@@ -384,6 +384,6 @@ def test_a_rollback_from_another_version_than_the_champion_fails(
     task = ProbClassRollbackOperator(
         task_id="task", model="air", store=store.uri, version=store.resolve("air@poor").ref
     )
-    with pytest.raises(pc.StoreError, match="the expected version; nothing to roll back"):
+    with pytest.raises(AirflowFailException, match="the expected version; nothing to roll back"):
         task.execute({"run_id": "by hand", "ti": Mock()})
     assert store.resolve("air@champion") == store.resolve("air@good")

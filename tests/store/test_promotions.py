@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_models import SampleModel
 
-from probclass_core.errors import DataError, RolledBackError, SpecError, StoreError
+from probclass_core.errors import DataError, RollbackError, RolledBackError, SpecError, StoreError
 from probclass_core.store import model_store
 from probclass_core.store.gate import Gate
 from probclass_core.store.model_store import ModelStore
@@ -132,8 +132,11 @@ def test_rolling_back_twice_goes_back_two_promotions(
     assert store.rollback("air").id == versions[1].id
     store.promote("air", versions[3], "champion", force=True, reason="it was better after all")
     assert store.rollback("air", steps=2).id == versions[0].id
-    with pytest.raises(StoreError, match=r"cannot roll back 'air@champion' by 1: .* 0 earlier"):
+    with pytest.raises(
+        RollbackError, match=r"cannot roll back 'air@champion' by 1: .* 0 earlier"
+    ) as nothing:
         store.rollback("air")
+    assert not nothing.value.is_transient
     assert store.resolve("air@champion") == versions[0]
     with pytest.raises(StoreError, match="named no version before"):
         store.resolve("air@previous")
