@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import probclass_core as pc
-from benchmarks.accuracy.report import update_page
+from benchmarks.report import update_page
 
 Result = TypeVar("Result")
 

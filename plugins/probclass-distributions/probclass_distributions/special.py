@@ -49,10 +49,9 @@ def log_minus_formula(x: Column, center: FloatArray) -> Expression:
 
 
 def log1p_minus(t: FloatArray) -> FloatArray:
-    """log(1 + t) − t for t > −1, 0 or less; −∞ for t = −1."""
-    t = np.minimum(t, 1e300)
+    """log(1 + t) − t for t > −1, 0 or less; −∞ for t = −1 and t = ∞."""
     with np.errstate(divide="ignore"):
-        direct = np.log1p(t) - t
+        direct = np.log1p(np.minimum(t, 1e300)) - t  # not ∞ − ∞
     near = np.where(np.abs(t) < 1e-3, t, 0.0)
     series = -(near**2) * (0.5 - near * (1.0 / 3.0 - near * (0.25 - near * (0.2 - near / 6.0))))
     values: FloatArray = np.where(np.abs(t) < 1e-3, series, direct)
