@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 _TRANSIENT = re.compile(
     r"slow.?down|throttl|too.?many.?requests|service.?unavailable|internal.?(failure|error)"
     r"|server.?busy|timed?.?out|reset|broken pipe|connection aborted|returned nothing"
-    r"|network_connection|unexpected end of stream|\b(429|500|502|503|504)\b",
+    r"|network_connection|error sending request|unexpected end of stream|\b(429|500|502|503|504)\b",
     re.IGNORECASE,
 )
 _PERMANENT = re.compile(r"curlCode: [67]\b|could not (connect|resolve)", re.IGNORECASE)
