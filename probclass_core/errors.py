@@ -75,7 +75,10 @@ class HealthError(DataError):
 
     Attributes:
         verdicts: verdict of each check, as plain JSON values.
+        report: what was done, with ``failed``, as of a `PartitionError`; or None.
     """
+
+    report: Any = None
 
     def __init__(self, message: str, verdicts: Sequence[Mapping[str, Any]] = ()) -> None:
         super().__init__(message)

@@ -752,13 +752,16 @@ class ModelStore:
     ) -> list[ScoringRecord]:
         """Record which partitions were scored with a version, from which input and how healthy.
 
-        Partitions that were skipped, and that were recorded when they were written, are not
-        recorded again, so a retry is harmless. Of a record above 1 MB, the histograms of the
-        health are left out, and then all columns but the most unusual ones.
+        The partitions that a check stopped are recorded as well, with the reason, and so are those
+        that failed with an error which a retry does not fix. Partitions that were skipped, and that
+        were recorded when they were written, are not recorded again, so a retry is harmless. Of a
+        record above 1 MB, the histograms of the health are left out, and then all columns but the
+        most unusual ones.
 
         Args:
             version: version that scored, or a reference to it.
-            report: what `pc.score` returned.
+            report: what `pc.score` returned, or the ``report`` of a `PartitionError` or a
+                `HealthError`.
             provenance: plain JSON values to record with it, such as a run id.
 
         Returns:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from probclass_core.arrow.bundle import as_json, json_digest, plain_json
-from probclass_core.errors import StoreError
+from probclass_core.errors import StoreError, hide_credentials
 from probclass_core.io.filesystem import Location
 from probclass_core.store.records import encode_record, timestamp
 from probclass_core.store.references import ModelVersion
@@ -58,6 +58,8 @@ class ScoringRecord:
             of the rows' files), input_version, rule (digest of conditions, columns and decision),
             rows, skipped, and if they are known health and verdicts, see `Health.to_dict`.
         provenance: how it was made, such as a run id.
+        stopped: for each partition that was not scored, because of a check or an error that a retry
+            does not fix, its values as ``partition`` and the reason as ``error``.
     """
 
     model: str
@@ -67,6 +69,7 @@ class ScoringRecord:
     sink: str
     partitions: Sequence[Mapping[str, Any]]
     provenance: Mapping[str, Any]
+    stopped: Sequence[Mapping[str, Any]] = field(default_factory=list)
 
 
 def new_partitions(report: Scored, records: Iterable[ScoringRecord]) -> list[Mapping[str, Any]]:
@@ -108,10 +111,15 @@ def record_partitions(
         )
     plain = plain_json(provenance, "provenance")
     records = []
-    for start in range(0, len(partitions), _MAX_PARTITIONS):
+    stopped = [
+        {"partition": as_json(one.partition), "error": hide_credentials(str(one.error))}
+        for one in getattr(report, "failed", ())
+        if not one.is_transient
+    ]
+    for start in range(0, max(len(partitions), min(len(stopped), 1)), _MAX_PARTITIONS):
         chosen = _bounded(as_json(partitions[start : start + _MAX_PARTITIONS]))
         time = timestamp()
-        digest = json_digest([version.id, report.uri, chosen])
+        digest = json_digest([version.id, report.uri, chosen, stopped])
         moment = time.replace(":", "").replace("+0000", "Z")  # not every system allows a colon
         record = ScoringRecord(
             model=version.model,
@@ -121,6 +129,7 @@ def record_partitions(
             sink=report.uri,
             partitions=chosen,
             provenance=plain,
+            stopped=[] if start else stopped[:_MAX_PARTITIONS],
         )
         path = f"{version.model}/{FOLDER}/{record.id}.json"
         files.write(path, encode_record(asdict(record)))

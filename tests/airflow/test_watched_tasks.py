@@ -53,6 +53,10 @@ def test_a_check_that_fails_fails_the_task_without_a_retry(
     if fail:
         assert (task.state, task.tries) == ("failed", 1)
         assert not (tmp_path / "scored").exists()
+        (record,) = pc.ModelStore(store).scorings("m")
+        (stopped,) = record.stopped
+        assert stopped["partition"] == {"month": "2014-02"}
+        assert "Column 'x' is null in 100 % of 200 rows" in stopped["error"]
     else:
         assert task.state == "success"
         assert "Column 'x' is null in 100 % of 200 rows" in task.result["warnings"][0]

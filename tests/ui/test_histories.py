@@ -310,6 +310,26 @@ def test_each_page_says_first_what_is_wrong_and_what_to_do(operated: History) ->
     assert f"probclass rollback air returns to {first}." in lede("/-/promotions")
 
 
+def test_a_partition_that_was_not_scored_is_shown_until_it_is(operated: History) -> None:
+    store = operated.store
+    champion = store.resolve("air@champion")
+    outcome = SimpleNamespace(partition={"month": "2015-01"}, is_transient=False, error="x drifts.")
+    report = SimpleNamespace(model_id=champion.id, uri="scored", commits=[], failed=[outcome])
+    run = {"dag_id": "air", "run_id": "r 1", "task_id": "score"}
+    (record,) = store.record_scoring(champion, report, provenance={"airflow": run})
+    assert record.partitions == []
+    html = operated.get("air")
+    assert "month=2015-01 was not scored: x drifts." in html
+    assert "month=2015-01 not scored x drifts." in texts(html)
+    assert "Last scoring today month=2014-12" in texts(html)
+    text = texts(operated.get("air/-/partitions"))
+    assert "Not scored Reason Model Since Task month=2015-01 x drifts." in text
+    assert "air has partitions that were not scored." in operated.pages.get("/").text
+    operated.score(champion, "2015-01")
+    assert "Not scored" not in operated.get("air/-/partitions")
+    assert "No model needs attention." in operated.pages.get("/").text
+
+
 def test_damaged_records_hide_no_other(operated: History) -> None:
     folder = Path(operated.store.uri, "air")
     for kind in ("evaluations", "scorings", "promotions"):

@@ -461,7 +461,7 @@ class ProbClassScoreOperator(ProbClassOperator):
                 **self.score_options(run),
                 **self.read_options(),
             )
-        except pc.PartitionError as error:
+        except (pc.PartitionError, pc.HealthError) as error:
             self.record(store, version, error.report, run)
             raise
         self.record(store, version, report, run)

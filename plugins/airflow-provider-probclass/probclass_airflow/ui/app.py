@@ -54,6 +54,7 @@ from probclass_airflow.ui.rows import (
     model_row,
     partition_rows,
     run_of,
+    stops,
     store_rows,
     version_rows,
     worse_metrics,
@@ -269,8 +270,18 @@ def partitions_page(
         "-partition",
         **({"every": "1"} if every else {}),
     )
-    status = partitions_status(rows)
-    return _model_page(request, "partitions.html", shown, records, status, table=table, every=every)
+    stopped = [stop for stop in stops(records.scorings) if stop.is_open][::-1]
+    status = partitions_status(rows, stopped)
+    return _model_page(
+        request,
+        "partitions.html",
+        shown,
+        records,
+        status,
+        table=table,
+        every=every,
+        stopped=stopped,
+    )
 
 
 def _partition_text(row: PartitionRow) -> str:

@@ -100,6 +100,27 @@ class PartitionRow:
 
 
 @dataclass(frozen=True)
+class Stop:
+    """A partition that was not scored.
+
+    Attributes:
+        record: the record of the scoring that it was left out of.
+        name: the partition as text.
+        when: values of its columns.
+        reason: why, in a sentence.
+        run: query of the link to the task, or None.
+        is_open: whether no later record scored it.
+    """
+
+    record: pc.ScoringRecord
+    name: str
+    when: Any
+    reason: str
+    run: Mapping[str, str] | None
+    is_open: bool
+
+
+@dataclass(frozen=True)
 class VersionRow:
     """A version, with its newest evaluation."""
 
@@ -123,6 +144,7 @@ class ModelRow:
         labeled: newest evaluation of any version, or None.
         scored: newest scored partition, or None.
         warned: number of partitions of the newest scoring that have warnings.
+        stops: partitions that were not scored, and not since.
     """
 
     name: str
@@ -133,6 +155,7 @@ class ModelRow:
     labeled: EvaluationRow | None
     scored: PartitionRow | None
     warned: int
+    stops: list[Stop]
 
     @property
     def is_below_floor(self) -> bool:
@@ -170,7 +193,8 @@ def model_row(records: pc.ModelRecords) -> ModelRow:
     others.sort(key=lambda alias: alias.promoted, reverse=True)
     evaluations = records.evaluations
     own = [one for one in evaluations if champion is not None and one.version == champion.id]
-    last = partition_rows(records.scorings[-1:])
+    scored = [record for record in records.scorings if record.partitions]
+    last = partition_rows(scored[-1:])
     return ModelRow(
         name=records.model,
         records=records,
@@ -180,6 +204,7 @@ def model_row(records: pc.ModelRecords) -> ModelRow:
         labeled=evaluation_row(evaluations[-1]) if evaluations else None,
         scored=last[-1] if last else None,
         warned=sum(1 for row in last if row.warnings),
+        stops=[stop for stop in stops(records.scorings) if stop.is_open],
     )
 
 
@@ -246,6 +271,28 @@ def partition_rows(scorings: Sequence[pc.ScoringRecord]) -> list[PartitionRow]:
         )
         before[place] = record, one
     return rows
+
+
+def stops(scorings: Sequence[pc.ScoringRecord]) -> list[Stop]:
+    """The partitions that were not scored, oldest first; of each partition the newest stop."""
+    last: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str], tuple[pc.ScoringRecord, Mapping[str, Any]]] = {}
+    for record in scorings:
+        for one in record.stopped:
+            found[record.sink, as_text(one.get("partition"))] = record, one
+        for one in record.partitions:
+            last[record.sink, as_text(one.get("partition"))] = record.created
+    return [
+        Stop(
+            record=record,
+            name=described_rows({"partition": one.get("partition")}) or "whole table",
+            when=one.get("partition"),
+            reason=str(one.get("error", "")),
+            run=run_of(record.provenance),
+            is_open=last.get(place, "") <= record.created,
+        )
+        for place, (record, one) in found.items()
+    ]
 
 
 def _changes(

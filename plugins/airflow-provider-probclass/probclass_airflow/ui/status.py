@@ -14,6 +14,7 @@ from probclass_airflow.ui.rows import (
     EvaluationRow,
     ModelRow,
     PartitionRow,
+    Stop,
     evaluation_row,
 )
 
@@ -42,6 +43,7 @@ def home_status(rows: Sequence[ModelRow], damaged: int) -> Status:
     below = [row.name for row in rows if row.is_below_floor]
     warned = [row.name for row in rows if row.warned and not row.is_below_floor]
     problems = [f"{name} is worse than its class prior alone" for name in below]
+    problems += [f"{row.name} has partitions that were not scored" for row in rows if row.stops]
     problems += [f"{name} has warnings" for name in warned]
     if damaged:
         problems.insert(0, f"{_count(damaged, 'file')} cannot be read")
@@ -68,6 +70,8 @@ def champion_status(row: ModelRow) -> Status:
         advice = "Train on newer rows and promote"
         advice += f", or return to {back[:8]}: probclass rollback {row.name}" if back else ""
         return Status(f"{text}{newest.on or 'its newest rows'}{since}.", True, f"{advice}.")
+    if row.stops:
+        return _stopped(row.stops)
     if scored is not None and scored.warnings:
         text = f"{scored.name}, scored last, with {scored.record.version[:8]}, has "
         text += f"{_count(len(scored.warnings), 'warning')}: {_titles(scored)}."
@@ -116,8 +120,10 @@ def evaluations_status(records: pc.ModelRecords) -> Status:
     return Status(text, bool(last.worse))
 
 
-def partitions_status(rows: Sequence[PartitionRow]) -> Status:
-    """Which partitions have warnings."""
+def partitions_status(rows: Sequence[PartitionRow], stopped: Sequence[Stop]) -> Status:
+    """Which partitions were not scored, or have warnings."""
+    if stopped:
+        return _stopped(stopped)
     current = [row for row in rows if row.is_current]
     warned = [row for row in current if row.warnings]
     if not current:
@@ -168,6 +174,13 @@ def comparison_status(
         return Status("")
     text = f"{right.id[:8]} has less log loss than {left.id[:8]} in {sum(better)} of "
     return Status(f"{text}{len(better):,} evaluations on the same rows.")
+
+
+def _stopped(stopped: Sequence[Stop]) -> Status:
+    last = max(stopped, key=lambda stop: stop.record.created)
+    more = f" (and {len(stopped) - 1:,} more)" if len(stopped) > 1 else ""
+    text = f"{last.name}{more} was not scored, since {minute(last.record.created)}: {last.reason}"
+    return Status(text, True, "The sink has what was scored before; correct the input and rerun.")
 
 
 def _evaluations_of(alias: pc.Alias, records: pc.ModelRecords) -> list[EvaluationRow]:

@@ -20,8 +20,10 @@ from probclass_airflow.ui.rows import (
     CHAMPION,
     EvaluationRow,
     PartitionRow,
+    Stop,
     evaluation_row,
     partition_rows,
+    stops,
 )
 
 WIDTH, LEFT, RIGHT = 1064.0, 70.0, 10.0
@@ -107,6 +109,7 @@ class _Slot:
     name: str
     scored: PartitionRow | None = None
     evaluations: list[EvaluationRow] = field(default_factory=list)
+    stop: Stop | None = None
 
     @property
     def version(self) -> str | None:
@@ -141,7 +144,7 @@ def timeline(
         dated += [rows_date(row.record.on) for row in evaluated]
         known = [when for when in dated if when is not None]
         axis = "partitions" if 2 * len(known) > len(dated) else "clock"
-    slots = _slots(scored, evaluated, axis)
+    slots = _slots(scored, evaluated, stops(records.scorings), axis)
     if not slots:
         return None
     starts = [slot.when.date() for slot in slots]
@@ -225,7 +228,10 @@ def _created(text: str) -> datetime:
 
 
 def _slots(
-    scored: Sequence[PartitionRow], evaluated: Sequence[EvaluationRow], axis: Axis
+    scored: Sequence[PartitionRow],
+    evaluated: Sequence[EvaluationRow],
+    stopped: Sequence[Stop],
+    axis: Axis,
 ) -> list[_Slot]:
     slots: dict[datetime, _Slot] = {}
 
@@ -242,6 +248,11 @@ def _slots(
         at = rows_date(one.record.on) if axis == "partitions" else created
         if (found := slot(at, one.on)) is not None:
             found.evaluations.append(one)
+    for stop in stopped:
+        created = _created(stop.record.created)
+        at = partition_date(stop.when) if axis == "partitions" else created
+        if stop.is_open and (found := slot(at, stop.name)) is not None:
+            found.stop = stop
     return [slots[when] for when in sorted(slots)]
 
 
@@ -387,7 +398,7 @@ def _versions(
         if scale.shows(when)
     ]
     legend = [("event promoted", "promoted"), ("event rolled_back", "rolled back")]
-    legend += [("event refused", "refused"), ("warned", "warning")]
+    legend += [("event refused", "refused"), ("warned", "warning"), ("warned bad", "not scored")]
     warned = [
         Mark(
             round(scale(slot.when) - min(scale.width, 6) / 2, 1),
@@ -399,6 +410,18 @@ def _versions(
         )
         for slot in slots
         if slot.scored is not None and slot.scored.warnings
+    ]
+    warned += [
+        Mark(
+            round(scale(slot.when) - min(scale.width, 6) / 2, 1),
+            top + height + 3,
+            min(scale.width, 6),
+            6,
+            "warned bad",
+            f"{slot.name} was not scored: {slot.stop.reason}",
+        )
+        for slot in slots
+        if slot.stop is not None
     ]
     return Lane(
         "Version that served", top, height + 10, bars=bars + warned, dots=dots, legend=legend
@@ -607,6 +630,10 @@ def _events(
         (entry.time, entry.action, f"{words_of(entry)} {entry.id[:12]}", entry.reason or "")
         for entry in records.promotions
         if entry.alias == CHAMPION
+    ]
+    events += [
+        (stop.record.created, "fail", f"{stop.name} not scored", stop.reason)
+        for stop in stops(records.scorings)
     ]
     events += [
         (row.record.created, warned.action, row.name, warned.sentence)
