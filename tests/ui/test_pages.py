@@ -255,7 +255,7 @@ def test_every_address_requires_a_login_and_a_role(site: Site, address: str) -> 
         ("/probclass/stores/{key}/air/{version}/column.svg", 422, "This address is incomplete"),
         ("/probclass/run?dag_id=air&run_id=x&task_id=train", 404, "There is no task"),
         ("/probclass/run?dag_id=air&run_id=x&task_id=y&map_index=z", 422, "incomplete"),
-        ("/probclass/stores/{key}/damaged/{damaged}", 500, "gaussian_diagonal.arrow&#39;"),
+        ("/probclass/stores/{key}/damaged/{damaged}", 422, "gaussian_diagonal.arrow&#39;"),
     ],
 )
 def test_an_error_page_has_a_status_and_one_line(

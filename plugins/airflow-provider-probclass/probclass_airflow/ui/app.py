@@ -175,7 +175,7 @@ def stores_page(request: Request, stores: Stores, asked: Asked) -> Response:
     found = [store_rows(shown) for shown in stores]
     keys: dict[str, Callable[[ModelRow], Any]] = {
         "name": lambda row: row.name,
-        "attention": lambda row: (not row.is_below_floor, not row.warned, row.name),
+        "attention": lambda row: (not row.is_below_floor, not row.stops, not row.warned, row.name),
         "loss": lambda row: None if row.evaluation is None else row.evaluation.number("log_loss"),
         "labels": lambda row: None if row.labeled is None else row.labeled.record.created,
         "scored": lambda row: None if row.scored is None else row.scored.record.created,
