@@ -149,6 +149,7 @@ def test_the_timeline_shows_versions_metrics_and_events_by_month(operated: Histo
         f"month=2014-01: 1.300, prior alone 1, {second[:12]}",
         f"month=2014-02: ∞, prior alone 1, {second[:12]}",
     ]
+    assert "Log loss, nats, up to ∞, drawn at the edge" in html
     assert html.count('class="interval"') == 24
     assert "month=2014-01: 9.0 % of the rows are rare" in html
     assert "month=2013-06: nulls 20.0 % of the rows, largest in x" in html

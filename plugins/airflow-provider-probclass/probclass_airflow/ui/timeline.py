@@ -452,6 +452,9 @@ def _metric(
     priors = [value for value in prior if value is not None]
     if name == "log_loss" and priors:
         high = min(high, 2.0 * max(priors))
+    title, largest = _TITLES[name], max(v for v in (0.0, *actual) if v is not None)
+    if largest > high:
+        title += f", up to {number(largest)}, drawn at the edge"
     height = 104.0
 
     def y(value: float) -> float:
@@ -485,7 +488,7 @@ def _metric(
     if areas:
         legend.append(("expected", "expected without labels, 95 %"))
     ticks = [(y(value), _tick(value, name)) for value in _round_ticks(low, high)]
-    return Lane(_TITLES[name], top, height, ticks, lines, areas, dots=dots, legend=legend)
+    return Lane(title, top, height, ticks, lines, areas, dots=dots, legend=legend)
 
 
 def _expected(slot: _Slot, name: str) -> tuple[float, float, float] | None:
