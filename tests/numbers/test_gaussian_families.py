@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pac
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -288,6 +289,22 @@ def test_predictive_parameters_are_those_of_student_t(estimator: str) -> None:
                 shape = tensor(cells)[0][np.ix_(known, known)]
                 expected = multivariate_t.logpdf(values[known], mean, shape, freedom[0])
             assert ours[row, position] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("estimator", FAMILIES)
+def test_student_t_has_a_density_beyond_the_squares_of_float64(estimator: str) -> None:
+    """Along a ray, log t falls by (ν + d) log of the ratio of the distances: it is never −∞."""
+    table = sample(30)
+    small = table.set_column(0, "x", pac.multiply(table["x"], 1e-6))
+    block = pc.Block(estimator, ["x", "y"], predictive=True)
+    rows = pa.table({"x": [1e150, 1.7e308, 0.0, 1e150], "y": [None, None, 1.7e308, 1e150]})
+    logs = fitted(small, "c", block).log_likelihood_by_block(rows)[:, :, 0]
+    near = pa.table({"x": [1e142, 1.7e300, 0.0, 1e142], "y": [None, None, 1.7e300, 1e142]})
+    before = fitted(small, "c", block).log_likelihood_by_block(near)[:, :, 0]
+    falls = (before - logs) / np.log(1e8)
+    assert np.isfinite(logs).all()
+    np.testing.assert_allclose(falls, np.round(falls), atol=1e-6)  # ν + d are whole numbers
+    np.testing.assert_allclose(falls[0], falls[1], rtol=1e-9)
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)

@@ -147,6 +147,22 @@ class StudentDiagonalLikelihood(GaussianDiagonalLikelihood):
         self.degrees_of_freedom = degrees_of_freedom
         self.log_peak += 0.5 * _LOG_2PI + _log_student_peak(degrees_of_freedom, 1)
 
+    def _fill(self, block: FloatArray, result: FloatArray) -> None:
+        super()._fill(block, result)
+        far = np.isneginf(result).any(axis=0)  # a distance is beyond float64, its logarithm is not
+        if far.any():
+            result[:, far] = self._far(block[:, far])
+
+    def _far(self, block: FloatArray) -> FloatArray:
+        """The log-likelihoods ``(k, m)`` of features ``(d, m)``, from logarithms of distances."""
+        log_width = np.log(0.5 * np.sqrt(self.degrees_of_freedom) / self.precision)
+        with np.errstate(divide="ignore"):
+            log_half = np.log(np.abs(0.5 * block - 0.5 * self.mean[:, :, None]))
+        kernel = np.logaddexp(0.0, 2.0 * (log_half - log_width[:, :, None]))
+        drop = 0.5 * (self.degrees_of_freedom + 1.0)[:, :, None] * kernel
+        total: FloatArray = np.nansum(self.log_peak[:, :, None] - drop, axis=1)
+        return total
+
     def _drop(self, number: int, deviation: FloatArray) -> FloatArray:
         freedom = self.degrees_of_freedom[number]
         kernel = _log_one_plus_square(np.abs(deviation) / np.sqrt(freedom)[:, None])
@@ -320,6 +336,28 @@ class StudentFullLikelihood(GaussianFullLikelihood):
         radius = largest * np.sqrt(np.einsum("dn,dn->n", shares, shares))
         kernel = _log_one_plus_square(radius / np.sqrt(freedom))
         return 0.5 * float(freedom + len(distance)) * kernel
+
+    def _marginal(self, values: FloatArray, observed: IntArray) -> FloatArray:
+        result = super()._marginal(values, observed)
+        far = np.isneginf(result).any(axis=0)  # a distance is beyond float64, its logarithm is not
+        if far.any():
+            result[:, far] = self._far(values[:, far], observed)
+        return result
+
+    def _far(self, values: FloatArray, observed: IntArray) -> FloatArray:
+        """Log densities ``(k, m)`` of features ``(d', m)``, from logarithms of distances."""
+        whiten, log_peak = self._whitened(observed)
+        half = 0.5 * values - 0.5 * self.mean[:, observed, None]
+        largest = np.abs(half).max(axis=1, initial=5e-324)
+        distance = np.einsum("kij,kjn->kin", whiten, half / largest[:, None, :])
+        longest = np.abs(distance).max(axis=1, initial=5e-324)
+        shares = distance / longest[:, None, :]
+        log_radius = math.log(2.0) + np.log(largest) + np.log(longest)
+        log_radius += 0.5 * np.log(np.einsum("kin,kin->kn", shares, shares))
+        freedom = self.degrees_of_freedom[:, None]
+        kernel = np.logaddexp(0.0, 2.0 * log_radius - np.log(freedom))
+        density: FloatArray = log_peak[:, None] - 0.5 * (freedom + len(values)) * kernel
+        return density
 
     def _standard_peak(self, size: int) -> FloatArray:
         return _log_student_peak(self.degrees_of_freedom, size)
