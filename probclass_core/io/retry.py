@@ -80,7 +80,7 @@ def read_again(open_batches: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator
     failures = rows_read = 0
     while True:
         try:
-            for batch in _skip_rows(rows_read, open_batches()):
+            for batch in skip_rows(rows_read, open_batches()):
                 rows_read += batch.num_rows
                 yield batch
             return
@@ -89,7 +89,7 @@ def read_again(open_batches: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator
             RETRIES.wait(failures, error)
 
 
-def _skip_rows(count: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def skip_rows(count: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Leave out the first rows of the batches."""
     for batch in batches:
         skipped = min(count, batch.num_rows)

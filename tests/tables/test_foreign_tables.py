@@ -9,11 +9,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 from every_type import ROWS, SPEC, TABLE, columns_of
 
 import probclass_core as pc
+from probclass_core.io.open import open_table
 
 
 def by_duckdb(root: Path) -> None:
@@ -89,3 +91,30 @@ def test_statistics_in_footers_are_counted(lake: Path) -> None:
     assert (inspection.rows, len(inspection.partitions)) == (ROWS, 3)
     assert inspection.files.models == []
     assert inspection.files.coverage["id"] == 1.0
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_text_in_delta_encodings_is_read(tmp_path: Path, encoding: str) -> None:
+    table = pa.table({"wind": ["N", "S", "W"] * 20, "air": ["good", "bad"] * 30})
+    encodings = dict.fromkeys(table.column_names, encoding)
+    path = tmp_path / "rows.parquet"
+    options = {"use_dictionary": False, "column_encoding": encodings}
+    pq.write_table(table, path, row_group_size=25, **options)
+    plan = open_table(path).plan(["wind", "air"], allow_dictionaries=True)
+    (fragment,) = plan.fragments
+    assert pa.Table.from_batches(fragment.read()).cast(table.schema) == table
+    spec = pc.ModelSpec("air", {"categorical": ["wind"]})
+    assert pc.fit(path, spec).id == pc.fit(table, spec).id
+
+
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_text_that_is_not_utf8_is_an_error_that_names_the_column(
+    tmp_path: Path, *, dictionary: bool
+) -> None:
+    cities = pa.array([b"Krak\xf3w", b"Paris"]).view(pa.string())
+    table = pa.table({"city": cities, "air": ["good", "bad"]})
+    path = tmp_path / "rows.parquet"
+    pq.write_table(table, path, use_dictionary=dictionary)
+    message = r"cannot read column 'city' of \S+rows\.parquet: .*Invalid UTF8 .*; write the file"
+    with pytest.raises(pc.TableError, match=message):
+        pc.fit(path, pc.ModelSpec("air", {"categorical": ["city"]}))

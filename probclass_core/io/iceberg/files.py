@@ -207,21 +207,21 @@ class AdaptedRowGroups(RowGroups):
     file_names: Mapping[str, str | None]
     deleted: pa.Int64Array
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _scan(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
         needed = self._needed_columns()
         in_file = {file_name for name in needed if (file_name := self.file_names[name]) is not None}
-        for fragment in self._matching_groups():
-            yield from self._adapted(fragment, needed, sorted(in_file))
+        for groups in self._matching_groups(fragment):
+            yield from self._adapted(groups, needed, sorted(in_file))
 
     def footer_counts(self, column: str) -> None:
         """The footer does not say: columns may be renamed, and rows deleted."""
 
-    def _matching_groups(self) -> Sequence[ds.Fragment]:
+    def _matching_groups(self, fragment: ds.Fragment) -> Sequence[ds.Fragment]:
         """Return the row groups that may contain rows of the filter, by their statistics."""
         renamed = any(file_name != name for name, file_name in self.file_names.items())
         if self.row_filter is None or renamed:
-            return [self.fragment]
-        return list(self.fragment.split_by_row_group(self.row_filter, self.schema))
+            return [fragment]
+        return list(fragment.split_by_row_group(self.row_filter, self.schema))
 
     def _adapted(
         self, fragment: ds.Fragment, needed: Sequence[str], in_file: Sequence[str]

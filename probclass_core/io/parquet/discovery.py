@@ -18,6 +18,7 @@ from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import file_state
 from probclass_core.io.filesystem import Location, open_location
 from probclass_core.io.parquet.dataset import DatasetTable
+from probclass_core.io.parquet.files import with_utf8_names
 from probclass_core.io.parquet.manifests import DATA_FILE, data_files
 from probclass_core.io.parquet.partitions import HIVE_NULL
 from probclass_core.io.patterns import matching_files, split_pattern
@@ -123,10 +124,10 @@ def _dataset(location: Location, files: Sequence[FileInfo]) -> ds.Dataset:
 
     def inspect(paths: Sequence[str]) -> tuple[ds.DatasetFactory, pa.Schema, list[pa.Schema]]:
         factory = ds.FileSystemDatasetFactory(location.filesystem, paths, parquet, options)
-        first, *partition_schemas = retry(factory.inspect_schemas)
+        first, *partition_schemas = map(with_utf8_names, retry(factory.inspect_schemas))
         if len(paths) == 1:
             return factory, first, partition_schemas
-        last = retry(lambda: parquet.inspect(paths[-1], location.filesystem))
+        last = with_utf8_names(retry(lambda: parquet.inspect(paths[-1], location.filesystem)))
         return factory, _merged_schema(first, last), partition_schemas
 
     with translate_read_errors(location.uri), _name_other_files(location.uri):
@@ -158,7 +159,7 @@ def _with_readable_ends(
 
     def is_readable(path: str) -> bool:
         try:
-            parquet.inspect(path, location.filesystem)
+            with_utf8_names(parquet.inspect(path, location.filesystem))
         except (pa.ArrowException, OSError):
             return False
         return True

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from probclass_core.arrow.arrays import BATCH_ROWS, read_rows
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, one_line
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.footers import Footer
-from probclass_core.io.retry import read_again, retry
+from probclass_core.io.retry import read_again, retry, skip_rows
 
 _FRAGMENT_ROWS = BATCH_ROWS
 """Consecutive row groups of a file are read together up to this many rows."""
@@ -27,6 +27,22 @@ LOCAL_SCAN = ds.ParquetFragmentScanOptions(
     pre_buffer=False, use_buffered_stream=True, page_checksum_verification=True
 )
 REMOTE_SCAN = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
+
+_NO_DICTIONARIES = "DictAccumulator for Delta"
+"""Part of Arrow's error for text in the encodings that it cannot read as dictionaries."""
+
+
+def with_utf8_names(schema: pa.Schema) -> pa.Schema:
+    """Return a schema that was read, after checking its names, which Arrow does not.
+
+    Raises:
+        pa.ArrowInvalid: if the name of a column is not UTF-8.
+    """
+    try:
+        list(schema.names)
+    except UnicodeDecodeError as error:
+        raise pa.ArrowInvalid(f"the name {error.object!r} of a column is not UTF-8") from error
+    return schema
 
 
 def path_of(fragment: ds.Fragment) -> str:
@@ -91,7 +107,7 @@ class PlannedFile:
             # and the footer refer to each other until garbage is collected, which adds up.
             schema = opened.metadata.schema.to_arrow_schema()
         row_groups = tuple((group.id, group.num_rows) for group in opened.row_groups)
-        return cls(fragment, state, schema, row_groups, reopen)
+        return cls(fragment, state, with_utf8_names(schema), row_groups, reopen)
 
     @classmethod
     def from_footer(cls, fragment: ds.Fragment, state: str, footer: Footer) -> PlannedFile:
@@ -184,7 +200,9 @@ class RowGroups:
 
         unchanged = nullcontext() if self.version is None else self.version.unchanged()
         with unchanged, translate_read_errors(self.location):
-            yield from read_again(batches)
+            for batch in read_again(batches):
+                self._check_values(batch)
+                yield batch
 
     def footer_counts(self, column: str) -> tuple[int, int] | None:
         """Count the rows, before any row filter, and those in which a column is not null.
@@ -221,9 +239,37 @@ class RowGroups:
         if rows != self.rows:
             raise TableError(f"{self.location} has changed while it was being read; run it again.")
 
+    def _check_values(self, batch: pa.RecordBatch) -> None:
+        """Refuse text that is not UTF-8, and lists and dictionaries that point outside themselves.
+
+        Arrow accepts them in a file without checksums, or from a writer that does not check.
+        """
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if not pa.types.is_primitive(column.type):
+                try:
+                    column.validate(full=True)
+                except pa.ArrowInvalid as error:
+                    reason = one_line(error).rstrip(".")
+                    raise TableError(
+                        f"cannot read column {name!r} of {self.location}: {reason}; write the file "
+                        "again with valid values, text in UTF-8."
+                    ) from error
+
     def _batches(self) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        try:
+            for batch in self._scan(self.fragment):
+                rows += batch.num_rows
+                yield batch
+        except OSError as error:
+            if _NO_DICTIONARIES not in str(error):
+                raise
+            (stored,) = with_dictionaries([self.fragment], ())
+            yield from skip_rows(rows, self._scan(reopened(stored, self.numbers)))
+
+    def _scan(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([self.schema.field(name) for name in self.columns])
-        batches: Iterator[pa.RecordBatch] = self.fragment.to_batches(
+        batches: Iterator[pa.RecordBatch] = fragment.to_batches(
             schema=self.schema,
             columns=schema.names,
             filter=self.row_filter,
