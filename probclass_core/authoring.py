@@ -12,9 +12,9 @@ Classes:
     `ByClass`, `label_codes`, `sorted_classes`.
 Tables with one row per class and cell, as arrays and back, and notes in their schema metadata:
     `tidy_table`, `dense_arrays`, `sum_counts`, `with_notes`, `notes_of`.
-What the numbers of a table of parameters may be, checked when a stored model is loaded:
-    `check_parameters`, `Range`, `COUNT`, `FINITE`, `NOT_NEGATIVE`, `PROBABILITY`,
-    `LOG_PROBABILITY`.
+What the numbers of a table may be, checked when it is read from a store:
+    of parameters `check_parameters`, of statistics `check_row_counts`; `Range`, `COUNT`, `FINITE`,
+    `NOT_NEGATIVE`, `PROBABILITY`, `LOG_PROBABILITY`.
 Moments, which are never merged as E[x²] − E[x]²:
     `Moments`, `column_moments`, `merge_moments`.
 Counts on a grid, which merge to the same bits in any order and in bounded memory:
@@ -94,6 +94,7 @@ from probclass_core.estimation.parameters import (
     PROBABILITY,
     Range,
     check_parameters,
+    check_row_counts,
 )
 from probclass_core.estimation.tidy import (
     dense_arrays,
@@ -137,6 +138,7 @@ __all__ = [
     "as_expression",
     "category_codes",
     "check_parameters",
+    "check_row_counts",
     "choice",
     "column_moments",
     "dense_arrays",

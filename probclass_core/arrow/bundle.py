@@ -31,7 +31,7 @@ READER_VERSION = READS_BLOCK_WEIGHTS
 """Newest format that this release reads."""
 
 _SUFFIX = ".arrow"
-_MAGIC = b"ARROW1\0\0"
+_MAGIC, _END = b"ARROW1\0\0", b"ARROW1"
 _MANIFEST_KEYS = {
     "kind": str,
     "format_version": int,
@@ -68,19 +68,48 @@ def from_ipc(buffer: Buffer) -> pa.Table:
         StoreError: if the bytes are not an Arrow IPC file.
     """
     data = pa.py_buffer(buffer)
+    begin, end = data[: len(_MAGIC)].to_pybytes(), data[-len(_END) :].to_pybytes()
+    if (begin, end) != (_MAGIC, _END):
+        raise StoreError("not a readable Arrow IPC file: it does not begin and end as one")
+    # The messages are read in their order. A footer could point to others.
+    return from_ipc_stream(data.slice(len(_MAGIC)))
+
+
+def from_ipc_stream(buffer: Buffer) -> pa.Table:
+    """A table from an uncompressed Arrow IPC stream, whose memory it uses without copying it.
+
+    Raises:
+        StoreError: if the bytes are not an Arrow IPC stream.
+    """
+    data = pa.py_buffer(buffer)
     try:
-        if data.slice(0, len(_MAGIC)).to_pybytes() != _MAGIC:
-            raise StoreError("not a readable Arrow IPC file: it does not begin as one")
-        # The messages are read in their order. A footer could point to others.
-        messages = data.slice(len(_MAGIC))
-        if any(map(_is_compressed, pa.ipc.MessageReader.open_stream(messages))):
-            raise StoreError("compressed, which no file of a model is")
-        table = pa.ipc.open_stream(messages).read_all()
+        for message in pa.ipc.MessageReader.open_stream(data):
+            refuse_compressed(message)
+        table = pa.ipc.open_stream(data).read_all()
     except (pa.ArrowException, OSError, ValueError) as error:  # names may be no UTF-8
         raise StoreError(f"not a readable Arrow IPC file: {one_line(error)}") from error
+    refuse_too_many_rows(table, data)
+    return table
+
+
+def refuse_too_many_rows(table: pa.Table | pa.RecordBatch, data: Buffer) -> None:
+    """Refuse a table of more rows than its bytes have bits, such as 10^12 nulls.
+
+    Raises:
+        StoreError: naming both.
+    """
     if table.num_rows > 8 * len(data):
         raise StoreError(f"of {table.num_rows:,} rows, which its {len(data):,} bytes cannot be")
-    return table
+
+
+def refuse_compressed(message: pa.ipc.Message) -> None:
+    """Refuse a message whose buffers are compressed.
+
+    Raises:
+        StoreError: if they are.
+    """
+    if _is_compressed(message):
+        raise StoreError("compressed, which no file of a model is")
 
 
 def _is_compressed(message: pa.ipc.Message) -> bool:
@@ -297,7 +326,11 @@ def _check_manifest(manifest: Mapping[str, Any], where: str) -> None:
                 f"{where}: the manifest's entry for file {name!r} is invalid; {RESTORE}."
             )
     digests = {name: expected["sha256"] for name, expected in manifest["files"].items()}
-    actual = _content_id(manifest["kind"], manifest["format_version"], manifest["content"], digests)
+    kind, version, content = (manifest[key] for key in ("kind", "format_version", "content"))
+    try:
+        actual = _content_id(kind, version, content, digests)
+    except ValueError as error:  # Python reads NaN and Infinity, which JSON lacks
+        raise StoreError(f"{where}: the manifest is not JSON: {error}; {RESTORE}.") from error
     if actual != manifest["content_id"]:
         raise StoreError(
             f"{where}: the manifest was edited: its content id is {actual[:12]}… instead of "

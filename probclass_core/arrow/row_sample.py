@@ -25,6 +25,7 @@ from probclass_core.arrow.arrays import (
     short_codes,
 )
 from probclass_core.arrow.types import common_type, is_category_type
+from probclass_core.errors import StoreError
 
 SAMPLE_ROWS = 32_768
 """Largest number of different rows in a sample."""
@@ -87,6 +88,38 @@ def merge_samples(samples: Sequence[pa.Table]) -> pa.Table:
             for sample, of_sample in zip(samples, hashes, strict=True)
         ]
     return _smallest(pa.concat_tables(samples))
+
+
+def check_sample(sample: pa.Table, schema: pa.Schema, total: float) -> None:
+    """Check a sample that was read from a store.
+
+    Args:
+        sample: the sample.
+        schema: columns of the rows, and their types.
+        total: Σ w of all rows.
+
+    Raises:
+        StoreError: if it is not a sample of such rows.
+    """
+    kinds = [*zip(schema.names, schema.types, strict=True), (HASH, pa.uint64())]
+    if sample.schema.remove_metadata() != pa.schema([*kinds, (COUNT, pa.float64())]):
+        raise StoreError(f"the columns of the sample are {sample.column_names}, or of other types.")
+    hashes, counts = sample[HASH].to_numpy(), sample[COUNT].to_numpy()
+    if not np.array_equal(hashes, _hashes_of(sample, schema.names)):
+        raise StoreError("the hashes of the sample are not those of its rows.")
+    ascending = (hashes[1:] > hashes[:-1]).all() and len(hashes) <= SAMPLE_ROWS
+    # Sums of the same weights in different orders differ in their last digits.
+    low, high = total * (1.0 - 1e-9), total * (1.0 + 1e-9)
+    within = (len(hashes) == SAMPLE_ROWS or counts.sum() >= low) and counts.sum() <= high
+    if not ascending or not (counts > 0.0).all() or not within:
+        raise StoreError("the sample has a row twice, too few or many rows, or a wrong count.")
+
+
+def _hashes_of(sample: pa.Table, names: Sequence[str]) -> HashArray:
+    if not sample.num_rows:
+        return np.empty(0, np.uint64)
+    (batch,) = sample.select(names).combine_chunks().to_batches()
+    return row_hashes(batch)
 
 
 def _limit(hashes: HashArray) -> np.uint64 | None:

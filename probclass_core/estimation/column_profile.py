@@ -19,6 +19,7 @@ from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import EXTREMES, extremes
 from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import is_number_type, value_type
+from probclass_core.errors import StoreError
 
 _SCHEMA = pa.schema(
     [
@@ -82,6 +83,29 @@ def profile_from_values(values: Mapping[str, Mapping[str, Any]]) -> ArrowTable:
     """The inverse of `profile_values`."""
     names = _SCHEMA.names[1:]
     return _table(list(values), [tuple(row[name] for name in names) for row in values.values()])
+
+
+def check_profile(profile: ArrowTable, features: Sequence[str], rows: int) -> None:
+    """Check a profile that was read from a store.
+
+    Args:
+        profile: the profile.
+        features: names of the features.
+        rows: number of rows that count.
+
+    Raises:
+        StoreError: if it is not one of such rows.
+    """
+    if profile.schema.remove_metadata() != _SCHEMA:
+        raise StoreError(f"the columns of the profile are {profile.column_names}.")
+    if profile["column"].to_pylist() != list(features):
+        raise StoreError("the profile is of other features.")
+    low, high, nulls = (profile[name].to_numpy() for name in ("min", "max", "nulls"))
+    wrong = (profile["rows"].to_numpy() != rows) | (nulls < 0) | (nulls > rows) | (low > high)
+    wrong |= np.isnan(low) != np.isnan(high)
+    if wrong.any():
+        name = profile["column"][int(np.argmax(wrong))].as_py()
+        raise StoreError(f"the profile of column {name!r} is not one of {rows} rows.")
 
 
 def _profile(column: pa.Array) -> tuple[int, float | None, float | None]:

@@ -52,7 +52,7 @@ from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
-from probclass_core.estimation.parameters import label_rows
+from probclass_core.estimation.parameters import check_same_when_merged, label_rows
 from probclass_core.estimation.tidy import with_notes
 
 POINT_MASS_WIDTH = float(np.finfo(np.float64).tiny)
@@ -257,6 +257,23 @@ class LikelihoodEstimator(ABC):
             StoreError: naming the column and what is wrong.
         """
         label_rows(parameters, classes)
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        """Refuse a table of statistics that `summarize` and `merge` cannot have made.
+
+        Called when statistics are read from a store, before they are merged. By default their
+        classes and features are checked, and that they are finite and the result of a merge; see
+        `authoring.check_row_counts` for counts of rows.
+
+        Args:
+            statistics: statistics of one part.
+            classes: one row per class of the part: class, rows, count (Σ w).
+
+        Raises:
+            StoreError: naming the column and what is wrong.
+        """
+        label_rows(statistics, classes["class"].combine_chunks())
+        check_same_when_merged(statistics, self.merge([statistics]))
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
         """Options for another pass over the rows, or None if no further pass is needed.

@@ -1,4 +1,4 @@
-"""What a table of parameters must be: checked when a stored model is loaded.
+"""What tables of parameters and of statistics must be: checked when they are read from a store.
 
 Checksums say that bytes are those that were written, not that a model was. A table with a negative
 variance, a NaN or a missing row would score rows in silence, with probabilities that are wrong.
@@ -19,6 +19,10 @@ from probclass_core.errors import StoreError, one_of
 
 ROUNDING = 1e-6
 """By how much probabilities may differ from a sum of 1, and a matrix from a symmetric one."""
+
+
+_MERGED = 1e-9
+"""By how much a merge may change a number, relative to the largest one of its column."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,77 @@ def check_parameters(
         raise StoreError(f"{table.num_rows} rows for {len(classes)} classes.")
     if within is not None:
         _check_sums(table, ["class", *within], complete=complete)
+
+
+def check_same_when_merged(table: pa.Table, merged: pa.Table) -> None:
+    """Check that statistics are the result of a merge: to merge them alone changes nothing.
+
+    Args:
+        table: statistics of one part.
+        merged: the same table, merged alone.
+
+    Raises:
+        StoreError: naming the column that differs, or whose numbers are not finite.
+    """
+    if table.schema.remove_metadata() != merged.schema.remove_metadata():
+        raise StoreError(f"its columns are {table.schema.names}, or have types of other tables.")
+    if table.num_rows != merged.num_rows:
+        raise StoreError(f"{table.num_rows - merged.num_rows} rows repeat another, or count none.")
+    for name in table.column_names:
+        own, other = (_leaves(values[name].combine_chunks()) for values in (table, merged))
+        if not pa.types.is_floating(own.type):
+            same = own.equals(other)
+        elif same := own.is_valid().equals(other.is_valid()):
+            numbers, others = own.drop_null().to_numpy(), other.drop_null().to_numpy()
+            FINITE.check(name, own.drop_null())
+            scale = np.abs(numbers).max(initial=0.0)
+            same = np.allclose(numbers, others, rtol=0.0, atol=_MERGED * scale)
+        if not same:
+            raise StoreError(f"{name} is another after a merge.")
+
+
+def check_row_counts(
+    statistics: pa.Table,
+    classes: pa.Table,
+    within: Sequence[str] = (),
+    *,
+    features: Collection[str | None] | None = None,
+    count: str = "count",
+) -> None:
+    """Check that a class has no more rows in any cell than it has in all.
+
+    Args:
+        statistics: one row per class and cell.
+        classes: one row per class: class, rows, count (Σ w).
+        within: columns within which a row is in one cell only.
+        features: names that the column feature may contain; None for any.
+        count: name of the column of counts of rows (Σ w).
+
+    Raises:
+        StoreError: naming the class and the counts, or another feature.
+    """
+    if features is not None:
+        check_column(statistics, "feature", pa.string())
+        others = set(statistics["feature"].to_pylist()) - set(features)
+        if others:
+            raise StoreError(f"feature {min(map(str, others))!r} is not one of the block.")
+    COUNT.check(count, statistics[count])
+    keys = ["class", *within]
+    sums = statistics.group_by(keys, use_threads=False).aggregate([(count, "sum")])
+    position = label_rows(sums, classes["class"].combine_chunks())
+    rows, most = sums[f"{count}_sum"].to_numpy(), classes["count"].to_numpy()[position]
+    wrong = rows > most * (1.0 + ROUNDING)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        where = ", ".join(f"{key} {sums[key][row].as_py()!r}" for key in keys)
+        raise StoreError(f"{where} has {rows[row]:g} rows of {most[row]:g}.")
+
+
+def _leaves(column: pa.Array) -> pa.Array:
+    """The values of a column, of all its lists and tensors one after another."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    return column.flatten() if pa.types.is_nested(column.type) else column
 
 
 def check_column(table: pa.Table, name: str, kind: pa.DataType) -> None:

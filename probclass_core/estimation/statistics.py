@@ -9,7 +9,8 @@ the trait ``passes`` may ask for another summary of the same rows under other op
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -24,6 +25,7 @@ from probclass_core.arrow.arrays import (
     check_columns,
     class_labels,
     class_type,
+    sorted_classes,
     weight_vector,
 )
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
@@ -34,7 +36,7 @@ from probclass_core.arrow.parts import (
     time_zones,
     with_time_zones,
 )
-from probclass_core.arrow.row_sample import merge_samples, sample_rows
+from probclass_core.arrow.row_sample import check_sample, merge_samples, sample_rows
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.arrow.types import (
     common_type,
@@ -42,8 +44,15 @@ from probclass_core.arrow.types import (
     type_names,
     value_type,
 )
-from probclass_core.errors import DataError, SpecError, StoreError
+from probclass_core.errors import (
+    DataError,
+    ProbClassError,
+    SpecError,
+    StoreError,
+    one_of,
+)
 from probclass_core.estimation.column_profile import (
+    check_profile,
     empty_profile,
     merge_profiles,
     profile_columns,
@@ -51,6 +60,7 @@ from probclass_core.estimation.column_profile import (
     profile_values,
 )
 from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.parameters import Range, label_rows
 from probclass_core.plugins.manager import find_conditional, find_estimator, traits_of
 from probclass_core.spec import Block, ModelSpec, category_text
 
@@ -142,6 +152,50 @@ class Statistics:
         columns = blocks.pop(_COLUMNS, None)
         return cls(spec, features, classes, blocks, rows, null_labels, sample, columns)
 
+    def check(self, where: str = "the statistics") -> None:
+        """Check statistics that were read from a store; checksums do not say that they are right.
+
+        Args:
+            where: what they are called in messages, in the plural.
+
+        Raises:
+            StoreError: naming the table, the column and what is wrong.
+        """
+        with _invalid(where):
+            self._check_totals()
+            if self.classes.num_rows:
+                _check_blocks(self.spec, self.features, self.blocks, self.classes)
+
+    def _check_totals(self) -> None:
+        """Check all but the tables of the blocks."""
+        label_type = self.classes.schema.field("class").type
+        kinds = [("class", class_type(label_type)), ("rows", pa.int64()), ("count", pa.float64())]
+        if self.classes.schema.remove_metadata() != pa.schema(kinds):
+            raise StoreError(f"the classes are {self.classes.schema.names}, or of other types.")
+        labels = self.classes["class"].combine_chunks()
+        if labels.null_count or not labels.equals(sorted_classes(labels)):
+            raise StoreError("the classes are not in order, or one is null or repeated.")
+        rows, counts = (self.classes[name].to_numpy() for name in ("rows", "count"))
+        Range(low=1).check("rows", self.classes["rows"])
+        Range(low=np.finfo(np.float64).tiny).check("count", self.classes["count"])
+        labeled = self.rows - self.null_labels
+        if not 0 <= self.null_labels <= self.rows or rows.sum() > labeled:
+            raise StoreError(f"{rows.sum()} labeled rows of {self.rows}.")
+        if self.spec.weight is None and ((counts != rows).any() or rows.sum() != labeled):
+            raise StoreError("the counts of the classes are not those of the rows.")
+        if self.blocks.keys() != {block.name for block in self.spec.blocks if len(labels)}:
+            raise StoreError(f"the blocks are {one_of(self.blocks)}.")
+        if (self.sample is not None) != (self.spec.fits_weights and len(labels) > 0):
+            raise StoreError("the sample of rows is missing, or the spec fits no weights.")
+        if self.sample is not None:
+            kinds = [
+                (self.spec.label, label_type),
+                *((field.name, field.type) for field in self.features),
+            ]
+            check_sample(self.sample, pa.schema(kinds), float(counts.sum()))
+        if self.columns is not None:
+            check_profile(self.columns, self.spec.features, int(rows.sum()))
+
     def to_bundle(self) -> Bundle:
         """The statistics as Arrow tables and plain values."""
         return Bundle(
@@ -162,14 +216,14 @@ class Statistics:
         """The inverse of `to_bundle`.
 
         Raises:
-            StoreError: if the bundle contains something else.
+            StoreError: if the bundle contains something else, or what no rows can have.
         """
         if bundle.kind != "statistics":
             raise StoreError(f"the bundle contains a {bundle.kind}, not statistics.")
         content, tables = bundle.content, dict(bundle.tables)
         if "columns" in bundle.provenance:
             tables[_COLUMNS] = profile_from_values(bundle.provenance["columns"])
-        return cls.from_tables(
+        statistics = cls.from_tables(
             spec=ModelSpec.from_dict(content["spec"]),
             features=with_time_zones(
                 schema_from_names(content["features"]), content.get("time_zones", {})
@@ -178,6 +232,66 @@ class Statistics:
             rows=content["rows"],
             null_labels=content["null_labels"],
         )
+        statistics.check()
+        return statistics
+
+
+def check_together(parts: Sequence[Statistics]) -> None:
+    """Check statistics of one spec and the same features, many times faster than one by one.
+
+    The classes of all parts are numbered, so that the tables of a block are those of one part with
+    many classes; classes do not depend on each other.
+
+    Args:
+        parts: at least one.
+
+    Raises:
+        StoreError: if one of them is not valid, or they must be checked one by one: a grid of cells
+            is common to all classes of a part.
+    """
+    with _invalid("the statistics"):
+        for part in parts:
+            part._check_totals()
+        parts = [part for part in parts if part.classes.num_rows]
+        firsts = np.cumsum([0, *(part.classes.num_rows for part in parts)])
+        numbered = list(zip(parts, firsts.tolist(), strict=False))
+        if numbered:
+            classes = [_numbered(part.classes, part, first) for part, first in numbered]
+            blocks = {
+                name: pa.concat_tables(
+                    [_numbered(part.blocks[name], part, first) for part, first in numbered]
+                ).combine_chunks()
+                for name in parts[0].blocks
+            }
+            _check_blocks(parts[0].spec, parts[0].features, blocks, pa.concat_tables(classes))
+
+
+def _numbered(table: ArrowTable, part: Statistics, first: int) -> ArrowTable:
+    """A table of a part with numbers in place of its classes."""
+    codes = label_rows(table, part.classes["class"].combine_chunks()) + first
+    place = table.column_names.index("class")
+    numbered: ArrowTable = table.set_column(place, "class", pa.array(codes, pa.int64()))
+    return numbered
+
+
+def _check_blocks(
+    spec: ModelSpec, features: pa.Schema, blocks: Mapping[str, ArrowTable], classes: ArrowTable
+) -> None:
+    for name, estimator in bind(spec, features).items():
+        try:
+            estimator.check_statistics(blocks[name], classes)
+        except StoreError as error:
+            raise StoreError(f"block {name!r}: {error}") from error
+
+
+@contextmanager
+def _invalid(where: str) -> Iterator[None]:
+    """Raise a StoreError for whatever values that nobody wrote may cause."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) if isinstance(error, ProbClassError) else repr(error)
+        raise StoreError(f"{where} are not valid: {reason.rstrip('.')}.") from error
 
 
 def _unpickle(

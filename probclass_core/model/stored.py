@@ -52,8 +52,9 @@ def check_model(model: Model) -> dict[str, Likelihood]:
     for name, estimator in bind(model.spec, model.features).items():
         try:
             parameters = model.parameters[name]
-            named = notes_of(parameters).get("features")
-            if named not in (None, list(blocks[name].columns), list(blocks[name].inputs)):
+            columns, inputs = list(blocks[name].columns), list(blocks[name].inputs)
+            named = notes_of(parameters).get("features", columns)
+            if named not in (columns, inputs):
                 raise StoreError(f"its notes are of the columns {named}.")
             estimator.check_parameters(parameters, model.classes)
             likelihoods[name] = estimator.likelihood(parameters, model.classes)

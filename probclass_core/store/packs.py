@@ -28,9 +28,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.bundle import Buffer, from_ipc, to_ipc
+from probclass_core.arrow.bundle import (
+    Buffer,
+    from_ipc,
+    from_ipc_stream,
+    refuse_compressed,
+    refuse_too_many_rows,
+    to_ipc,
+)
 from probclass_core.errors import StoreError, one_line
+from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.footers import Footer
+from probclass_core.spec import ModelSpec
 
 _HEAD = {
     "fragment": pa.string(),
@@ -45,7 +54,6 @@ _HEAD = {
 
 _SCALARS = ("fragment", "rows", "null_labels", "stored", "sha256")
 _TABLES = "tables"
-_ARROW_ERRORS = (pa.ArrowException, OSError)
 
 _MAX_BATCH_BYTES = 1 << 31
 """Size of the smallest table that Arrow may have to cut into several batches."""
@@ -114,8 +122,24 @@ class Entry:
         self.verify(where)
         try:
             return {name: _from_stream(stream) for name, stream in self.streams.items()}
-        except _ARROW_ERRORS as error:
+        except (StoreError, pa.ArrowException, OSError, ValueError) as error:
             raise StoreError(f"{where} is damaged: {one_line(error)}.") from error
+
+    def statistics(self, spec: ModelSpec, features: pa.Schema, where: str) -> Statistics:
+        """The statistics that the tables are, which are not checked yet.
+
+        Args:
+            spec: spec of the model.
+            features: the model's columns as the table has them, with their canonical types.
+            where: name of the pack in messages.
+
+        Raises:
+            StoreError: as `tables`, or if one is missing.
+        """
+        tables = self.tables(where)
+        if "classes" not in tables:
+            raise StoreError(f"{where} is damaged: an entry has no table of classes.")
+        return Statistics.from_tables(spec, features, tables, self.rows, self.null_labels)
 
 
 class Pack:
@@ -139,7 +163,7 @@ class Pack:
     def __init__(self, data: Buffer, where: str) -> None:
         file = pa.py_buffer(data)
         try:
-            batch = pa.ipc.open_file(file).get_batch(0)
+            (batch,) = from_ipc(file).to_batches()
             # Offsets that point outside their buffer would crash the process.
             batch.validate(full=True)
             metadata = batch.schema.metadata
@@ -153,7 +177,7 @@ class Pack:
                 field.name: _places(array, file)
                 for field, array in zip(tables.type, tables.flatten(), strict=True)
             }
-        except (*_ARROW_ERRORS, AttributeError, LookupError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever values that nobody wrote may cause
             raise StoreError(f"{where} is damaged: {one_line(error)}.") from error
         self.size = sum(places[-1] - places[0] for places in self._places.values())
         self._position = {name: row for row, name in enumerate(self._columns["fragment"])}
@@ -276,17 +300,21 @@ def _from_stream(stream: pa.Buffer) -> pa.Table:
     # comes first, with its length in bytes 4 to 8.
     end = 8 + int.from_bytes(stream[4:8], "little")
     schema = _schema(stream.slice(0, end).to_pybytes())
-    batches = None
+    table = None
     if stream.size < _MAX_BATCH_BYTES:
-        with suppress(OSError, EOFError):  # a dictionary comes next, or nothing: no rows
-            batches = [pa.ipc.read_record_batch(stream.slice(end), schema)]
-    if batches is None:
-        batches = list(pa.ipc.open_stream(stream))
+        with suppress(EOFError):  # there are no rows
+            message = pa.ipc.read_message(stream.slice(end))
+            if message.type == "record batch":
+                refuse_compressed(message)
+                batch = pa.ipc.read_record_batch(message, schema)
+                refuse_too_many_rows(batch, stream)
+                table = pa.Table.from_batches([batch], schema)
+    if table is None:
+        table = from_ipc_stream(stream)
     # The SHA-256 shows that the bytes are the ones that were stored, not that they are a table:
     # offsets that point outside their buffer would crash the process.
-    for batch in batches:
-        batch.validate(full=True)
-    return pa.Table.from_batches(batches, schema)
+    table.validate(full=True)
+    return table
 
 
 @functools.lru_cache(maxsize=64)

@@ -35,7 +35,7 @@ import pyarrow as pa
 import probclass_core
 from probclass_core.arrow.bundle import Buffer
 from probclass_core.errors import SpecError, StoreError
-from probclass_core.estimation.statistics import Statistics
+from probclass_core.estimation.statistics import Statistics, check_together
 from probclass_core.io.filesystem import Location
 from probclass_core.io.footers import Footer
 from probclass_core.plugins.manager import find_estimator, registry, traits_of
@@ -97,6 +97,7 @@ class CachedStatistics:
         self._folder = f"{_FOLDER}/{self._summary['digest']}"
         self._read = functools.lru_cache(_MAX_PACKS_IN_MEMORY)(files.read)
         self._packs: dict[str, Pack | None] = {}  # by path; None for a damaged one
+        self._valid: dict[str, bool] = {}  # by path
         self._damaged: set[str] = set()
         self._path_of: dict[str | None, str] = {}  # of the pack, by fragment
         self._footers: dict[str, Footer] = {}
@@ -138,18 +139,26 @@ class CachedStatistics:
             return None
         path = self._path_of[fragment]
         try:
-            tables = entry.tables(self._files.uri_of(path))
+            where = self._files.uri_of(path)
+            statistics = entry.statistics(self._spec, features, where)
+            if not self._all_valid(path, features):
+                statistics.check(f"statistics in {where}")
         except StoreError as error:
             self._report_damage(path, error)
             return None
         self.reused += 1
-        return Statistics.from_tables(
-            spec=self._spec,
-            features=features,
-            tables=tables,
-            rows=entry.rows,
-            null_labels=entry.null_labels,
-        )
+        return statistics
+
+    def _all_valid(self, path: str, features: pa.Schema) -> bool:
+        """Whether all entries of a pack are known to be valid: checked together, once."""
+        if path not in self._valid:
+            self._valid[path] = False
+            with suppress(StoreError, FileNotFoundError):
+                pack, data = self._packs[path], self._read(path)
+                entries = [] if pack is None else [pack.entry(f, data) for f in pack.fragments]
+                check_together([e.statistics(self._spec, features, path) for e in entries])
+                self._valid[path] = True
+        return self._valid[path]
 
     def _entry(self, fragment: str) -> Entry | None:
         """The entry of a fragment, or None if another process has removed it."""
@@ -436,7 +445,7 @@ class _File:
                 fragments = pack.fragments
                 entries = [_describe(pack, data, fragment, summary) for fragment in fragments]
                 return cls(path, data, pack, entries)
-            except (StoreError, LookupError, TypeError, ValueError):
+            except Exception:  # whatever a summary that nobody wrote may cause
                 reason = _DAMAGED
         entry = CacheEntry(summary, name.partition(".")[0], len(data), stale=reason)
         return cls(path, data, None, [entry])

@@ -17,7 +17,11 @@ import pyarrow.compute as pa_compute
 
 import probclass_core as pc
 from probclass_core.authoring import (
+    COUNT,
+    FINITE,
+    NOT_NEGATIVE,
     NUMBERS,
+    PROBABILITY,
     BoolArray,
     ByClass,
     Column,
@@ -26,6 +30,8 @@ from probclass_core.authoring import (
     FloatArray,
     Formula,
     Moments,
+    check_parameters,
+    check_row_counts,
     column_moments,
     dense_arrays,
     if_known,
@@ -42,6 +48,14 @@ LEAST_SPREAD = 1e-12
 
 _LEAST_FRACTION = 1e-9
 """Smallest spread of a class, as a fraction of that of all classes together."""
+
+_RANGES = {
+    "count": COUNT,
+    "log_mean": FINITE,
+    "positive_log_mean": FINITE,
+    "zero_probability": PROBABILITY,
+}
+"""Numbers that a parameter may be, if it may be negative or is a probability."""
 
 Terms = Mapping[str, FloatArray]
 Estimates = dict[str, FloatArray]
@@ -127,6 +141,10 @@ class Distribution(pc.LikelihoodEstimator):
         table = pa.concat_tables(parts).combine_chunks()
         return self.annotate(table, scarce=list(dict.fromkeys(notes)))
 
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        numbers = {name: _RANGES.get(name, NOT_NEGATIVE) for name in ("count", *self.estimates)}
+        check_parameters(parameters, classes, {"feature": pa.string()}, numbers)
+
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DistributionLikelihood:
         return DistributionLikelihood(self, parameters, classes)
 
@@ -192,6 +210,15 @@ class FromMoments(Distribution):
     def spread(self, moments: Mapping[str, Moments]) -> FloatArray:
         """A measure of variation without unit, ``(k,)``, 0 if all values are equal."""
         return np.ones_like(moments[self.terms[0]].count)
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        names = self.features.names
+        check_row_counts(statistics, classes, ["feature", "term"], features=names)
+        NOT_NEGATIVE.check("scatter", statistics["scatter"])
+        of_x, some = pa_compute.field("term") == "x", pa_compute.field("count") > 0.0
+        if not self.has_density(statistics.filter(of_x & some)["mean"].to_numpy()).all():
+            raise pc.StoreError(f"a mean is outside of {self.support}.")
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None

@@ -20,6 +20,7 @@ from probclass_core.authoring import (
     Function,
     Moments,
     as_expression,
+    check_row_counts,
     label_codes,
     ln,
     log_gamma,
@@ -210,6 +211,15 @@ class NegativeBinomial(Distribution):
         counts = (values >= 0.0) & (values <= _LARGEST_COUNT)
         whole: BoolArray = counts & (values == np.floor(values))
         return whole
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        check_row_counts(statistics, classes, ["feature"], features=self.features.names)
+        cell, count, total = (statistics[n].to_numpy() for n in ("cell", "count", "total"))
+        low, high = cell * count, cell * (1.0 + 2.0 ** (1 - _EXACT_BITS)) * count
+        within = (low * (1.0 - 1e-9) <= total) & (total <= high * (1.0 + 1e-9))
+        if not (within & self.has_density(cell) & (count > 0.0)).all():
+            raise pc.StoreError("a total is not one of the counts of its cell.")
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None

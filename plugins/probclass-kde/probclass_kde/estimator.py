@@ -18,10 +18,14 @@ from scipy.special import logsumexp
 
 import probclass_core as pc
 from probclass_core.authoring import (
+    FINITE,
     NUMBERS,
     EstimatorOptions,
     FloatArray,
     OptionPath,
+    Range,
+    check_parameters,
+    check_row_counts,
     notes_of,
     numeric_column,
     option,
@@ -105,6 +109,20 @@ class KernelDensity(pc.LikelihoodEstimator):
                         "leave the column out."
                     )
         return self.annotate(statistics.append_column("bandwidth", pa.array(widths)))
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        check_row_counts(statistics, classes, ["feature"], features=self.features.names)
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        positive = Range(low=pc.POINT_MASS_WIDTH)
+        numbers = {"point": FINITE, "count": positive, "bandwidth": positive}
+        cells = {"feature": pa.string(), "point": pa.float64()}
+        check_parameters(parameters, classes, cells, numbers, complete=False)
+        found = sorted((name, str(label)) for name, label, _, _ in _groups(parameters))
+        labels = map(str, classes.to_pylist())
+        if found != sorted(itertools.product(self.features.names, labels)):
+            raise pc.StoreError("the points of a class are missing, or not next to each other.")
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> KernelDensityLikelihood:
         return KernelDensityLikelihood(parameters, classes)

@@ -18,12 +18,17 @@ import pyarrow as pa
 
 import probclass_core as pc
 from probclass_core.authoring import (
+    COUNT,
+    FINITE,
     NUMBERS,
     Column,
     EstimatorOptions,
     FloatArray,
     Formula,
     OptionPath,
+    Range,
+    check_parameters,
+    check_row_counts,
     dense_arrays,
     histogram,
     if_known,
@@ -186,6 +191,16 @@ class StudentT(pc.LikelihoodEstimator):
             {"class": pa.array(labels, classes.type), **dict(zip(names, columns, strict=True))}
         )
         return self.annotate(parameters)
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        check_row_counts(statistics, classes, ["feature"], features=self.features.names)
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        positive = Range(low=pc.POINT_MASS_WIDTH)
+        numbers = {"count": COUNT, "location": FINITE}
+        numbers |= {"scale": positive, "degrees_of_freedom": positive}
+        check_parameters(parameters, classes, {"feature": pa.string()}, numbers)
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> StudentTLikelihood:
         return StudentTLikelihood(parameters, classes)

@@ -52,6 +52,7 @@ from probclass_core.estimation.parameters import (
     NOT_NEGATIVE,
     check_notes,
     check_parameters,
+    check_row_counts,
 )
 from probclass_core.estimation.tidy import (
     by_feature,
@@ -274,6 +275,10 @@ class Categorical(LikelihoodEstimator):
             if self.options.smooth == "zeros":
                 smoothed = np.where(counts > 0.0, np.log(counts) - np.log(rows), smoothed)
         return smoothed
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        check_row_counts(statistics, classes, ["feature"], features=self.features.names)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         notes = notes_of(parameters)

@@ -46,6 +46,7 @@ from probclass_core.estimation.parameters import (
     LOG_PROBABILITY,
     check_notes,
     check_parameters,
+    check_row_counts,
     label_rows,
 )
 from probclass_core.estimation.tidy import notes_of, sum_counts, tidy_table
@@ -180,6 +181,10 @@ class CategoricalJoint(LikelihoodEstimator):
             instead = OF_ALL if without_prior else OF_PRIOR
             notes.append(f"{who} no row with all of {listed}: {instead}.")
         return notes
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        check_row_counts(statistics, classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         notes = notes_of(parameters)

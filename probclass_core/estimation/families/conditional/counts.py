@@ -58,6 +58,7 @@ from probclass_core.estimation.options import (
     NUMBERS,
     ColumnTypes,
     EstimatorOptions,
+    OptionPath,
     choice,
     number,
     option,
@@ -66,11 +67,11 @@ from probclass_core.estimation.options import (
 )
 from probclass_core.estimation.parameters import (
     COUNT,
-    FINITE,
     LOG_PROBABILITY,
     NOT_NEGATIVE,
     check_notes,
     check_parameters,
+    check_row_counts,
 )
 from probclass_core.estimation.tidy import by_feature, notes_of, sum_counts
 
@@ -627,10 +628,14 @@ class ConditionalCounts(LikelihoodEstimator):
 
     # Scoring.
 
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        check_row_counts(statistics, classes, ["feature"], features=self.inputs.names)
+
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         notes = notes_of(parameters)
         check_notes(notes["strengths"], "strengths", NOT_NEGATIVE)
-        check_notes(notes["cuts"], "cuts", FINITE)
+        parse_cuts(OptionPath(self.name, "note 'cuts'", self.inputs.names), notes["cuts"])
         given = [_given(name) for name in notes["given"]]
         texts = dict.fromkeys(["feature", "value", *given], pa.string())
         check_parameters(

@@ -56,6 +56,9 @@ class JointConditional(LikelihoodEstimator):
         self.joint.on_scarce, self.joint.row_weight = self.on_scarce, self.row_weight
         return self.joint.finalize(statistics, classes)
 
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        self.joint.check_statistics(statistics, classes)
+
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         self.joint.check_parameters(parameters, classes)
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import FloatArray, is_numeric_type, label_codes, sorted_classes
 from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Counts
 from probclass_core.arrow.types import is_terms_type
-from probclass_core.errors import DataError, NotSupportedError, SpecError
+from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.scarce import (
     OF_ALL,
@@ -31,6 +31,12 @@ from probclass_core.estimation.options import (
     choice,
     number,
     option,
+)
+from probclass_core.estimation.parameters import (
+    NOT_NEGATIVE,
+    ROUNDING,
+    check_row_counts,
+    label_rows,
 )
 from probclass_core.estimation.tidy import dense_arrays, notes_of, sum_counts, tidy_table
 
@@ -206,6 +212,18 @@ class CountEstimator(LikelihoodEstimator):
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         return sum_counts(tables, ["class", "feature"], self.sums)
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        features = None if self.of_terms else [*self.features.names, None]
+        check_row_counts(statistics, classes, ["feature"], features=features, count="rows")
+        NOT_NEGATIVE.check("count", statistics["count"])
+        labels = classes["class"].combine_chunks()
+        rows, codes = statistics["rows"].to_numpy(), label_rows(statistics, labels)
+        is_total = pc.is_null(statistics["feature"]).to_numpy()
+        total = np.bincount(codes[is_total], rows[is_total], minlength=len(labels))
+        if (rows > total[codes] * (1.0 + ROUNDING)).any():
+            raise StoreError("a feature has more rows than its class.")
 
     def by_class(self, statistics: pa.Table, classes: pa.Array) -> ClassCounts:
         """Statistics as dense arrays, features in the order of the parameters.

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, sorted_classes
 from probclass_core.arrow.sparse_counts import CountReader, Counts
+from probclass_core.errors import StoreError
 from probclass_core.estimation.evidence import beta_bernoulli
 from probclass_core.estimation.families.counts.base import (
     CountEstimator,
@@ -29,6 +30,7 @@ from probclass_core.estimation.options import number
 from probclass_core.estimation.parameters import (
     COUNT,
     LOG_PROBABILITY,
+    ROUNDING,
     check_notes,
     check_parameters,
 )
@@ -78,6 +80,13 @@ class Bernoulli(CountEstimator):
         return self.parameters(
             classes, sums, "log_probability", log_probability, notes, rows=rows.tolist()
         )
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        present, rows = (statistics[name].to_numpy() for name in ("count", "rows"))
+        of_feature = statistics["feature"].is_valid().to_numpy()
+        if (of_feature & (present > rows * (1.0 + ROUNDING))).any():
+            raise StoreError("a feature is present in more rows than it has.")
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         check_parameters(

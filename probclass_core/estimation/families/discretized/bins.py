@@ -61,6 +61,7 @@ from probclass_core.estimation.parameters import (
     NOT_NEGATIVE,
     check_notes,
     check_parameters,
+    check_row_counts,
 )
 from probclass_core.estimation.tidy import by_feature, dense_arrays, notes_of, tidy_table
 
@@ -236,6 +237,10 @@ class Discretized(LikelihoodEstimator):
         if self.on_scarce == "error":
             raise DataError(f"{found}; {fix}.")
         return [f"{found}: discretized does not see smaller differences; {fix}."]
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        check_row_counts(statistics, classes, ["feature"], features=self.features.names)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         strengths = notes_of(parameters).get("shared_strengths", {})

@@ -47,7 +47,13 @@ from probclass_core.estimation.moments import (
 )
 from probclass_core.estimation.moments import pooled as moments_of_all
 from probclass_core.estimation.options import NUMBERS, number
-from probclass_core.estimation.parameters import COUNT, FINITE, NOT_NEGATIVE, check_parameters
+from probclass_core.estimation.parameters import (
+    COUNT,
+    FINITE,
+    NOT_NEGATIVE,
+    check_parameters,
+    check_row_counts,
+)
 from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
 
 _FRACTION_WITHIN = 0.005
@@ -172,6 +178,10 @@ class GaussianDiagonal(LikelihoodEstimator):
             degrees_of_freedom=posterior.degrees_of_freedom,
         )
         return self.annotate(parameters, scarce=notes, prior=prior_notes(names, prior))
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        check_row_counts(statistics, classes, ["feature"], features=self.features.names)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         numbers = {"count": COUNT, "mean": FINITE, "variance": NOT_NEGATIVE}

@@ -303,6 +303,22 @@ class GaussianFull(LikelihoodEstimator):
             }
         )
 
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        count, _, scatter = vars(_parts(statistics)).values()
+        rows = classes["count"].to_numpy()[
+            label_rows(statistics, classes["class"].combine_chunks())
+        ]
+        spread = np.sqrt(np.maximum(np.diagonal(scatter, axis1=1, axis2=2), 0.0))
+        largest = spread[:, :, None] * spread[:, None, :]
+        for name, values, most in (
+            ("count", count, rows[:, None, None]),
+            ("scatter", np.abs(scatter), largest),
+        ):
+            symmetric = np.allclose(values, np.swapaxes(values, 1, 2), rtol=ROUNDING)
+            if not symmetric or (values < 0.0).any() or (values > most * (1.0 + ROUNDING)).any():
+                raise StoreError(f"a {name} is not symmetric, or larger than it can be.")
+
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         numbers = {"count": COUNT}
         if self.options.predictive:

@@ -56,6 +56,7 @@ from probclass_core.estimation.parameters import (
     NOT_NEGATIVE,
     check_column,
     check_notes,
+    check_row_counts,
     label_rows,
 )
 from probclass_core.estimation.tidy import notes_of
@@ -269,6 +270,13 @@ class KnnDensity(LikelihoodEstimator):
             moments["mean"][feature] = mean * float(largest)
             moments["deviation"][feature] = deviation * float(largest)
         return moments
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        check_column(statistics, "point", pa.list_(pa.float64(), len(self.features)))
+        points = _points(statistics)  # NaN for null
+        if statistics["point"].null_count or np.isinf(points).any():
+            raise StoreError("a point is null or infinite.")
+        check_row_counts(statistics, classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         notes = notes_of(parameters)
