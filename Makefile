@@ -45,8 +45,11 @@ faults: setup ## Kill scoring runs at random and at every step, flip files and c
 promoters: setup servers ## Race two promoters, and two writers of a partition, 1,000 times on S3, Azure and Google
 	PROBCLASS_RACES=$${PROBCLASS_RACES:-1000} $(PYTHON) -m pytest -rP --numprocesses $${PROBCLASS_LANES:-auto} tests/store/test_contention.py
 
-hostile: setup ## Load a million models with one thing wrong: all are refused or score distributions
-	$(PYTHON) tests/hostile/bundles.py --bundles $${PROBCLASS_BUNDLES:-1000000}
+hostile: setup ## Damage models, kept statistics and Parquet files, 1,110,000 times; continues if interrupted
+	mkdir -p build
+	for campaign in bundles:1000000 packs:100000 parquet:10000; do \
+	  $(PYTHON) tests/hostile/campaign.py $${campaign%:*} --trials $${campaign#*:} \
+	    --report build/hostile-$${campaign%:*}.jsonl || exit; done
 
 backfill: setup ## Backfill ninety daily runs in a local Airflow, and print what a run costs
 	PROBCLASS_BACKFILL=$${PROBCLASS_BACKFILL:-90} $(PYTHON) -m pytest -rP tests/airflow/test_scheduler.py -k backfill

@@ -1,0 +1,505 @@
+"""Stored models with one thing wrong: what loading and scoring make of them.
+
+A trial changes one field of one model: a column, the rows or the bytes of a table, a note in its
+metadata, a value of the manifest, or a file of a store. The checksums are those of the changed
+bytes, or, in one trial of five, those of the bytes before the change.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from campaign import Result, Trial
+
+import probclass_core as pc
+from probclass_core.arrow.bundle import Bundle, _content_id, _File, from_ipc, to_ipc
+
+sys.path += map(str, (Path(__file__).parents[2] / "plugins").glob("probclass-*"))
+import probclass_distributions
+import probclass_kde
+import probclass_student_t
+
+NUMBERS = [math.nan, math.inf, -math.inf, -1.0, -1e-300, 0.0, -0.0, 5e-324, 0.5, 3.0, 1e308, None]
+VALUES = [
+    *(None, -1, 0, 1, 1.5, 1e308, math.nan, -math.inf, True, 2**63, 10**400),
+    *("", "x", "nan", "\ud800", "\0", "9" * 400, [], {}, [[]], [1, "a"], {"a": 1}),
+]
+
+PLUGINS = [
+    *probclass_distributions.probclass_estimators(),
+    *probclass_kde.probclass_estimators(),
+    *probclass_student_t.probclass_estimators(),
+]
+
+SPECS: dict[str, dict[str, Any]] = {
+    "gaussian_diagonal": {"blocks": {"gaussian_diagonal": ["x", "z"]}},
+    "predictive": {
+        "blocks": [
+            pc.Block("gaussian_diagonal", ["x"], predictive=True),
+            pc.Block("gaussian_full", ["z", "w"], predictive=True),
+            pc.Block("multinomial", ["i", "j"], predictive=True),
+        ],
+    },
+    "predictive events": {"blocks": [pc.Block("poisson", ["i", "j"], predictive=True)]},
+    "gaussian_full": {"blocks": {"gaussian_full": ["x", "z"]}},
+    "gaussian given": {"blocks": [pc.Block("gaussian_full", ["x"], given=["z"])]},
+    "shrunk": {"blocks": [pc.Block("gaussian_full", ["x", "z"], shrinkage="ledoit_wolf")]},
+    "gaussian_shared": {"blocks": {"gaussian_shared": ["x", "z"]}},
+    "categorical": {"blocks": {"categorical": ["a", "b"]}},
+    "nulls": {"blocks": [pc.Block("categorical", ["a"], missing="level", smooth="zeros")]},
+    "shared strength": {"blocks": [pc.Block("categorical", ["a"], shared_strength="loo")]},
+    "categorical_joint": {"blocks": {"categorical_joint": ["a", "b"]}},
+    "given": {"blocks": [pc.Block("categorical", ["a"], given=["b"])]},
+    "bins given": {"blocks": [pc.Block("discretized", ["x"], given=["b"])]},
+    "discretized": {"blocks": {"discretized": ["x", "w"]}},
+    "bernoulli": {"blocks": {"bernoulli": ["i", "j"]}},
+    "multinomial": {"blocks": {"multinomial": ["i", "j"]}},
+    "poisson": {"blocks": {"poisson": ["i", "j"]}},
+    "words": {"blocks": {"bernoulli": ["t"]}},
+    "counted words": {"blocks": {"multinomial": ["t"]}},
+    "events of words": {"blocks": {"poisson": ["t"]}},
+    "knn_density": {"blocks": {"knn_density": ["x", "z"]}},
+    "dates": {"blocks": {"discretized": ["hour(d)"], "categorical": ["weekday(d)"]}},
+    "weights": {
+        "blocks": {"gaussian_diagonal": ["x", "z"], "categorical": ["a", "b"]},
+        "block_weights": "fit",
+    },
+    "exponential": {"blocks": {"exponential": ["v"]}},
+    "gamma": {"blocks": {"gamma": ["v"]}},
+    "log_normal": {"blocks": {"log_normal": ["v"]}},
+    "zero_inflated": {"blocks": {"zero_inflated": ["v"]}},
+    "beta": {"blocks": {"beta": ["u"]}},
+    "von_mises": {"blocks": {"von_mises": ["x"]}},
+    "negative_binomial": {"blocks": {"negative_binomial": ["i"]}},
+    "kde": {"blocks": {"kde": ["x"]}},
+    "student_t": {"blocks": {"student_t": ["x", "z"]}},
+}
+
+
+def rows(count: int = 60) -> pa.Table:
+    """Rows of three classes with numbers, counts, categories, words and times, some null."""
+    draw = np.random.default_rng(0)
+    y = draw.integers(3, size=count)
+    x = draw.normal(y, 1.0)
+    words = np.array(["one", "two", "three", "four"])
+    texts = [list(words[draw.integers(4, size=2 + of_class)]) for of_class in y]
+    return pa.table(
+        {
+            "x": pa.array(x, mask=draw.random(count) < 0.05),
+            "z": draw.normal(size=count) + x,
+            "w": draw.normal(3.0 * y, 1.0),
+            "u": draw.beta(1.0 + y, 2.0),
+            "v": draw.gamma(1.0 + y, 2.0),
+            "a": pa.array(
+                np.array(["p", "q", "r"])[(y + draw.integers(2, size=count)) % 3],
+                mask=draw.random(count) < 0.05,
+            ),
+            "b": pa.array(np.array(["u", "v"])[draw.integers(2, size=count)]),
+            "i": draw.poisson(1.0 + y),
+            "j": draw.poisson(2.0, size=count),
+            "t": pa.array(texts, pa.list_(pa.string())),
+            "d": pa.array(draw.integers(0, 10**15, size=count), pa.timestamp("us", "UTC")),
+            "y": pa.array(np.array(["one", "two", "three"])[y]),
+        }
+    )
+
+
+def unusual_rows() -> pa.Table:
+    """Rows to score: usual, null, far away and with categories that training never saw."""
+    usual = rows(8)
+    missing = pa.table({name: pa.nulls(1, usual[name].type) for name in usual.column_names})
+    far = {"x": [1e300], "z": [-1e300], "w": [1e-300], "u": [1.0], "v": [1e300], "a": ["?"]}
+    far |= {"b": [""], "i": [10**6], "j": [0], "t": [["?", "one"]], "d": [0], "y": ["one"]}
+    return pa.concat_tables([usual, missing, pa.table(far, schema=usual.schema)]).combine_chunks()
+
+
+@functools.cache
+def models() -> dict[str, Bundle]:
+    """A model of each estimator, and one with each table that is fitted afterwards."""
+    data, bundles = rows(), {}
+    with pc.trying(*PLUGINS):
+        for name, spec in SPECS.items():
+            bundles[name] = pc.fit(data, pc.ModelSpec("y", **spec)).to_bundle()
+    model = pc.fit(data, pc.ModelSpec("y", {"gaussian_diagonal": ["x", "z"]}))
+    for method in ("temperature", "temperature_and_bias", "isotonic"):
+        bundles[method] = pc.calibrate(model, rows(3000), method).to_bundle()
+    bundles["density_quantiles"] = pc.with_density_quantiles(model, data).to_bundle()
+    return bundles
+
+
+SHARES = {"column": 4, "rows": 1, "bytes": 1, "note": 2, "manifest": 2}
+"""Kinds of fields, and how often they are changed."""
+
+Path_ = tuple[Any, ...]
+
+
+def json_paths(value: Any, path: Path_ = ()) -> Iterator[Path_]:
+    """All places in a JSON value; of a list, those of its first three items."""
+    yield path
+    items: Any = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list):
+        items = list(enumerate(value))[:3]
+    for key, inner in items:
+        yield from json_paths(inner, (*path, key))
+
+
+def changed_json(value: Any, path: Path_, draw: random.Random) -> Any:
+    """A JSON value with what is at a place replaced, removed, repeated or nested."""
+    if path:
+        key, rest = path[0], path[1:]
+        if rest or draw.random() < 0.6:
+            new = changed_json(value[key], rest, draw)
+            if isinstance(value, list):
+                return [*value[:key], new, *value[key + 1 :]]
+            return {**value, key: new}
+        if isinstance(value, list):
+            again = draw.choice([[], [value[key]] * 2])
+            return [*value[:key], *again, *value[key + 1 :]]
+        others = {k: v for k, v in value.items() if k != key}
+        return draw.choice([others, {**others, f"{key} ": value[key]}])
+    change = draw.random()
+    if isinstance(value, bool | None) or change < 0.5:
+        return draw.choice(VALUES)
+    if isinstance(value, int | float):
+        return draw.choice([-value, value + 1, value * 2, value / 2, str(value), [value]])
+    if isinstance(value, str):
+        return draw.choice([value.upper(), value + "x", value[:-1], value[::-1], [value]])
+    if isinstance(value, list):
+        return draw.choice([value[::-1], value[:-1], value * 2, [value]])
+    return draw.choice([dict(list(value.items())[:-1]), list(value), [value]])
+
+
+def changed_column(table: pa.Table, name: str, draw: random.Random) -> pa.Table:
+    """A table in which a value, or the type, name or presence of a column is another one."""
+    place, column = table.column_names.index(name), table[name].combine_chunks()
+    kinds = [pa.null(), pa.int8(), pa.string(), pa.float32(), pa.list_(pa.float64())]
+    change = draw.random()
+    if change < 0.25:
+        return draw.choice(
+            [
+                lambda: table.drop_columns([name]),
+                lambda: table.rename_columns(
+                    ["other" if n == name else n for n in table.column_names]
+                ),
+                lambda: table.set_column(place, name, pa.nulls(len(table), draw.choice(kinds))),
+                lambda: table.append_column(name, column),
+                lambda: table.set_column(place, name, table[draw.choice(table.column_names)]),
+                lambda: table.set_column(place, name, column.dictionary_encode()),
+            ]
+        )()
+    if not len(column):
+        return table.drop_columns([name])
+    stored = column.storage if isinstance(column, pa.ExtensionArray) else column
+    values = stored.to_pylist()
+    row = draw.randrange(len(values))
+    if change < 0.35:
+        other = draw.randrange(len(values))
+        values[row], values[other] = values[other], values[row]
+    elif pa.types.is_floating(stored.type) or pa.types.is_integer(stored.type):
+        number = values[row] or 0.0
+        values[row] = draw.choice([*NUMBERS, -number, 2.0 * number, number + 1e-9, number + 1.0])
+    elif isinstance(values[row], list) and values[row]:
+        position = draw.randrange(len(values[row]))
+        values[row][position] = draw.choice(NUMBERS)
+    else:
+        values[row] = draw.choice([None, "", "?", "one", "\0", "x" * 10_000])
+    new = pa.array(values, stored.type)
+    if isinstance(column, pa.ExtensionArray):
+        new = pa.ExtensionArray.from_storage(column.type, new)
+    return table.set_column(place, name, new)
+
+
+def changed_rows(table: pa.Table, draw: random.Random) -> pa.Table:
+    """A table of which a row is missing or repeated, or all are, or in another order."""
+    if not table.num_rows:
+        return table.drop_columns(table.column_names[:1])
+    row = draw.randrange(table.num_rows)
+    others = [number for number in range(table.num_rows) if number != row]
+    chosen = draw.choice([others, [*others, row, row], [], [*others, row][::-1], [row] * 9])
+    return table.take(pa.array(chosen, pa.int64())).combine_chunks()
+
+
+def changed_bytes(data: bytes, draw: random.Random) -> bytes:
+    """Some bytes are others, missing or more."""
+    changed = bytearray(data)
+    for _ in range(draw.choice([1, 1, 1, 5])):
+        place = draw.randrange(len(changed) + 1)
+        kind = draw.random()
+        if kind < 0.7 and place < len(changed):
+            changed[place] = draw.choice([draw.randrange(256), 0, 255, changed[place] ^ 1])
+        elif kind < 0.8:
+            changed[place : place + 8] = draw.choice([0, 1, 2**31, 2**62]).to_bytes(8, "little")
+        elif kind < 0.9:
+            del changed[place : place + draw.choice([1, 8, len(data) // 2])]
+        else:
+            changed[place:place] = bytes(draw.choice([1, 8, 64]))
+    return bytes(changed)
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a trial changes.
+
+    Attributes:
+        model: name of the model.
+        kind: ``column``, ``rows``, ``bytes``, ``note`` or ``manifest``.
+        table: name of the table, or "" for the manifest.
+        path: name of the column, or place in the notes or the manifest.
+    """
+
+    model: str
+    kind: str
+    table: str
+    path: Path_ = ()
+
+    def __str__(self) -> str:
+        place = "".join(f"[{key!r}]" for key in self.path)
+        return f"{self.model}/{self.table or 'manifest'}{place} ({self.kind})"
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model as it is stored, and what it makes of rows.
+
+    Attributes:
+        tables: its tables by name.
+        manifest: its manifest.
+        files: bytes of its files by name.
+        scored: `unusual_rows` scored by it.
+    """
+
+    tables: Mapping[str, pa.Table]
+    manifest: dict[str, Any]
+    files: dict[str, bytes]
+    scored: pa.Table
+
+
+def fields_of(name: str, stored: StoredModel) -> Iterator[Field]:
+    """All fields of a model."""
+    for table, values in stored.tables.items():
+        yield Field(name, "rows", table)
+        yield Field(name, "bytes", table)
+        for column in values.column_names:
+            yield Field(name, "column", table, (column,))
+        for path in json_paths(notes(values)):
+            yield Field(name, "note", table, path)
+    for path in json_paths(stored.manifest):
+        if path and path[-1] not in ("sha256", "bytes", "content_id"):  # they are recomputed
+            yield Field(name, "manifest", "", path)
+
+
+def notes(table: pa.Table) -> Any:
+    """The notes in the metadata of a table."""
+    return json.loads((table.schema.metadata or {}).get(b"probclass", b"{}"))
+
+
+def changed_table(table: pa.Table, field: Field, draw: random.Random) -> bytes:
+    """The bytes of a table with a change of one field."""
+    if field.kind == "bytes":
+        return changed_bytes(to_ipc(table), draw)
+    if field.kind == "rows":
+        return to_ipc(changed_rows(table, draw))
+    if field.kind == "column":
+        return to_ipc(changed_column(table, field.path[0], draw))
+    changed = json.dumps(changed_json(notes(table), field.path, draw))
+    return to_ipc(table.replace_schema_metadata({b"probclass": changed.encode()}))
+
+
+def with_right_checksums(manifest: Any, files: Mapping[str, bytes]) -> Any:
+    """A manifest with the checksums of these files and its own content id, if it can have one."""
+    try:
+        hashed = {name: _File.hash(files[name]) for name in manifest["files"]}
+        digests = {
+            name: {**manifest["files"][name], "sha256": file.sha256, "bytes": file.size}
+            for name, file in hashed.items()
+        }
+        manifest = {**manifest, "files": digests}
+        sums = {name: file.sha256 for name, file in hashed.items()}
+        values = (manifest[key] for key in ("kind", "format_version", "content"))
+        return {**manifest, "content_id": _content_id(*values, sums)}
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return manifest
+
+
+def scored(model: pc.Model, data: pa.Table) -> tuple[str, pa.Table | None]:
+    """What scoring comes to, and the scored table."""
+    try:
+        table = model.predict_table(data)
+    except pc.ProbClassError:
+        return "refused when scoring", None
+    shares = np.stack([table[f"p_{name}"].to_numpy() for name in model.class_names])
+    right = (np.abs(shares.sum(axis=0) - 1.0) < 1e-6).all() and (shares >= 0.0).all()
+    return ("scored" if right else "not distributions"), table
+
+
+def outcome(
+    manifest: Any, files: Mapping[str, bytes], data: pa.Table
+) -> tuple[str, pa.Table | None]:
+    """What loading a model and scoring rows by it come to, and the scored table."""
+    try:
+        bundle = Bundle.from_files(manifest, files.__getitem__)
+        model = pc.Model.from_bundle(bundle)
+    except (pc.StoreError, pc.PluginError):
+        return "refused", None
+    except Exception as error:  # any other is a defect
+        return f"raised on loading: {error!r}", None
+    try:
+        return scored(model, data)
+    except Exception as error:  # any other is a defect
+        return f"raised on scoring: {error!r}", None
+
+
+AS_PROMISED = ("refused", "refused when scoring", "scored", "as before")
+
+
+@contextmanager
+def trials() -> Iterator[Trial]:
+    """The trials of this campaign."""
+    data = unusual_rows()
+    stored = {}
+    with pc.trying(*PLUGINS), tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
+        for name, bundle in models().items():
+            files = {file: bytes(data) for file, data in bundle.files().items()}
+            expected = pc.Model.from_bundle(bundle).predict_table(data)
+            tables = {table: from_ipc(to_ipc(rows)) for table, rows in bundle.tables.items()}
+            stored[name] = StoredModel(tables, bundle.manifest(), files, expected)
+        fields: dict[str, list[Field]] = {kind: [] for kind in SHARES}
+        for name, model in stored.items():
+            for field in fields_of(name, model):
+                fields[field.kind].append(field)
+        of_store = StoreFiles(Path(folder), data)
+
+        def trial(seed: int) -> Result:
+            draw = random.Random(seed)
+            if draw.random() < 0.02:
+                return of_store.trial(draw)
+            (kind,) = draw.choices(list(SHARES), list(SHARES.values()))
+            field = draw.choice(fields[kind])
+            model = stored[field.model]
+            manifest, files = model.manifest, dict(model.files)
+            kept = draw.random() < 0.2
+            try:
+                if field.table:
+                    file = next(f for f in files if f.removesuffix(".arrow") == field.table)
+                    files[file] = changed_table(model.tables[field.table], field, draw)
+                else:
+                    manifest = changed_json(manifest, field.path, draw)
+            except (pa.ArrowException, ValueError, TypeError, OverflowError, UnicodeError):
+                return Result("no change", str(field), "cannot be written")
+            if not kept:
+                manifest = with_right_checksums(manifest, files)
+            what, table = outcome(manifest, files, data)
+            if what == "scored" and table.equals(model.scored):
+                what = "as before"
+            change = f"{field.kind}, checksums {'kept' if kept else 'right'}"
+            defect = "" if what in AS_PROMISED else what
+            if kept and what == "scored":
+                defect = "scored with other results under the checksums of the original"
+            return Result(change, str(field), "defect" if defect else what, defect)
+
+        yield trial
+
+
+class StoreFiles:
+    """Trials of a store one of whose files is damaged, without any right checksum.
+
+    Args:
+        folder: an empty folder.
+        data: rows to score.
+    """
+
+    def __init__(self, folder: Path, data: pa.Table) -> None:
+        self.folder = folder / "store"
+        self.data = data
+        store = pc.ModelStore(self.folder)
+        spec = pc.ModelSpec("y", {"gaussian_diagonal": ["x", "z"]})
+        model = pc.fit(rows(), spec)
+        version = store.save(model, "air")
+        store.promote("air", version, "champion")
+        evaluation = pc.evaluate(model, rows())
+        store.record_evaluation(version, evaluation)
+        store.records("air")
+        self.expected = model.predict_table(data)
+        paths = (path for path in self.folder.rglob("*") if path.is_file())
+        self.files = {path: path.read_bytes() for path in sorted(paths)}
+        self.process = os.getpid()
+
+    def trial(self, draw: random.Random) -> Result:
+        if self.process != os.getpid():  # one before may have died
+            self._restore()
+        path = draw.choice(list(self.files))
+        name = str(path.relative_to(self.folder))
+        data = self.files[path]
+        if path.suffix == ".json" and draw.random() < 0.6:
+            values = json.loads(data)
+            place = draw.choice(list(json_paths(values)))
+            try:
+                changed = json.dumps(changed_json(values, place, draw)).encode()
+            except (TypeError, ValueError):
+                changed = b"[" * 100_000
+        else:
+            changed = changed_bytes(data, draw)
+        path.write_bytes(changed)
+        try:
+            what, defect = self._use(), ""
+        except Exception as error:
+            what, defect = "defect", f"raised: {error!r}"
+        path.write_bytes(data)
+        self._remove_others()
+        folder = "/".join(part if len(part) < 20 else "…" for part in name.split("/")[:-1])
+        if what == "wrong":
+            what, defect = "defect", "scored with other results"
+        return Result("files of a store", f"store/{folder}/*{path.suffix}", what, defect)
+
+    def _use(self) -> str:
+        """What loading, listing and reading the records come to."""
+        store, result = pc.ModelStore(self.folder), "as before"
+        uses: list[Callable[[], Any]] = [
+            lambda: store.versions("air"),
+            lambda: store.aliases("air"),
+            lambda: store.records("air"),
+        ]
+        for use in uses:
+            try:
+                use()
+            except pc.ProbClassError:
+                result = "refused"
+        try:
+            what, table = scored(store.load("air@champion"), self.data)
+        except (pc.StoreError, pc.PluginError):
+            return "refused"
+        if table is not None and not table.equals(self.expected):
+            return "wrong"
+        return result if what == "scored" else what
+
+    def _remove_others(self) -> None:
+        """Remove what reading wrote, such as an index."""
+        for path in self.folder.rglob("*"):
+            if path.is_file() and path not in self.files:
+                path.unlink()
+
+    def _restore(self) -> None:
+        self.process = os.getpid()
+        for path, data in self.files.items():
+            path.write_bytes(data)
+        self._remove_others()
+
+
+def memory_folder() -> str | None:
+    """A file system in memory, if there is one."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

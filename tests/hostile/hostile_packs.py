@@ -1,0 +1,255 @@
+"""Kept statistics with one thing wrong: what a fit makes of them.
+
+A trial changes one field of a pack: a column of its head, its summary, a column, the rows, the
+notes or the bytes of a table of statistics, or bytes of the file. The checksums are those of the
+changed values, or, in one trial of five, those of the values before the change. A fit then reads
+the pack: it must give the model that it gives without the pack, or refuse. Numbers with right
+checksums that are those of other rows cannot be told from the right ones: the model must be one
+that a store would load.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from campaign import Result, Trial
+from hostile_bundles import (
+    PLUGINS,
+    SPECS,
+    changed_bytes,
+    changed_column,
+    changed_json,
+    changed_rows,
+    json_paths,
+    memory_folder,
+    notes,
+    rows,
+    unusual_rows,
+)
+
+import probclass_core as pc
+from probclass_core.io.footers import Footer
+from probclass_core.plugins.manager import traits_of
+from probclass_core.store.packs import Entry, Pack, _streams_sha256, _to_stream, encode_pack
+
+CANNOT_BE_WRITTEN = (ValueError, TypeError, OverflowError, AttributeError)
+"""Errors of Arrow, JSON and our own writers for values that no file can contain."""
+
+SHARES = {"column": 5, "rows": 1, "notes": 1, "table": 1, "head": 2, "summary": 1, "file": 2}
+"""Kinds of fields, and how often they are changed."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The statistics of one model, and the model.
+
+    Attributes:
+        spec: its spec.
+        path: path of the pack.
+        data: bytes of the pack.
+        pack: the pack.
+        fragment: digest of its one fragment.
+        entry: the entry of the fragment.
+        tables: tables of the entry.
+        id: id of the model.
+    """
+
+    spec: pc.ModelSpec
+    path: Path
+    data: bytes
+    pack: Pack
+    fragment: str
+    entry: Entry
+    tables: Mapping[str, pa.Table]
+    id: str
+
+
+def keep(name: str, table: Path, store: Path) -> Iterator[Kept]:
+    """Fit a model with a cache, and return what it kept of each pass."""
+    spec = pc.ModelSpec("y", **SPECS[name])
+    model = pc.fit(table, spec, cache=store)
+    for path in sorted(store.rglob("*.arrow")):
+        data = path.read_bytes()
+        pack = Pack(data, name)
+        (fragment,) = pack.fragments
+        entry = pack.entry(fragment, data)
+        yield Kept(spec, path, data, pack, fragment, entry, entry.tables(name), model.id)
+
+
+def fields_of(kept: Kept) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Kind and place of all fields of a pack."""
+    for table, values in kept.tables.items():
+        yield "rows", (table,)
+        yield "table", (table,)
+        for column in values.column_names:
+            yield "column", (table, column)
+        for path in json_paths(notes(values)):
+            yield "notes", (table, *path)
+    for head in ("fragment", "rows", "null_labels", "stored", "footer"):
+        yield "head", (head,)
+    for path in json_paths(kept.pack.summary):
+        yield "summary", path
+    yield "file", ()
+
+
+def changed_entry(kept: Kept, kind: str, path: tuple[Any, ...], draw: random.Random) -> Entry:
+    """The entry with a change of one field, and the checksum of its streams as they are now."""
+    entry = kept.entry
+    if kind == "head":
+        if path[0] == "footer":
+            footer = entry.footer
+            counts = draw.choice([(), (0,), (-1,), (10**12,), (*footer.rows, 5), footer.rows * 2])
+            fields = list(footer.schema)
+            schema = pa.schema(draw.choice([fields[1:], fields[::-1], [*fields, fields[0]]]))
+            other = draw.choice([footer.file[::-1], footer.file])
+            changes = [{"rows": counts}, {"schema": schema}, {"file": other}]
+            footer = Footer(**{**vars(footer), **draw.choice(changes)})
+            return replace(entry, footer=draw.choice([footer, footer, None]))
+        values = [-1, 0, 1, entry.rows + 1, 2**62] if "o" in path[0] and path[0] != "stored" else []
+        texts = ["", "x", "\0", "2999-01-01", entry.stored + "x"]
+        return replace(entry, **{path[0]: draw.choice(values or texts)})
+    table = kept.tables[path[0]]
+    streams = dict(entry.streams)
+    if kind == "table":
+        streams[path[0]] = changed_bytes(bytes(streams[path[0]]), draw)
+        if draw.random() < 0.1:
+            streams[path[0]] = bytes(draw.choice(list(streams.values())))
+    else:
+        if kind == "rows":
+            table = changed_rows(table, draw)
+        elif kind == "column":
+            table = changed_column(table, path[1], draw)
+        else:
+            changed = json.dumps(changed_json(notes(table), path[1:], draw))
+            table = table.replace_schema_metadata({b"probclass": changed.encode()})
+        streams[path[0]] = _to_stream(table)
+    return replace(entry, streams=streams, sha256=_streams_sha256(streams))
+
+
+def changed_pack(
+    kept: Kept, kind: str, path: tuple[Any, ...], draw: random.Random, *, right: bool
+) -> bytes:
+    """The bytes of the pack with a change of one field.
+
+    Args:
+        kept: the pack.
+        kind: kind of the field.
+        path: its place.
+        draw: source of randomness.
+        right: whether the checksums are right, or those before the change.
+    """
+    if kind == "file":
+        return changed_bytes(kept.data, draw)
+    summary, fragment, entry = kept.pack.summary, kept.fragment, kept.entry
+    if kind == "summary":
+        summary = changed_json(summary, path, draw)
+    elif path == ("fragment",):
+        fragment = draw.choice(["", "x", fragment[::-1]])
+    else:
+        entry = changed_entry(kept, kind, path, draw)
+    if not right:
+        entry = replace(entry, sha256=kept.entry.sha256)
+    digest, data = encode_pack(summary, {fragment: entry})
+    if not right and kind in ("head", "summary"):
+        before, _ = encode_pack(kept.pack.summary, {kept.fragment: kept.entry})
+        data = data.replace(digest.encode(), before.encode())
+    return data
+
+
+def outcome(kept: Kept, table: Path, data: bytes, warnings: list[str]) -> tuple[str, str]:
+    """What a fit with a pack comes to, and what is wrong with that, or ""."""
+    store = kept.path.parents[2]
+    for path in store.rglob(
+        "*.arrow"
+    ):  # also of other passes, which trials before may have changed
+        path.unlink()
+    kept.path.write_bytes(data)
+    warnings.clear()
+    try:
+        pc.StatisticsCache(store).collect(dry_run=True)
+        model = pc.fit(table, kept.spec, cache=store)
+    except pc.ProbClassError:
+        return "refused", ""
+    except Exception as error:
+        return "defect", f"raised: {error!r}"
+    reused = model.training["cache"]["reused"]
+    if model.id == kept.id:
+        if reused:
+            return "as before", ""
+        return ("computed again, warned" if warnings else "computed again"), ""
+    if not reused and (warnings or model.training.get("passes", 1) == 1):  # it is of the last pass
+        return "defect", "another model without the pack"
+    try:
+        loaded = pc.Model.from_bundle(model.to_bundle())
+        shares = loaded.predict_table(unusual_rows())
+    except pc.ProbClassError as error:
+        return "defect", f"a model that is refused: {error}"
+    total = sum(shares[f"p_{name}"].to_numpy() for name in loaded.class_names)
+    if not (abs(total - 1.0) < 1e-6).all():
+        return "defect", "not distributions"
+    return "other numbers", ""
+
+
+class Warnings(logging.Handler):
+    """Collects the warnings of the cache."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@contextmanager
+def trials() -> Iterator[Trial]:
+    """The trials of this campaign."""
+    log, handler = logging.getLogger("probclass_core"), Warnings()
+    propagates, log.propagate = log.propagate, False
+    log.addHandler(handler)
+    with pc.trying(*PLUGINS), tempfile.TemporaryDirectory(dir=memory_folder()) as name:
+        folder = Path(name)
+        table = folder / "rows.parquet"
+        pq.write_table(rows(), table)
+        all_kept: dict[str, Kept] = {}
+        for number, (name, values) in enumerate(SPECS.items()):
+            blocks = pc.ModelSpec("y", **values).blocks
+            if not any(traits_of(block).state_grows for block in blocks):
+                for kept in keep(name, table, folder / str(number)):
+                    all_kept[f"{name} {kept.path.parent.name[:4]}"] = kept
+        fields: dict[str, list[tuple[str, tuple[Any, ...]]]] = {kind: [] for kind in SHARES}
+        for name, kept in all_kept.items():
+            for kind, path in fields_of(kept):
+                fields[kind].append((name, path))
+
+        def trial(seed: int) -> Result:
+            draw = random.Random(seed)
+            (kind,) = draw.choices(list(SHARES), list(SHARES.values()))
+            name, path = draw.choice(fields[kind])
+            kept = all_kept[name]
+            field = f"{name}/{kind}{''.join(f'[{key!r}]' for key in path)}"
+            right = kind != "file" and draw.random() < 0.8
+            try:
+                data = changed_pack(kept, kind, path, draw, right=right)
+            except (pc.StoreError, pa.ArrowException, LookupError, *CANNOT_BE_WRITTEN):
+                return Result("no change", field, "cannot be written")
+            what, defect = outcome(kept, table, data, handler.messages)
+            if what == "other numbers" and not right:
+                what, defect = "defect", "another model under the checksums of the original"
+            return Result(f"{kind}, checksums {'right' if right else 'kept'}", field, what, defect)
+
+        try:
+            yield trial
+        finally:
+            log.removeHandler(handler)
+            log.propagate = propagates
