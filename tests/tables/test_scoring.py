@@ -272,6 +272,28 @@ def test_only_the_listed_columns_are_passed_through(lake: Path, sink: Path) -> N
         pc.score(model(), lake, sink, columns=["id", "x", "id"])
 
 
+def test_only_columns_whose_values_repeat_are_written_with_dictionaries(tmp_path: Path) -> None:
+    rows, generator = 40_000, np.random.default_rng(0)
+    exact = generator.normal(size=rows)
+    columns = {
+        "x": np.round(exact, 1),
+        "exact": exact,
+        "mostly_zero": np.where(generator.random(rows) < 0.6, 0.0, exact),
+        "visit": np.arange(rows),
+        "visitor": generator.integers(0, 1000, rows),
+        "code": pa.array([f"{row:08}" for row in range(rows)]),
+        "vector": pa.array([[1.0]] * rows),
+        "label": pa.array(["a", "b"] * (rows // 2)),
+    }
+    spec = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["x", "exact"])])
+    table = pa.table(columns)
+    pc.score(pc.fit(table, spec), table, tmp_path / "scored.parquet")
+    footer = pq.read_metadata(tmp_path / "scored.parquet").row_group(0)
+    chunks = [footer.column(number) for number in range(footer.num_columns)]
+    encoded = {chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}
+    assert encoded == {"x", "visitor", "label", "prediction", "model_id"}
+
+
 @pytest.mark.parametrize("name", ["prediction", "probability", "p_good", "log_density", "model_id"])
 def test_a_passthrough_column_must_not_have_the_name_of_a_scored_one(
     tmp_path: Path, sink: Path, name: str

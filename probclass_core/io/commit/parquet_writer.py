@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, LocalFileSystem
@@ -21,6 +22,9 @@ from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.retry import retry
 
 _ROW_GROUP = BATCH_ROWS
+
+_SAMPLE = 8192
+"""Rows of a column that are looked at to decide whether it is written with a dictionary."""
 
 
 def unique_names(count: int) -> list[str]:
@@ -79,9 +83,9 @@ class ParquetPart:
         """
         if not batch.num_rows:
             return
+        self._pending.append(batch)
         self._open()
         self.rows += batch.num_rows
-        self._pending.append(batch)
         if sum(pending.num_rows for pending in self._pending) >= _ROW_GROUP:
             self._flush()
 
@@ -131,8 +135,12 @@ class ParquetPart:
 
     def _open(self) -> pq.ParquetWriter:
         if self._writer is None:
-            # Dictionary pages shrink text; floats rarely repeat, so they would only cost time.
-            encoded = [field.name for field in self._schema if not pa.types.is_floating(field.type)]
+            columns = self._pending[0].columns if self._pending else []
+            encoded = [
+                name
+                for name, column in zip(self._schema.names, columns, strict=False)
+                if _values_repeat(column)
+            ]
             with translate_write_errors(self._location):
                 if isinstance(self._filesystem, LocalFileSystem):
                     # pyiceberg's own class creates folders, but pickles as a plain one.
@@ -166,6 +174,26 @@ class ParquetPart:
         if being_written is not None:
             with translate_write_errors(self._location):
                 being_written.result()
+
+
+def _values_repeat(column: pa.Array) -> bool:
+    """Whether a dictionary page pays, in time and size: at most one of eight values is distinct.
+
+    The number of distinct values is estimated from a sample by those that occur once and twice in
+    it: Chao, "Nonparametric estimation of the number of classes in a population", 1984, in the
+    form without bias.
+    """
+    if pa.types.is_dictionary(column.type):
+        return True
+    rows = len(column)
+    try:
+        sample = column.take(pa.array(np.arange(0, rows, max(rows // _SAMPLE, 1))))
+        counts = sample.value_counts().field("counts").to_numpy()
+    except pa.ArrowNotImplementedError:  # for nested types and a few others
+        return False
+    once, twice = np.bincount(counts, minlength=3)[1:3].tolist()
+    distinct: float = len(counts) + once * (once - 1) / (2 * (twice + 1))
+    return distinct <= rows / 8
 
 
 class StagedParquet:
