@@ -214,9 +214,11 @@ def rounded_integers(column: pa.Array, values: FloatArray) -> tuple[IntArray, np
     Returns:
         The rows of these integers, and the integers themselves as int64 or uint64.
     """
+    if not pa.types.is_integer(value_type(column.type)):
+        return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64)
     large = np.flatnonzero(np.abs(values) >= _EXACT_INTEGERS)
-    if not len(large) or not pa.types.is_integer(value_type(column.type)):
-        return large[:0], np.empty(0, dtype=np.int64)
+    if not len(large):
+        return large, np.empty(0, dtype=np.int64)
     column = column.take(pa.array(large))
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
 
@@ -63,12 +64,18 @@ def histogram(
         groups: number of classes, ``k``.
         cells: largest number of occupied cells, at least `FEWEST_CELLS`.
     """
-    values = values + 0.0  # −0.0 becomes 0.0
     if width:
         values = lower_edges(values, _exponent(width))
-    distinct, position = np.unique(values, return_inverse=True)
+    too_fine = _exponent(width) if width else _LEAST
+    # A grid that is too fine for some of the values is too fine for all of them.
+    some = np.unique(values[:: max(len(values) // (2 * cells), 1)])
+    if len(some) > cells:
+        exponent = _finest(some, cells, too_fine)
+        width, too_fine = float(np.ldexp(1.0, exponent)), exponent
+        values = lower_edges(values, exponent)
+    distinct, position = _distinct(values, width)
     if len(distinct) > cells:
-        exponent = _finest(distinct, cells, _exponent(width) if width else _LEAST)
+        exponent = _finest(distinct, cells, too_fine)
         width = float(np.ldexp(1.0, exponent))
         edges = lower_edges(distinct, exponent)  # ascending, as the values are
         first = np.append(True, edges[1:] != edges[:-1])
@@ -78,15 +85,44 @@ def histogram(
     return Histogram(distinct, width, counts.astype(np.float64).reshape(groups, size))
 
 
+def _distinct(values: FloatArray, width: float) -> tuple[FloatArray, IntArray]:
+    """Distinct values, ascending, and the position of each value among them, without sorting rows.
+
+    Args:
+        values: finite, ``(n,)``; −0.0 becomes 0.0.
+        width: a power of two of which they are multiples, or 0.
+    """
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
+    if width and low > _LOWEST:  # which may not be a multiple
+        with np.errstate(over="ignore"):
+            size = (high - low) / width + 1.0
+        if size <= len(values):  # a table of the whole range is small
+            cell = ((values - low) / width).astype(np.intp)
+            occupied = np.zeros(int(size), dtype=np.bool_)
+            occupied[cell] = True
+            steps = np.flatnonzero(occupied).astype(np.float64)
+            return low + width * steps + 0.0, (np.cumsum(occupied) - 1)[cell]
+    encoded = pa.array(values + 0.0).dictionary_encode()
+    found = encoded.dictionary.to_numpy()
+    order = np.argsort(found)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return found[order], rank[encoded.indices.to_numpy()]
+
+
 def lower_edges(values: FloatArray, exponent: int) -> FloatArray:
     """⌊x / 2^e⌋ · 2^e, exact for all finite doubles; the lowest double instead of −2^1024."""
-    with np.errstate(over="ignore", under="ignore"):
-        scaled = np.ldexp(values, -exponent)
-        # A negative number whose scaled value underflows to 0 is still below 0.
-        index = np.where((scaled == 0.0) & (values < 0.0), -1.0, np.floor(scaled))
-        edges: FloatArray = np.maximum(np.ldexp(index, exponent), _LOWEST)
-    # From 2^52 widths on, a double is a multiple of the width, and scaling it may overflow.
-    return np.where(np.abs(scaled) >= 2.0**52, values, edges)
+    with np.errstate(over="ignore"):
+        # An integer, unlike a small fraction, is not 0 after scaling.
+        edges: FloatArray = np.ldexp(np.floor(values) if exponent > 0 else values, -exponent)
+        largest = max(-edges.min(initial=0.0), edges.max(initial=0.0))
+        # From 2^52 widths on, a double is a multiple of the width, and scaling it may overflow.
+        large = np.abs(edges) >= 2.0**52 if largest >= 2.0**52 else None
+        # In place: new memory would take longer than the arithmetic.
+        np.floor(edges, out=edges)
+        np.ldexp(edges, exponent, out=edges)
+        np.maximum(edges, _LOWEST, out=edges)
+    return edges if large is None else np.where(large, values, edges)
 
 
 def _finest(distinct: FloatArray, cells: int, too_fine: int) -> int:

@@ -135,15 +135,15 @@ class Discretized(LikelihoodEstimator):
         parts = []
         for name in self.features.names:
             values, width = numbers_rounded_down(batch, name)
-            observed = ~np.isnan(values)
-            if self.models_nulls and not observed.all():
-                parts.append(
-                    _null_table(name, labels, _counts(group, weights, len(labels), ~observed))
-                )
-            weight = None if weights is None else weights[observed]
-            cells = self._histogram(
-                name, values[observed], width, group[observed], weight, len(labels)
-            )
+            null = np.isnan(values)
+            rows: BoolArray | slice = slice(None)
+            if null.any():
+                rows = ~null
+                if self.models_nulls:
+                    counts = _counts(group, weights, len(labels), null)
+                    parts.append(_null_table(name, labels, counts))
+            weight = None if weights is None else weights[rows]
+            cells = self._histogram(name, values[rows], width, group[rows], weight, len(labels))
             parts.append(_table(name, labels, cells))
         return pa.concat_tables(parts).combine_chunks()
 
@@ -320,7 +320,7 @@ class Discretized(LikelihoodEstimator):
                 self._histogram(
                     feature,
                     values[observed],
-                    max(cells["width"].to_numpy(), default=0.0),
+                    cells["width"].to_numpy().max(initial=0.0),
                     group[observed],
                     count[observed],
                     len(classes),
