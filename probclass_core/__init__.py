@@ -18,7 +18,7 @@ The public API, loaded lazily. The packages follow the pipeline::
     training/    fragments -> statistics, in one process or in many tasks
     scoring/     partitions -> scored partitions
     pipeline     fit, summarize, compare, score, evaluate: start reading here
-    sql/         a model as one SQL query
+    sql/         a model as one SQL query; statistics that a database computes
     operation/   keep scored tables up to date, judge, promote and replace versions
     cross_validation  every row evaluated by a model that did not see it
     postfit      calibration and density quantiles, fitted on held-out rows

@@ -24,6 +24,8 @@ Log-likelihoods as formulas, from which SQL is made; see ``formula`` in `Formula
     `Lookup` with `Categories` and `Bins`, `IMPOSSIBLE`, `as_expression`, `if_known`, `ln`,
     `positive`, `within`, `square`, `log_one_plus`, `log_one_plus_square`, `log_gamma`,
     `log_rising`.
+Statistics that a database computes; see ``aggregates`` in `AggregatedEstimator`:
+    `Sums` of expressions and `Deviation`s, from which `ClassSums` come; `DistinctRows`; `known`.
 
 These names are as public as those of `probclass_core` and change only with `PROBCLASS_API`; the
 modules that define them are private.
@@ -44,6 +46,13 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.arrow.types import is_category_type
+from probclass_core.estimation.aggregates import (
+    ClassSums,
+    Deviation,
+    DistinctRows,
+    Sums,
+    known,
+)
 from probclass_core.estimation.formulas import (
     IMPOSSIBLE,
     Bins,
@@ -119,10 +128,13 @@ __all__ = [
     "ByClass",
     "Case",
     "Categories",
+    "ClassSums",
     "Column",
     "ColumnTypes",
     "Condition",
+    "Deviation",
     "Distance",
+    "DistinctRows",
     "EstimatorOptions",
     "Expression",
     "FloatArray",
@@ -135,6 +147,7 @@ __all__ = [
     "Named",
     "OptionPath",
     "Range",
+    "Sums",
     "as_expression",
     "category_codes",
     "check_parameters",
@@ -147,6 +160,7 @@ __all__ = [
     "if_known",
     "is_category_type",
     "is_numeric_type",
+    "known",
     "label_codes",
     "ln",
     "log_gamma",

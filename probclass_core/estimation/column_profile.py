@@ -34,13 +34,13 @@ _SCHEMA = pa.schema(
 
 def empty_profile(features: Sequence[str]) -> ArrowTable:
     """The profile of no rows."""
-    return _table(features, [(0, 0, None, None)] * len(features))
+    return profile_table(features, [(0, 0, None, None)] * len(features))
 
 
 def profile_columns(batch: pa.RecordBatch) -> ArrowTable:
     """The profile of a batch of features, all of whose rows count."""
     columns = [_profile(column) for column in batch.columns]
-    return _table(batch.schema.names, [(batch.num_rows, *column) for column in columns])
+    return profile_table(batch.schema.names, [(batch.num_rows, *column) for column in columns])
 
 
 def merge_profiles(profiles: Sequence[ArrowTable]) -> ArrowTable:
@@ -82,7 +82,9 @@ def profile_values(profile: ArrowTable, features: pa.Schema) -> dict[str, dict[s
 def profile_from_values(values: Mapping[str, Mapping[str, Any]]) -> ArrowTable:
     """The inverse of `profile_values`."""
     names = _SCHEMA.names[1:]
-    return _table(list(values), [tuple(row[name] for name in names) for row in values.values()])
+    return profile_table(
+        list(values), [tuple(row[name] for name in names) for row in values.values()]
+    )
 
 
 def check_profile(profile: ArrowTable, features: Sequence[str], rows: int) -> None:
@@ -144,7 +146,13 @@ def _numbers(column: pa.Array) -> np.ndarray:
     return values
 
 
-def _table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> ArrowTable:
+def profile_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> ArrowTable:
+    """The profile of columns.
+
+    Args:
+        names: ``d`` columns.
+        rows: rows, nulls, minimum and maximum of each.
+    """
     columns = list(zip(*rows, strict=True)) or [()] * (len(_SCHEMA) - 1)
     arrays = [pa.array(names, pa.string())]
     arrays += [

@@ -50,6 +50,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.errors import NotSupportedError
+from probclass_core.estimation.aggregates import DistinctRows, Sums
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
 from probclass_core.estimation.parameters import check_same_when_merged, label_rows
@@ -121,6 +122,18 @@ class FormulaLikelihood(Likelihood, Protocol):
         Raises:
             NotSupportedError: if these parameters have no formula, saying why.
         """
+        ...
+
+
+@runtime_checkable
+class AggregatedEstimator(Protocol):
+    """An estimator whose statistics a database computes by GROUP BY.
+
+    It is optional: without it, the rows of a database are read.
+    """
+
+    def aggregates(self) -> Sums | DistinctRows | None:
+        """What to compute for each class; None if these columns or options need the rows."""
         ...
 
 

@@ -166,12 +166,37 @@ def _with_gaps(part: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatA
     deviation = (part - center[:, None]) * observed
     indicator = observed.astype(np.float64)
     count = (indicator * weight) @ indicator.T
-    divisor = np.where(count > 0.0, count, 1.0)
-    # residue[i, j] is the mean deviation of feature i over the rows that also have feature j.
-    residue = (deviation * weight) @ indicator.T / divisor
-    scatter = (deviation * weight) @ deviation.T - count * residue * residue.T
-    mean = np.where(count > 0.0, center[:, None] + residue, 0.0)
-    return count, mean, scatter
+    weighted = deviation * weight
+    moments = moments_about(
+        center[:, None], count, weighted @ indicator.T, weighted @ deviation.T, crossed=True
+    )
+    return moments.count, moments.mean, moments.scatter
+
+
+def moments_about(
+    center: FloatArray,
+    count: FloatArray,
+    deviation: FloatArray,
+    products: FloatArray,
+    *,
+    crossed: bool = False,
+) -> Moments:
+    """Moments from sums about any center near the means, without loss of digits.
+
+    Args:
+        center: c, broadcast to the shape of the count.
+        count: Σ w.
+        deviation: Σ w (x − c); in cross moments, entry ``[…, i, j]`` is that of feature i over the
+            rows that have both features i and j.
+        products: Σ w (x − c)²; in cross moments, Σ w (xᵢ − cᵢ)(xⱼ − cⱼ).
+        crossed: whether they are cross moments.
+    """
+    residue = deviation / np.where(count > 0.0, count, 1.0)
+    other = np.swapaxes(residue, -1, -2) if crossed else residue
+    scatter = products - count * residue * other
+    if not crossed:
+        scatter = np.maximum(scatter, 0.0)
+    return Moments(count, np.where(count > 0.0, center + residue, 0.0), scatter)
 
 
 @BEYOND_FLOAT64
@@ -256,6 +281,7 @@ def variance_within(count: FloatArray, variance: FloatArray) -> FloatArray:
     return within
 
 
+@BEYOND_FLOAT64
 def without_rounding(variance: FloatArray, mean: FloatArray) -> FloatArray:
     """Variances, with 0 for those that are only the rounding error of a constant."""
     rounding = 4.0 * np.finfo(np.float64).eps * np.abs(mean)

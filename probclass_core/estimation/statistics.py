@@ -22,6 +22,7 @@ from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
+    IntArray,
     check_columns,
     class_labels,
     class_type,
@@ -408,6 +409,39 @@ def summarize_batches(
         sample=sample.result() if sample.parts else None,
         columns=profiles.result(),
     )
+
+
+def statistics_of_classes(
+    spec: ModelSpec,
+    features: pa.Schema,
+    *,
+    classes: pa.Array,
+    class_rows: IntArray,
+    class_counts: FloatArray,
+    blocks: Mapping[str, ArrowTable],
+    rows: int,
+    null_labels: int,
+    columns: ArrowTable,
+) -> Statistics:
+    """Statistics whose parts were computed elsewhere, such as by a database.
+
+    Args:
+        spec: the model, which needs no sample.
+        features: the feature columns with their canonical types.
+        classes: ``k`` labels.
+        class_rows: number of rows of each class, ``(k,)``.
+        class_counts: Σ w of each class, ``(k,)``.
+        blocks: statistics of each block; none if there are no classes.
+        rows: number of rows read.
+        null_labels: number of rows without a label.
+        columns: profile of the features.
+
+    Raises:
+        DataError: if there are too many classes.
+    """
+    table = pa.table({"class": classes, "rows": class_rows, "count": class_counts})
+    merged = _merge_classes(classes.type, [table])
+    return Statistics(spec, features, merged, blocks, rows, null_labels, columns=columns)
 
 
 def merge_all(parts: Iterable[Statistics]) -> Statistics:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,10 @@ from probclass_core.errors import one_of
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression
 from probclass_core.io.footers import Footer
+
+if TYPE_CHECKING:
+    from probclass_core.estimation.statistics import Statistics
+    from probclass_core.spec import ModelSpec
 
 
 class Fragment(Protocol):
@@ -28,6 +32,19 @@ class Fragment(Protocol):
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows in order, in batches of at most `arrays.read_rows` rows."""
+        ...
+
+
+@runtime_checkable
+class AggregatingFragment(Protocol):
+    """A fragment whose statistics may be computed without reading its rows here."""
+
+    def aggregate(self, spec: ModelSpec) -> Statistics | None:
+        """The statistics of the rows for a model, or None if the rows must be read.
+
+        Raises:
+            SpecError, DataError, TableError: as `summarize_batches` and `Fragment.read`.
+        """
         ...
 
 

@@ -52,6 +52,7 @@ BUILT_IN = (
     "probclass_core.estimation.families.built_in",
     "probclass_core.io.built_in",
     "probclass_core.execution.built_in",
+    "probclass_core.sql.built_in",
 )
 
 _KINDS: Mapping[str, type[Descriptor]] = {

@@ -1,6 +1,10 @@
-"""Scoring where the table is: a model as one SQL query.
+"""Scoring and training where the table is.
 
-query     from a model to the SELECT that gives the scored table
-render    formulas as SQL expressions
-dialects  how each engine writes names, numbers and functions
+query        from a model to the SELECT that gives the scored table
+render       formulas as SQL expressions
+dialects     how each engine writes names, numbers and functions
+source       a table in a database as a source of rows, and of statistics
+aggregation  sufficient statistics by GROUP BY
+connections  open connections, and databases by URI
+built_in     registers tables of databases as a table format
 """

@@ -24,7 +24,7 @@ from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import Fragment, Plan
+from probclass_core.io.table import AggregatingFragment, Fragment, Plan
 from probclass_core.spec import ModelSpec
 from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
 
@@ -136,6 +136,11 @@ class SummarizeFragment:
     def __call__(
         self, fragment: Fragment, on_rows: Callable[[int], None] = lambda rows: None
     ) -> Statistics:
+        if isinstance(fragment, AggregatingFragment):
+            statistics = fragment.aggregate(self.spec)
+            if statistics is not None:
+                on_rows(statistics.rows)
+                return statistics
         return summarize_batches(self.spec, self.schema, fragment.read(), on_rows)
 
 

@@ -25,6 +25,7 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.errors import DataError, NotSupportedError
+from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.categorical.cells import runs
@@ -110,7 +111,8 @@ class Categorical(LikelihoodEstimator):
     ) -> pa.Table:
         labels = classes.dictionary
         rows = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        encoded = [short_codes(batch.column(feature), feature) for feature in self.features.names]
+        features = batch.schema.names
+        encoded = [short_codes(batch.column(feature), feature) for feature in features]
         values: list[str | None] = []
         cells = []
         tables = _counts(rows, len(labels), encoded, weights)
@@ -126,11 +128,14 @@ class Categorical(LikelihoodEstimator):
         return pa.table(
             {
                 "class": labels.take(pa.array(row)),
-                "feature": pa.array(self.features.names, pa.string()).take(pa.array(column)),
+                "feature": pa.array(features, pa.string()).take(pa.array(column)),
                 "value": pa.array(values, pa.string()).take(pa.array(value)),
                 "count": count,
             }
         )
+
+    def aggregates(self) -> DistinctRows:
+        return DistinctRows([[name] for name in self.features.names])
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         return sum_counts(tables, ["class", "feature", "value"], ["count"])

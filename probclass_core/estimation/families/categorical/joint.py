@@ -26,6 +26,7 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
+from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import (
@@ -110,6 +111,9 @@ class CategoricalJoint(LikelihoodEstimator):
         }
         counts = np.bincount(cells.group, weight, minlength=len(cells.first))
         return self.merge([pa.table({**columns, "count": counts.astype(np.float64)})])
+
+    def aggregates(self) -> DistinctRows:
+        return DistinctRows([self.features.names])
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         return sum_counts(tables, ["class", *self.features.names], ["count"])

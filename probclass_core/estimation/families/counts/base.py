@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +18,7 @@ from probclass_core.arrow.arrays import FloatArray, is_numeric_type, label_codes
 from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Counts
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError
+from probclass_core.estimation.aggregates import ClassSums, Sums, known
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.scarce import (
     OF_ALL,
@@ -24,7 +27,16 @@ from probclass_core.estimation.families.scarce import (
     require_values,
     without_values,
 )
-from probclass_core.estimation.formulas import Column, Expression, Formula, Function
+from probclass_core.estimation.formulas import (
+    Column,
+    Condition,
+    Expression,
+    Formula,
+    Function,
+    Named,
+    if_known,
+    log_gamma,
+)
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
@@ -109,6 +121,7 @@ class CountEstimator(LikelihoodEstimator):
     Options: ClassVar[type[CountOptions]]
     options: CountOptions
     sums: ClassVar[Sequence[str]] = ("count", "rows", "log_factorials")
+    of_whole_counts: ClassVar[bool] = False
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         super().__init__(features, options)
@@ -195,6 +208,39 @@ class CountEstimator(LikelihoodEstimator):
         if "log_factorials" in self.sums:
             factorials = counts.with_values(gammaln(counts.matrix.data + 1.0))
             yield "log_factorials", factorials, gammaln(counts.lengths + 1.0)
+
+    def aggregates(self) -> Sums | None:
+        if self.of_terms:
+            return None
+        terms: dict[Hashable, Expression] = {}
+        columns = [Column(name) for name in self.features.names]
+        for column in columns:
+            terms["count", column.name] = if_known([column], self.counted_formula(column))
+            terms["rows", column.name] = known(column)
+        counts = [self.counted_formula(column) for column in columns]
+        parts = [if_known([x], count) for x, count in zip(columns, counts, strict=True)]
+        terms["count", None] = functools.reduce(operator.add, parts)
+        terms["rows", None] = known(*columns)
+        if "log_factorials" in self.sums:
+            for column in columns:
+                factorial = if_known([column], log_gamma(column + 1.0))
+                terms["log_factorials", column.name] = factorial
+            length = Named(functools.reduce(operator.add, [if_known([x], x) for x in columns]))
+            terms["log_factorials", None] = log_gamma(length + 1.0)
+        return Sums(terms, self._from_sums, refused_counts(columns, whole=self.of_whole_counts))
+
+    def counted_formula(self, column: Column) -> Expression:
+        """`count_of` of a column that is not null."""
+        return column
+
+    def _from_sums(self, by_class: ClassSums) -> pa.Table:
+        parts = []
+        for field in self.sums:
+            for name in (*self.features.names, None):
+                sums = by_class.sums[field, name][:, None]
+                feature = pa.array([name], pa.string())
+                parts.append(self._tidy(by_class.classes, feature, field, sums))
+        return self.merge(parts)
 
     def _tidy(self, labels: pa.Array, features: pa.Array, field: str, sums: Any) -> pa.Table:
         """One row per cell of one field, from ``(k, m)``, sparse or dense; other fields are 0."""
@@ -333,6 +379,17 @@ class CountEstimator(LikelihoodEstimator):
                 )
 
 
+def refused_counts(columns: Sequence[Column], *, whole: bool) -> list[Condition]:
+    """Conditions of counts that `CountReader` refuses, and of fractions if counts are whole."""
+    refused: list[Condition] = [(column < 0.0) | (column > LARGEST_COUNT) for column in columns]
+    if whole:
+        # Not the floor of a null, which is an error for SQLAlchemy's function on SQLite.
+        refused += [
+            column.differs(Function("floor", if_known([column], column))) for column in columns
+        ]
+    return refused
+
+
 class CountLikelihood(ABC):
     """Parameters compiled for counts.
 
@@ -363,9 +420,7 @@ class CountLikelihood(ABC):
                 "fixed; make a column of numbers for each term that matters."
             )
         columns = [Column(name) for name in self.reader.columns]
-        refused = [(column < 0.0) | (column > LARGEST_COUNT) for column in columns]
-        if self.of_whole_counts:
-            refused += [column.differs(Function("floor", column)) for column in columns]
+        refused = refused_counts(columns, whole=self.of_whole_counts)
         return Formula(self.terms(columns), refused)
 
     @abstractmethod

@@ -64,6 +64,9 @@ class Bernoulli(CountEstimator):
     def count_of(self, counts: Counts) -> Any:
         return counts.presence
 
+    def counted_formula(self, column: Column) -> Expression:
+        return Case([(column > 0.0, as_expression(1.0))], as_expression(0.0))
+
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         sums = self.by_class(statistics, classes)
         rows, alpha = self.possible_rows(sums), self.options.pseudo_count

@@ -86,6 +86,7 @@ class Poisson(CountEstimator):
         )
 
     options: Options
+    of_whole_counts = True
 
     def count_of(self, counts: Counts) -> Any:
         refuse_fractions(counts)

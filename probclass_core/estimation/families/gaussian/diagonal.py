@@ -6,7 +6,7 @@ product over features of N(x_j; μ_cj, σ²_cj), with 2d parameters per class.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from probclass_core.arrow.arrays import (
     numeric_column,
     sorted_classes,
 )
+from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
 from probclass_core.estimation.families.gaussian.checks import (
@@ -37,10 +38,12 @@ from probclass_core.estimation.families.gaussian.options import (
     conjugate_prior,
     prior_notes,
 )
+from probclass_core.estimation.formulas import Column, Expression
 from probclass_core.estimation.moments import (
     Moments,
     column_moments,
     merge_moments,
+    moments_about,
     pooled_variance,
     variance_within,
     without_rounding,
@@ -108,6 +111,25 @@ class GaussianDiagonal(LikelihoodEstimator):
             for name in self.features.names
         ]
         return self._statistics(groups.labels, _stack(columns))
+
+    def aggregates(self) -> Sums:
+        terms: dict[Hashable, Expression] = {}
+        for name in self.features.names:
+            deviation = Deviation(name)
+            terms["count", name] = known(Column(name))
+            terms["deviation", name] = deviation
+            terms["square", name] = deviation * deviation
+        return Sums(terms, self._from_sums)
+
+    def _from_sums(self, by_class: ClassSums) -> pa.Table:
+        columns = [
+            moments_about(
+                by_class.centers[name],
+                *(by_class.sums[part, name] for part in ("count", "deviation", "square")),
+            )
+            for name in self.features.names
+        ]
+        return self._statistics(by_class.classes, _stack(columns))
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         parts = pa.concat_tables(tables)

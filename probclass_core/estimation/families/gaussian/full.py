@@ -11,7 +11,7 @@ linear function of the features, because the quadratic term is common to all cla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.errors import DataError, SpecError, StoreError
+from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import (
     NormalPrior,
@@ -61,6 +62,7 @@ from probclass_core.estimation.families.gaussian.shrinkage import (
 )
 from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.families.scarce import pooled as pooled_estimates
+from probclass_core.estimation.formulas import Column, Expression
 from probclass_core.estimation.higher_moments import (
     HigherMoments,
     higher_moments,
@@ -70,6 +72,7 @@ from probclass_core.estimation.moments import (
     Moments,
     cross_moments,
     merge_moments,
+    moments_about,
     pooled,
     without_rounding,
 )
@@ -171,6 +174,39 @@ class GaussianFull(LikelihoodEstimator):
             return _statistics(groups.labels, moments)
         higher = higher_moments(columns, groups, weights, moments)
         return _statistics(groups.labels, moments, higher)
+
+    def aggregates(self) -> Sums | None:
+        if self.options.shrinkage == LEDOIT_WOLF:
+            return None  # its fourth moments are those of pairs of pairs
+        terms: dict[Hashable, Expression] = {}
+        for first in self.features.names:
+            for second in self.features.names:
+                deviation = Deviation(first)
+                both = known(Column(first)) * known(Column(second))
+                terms["deviation", first, second] = deviation * known(Column(second))
+                if first <= second:
+                    terms["count", first, second] = both
+                    terms["product", first, second] = deviation * Deviation(second)
+        return Sums(terms, self._from_sums)
+
+    def _from_sums(self, by_class: ClassSums) -> pa.Table:
+        names = self.features.names
+
+        def tensor(part: str) -> FloatArray:
+            symmetric = part != "deviation"
+            pairs = [
+                by_class.sums[part, *(sorted((i, j)) if symmetric else (i, j))]
+                for i in names
+                for j in names
+            ]
+            return np.stack(pairs, axis=-1).reshape(-1, len(names), len(names))
+
+        center = np.stack([by_class.centers[name] for name in names], axis=-1)[:, :, None]
+        parts = [tensor(part) for part in ("count", "deviation", "product")]
+        moments = moments_about(center, *parts, crossed=True)
+        diagonal = np.einsum("kii->ki", moments.scatter)
+        np.maximum(diagonal, 0.0, out=diagonal)
+        return _statistics(by_class.classes, moments)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         parts = pa.concat_tables(tables)

@@ -1,0 +1,39 @@
+"""Registers tables of databases; the modules are imported when such a table is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from probclass_core.io.references import TableRef
+from probclass_core.plugins.descriptors import PROBCLASS_API, TableFormat
+from probclass_core.plugins.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from probclass_core.io.table import Table
+
+__all__ = ["PROBCLASS_API", "probclass_table_formats"]
+
+_SCHEMES = ("duckdb", "postgres", "postgresql", "sqlite")
+
+
+def _is_database(ref: TableRef) -> bool:
+    scheme, separator, _ = ref.uri.partition("://")
+    return bool(separator) and scheme in _SCHEMES
+
+
+def _open(ref: TableRef) -> Table:
+    from probclass_core.sql.source import SqlSource
+
+    return SqlSource.open(ref)
+
+
+@hookimpl
+def probclass_table_formats() -> Iterable[TableFormat]:
+    """Register tables of DuckDB, SQLite and PostgreSQL."""
+    yield TableFormat(
+        name="sql",
+        summary="tables of DuckDB, SQLite and PostgreSQL, such as duckdb://file.db::table",
+        recognizes=_is_database,
+        open=_open,
+    )

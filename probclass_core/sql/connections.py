@@ -1,0 +1,408 @@
+"""Databases: an open connection, or the URI of one, behind one interface.
+
+A connection of DuckDB, of ADBC, or of a DB-API driver gives the columns of a table and the result
+of a query as Arrow batches. Nothing here changes a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from probclass_core.arrow.types import in_safe_types
+from probclass_core.errors import (
+    DataError,
+    NotSupportedError,
+    TableError,
+    TableMismatchError,
+    hide_credentials,
+    one_line,
+)
+from probclass_core.sql.dialects import Dialect, find_dialect
+
+_DRIVERS = ("duckdb", "_duckdb", "sqlite3", "psycopg", "psycopg2", "adbc_driver_manager")
+"""Modules whose exceptions are errors of the database."""
+
+_PER_QUERY = 400
+"""Columns whose types are found by one query of SQLite, which allows 2,000 results."""
+
+
+@dataclass(frozen=True)
+class SqlColumn:
+    """A column of a table in a database.
+
+    Attributes:
+        type: type of its values as Arrow.
+        cast: type of the database to cast it to before it is read, or None.
+    """
+
+    type: pa.DataType
+    cast: str | None = None
+
+
+class Database(Protocol):
+    """An open database."""
+
+    dialect: Dialect
+
+    def columns(self, source: str) -> dict[str, SqlColumn]:
+        """The columns of a table.
+
+        Args:
+            source: the table or query as SQL, see `Dialect.source`.
+
+        Raises:
+            TableError: if there is no such table.
+        """
+        ...
+
+    def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
+        """The result of a query, in batches of about some rows.
+
+        Args:
+            query: a SELECT.
+            schema: names and types of the result.
+            rows: rows of a batch.
+
+        Raises:
+            TableError: if the query fails.
+        """
+        ...
+
+
+def database_of(connection: Any) -> Database:
+    """An open connection as a database.
+
+    Args:
+        connection: of DuckDB, sqlite3, psycopg, psycopg2 or ADBC, or an Engine or Connection of
+            SQLAlchemy on one of these drivers.
+
+    Raises:
+        NotSupportedError: if it is something else, or a database without a dialect.
+    """
+    modules = {kind.__module__.partition(".")[0] for kind in type(connection).__mro__}
+    if "sqlalchemy" in modules:
+        return _of_sqlalchemy(connection)
+    if modules & {"duckdb", "_duckdb"}:
+        return _DuckDb(connection)
+    if "adbc_driver_manager" in modules:
+        return _Adbc(connection)
+    if "sqlite3" in modules:
+        return _Sqlite(connection)
+    if modules & {"psycopg", "psycopg2"}:
+        return _Postgres(connection)
+    kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    raise NotSupportedError(
+        f"{kind} is not a connection that SqlSource reads; give a connection of duckdb, sqlite3, "
+        "psycopg, psycopg2 or ADBC, or an engine of SQLAlchemy on one of these."
+    )
+
+
+def _of_sqlalchemy(connection: Any) -> Database:
+    if hasattr(connection, "raw_connection"):  # an engine
+        pooled = connection.raw_connection()
+    elif hasattr(connection, "connection"):
+        pooled = connection.connection
+    else:
+        raise NotSupportedError(
+            f"SqlSource takes an Engine or a Connection of SQLAlchemy, got "
+            f"{type(connection).__name__}."
+        )
+    database = database_of(pooled.driver_connection)
+    database.keeps_open = pooled  # type: ignore[attr-defined]  # or the pool would close it
+    return database
+
+
+SCHEMES: Mapping[str, str] = {
+    "duckdb": "duckdb",
+    "sqlite": "sqlite",
+    "postgresql": "postgres",
+    "postgres": "postgres",
+}
+"""Dialects by the scheme of a URI."""
+
+
+@contextmanager
+def open_database(uri: str, options: Mapping[str, Any]) -> Iterator[Database]:
+    """Open the database at a URI, to read it.
+
+    Args:
+        uri: ``duckdb://file.db`` or ``sqlite://file.db``, with a third slash before an absolute
+            path; or ``postgresql://user@host/database``, where what is missing comes from the
+            environment of PostgreSQL, such as ``PGPASSWORD``.
+        options: further arguments of the driver's ``connect``.
+
+    Raises:
+        TableError: if there is no such database, or it cannot be opened.
+        NotSupportedError: if its driver is not installed.
+    """
+    scheme, _, path = uri.partition("://")
+    dialect = SCHEMES[scheme]
+    if dialect != "postgres" and not Path(path).is_file():
+        instead = path.lstrip("/")
+        fix = "."
+        if path.startswith("/") and Path(instead).is_file():
+            fix = f"; a relative path has two slashes: {scheme}://{instead}."
+        raise TableMismatchError(f"{hide_credentials(uri)}: there is no file {path}{fix}")
+    with _errors_of(hide_credentials(uri)):
+        connection = _connect(dialect, uri, path, options)
+    with closing(connection):
+        yield database_of(connection)
+
+
+def _connect(dialect: str, uri: str, path: str, options: Mapping[str, Any]) -> Any:
+    if dialect == "sqlite":
+        import sqlite3
+
+        return sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, **options)
+    library = "duckdb" if dialect == "duckdb" else "psycopg"
+    try:
+        driver = __import__(library)
+    except ImportError as error:
+        raise NotSupportedError(f"{uri} needs {library}: pip install {library}.") from error
+    if dialect == "duckdb":
+        return driver.connect(path, read_only=True, config=dict(options))
+    connection = driver.connect(uri, **options)
+    connection.read_only = True
+    connection.isolation_level = driver.IsolationLevel.REPEATABLE_READ  # one state for all queries
+    return connection
+
+
+@contextmanager
+def _errors_of(what: str) -> Iterator[None]:
+    """Raise TableError for an error of a driver."""
+    try:
+        yield
+    except Exception as error:
+        modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
+        if not modules & set(_DRIVERS):
+            raise
+        text = hide_credentials(one_line(error)).removesuffix(".")
+        raise TableError(f"{what}: {text}.") from error
+
+
+class _DuckDb:
+    """A connection of DuckDB, which gives Arrow."""
+
+    dialect = find_dialect("duckdb")
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def columns(self, source: str) -> dict[str, SqlColumn]:
+        with _errors_of("DuckDB"):
+            schema = self._reader(f"SELECT * FROM {source} AS t LIMIT 0", 1).schema
+        return _arrow_columns(schema)
+
+    def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
+        with _errors_of("DuckDB"):
+            for batch in self._reader(query, rows):
+                yield in_safe_types(batch).rename_columns(schema.names).cast(schema)
+
+    def _reader(self, query: str, rows: int) -> pa.RecordBatchReader:
+        relation = self._connection.sql(query)
+        if hasattr(relation, "to_arrow_reader"):
+            return relation.to_arrow_reader(rows)
+        return relation.fetch_arrow_reader(rows)  # before DuckDB 1.4
+
+
+class _Adbc:
+    """A connection of ADBC, which gives Arrow."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        vendor = str(connection.adbc_get_info().get("vendor_name", "unknown"))
+        known = {"duckdb": "duckdb", "sqlite": "sqlite", "postgresql": "postgres"}
+        if vendor.lower() not in known:
+            raise NotSupportedError(
+                f"SqlSource has no dialect for {vendor}; read its rows with cursor."
+                "fetch_record_batch() and give the reader instead."
+            )
+        self.dialect = find_dialect(known[vendor.lower()])
+        self._name = vendor
+
+    def columns(self, source: str) -> dict[str, SqlColumn]:
+        if self.dialect.dynamic_types:
+            return _sqlite_columns(self._rows, source)
+        with _errors_of(self._name), self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
+            return _arrow_columns(cursor.fetch_arrow_table().schema)
+
+    def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
+        with _errors_of(self._name), self._connection.cursor() as cursor:
+            cursor.execute(query)
+            for batch in cursor.fetch_record_batch():
+                yield in_safe_types(batch).rename_columns(schema.names).cast(schema)
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        with _errors_of(self._name), self._connection.cursor() as cursor:
+            cursor.execute(query)
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+            return found
+
+
+def _arrow_columns(schema: pa.Schema) -> dict[str, SqlColumn]:
+    columns = {}
+    for column in pa.schema(schema):
+        safe = in_safe_types(pa.schema([column]).empty_table()).schema.field(0).type
+        extension = isinstance(safe, pa.BaseExtensionType)
+        columns[column.name] = SqlColumn(safe.storage_type if extension else safe)
+    return columns
+
+
+class _Sqlite:
+    """A connection of sqlite3, whose columns have no types: their values do."""
+
+    dialect = find_dialect("sqlite")
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def columns(self, source: str) -> dict[str, SqlColumn]:
+        return _sqlite_columns(self._rows, source, self._names)
+
+    def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
+        with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
+            cursor.row_factory = None
+            cursor.execute(query)
+            yield from _fetched(cursor, schema, rows)
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
+            cursor.row_factory = None
+            found: list[tuple[Any, ...]] = cursor.execute(query).fetchall()
+            return found
+
+    def _names(self, query: str) -> list[str]:
+        with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
+            return [column[0] for column in cursor.execute(query).description]
+
+
+def _sqlite_columns(rows: Any, source: str, names: Any = None) -> dict[str, SqlColumn]:
+    """The columns of a table of SQLite, with the types of all of their values."""
+    dialect = find_dialect("sqlite")
+    declared: dict[str, str] = {}
+    if not source.startswith("("):
+        table = source.rpartition("`.`")[2].strip("`").replace("``", "`")
+        found = rows(f"SELECT name, type FROM pragma_table_info({dialect.text(table)})")
+        declared = {name: str(kind).upper() for name, kind in found}
+    listed = list(declared) if names is None else names(f"SELECT * FROM {source} AS t LIMIT 0")
+    columns: dict[str, SqlColumn] = {}
+    for start in range(0, len(listed), _PER_QUERY):
+        part = listed[start : start + _PER_QUERY]
+        counts = [
+            text
+            for name in part
+            for column in [f"t.{dialect.identifier(name)}"]
+            for text in (
+                f"MAX(typeof({column}) = 'text')",
+                f"MAX(typeof({column}) = 'blob')",
+                f"MAX(typeof({column}) = 'real')",
+                f"MAX(typeof({column}) = 'integer' AND {column} NOT IN (0, 1))",
+                f"MAX(typeof({column}) = 'integer')",
+            )
+        ]
+        (row,) = rows(f"SELECT {', '.join(counts)} FROM {source} AS t")
+        for number, name in enumerate(part):
+            flags = [bool(flag) for flag in row[5 * number : 5 * number + 5]]
+            columns[name] = _sqlite_column(flags, declared.get(name, ""))
+    return columns
+
+
+def _sqlite_column(flags: Sequence[bool], declared: str) -> SqlColumn:
+    text, blob, real, other_integer, integer = flags
+    if text:
+        return SqlColumn(pa.string(), "TEXT")
+    if blob:
+        return SqlColumn(pa.binary())
+    if declared.startswith("BOOL") and not real and not other_integer:
+        return SqlColumn(pa.bool_())
+    if real:
+        return SqlColumn(pa.float64(), "REAL")
+    if integer:
+        return SqlColumn(pa.int64())
+    # Only nulls: what the column was declared as, by SQLite's rules of affinity.
+    if "INT" in declared:
+        return SqlColumn(pa.int64())
+    if any(word in declared for word in ("CHAR", "CLOB", "TEXT")):
+        return SqlColumn(pa.string(), "TEXT")
+    if any(word in declared for word in ("REAL", "FLOA", "DOUB", "NUM", "DEC")):
+        return SqlColumn(pa.float64(), "REAL")
+    return SqlColumn(pa.null())
+
+
+_POSTGRES_TYPES: Mapping[int, SqlColumn] = {
+    16: SqlColumn(pa.bool_()),
+    20: SqlColumn(pa.int64()),
+    21: SqlColumn(pa.int16()),
+    23: SqlColumn(pa.int32()),
+    700: SqlColumn(pa.float64(), "DOUBLE PRECISION"),
+    701: SqlColumn(pa.float64()),
+    1700: SqlColumn(pa.float64(), "DOUBLE PRECISION"),
+    25: SqlColumn(pa.string()),
+    1043: SqlColumn(pa.string()),
+    1082: SqlColumn(pa.date32()),
+    1114: SqlColumn(pa.timestamp("us")),
+    1184: SqlColumn(pa.timestamp("us", "UTC")),
+    1009: SqlColumn(pa.list_(pa.string())),
+    1015: SqlColumn(pa.list_(pa.string())),
+}
+"""Columns by the number of their type; others are read as text."""
+
+
+class _Postgres:
+    """A connection of psycopg or psycopg2."""
+
+    dialect = find_dialect("postgres")
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def columns(self, source: str) -> dict[str, SqlColumn]:
+        with _errors_of("PostgreSQL"), self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
+            described = cursor.description
+        other = SqlColumn(pa.string(), "TEXT")
+        return {column[0]: _POSTGRES_TYPES.get(column[1], other) for column in described}
+
+    def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
+        # A cursor of the server: another one would bring all rows at once.
+        with (
+            _errors_of("PostgreSQL"),
+            closing(self._connection.cursor("probclass", withhold=self._autocommit)) as cursor,
+        ):
+            cursor.execute(query)
+            yield from _fetched(cursor, schema, rows)
+
+    @property
+    def _autocommit(self) -> bool:
+        return bool(self._connection.autocommit)
+
+
+def _fetched(cursor: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a DB-API cursor."""
+    while found := cursor.fetchmany(rows):
+        columns = zip(*found, strict=True)
+        yield pa.record_batch(
+            [_column(values, field) for values, field in zip(columns, schema, strict=True)],
+            schema=schema,
+        )
+
+
+def _column(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    if pa.types.is_boolean(field.type):
+        values = [None if value is None else bool(value) for value in values]
+    elif pa.types.is_string(field.type):
+        values = [None if value is None else str(value) for value in values]
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"column {field.name!r} has values that are not {field.type}: {one_line(error)}; cast "
+            "it in a view."
+        ) from error

@@ -1,0 +1,265 @@
+"""A table in a database as a source of rows, and of statistics that the database computes."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import check_columns, in_slices, read_rows
+from probclass_core.arrow.types import value_type
+from probclass_core.errors import NotSupportedError, TableMismatchError
+from probclass_core.estimation.statistics import Statistics
+from probclass_core.io.filters import Where, expression, filtered_columns, typed_conditions
+from probclass_core.io.references import TableRef
+from probclass_core.io.table import Plan
+from probclass_core.spec import ModelSpec
+from probclass_core.sql.aggregation import Aggregation
+from probclass_core.sql.connections import (
+    Database,
+    SqlColumn,
+    database_of,
+    open_database,
+)
+from probclass_core.sql.dialects import Dialect
+
+log = logging.getLogger(__name__)
+
+_OPERATORS = {"==": "=", "=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+
+@dataclass(frozen=True)
+class _Address:
+    """How to reach a table: an open connection, or the URI of a database to open each time.
+
+    Attributes:
+        table: the table as in `Dialect.source`.
+        connection: an open connection, or None.
+        uri: URI of the database, or None.
+        options: arguments of the driver for the URI.
+    """
+
+    table: str | Sequence[str]
+    connection: Any = None
+    uri: str | None = None
+    options: Mapping[str, Any] | None = None
+
+    def open(self) -> AbstractContextManager[Database]:
+        if self.uri is None:
+            return nullcontext(database_of(self.connection))
+        return open_database(self.uri, self.options or {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.uri is None:
+            raise NotSupportedError(
+                "a connection cannot be sent to another process; use engine='threads', or name "
+                "the table by a URI such as 'duckdb://file.db::table'."
+            )
+        return _Address, (self.table, None, self.uri, self.options)
+
+
+class SqlSource:
+    """A table in a database: a source wherever one is taken, such as by `fit` and `score`.
+
+    `fit` and `summarize` let the database compute statistics by GROUP BY if every estimator of the
+    spec has ``aggregates`` (see `AggregatedEstimator`); otherwise, and for all else, rows are read.
+
+    Args:
+        connection: an open connection of DuckDB, sqlite3, psycopg, psycopg2 or ADBC, or an Engine
+            or Connection of SQLAlchemy on one of these. It is only read from, and stays open.
+        table: name such as ``"schema.table"``, whose parts are quoted; a list of such parts; or a
+            query in parentheses.
+
+    Raises:
+        NotSupportedError: if the connection is something else.
+        SpecError: if the name is empty.
+        TableError: if there is no such table.
+    """
+
+    partition_columns: Sequence[str] = ()
+
+    def __init__(self, connection: Any, table: str | Sequence[str]) -> None:
+        self._address = _Address(table, connection)
+        self.uri: str | None = None
+        self._inspect()
+
+    @classmethod
+    def open(cls, ref: TableRef) -> SqlSource:
+        """Open the table of a URI such as ``duckdb://file.db::table``.
+
+        Raises:
+            TableError: if the URI names no table, or there is none.
+        """
+        database, separator, table = ref.uri.rpartition("::")
+        if not separator or not table:
+            raise TableMismatchError(
+                f"{ref.uri}: name the table after two colons, as in {ref.uri}::table."
+            )
+        if not ref.newest:
+            raise TableMismatchError(
+                f"{ref.uri} is a table of a database, which has no versions; leave version and "
+                "timestamp out."
+            )
+        source = cls.__new__(cls)
+        source._address = _Address(table, uri=database, options=dict(ref.options))
+        source.uri = ref.uri
+        source._inspect()
+        return source
+
+    def _inspect(self) -> None:
+        with self._address.open() as database:
+            self._columns = database.columns(database.dialect.source(self._address.table))
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """All columns, with their types as Arrow."""
+        return pa.schema([(name, column.type) for name, column in self._columns.items()])
+
+    def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
+        """No partitions: they are values of columns, which ``where`` selects."""
+        return ()
+
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+        allow_dictionaries: bool = False,
+    ) -> Plan:
+        """See `Table.plan`; the plan has one fragment."""
+        names = self.schema.names if columns is None else list(columns)
+        check_columns(self.schema, names)
+        row_filter = expression(self.schema, partition, where)
+        with self._address.open() as database:
+            dialect = database.dialect
+        conditions = None
+        if not isinstance(where, pc.Expression):
+            typed = typed_conditions(self.schema, partition, where)
+            conditions = _where(dialect, self._columns, typed)
+        needed = [*names]
+        if conditions is not None:
+            row_filter = None
+        elif row_filter is not None:
+            others = filtered_columns(self.schema, partition, where)
+            needed = list(dict.fromkeys([*names, *sorted(others)]))
+        kept = {name: self._columns[name] for name in needed}
+        schema = pa.schema([self.schema.field(name) for name in names])
+        rows = _Rows(self._address, kept, schema, conditions or "", row_filter)
+        return Plan(schema, [rows], None, None)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a table in a database that a condition selects, as a fragment.
+
+    Attributes:
+        address: the table.
+        columns: columns to read.
+        schema: columns of the batches: the first of those.
+        where: condition as SQL, or "" for none.
+        row_filter: condition as Arrow if it has no SQL, or None.
+    """
+
+    address: _Address
+    columns: Mapping[str, SqlColumn]
+    schema: pa.Schema
+    where: str
+    row_filter: pc.Expression | None
+    digest: None = None
+
+    def __str__(self) -> str:
+        return f"table {self.address.table}"
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        rows = read_rows(self.schema)
+        schema = pa.schema([(name, column.type) for name, column in self.columns.items()])
+        with self.address.open() as database:
+            dialect = database.dialect
+            # A table can be read without its columns, for the number of its rows.
+            listed = [read_as(dialect, name, column) for name, column in self.columns.items()]
+            query = f"SELECT {', '.join(listed) or '1'} FROM {self._source(dialect)}"
+            for batch in database.batches(query, schema if listed else _ONE, rows):
+                kept = batch if self.row_filter is None else batch.filter(self.row_filter)
+                yield from in_slices([kept.select(self.schema.names)], rows)
+
+    def aggregate(self, spec: ModelSpec) -> Statistics | None:
+        """See `AggregatingFragment`."""
+        if self.row_filter is not None:
+            log.info("%s: the condition has no SQL, so rows are read.", self)
+            return None
+        with self.address.open() as database:
+            source = self._source(database.dialect)
+            aggregation = Aggregation(database, source, self.columns, spec)
+            statistics = aggregation.statistics()
+            if statistics is None:
+                log.info("%s: rows are read: %s.", self, aggregation.reason)
+            return statistics
+
+    def _source(self, dialect: Dialect) -> str:
+        return f"{dialect.source(self.address.table)} AS t{self.where}"
+
+
+_ONE = pa.schema([("one", pa.int64())])
+
+
+def read_as(dialect: Dialect, name: str, column: SqlColumn) -> str:
+    """A column as it is read, as SQL."""
+    text = f"t.{dialect.identifier(name)}"
+    return text if column.cast is None else f"CAST({text} AS {column.cast})"
+
+
+def _where(
+    dialect: Dialect, columns: Mapping[str, SqlColumn], conditions: Sequence[tuple[str, str, Any]]
+) -> str | None:
+    """Conditions as SQL that selects the rows that Arrow selects; None if there is no such SQL."""
+    parts = []
+    for name, op, value in conditions:
+        kind = value_type(columns[name].type)
+        column = read_as(dialect, name, columns[name])
+        if op in ("in", "not in"):
+            literals = [_literal(dialect, kind, item) for item in value]
+            if None in literals:
+                return None
+            listed = ", ".join(str(literal) for literal in literals)
+            if not literals:
+                text = "1 = 0" if op == "in" else f"{column} IS NOT NULL"
+            else:
+                text = f"{column} {op.upper()} ({listed})"
+        elif value is None:
+            text = f"{column} IS {'NOT ' * (op == '!=')}NULL"
+        else:
+            literal = _literal(dialect, kind, value)
+            if literal is None:
+                return None
+            if pa.types.is_string(kind) and dialect.name == "postgres":
+                column = f'{column} COLLATE "C"'
+            text = f"{column} {_OPERATORS[op]} {literal}"
+            if pa.types.is_floating(kind) and dialect.is_nan is not None and op in (">", ">="):
+                text += f" AND NOT {dialect.is_nan.format(column)}"  # NaN is no large number
+        parts.append(f"({text})")
+    return f" WHERE {' AND '.join(parts)}" if parts else ""
+
+
+def _literal(dialect: Dialect, kind: pa.DataType, value: Any) -> str | None:
+    """A value as SQL, or None if it is written differently in each database."""
+    if isinstance(value, bool):
+        return str(int(value)) if dialect.dynamic_types else str(value).upper()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return dialect.literal(value) if value == value else None
+    if isinstance(value, str):
+        return dialect.string_literal(value)
+    if type(value) is datetime.date:
+        return f"DATE {dialect.string_literal(value.isoformat())}"
+    if isinstance(value, datetime.datetime) and value.tzinfo is None:
+        return f"TIMESTAMP {dialect.string_literal(value.isoformat(sep=' '))}"
+    return None

@@ -1,0 +1,306 @@
+"""Training from tables of databases gives the models of the same rows in memory."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sql_cases import (
+    BLOCKS,
+    N,
+    check_nist,
+    compare_parameters,
+    nist_rows,
+    sqlite_table,
+    training,
+)
+
+import probclass_core as pc
+
+ROWS = training()
+AGGREGATED = [
+    case for case, blocks in BLOCKS.items() if not case.startswith(("given", "discretized"))
+]
+"""Cases whose statistics the database computes."""
+
+
+def on_duckdb(rows: pa.Table) -> Any:
+    connection = duckdb.connect()
+    connection.register("given", rows)
+    connection.execute("CREATE TABLE rows AS SELECT * FROM given")
+    return connection
+
+
+def on_sqlite(rows: pa.Table) -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:")
+    sqlite_table(connection, rows)
+    return connection
+
+
+def on_adbc(rows: pa.Table) -> Any:
+    import adbc_driver_duckdb.dbapi
+
+    connection = adbc_driver_duckdb.dbapi.connect(":memory:")
+    with connection.cursor() as cursor:
+        cursor.adbc_ingest("rows", rows)
+    return connection
+
+
+def on_sqlalchemy(rows: pa.Table) -> Any:
+    import sqlalchemy
+    from sqlalchemy.pool import StaticPool
+
+    connection = on_sqlite(rows)
+    return sqlalchemy.create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+
+
+CONNECT: dict[str, Callable[[pa.Table], Any]] = {
+    "duckdb": on_duckdb,
+    "sqlite": on_sqlite,
+    "adbc": on_adbc,
+    "sqlalchemy": on_sqlalchemy,
+}
+
+
+@pytest.fixture(scope="module")
+def sources() -> Iterator[dict[str, pc.SqlSource]]:
+    connections = {name: connect(ROWS) for name, connect in CONNECT.items()}
+    yield {name: pc.SqlSource(each, "rows") for name, each in connections.items()}
+    connections["adbc"].close()
+
+
+@pytest.fixture(params=["duckdb", "sqlite"])
+def source(request: pytest.FixtureRequest, sources: dict[str, pc.SqlSource]) -> pc.SqlSource:
+    return sources[request.param]
+
+
+@pytest.fixture
+def forbid_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the database may read rows."""
+
+    def read(self: object) -> None:
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr("probclass_core.sql.source._Rows.read", read)
+
+
+@pytest.mark.parametrize("weight", [None, "amount"])
+@pytest.mark.parametrize("case", AGGREGATED)
+@pytest.mark.usefixtures("forbid_reading")
+def test_statistics_by_group_by_give_the_model_of_the_rows(
+    source: pc.SqlSource, case: str, weight: str | None
+) -> None:
+    spec = pc.ModelSpec("label", BLOCKS[case], weight=weight)
+    where = None if weight is None else [("amount", "!=", None)]
+    expected = pc.fit(ROWS, spec, where=where)
+    actual = pc.fit(source, spec, where=where)
+    compare_parameters(expected, actual)
+    assert actual.training["columns"] == expected.training["columns"]
+    assert actual.training["rows"] == expected.training["rows"]
+
+
+@pytest.mark.parametrize("name", ["adbc", "sqlalchemy"])
+@pytest.mark.parametrize("case", ["mixed", "given_numbers"])
+def test_other_kinds_of_connections(sources: dict[str, pc.SqlSource], name: str, case: str) -> None:
+    spec = pc.ModelSpec("label", BLOCKS[case])
+    compare_parameters(pc.fit(ROWS, spec), pc.fit(sources[name], spec))
+
+
+@pytest.mark.parametrize("case", sorted(set(BLOCKS) - set(AGGREGATED)))
+def test_estimators_without_aggregates_read_the_rows(
+    source: pc.SqlSource, case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec = pc.ModelSpec("label", BLOCKS[case])
+    with caplog.at_level(logging.INFO, "probclass_core.sql"):
+        compare_parameters(pc.fit(ROWS, spec), pc.fit(source, spec))
+    assert "rows are read: block" in caplog.text
+
+
+def test_every_door_takes_a_table_of_a_database(source: pc.SqlSource, tmp_path: Path) -> None:
+    spec = pc.ModelSpec(
+        "label", [pc.Block("gaussian_diagonal", N), pc.Block("knn_density", ["number"])]
+    )
+    model = pc.fit(source, spec)
+    assert model.predict_table(ROWS)["prediction"].equals(
+        pc.fit(ROWS, spec).predict_table(ROWS)["prediction"]
+    )
+    assert pc.evaluate(model, source).accuracy == pc.evaluate(model, ROWS).accuracy
+    pc.score(model, source, tmp_path / "scored.parquet", columns=["key"])
+    assert pq.read_table(tmp_path / "scored.parquet")["key"].equals(ROWS["key"])
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "count >= 2 and word in b, it's",
+        [("word", "not in", ["b"]), ("flag", "==", True)],
+        [("word", ">", "A"), ("share", "<", 0.5), ("order", "!=", 3)],
+        [("amount", "==", None)],
+        [("word", "==", "it's -- ); DROP TABLE rows")],
+    ],
+)
+def test_conditions_select_the_same_rows(source: pc.SqlSource, where: Any) -> None:
+    spec = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["number"])])
+    try:
+        expected = pc.summarize(ROWS, spec, where=where)
+    except pc.TableError:
+        assert pc.summarize(source, spec, where=where).rows == 0
+        return
+    actual = pc.summarize(source, spec, where=where)
+    assert actual.rows == expected.rows > 0
+    assert actual.classes.equals(expected.classes)
+
+
+@pytest.mark.parametrize("connect", [on_duckdb, on_sqlite])
+@pytest.mark.parametrize("kind", ["text", "integer", "bool", "float"])
+@pytest.mark.usefixtures("forbid_reading")
+def test_classes_of_each_type(connect: Callable[[pa.Table], Any], kind: str) -> None:
+    labels: dict[str, list[Any]] = {
+        "text": ["a", "A", None, "a", "A"],
+        "integer": [-1, 2**60, None, -1, 2**60],
+        "bool": [True, False, None, True, False],
+        "float": [1.0, 2.0, None, float("nan"), 1.0],
+    }
+    rows = pa.table({"y": labels[kind], "x": [1.0, None, 3.0, float("nan"), 5.0]})
+    if kind == "float" and connect is on_sqlite:
+        rows = rows.slice(0, 3)  # SQLite stores NaN as null
+    spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
+    expected = pc.summarize(rows, spec)
+    actual = pc.summarize(pc.SqlSource(connect(rows), "rows"), spec)
+    assert actual.classes.equals(expected.classes)
+    assert actual.null_labels == expected.null_labels
+    assert actual.blocks["gaussian_diagonal"].equals(expected.blocks["gaussian_diagonal"])
+
+
+@given(
+    cut=st.integers(0, 120),
+    case=st.sampled_from(["gaussian_full", "mixed", "categorical_joint", "multinomial"]),
+    seed=st.integers(0, 3),
+)
+@settings(max_examples=15, deadline=None)
+def test_statistics_of_databases_and_files_merge(cut: int, case: str, seed: int) -> None:
+    rows = training(seed, 120)
+    spec = pc.ModelSpec("label", BLOCKS[case])
+    with on_duckdb(rows.slice(0, cut)) as connection:
+        parts = [
+            pc.summarize(pc.SqlSource(connection, "rows"), spec),
+            pc.summarize(rows.slice(cut), spec),
+        ]
+    compare_parameters(pc.fit(rows, spec), pc.finalize(pc.merge(parts)))
+
+
+@pytest.mark.parametrize("connect", [on_duckdb, on_sqlite])
+@pytest.mark.usefixtures("forbid_reading")
+def test_nist_digits(connect: Callable[[pa.Table], Any]) -> None:
+    check_nist(pc.SqlSource(connect(nist_rows()), "rows"))
+
+
+# Bad input: each is one clear line.
+
+GAUSSIAN = [pc.Block("gaussian_diagonal", ["x"])]
+
+
+@pytest.mark.parametrize(
+    ("rows", "spec", "message"),
+    [
+        ({"y": ["a"], "z": [1.0]}, pc.ModelSpec("y", GAUSSIAN), "no column 'x'"),
+        ({"y": ["a"], "x": ["text"]}, pc.ModelSpec("y", GAUSSIAN), "column 'x' is string"),
+        ({"y": [0.5], "x": [1.0]}, pc.ModelSpec("y", GAUSSIAN), "label 'y' is double"),
+        ({"y": ["a"], "x": [1e400]}, pc.ModelSpec("y", GAUSSIAN), "infinite"),
+        ({"y": ["a", "b"], "x": [1e200, 2.0]}, pc.ModelSpec("y", GAUSSIAN), "too large to square"),
+        (
+            {"y": ["a"], "x": [-1.0]},
+            pc.ModelSpec("y", [pc.Block("poisson", ["x"])]),
+            "'x' contains 1 count below 0",
+        ),
+        (
+            {"y": ["a"], "x": [1.5]},
+            pc.ModelSpec("y", [pc.Block("poisson", ["x"])]),
+            "poisson counts are whole",
+        ),
+        (
+            {"y": ["a", "b"], "x": [1.0, 2.0], "w": [1.0, -1.0]},
+            pc.ModelSpec("y", GAUSSIAN, weight="w"),
+            "weight 'w' is negative or null in 1 rows",
+        ),
+        ({"y": ["a"][:0], "x": [1.0][:0]}, pc.ModelSpec("y", GAUSSIAN), "no rows|no class|nothing"),
+    ],
+)
+@pytest.mark.parametrize("connect", [on_duckdb, on_sqlite])
+def test_bad_input_is_one_clear_line(
+    connect: Callable[[pa.Table], Any], rows: dict[str, Any], spec: pc.ModelSpec, message: str
+) -> None:
+    table = pa.table(rows)
+    if not table.num_rows:
+        table = table.cast(pa.schema([("y", pa.string()), ("x", pa.float64())]))
+    with pytest.raises((pc.DataError, pc.SpecError), match=message) as raised:
+        pc.fit(pc.SqlSource(connect(table), "rows"), spec)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_table_is_one_clear_line(tmp_path: Path) -> None:
+    for connection, error in ((duckdb.connect(), "does not exist"), (on_sqlite(ROWS), "no such")):
+        with pytest.raises(pc.TableError, match=error) as raised:
+            pc.SqlSource(connection, "absent")
+        assert "\n" not in str(raised.value)
+    with pytest.raises(pc.NotSupportedError, match=r"builtins\.int is not a connection"):
+        pc.SqlSource(3, "rows")
+    with pytest.raises(pc.TableError, match="there is no file"):
+        pc.open_table(f"duckdb://{tmp_path}/absent.db::rows")
+    with pytest.raises(pc.TableError, match="name the table after two colons"):
+        pc.open_table(f"sqlite://{tmp_path}/absent.db")
+    with pytest.raises(pc.TableError, match=r"\*\*\*@.*must not contain a password"):
+        pc.open_table("postgresql://me:secret@host/db::rows")
+    with pytest.raises(pc.TableError) as raised:
+        pc.open_table(
+            pc.TableRef("postgresql://me@localhost:1/db::rows", options={"password": "s3"})
+        )
+    assert "s3" not in str(raised.value)
+
+
+def test_a_table_by_its_uri(tmp_path: Path) -> None:
+    lite = sqlite3.connect(tmp_path / "file.db")
+    sqlite_table(lite, ROWS)
+    lite.close()
+    with duckdb.connect(str(tmp_path / "duck.db")) as connection:
+        connection.register("given", ROWS)
+        connection.execute('CREATE SCHEMA "a b"; CREATE TABLE "a b".rows AS SELECT * FROM given')
+    spec = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", N)])
+    expected = pc.fit(ROWS, spec)
+    for uri in (f"sqlite://{tmp_path}/file.db::rows", f"duckdb://{tmp_path}/duck.db::a b.rows"):
+        model = pc.fit(uri, spec)
+        compare_parameters(expected, model)
+        assert model.training["source"] == uri
+        pickle.loads(pickle.dumps(pc.open_table(uri).plan().fragments[0]))  # for other processes
+    with pytest.raises(pc.TableError, match="read-only"):
+        pc.score(expected, ROWS, uri)
+
+
+def test_a_connection_stays_in_its_process() -> None:
+    spec = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", N)])
+    with pytest.raises(pc.NotSupportedError, match="name the table by a URI"):
+        pc.fit(pc.SqlSource(on_duckdb(ROWS), "rows"), spec, engine="processes", workers=2)
+
+
+def test_a_table_that_changes_meanwhile_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = on_duckdb(ROWS)
+    source = pc.SqlSource(connection, "rows")
+
+    def delete_first(self: Any, *arguments: Any) -> Any:
+        connection.execute("DELETE FROM rows WHERE key = 0")
+        return sums(self, *arguments)
+
+    sums = pc.sql.aggregation.Aggregation._sums
+    monkeypatch.setattr("probclass_core.sql.aggregation.Aggregation._sums", delete_first)
+    with pytest.raises(pc.DataError, match="the table changed"):
+        pc.fit(source, pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["number"])]))
