@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,9 @@ def hard_rows(seed: int = 1) -> pa.Table:
 
 
 N = list(NAMES.values())
+
+IN_TABLES = ("gaussian_diagonal", "predictive", "categorical", "given_categories", "mixed")
+"""Cases that also run with tables of numbers on the engines that are slow."""
 
 BLOCKS: Mapping[str, list[pc.Block]] = {
     "gaussian_diagonal": [pc.Block("gaussian_diagonal", N)],
@@ -216,16 +219,19 @@ def check_nist(source: pc.SqlSource) -> None:
         assert variance**0.5 == pytest.approx(0.1, rel=1e-7)
 
 
-# Engines: each runs a query over the table "rows" and returns its result.
+# Engines: each runs statements, and a query over the table "rows", whose result it returns.
 
-Run = Callable[[pa.Table, str], pa.Table]
+Run = Callable[..., pa.Table]
+"""``run(rows, query, statements=())``"""
 
 
-def on_duckdb(rows: pa.Table, query: str) -> pa.Table:
+def on_duckdb(rows: pa.Table, query: str, statements: Sequence[str] = ()) -> pa.Table:
     import duckdb
 
     with duckdb.connect() as connection:
         connection.register("rows", rows)
+        for statement in statements:
+            connection.execute(statement)
         return connection.sql(query).to_arrow_table()
 
 
@@ -242,27 +248,33 @@ def sqlite_table(connection: sqlite3.Connection, rows: pa.Table) -> None:
     connection.commit()
 
 
-def on_sqlite(rows: pa.Table, query: str) -> pa.Table:
+def on_sqlite(rows: pa.Table, query: str, statements: Sequence[str] = ()) -> pa.Table:
     connection = sqlite3.connect(":memory:")
     sqlite_table(connection, rows)
+    for statement in statements:
+        connection.execute(statement)
     result = fetched(connection.execute(query))
     connection.close()
     return result
 
 
-def on_datafusion(rows: pa.Table, query: str) -> pa.Table:
+def on_datafusion(rows: pa.Table, query: str, statements: Sequence[str] = ()) -> pa.Table:
     from datafusion import SessionContext
 
     context = SessionContext()
     context.register_record_batches("rows", [rows.to_batches()])
+    for statement in statements:
+        context.sql(statement).collect()
     return context.sql(query).to_arrow_table()
 
 
-def on_clickhouse(rows: pa.Table, query: str) -> pa.Table:
-    import chdb
+def on_clickhouse(rows: pa.Table, query: str, statements: Sequence[str] = ()) -> pa.Table:
+    from chdb.session import Session
 
-    query = query.replace("`rows`", "Python(rows)")
-    return chdb.query(query, "ArrowTable")
+    with Session() as session:
+        for statement in statements:
+            session.query(statement)
+        return session.query(query.replace("`rows`", "Python(rows)"), "ArrowTable")
 
 
 def postgres_table(connection: Any, rows: pa.Table) -> None:

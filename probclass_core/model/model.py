@@ -477,6 +477,7 @@ class Model:
         decision: DecisionOption = "map",
         prior: Mapping[str, float] | None = None,
         view: str | Sequence[str] | None = None,
+        tables: str | Sequence[str] | None = None,
     ) -> str:
         """The query that scores a table where it is: the scored table of `score`, as one SELECT.
 
@@ -493,6 +494,8 @@ class Model:
             decision: decision rule; see `DecisionRule`.
             prior: shares of the classes to have the posteriors under, as for `score`.
             view: name of a view to create; by default the text is the SELECT alone.
+            tables: beginning of the names of the tables that `to_sql_tables` creates, which the
+                query joins; by default the numbers of the model are in the query.
 
         Returns:
             SQL without a semicolon at its end.
@@ -513,7 +516,30 @@ class Model:
             decision=decision,
             prior=prior,
             view=view,
+            tables=tables,
         )
+
+    def to_sql_tables(self, *, dialect: str, tables: str | Sequence[str]) -> list[str]:
+        """The statements that create and fill the tables of numbers that a query of `to_sql` joins.
+
+        The names of the tables contain the beginning of the model's id, so that no query joins the
+        numbers of another model. If rows of a table are missing, the query gives null.
+
+        Args:
+            dialect: as for `to_sql`.
+            tables: beginning of the names of the tables, such as ``schema.air``.
+
+        Returns:
+            Statements without a semicolon: DROP TABLE, CREATE TABLE and INSERT; none if all numbers
+            of the model are in the query.
+
+        Raises:
+            SpecError: if the dialect is unknown, or it cannot have such a name.
+            NotSupportedError: if a block has no formula, saying why.
+        """
+        from probclass_core.sql.query import to_sql_tables
+
+        return to_sql_tables(self, dialect=dialect, tables=tables)
 
     @property
     def plot(self) -> ModelPlots:

@@ -31,6 +31,7 @@ from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
 from probclass_core.sql.dialects import Dialect, find_dialect
 from probclass_core.sql.render import Renderer
+from probclass_core.sql.tables import LongTerms
 
 _LEAST_EXPONENT = -700.0
 """Where exp of a smaller number raises an error, it is 0."""
@@ -48,9 +49,11 @@ def to_sql(
     decision: DecisionOption,
     prior: Mapping[str, float] | None,
     view: str | Sequence[str] | None,
+    tables: str | Sequence[str] | None,
 ) -> str:
     """See `Model.to_sql`."""
-    query = _Query(model, find_dialect(dialect), source, columns, posterior, decision, prior)
+    options = BatchOptions(columns, posterior, decision, prior)
+    query = _Query(model, find_dialect(dialect), source, options, tables)
     select = query.text()
     if view is None:
         return select
@@ -63,8 +66,20 @@ def joint_sql(model: Model, *, dialect: str, source: str | Sequence[str]) -> str
     Raises:
         SpecError, NotSupportedError: as `Model.to_sql`.
     """
-    query = _Query(model, find_dialect(dialect), source, (), "columns", "map", None)
-    return query.joint_text()
+    return _Query(model, find_dialect(dialect), source, BatchOptions((), "columns")).joint_text()
+
+
+def to_sql_tables(model: Model, *, dialect: str, tables: str | Sequence[str]) -> list[str]:
+    """See `Model.to_sql_tables`."""
+    options = BatchOptions((), "columns")
+    query = _Query(model, find_dialect(dialect), "rows", options, tables)
+    query.text()
+    assert query.long is not None
+    return [
+        statement
+        for table in query.long.tables.values()
+        for statement in table.statements(query.dialect)
+    ]
 
 
 class _Query:
@@ -75,13 +90,10 @@ class _Query:
         model: Model,
         dialect: Dialect,
         source: str | Sequence[str],
-        columns: Sequence[str],
-        posterior: PosteriorFormat,
-        decision: DecisionOption,
-        prior: Mapping[str, float] | None,
+        options: BatchOptions,
+        tables: str | Sequence[str] | None = None,
     ) -> None:
-        passthrough = pa.schema([(name, pa.null()) for name in columns])
-        options = BatchOptions(columns, posterior, decision, prior)
+        passthrough = pa.schema([(name, pa.null()) for name in options.columns])
         self.scorer = BatchScorer(model, passthrough, options)
         self.rule = self.scorer.compiled_rule
         self.model = model
@@ -90,8 +102,12 @@ class _Query:
         self.renderer = Renderer(dialect, model.features, _SOURCE)
         self.size = len(model.classes)
         self.ctes: list[tuple[str, str]] = []
+        self.refused = self.incomplete = False  # whether there are such columns
         self._check_names(self.scorer.schema.names)
-        if posterior == "list" and dialect.array is None:
+        self.long = None
+        if tables is not None:
+            self.long = LongTerms(self.renderer, self.size, tables, model.id)
+        if options.posterior == "list" and dialect.array is None:
             raise NotSupportedError(f"{dialect.name} has no lists; use posterior='columns'.")
 
     def _check_names(self, names: Sequence[str]) -> None:
@@ -148,9 +164,15 @@ class _Query:
         blocks: dict[str, list[str]] = {}  # text by class
         for name, formula in formulas.items():
             self._refuse(name, formula)
-            blocks[name] = [self._sum_of(formula.terms, at) for at in range(size)]
+            terms = formula.terms
+            if self.long is not None:
+                of_block = "" if model.weights is None else name
+                terms = [term for term in terms if not self.long.take(of_block, term)]
+            blocks[name] = [self._sum_of(terms, at) for at in range(size)]
         refused = self.renderer.refused.values()
         self._inputs(refused)
+        if self.long is not None and not self.long.is_empty:
+            blocks = self._join(self.long, blocks)
         prior = [self.dialect.literal(float(value)) for value in model.log_prior]
         weights = model.weights
         if weights is None:
@@ -196,6 +218,35 @@ class _Query:
         self._stage("joint", {**joints, **(densities or {})})
         return list(joints), None if densities is None else list(densities)
 
+    def _join(self, long: LongTerms, blocks: Mapping[str, list[str]]) -> dict[str, list[str]]:
+        """Add the sums of the terms that are joined; the texts of the blocks with them."""
+        in_query = {
+            f"a{number}_{at}": text
+            for number, texts in enumerate(blocks.values(), 1)
+            for at, text in enumerate(texts, 1)
+            if text != self.dialect.literal(0.0)
+        }
+        if in_query:
+            self._stage("in_query", in_query)
+        kept = [f"k{number}" for number in range(1, len(self.scorer.options.columns) + 1)]
+        if self.refused:
+            kept.append("refused")
+        weighted = self.model.weights is not None
+        kept += in_query
+        self.ctes += long.stages(self._last, kept, list(blocks) if weighted else [])
+        complete = f"CASE WHEN {long.is_complete()} THEN 0 ELSE 1 END"
+        self._stage("complete", {"incomplete": complete})
+        self.incomplete = True
+        sums: dict[str, list[str]] = {}
+        for number, block in enumerate(blocks, 1):
+            sums[block] = []
+            for at in range(1, self.size + 1):
+                parts = [name for name in [f"a{number}_{at}"] if name in in_query]
+                if weighted or number == 1:
+                    parts.append(f"s{number}_{at}")
+                sums[block].append(_plus(parts or [self.dialect.literal(0.0)]))
+        return sums
+
     def _literal(self, value: float) -> str:
         literal = self.dialect.literal(value)
         return f"({literal})" if value < 0.0 and literal[0] != "(" else literal
@@ -232,11 +283,13 @@ class _Query:
             for number, name in enumerate(self.scorer.options.columns, 1)
         ]
         first, *later = self.renderer.columns.levels
+        if self.long is not None:
+            kept.append(f"{dialect.row_number} AS id")
         listed = [*kept, *(f"{text} AS {name}" for name, text in first.items())]
         flags = list(dict.fromkeys(refused))
         raw = [text for text in flags if f"{_SOURCE}." in text]
         if raw:
-            listed.append(f"CASE WHEN {' OR '.join(raw)} THEN 1 ELSE 0 END AS r0")
+            listed.append(f"CASE WHEN {_any(raw)} THEN 1 ELSE 0 END AS r0")
         if not listed:
             listed = ["1 AS x0"]
         body = ",\n    ".join(listed)
@@ -249,9 +302,7 @@ class _Query:
             others.append("r0 = 1")
         self.refused = bool(others)
         if others:
-            self._stage(
-                "checked", {"refused": f"CASE WHEN {' OR '.join(others)} THEN 1 ELSE 0 END"}
-            )
+            self._stage("checked", {"refused": f"CASE WHEN {_any(others)} THEN 1 ELSE 0 END"})
 
     # From log p(x, c) to the posterior.
 
@@ -466,8 +517,11 @@ class _Query:
             scored |= {f"p{at}": name for at, name in enumerate(p)}
         scored["log_density"] = "density"
         texts = list(scored.values())
-        if self.refused:
-            texts = [f"CASE WHEN refused = 0 THEN {text} END" for text in texts]
+        conditions = ["refused = 0"] if self.refused else []
+        conditions += ["incomplete = 0"] if self.incomplete else []
+        if conditions:
+            when = " AND ".join(conditions)
+            texts = [f"CASE WHEN {when} THEN {text} END" for text in texts]
         kept = [f"k{number}" for number in range(1, len(self.scorer.options.columns) + 1)]
         return [*kept, *texts, dialect.string_literal(self.model.id)]
 
@@ -500,6 +554,15 @@ def formula_of(model: Model, block: str) -> Formula:
             f"probclass reads up to version {FORMULA_VERSION}; install a newer one."
         )
     return formula
+
+
+def _any(conditions: Sequence[str]) -> str:
+    """Whether one is true; in groups, since engines limit how deep expressions are."""
+    step = 100
+    if len(conditions) <= step:
+        return " OR ".join(conditions)
+    starts = range(0, len(conditions), step)
+    return _any([f"({_any(conditions[start : start + step])})" for start in starts])
 
 
 def _plus(texts: Sequence[str]) -> str:

@@ -36,6 +36,7 @@ from probclass_core.estimation.formulas import (
     Lookup,
     Named,
     Square,
+    as_expression,
 )
 from probclass_core.sql.dialects import Dialect
 
@@ -108,6 +109,7 @@ class Renderer:
         self._features = features
         self._source = source
         self.refused: dict[str, str] = {}
+        self._expanded: dict[int, tuple[Distance, Expression]] = {}  # with the node of the id
 
     # Columns of the table.
 
@@ -150,6 +152,19 @@ class Renderer:
             return self.columns.add("n", text, 1)
         return self._category(code)
 
+    def words(self, name: str) -> Sql:
+        """A column as text."""
+        text = f"CAST({self._input(name)} AS {self.dialect.string})"
+        if self.dialect.dynamic_types:
+            text += " COLLATE BINARY"
+        return self.columns.add("x", text, 0)
+
+    def is_words(self, name: str) -> bool:
+        """Whether the categories of a column are compared as text."""
+        kind = self._type(name)
+        checks = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
+        return not any(check(kind) for check in checks)
+
     def _category(self, code: Categories) -> Sql:
         dialect, kind = self.dialect, self._type(code.column)
         m = len(code.values)
@@ -171,10 +186,7 @@ class Renderer:
                 self.refused[f"text {code.column}"] = self._is_text(code.column)
             literals = [each if _is_whole(each) else "NULL" for each in code.values]
         else:
-            text = f"CAST({self._input(code.column)} AS {dialect.string})"
-            if dialect.dynamic_types:
-                text += " COLLATE BINARY"
-            value = self.columns.add("x", text, 0)
+            value = self.words(code.column)
             literals = [dialect.string_literal(each) for each in code.values]
         cases = " ".join(
             f"WHEN {value.text} = {literal} THEN {position}"
@@ -190,7 +202,7 @@ class Renderer:
         if isinstance(expression, Constant):
             values = expression.values
             return float(values if values.ndim == 0 else values[position])
-        if not isinstance(expression, (Column, Lookup)) and not _by_class(expression):
+        if not isinstance(expression, (Column, Lookup)) and not by_class(expression):
             shared = self._compute(expression, position)
             return shared if isinstance(shared, float) else self._named(shared)
         return self._compute(expression, position)
@@ -262,34 +274,26 @@ class Renderer:
         return Sql(self.dialect.function(node.name.upper(), value.text), value.level)
 
     def _distance(self, node: Distance, at: int) -> Rendered:
-        column = self.number(node.column.name)
-        center, precision = (
-            float(values if np.ndim(values) == 0 else values[at])
-            for values in (node.center, node.precision)
-        )
-        difference = self._arithmetic(Arithmetic("-", node.column, Constant(np.array(center))), at)
-        assert isinstance(difference, Sql)
-        scaled = self._times(difference, precision)
-        if not self.dialect.raises or not precision:
+        _, expanded = self._expanded.setdefault(id(node), (node, self._expand(node)))
+        return self._compute(expanded, at)
+
+    def _expand(self, node: Distance) -> Expression:
+        """A distance as arithmetic, which stays within float64 where the dialect needs it."""
+        x, center, precision = node.column, np.asarray(node.center), np.asarray(node.precision)
+        difference = x - center
+        scaled = difference * precision
+        if not self.dialect.raises:
             return scaled
         with np.errstate(over="ignore"):
-            reach = float(np.float64(node.limit) / precision)
-        low, high = max(center - reach, -_MAX), min(center + reach, _MAX)
-        tiny = self.dialect.literal(max(_TINY / precision, 5e-324))
-        x, literal = column.text, self.dialect.literal
-        text = (
-            f"CASE WHEN {x} < {literal(low)} THEN {literal(-math.inf)} "
-            f"WHEN {x} > {literal(high)} THEN {literal(math.inf)} "
-            f"WHEN ABS({difference.text}) < {tiny} THEN {literal(0.0)} "
-            f"ELSE {self._text(scaled)} END"
-        )
-        return self._named(Sql(text, column.level))
-
-    def _times(self, value: Sql, factor: float) -> Sql:
-        if factor == 1.0:
-            return value
-        text = f"{value.within(_MULTIPLICATIVE)} * {self._text(factor, _MULTIPLICATIVE)}"
-        return Sql(text, value.level, _MULTIPLICATIVE)
+            reach = node.limit / precision
+        low, high = np.maximum(center - reach, -_MAX), np.minimum(center + reach, _MAX)
+        tiny = np.maximum(_TINY / precision, 5e-324)
+        bounds: list[tuple[Condition, Expression]] = [
+            (x < low, as_expression(-math.inf)),
+            (x > high, as_expression(math.inf)),
+            (Function("abs", difference) < tiny, as_expression(0.0)),
+        ]
+        return Named(Case(bounds, scaled))
 
     def _square(self, node: Square, at: int) -> Rendered:
         value = self.expression(node.argument, at)
@@ -364,20 +368,24 @@ class Renderer:
         values = np.ascontiguousarray(node.table[at]).ravel()
         if (values == values[0]).all():
             return float(values[0])
-        codes = [self.code(code) for code in node.codes]
-        cell = codes[0]
-        if len(codes) > 1:
-            text = codes[0].text
-            for number, (code, kind) in enumerate(zip(codes[1:], node.codes[1:], strict=True)):
-                text = f"({text})" if number else text
-                text = f"{text} * {kind.size} + {code.text}"
-            cell = self.columns.add("n", text, 2)
+        cell = self.cell(node)
         literals = [self.dialect.literal(float(value)) for value in values]
         if self.dialect.array is None:
             inner = _choose(cell.text, literals, 0)
             return Sql(inner, cell.level)
         array = self.dialect.array.format(", ".join(literals))
         return Sql(self.dialect.item.format(array=array, position=cell.text), cell.level)
+
+    def cell(self, node: Lookup) -> Sql:
+        """The position of a row in a table ``(k, s₁, s₂, …)`` as one number."""
+        codes = [self.code(code) for code in node.codes]
+        if len(codes) == 1:
+            return codes[0]
+        text = codes[0].text
+        for number, (code, kind) in enumerate(zip(codes[1:], node.codes[1:], strict=True)):
+            text = f"({text})" if number else text
+            text = f"{text} * {kind.size} + {code.text}"
+        return self.columns.add("n", text, 2)
 
 
 def _level(value: object) -> int:
@@ -461,9 +469,9 @@ def _spreads_null(node: Expression, name: str) -> bool:
     return False
 
 
-def _by_class(expression: Expression) -> bool:
+def by_class(expression: Expression) -> bool:
     """Whether constants of the expression differ between classes."""
-    return any(np.ndim(values) > 0 for node in _nodes(expression) for values in _constants(node))
+    return any(np.ndim(values) > 0 for node in nodes(expression) for values in _constants(node))
 
 
 def _constants(node: object) -> Iterator[np.ndarray]:
@@ -476,14 +484,15 @@ def _constants(node: object) -> Iterator[np.ndarray]:
         yield node.table
 
 
-def _nodes(node: Expression | Condition) -> Iterator[object]:
+def nodes(node: Expression | Condition) -> Iterator[object]:
+    """A node of a formula, and all below it."""
     yield node
     children: Mapping[str, object] = vars(node)
     for child in children.values():
         if isinstance(child, (Expression, Condition)):
-            yield from _nodes(child)
+            yield from nodes(child)
         elif isinstance(child, Sequence) and not isinstance(child, str):
             for branch in child:
                 if isinstance(branch, tuple):
                     for part in branch:
-                        yield from _nodes(part)
+                        yield from nodes(part)

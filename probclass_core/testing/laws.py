@@ -496,7 +496,10 @@ def sql_says_what_the_log_likelihood_says(trial: Trial, *, table: pa.Table, rows
         query = joint_sql(model, dialect="sqlite", source="rows")
     except NotSupportedError:
         return  # these parameters have no formula, for a reason
-    found = run_on_sqlite(rows.select(list(trial.inputs)), query)
+    known = [name for name in trial.inputs if name in model.features.names]
+    if not known:
+        return  # training had no value, so there is nothing to write
+    found = run_on_sqlite(rows.select(known), query)
     refused = found[:, -1] == 1.0
     expected = trial.log_likelihood(model, rows)
     actual = np.where(refused[:, None], expected, found[:, :-1] - model.log_prior)

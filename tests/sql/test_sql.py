@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import time
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pac
 import pytest
-from sql_cases import BLOCKS, ENGINES, N, compare, fitted, hard_rows, on_duckdb, on_sqlite, training
+from sql_cases import (
+    BLOCKS,
+    ENGINES,
+    IN_TABLES,
+    N,
+    compare,
+    fitted,
+    hard_rows,
+    on_duckdb,
+    on_sqlite,
+    training,
+)
 
 import probclass_core as pc
 
@@ -23,25 +35,75 @@ def rows() -> pa.Table:
     return hard_rows()
 
 
-def scored(model: pc.Model, rows: pa.Table, engine: str, **options: object) -> pa.Table:
-    query = model.to_sql(dialect=engine, source="rows", columns="key", **options)
-    result = ENGINES[engine](rows, query)
+def scored(
+    model: pc.Model, rows: pa.Table, engine: str, *, tables: str | None = None, **options: object
+) -> pa.Table:
+    """The scored table of an engine, in the order of the rows; with tables of numbers if named."""
+    query = model.to_sql(dialect=engine, source="rows", columns="key", tables=tables, **options)
+    statements = model.to_sql_tables(dialect=engine, tables=tables) if tables else []
+    result = ENGINES[engine](rows, query, statements)
     return result.take(pac.sort_indices(result["key"]))
 
 
+@pytest.mark.parametrize("tables", [None, "numbers"], ids=["in_query", "in_tables"])
 @pytest.mark.parametrize("case", BLOCKS)
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
-def test_every_family_scores_as_in_python(engine: str, case: str, rows: pa.Table) -> None:
+def test_every_family_scores_as_in_python(
+    engine: str, case: str, tables: str | None, rows: pa.Table
+) -> None:
     model = fitted(case)
-    compare(model.predict_table(rows, columns=["key"]), scored(model, rows, engine))
+    expected = model.predict_table(rows, columns=["key"])
+    compare(expected, scored(model, rows, engine, tables=tables))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", EVERYWHERE)
-@pytest.mark.parametrize("engine", ["datafusion", "clickhouse"])
-def test_other_engines_score_as_in_python(engine: str, case: str, rows: pa.Table) -> None:
+@pytest.mark.parametrize(
+    ("engine", "case", "tables"),
+    [("datafusion", case, None) for case in BLOCKS]
+    + [("clickhouse", case, None) for case in EVERYWHERE]
+    + [(engine, case, "numbers") for case in IN_TABLES for engine in ("datafusion", "clickhouse")],
+)
+def test_other_engines_score_as_in_python(
+    engine: str, case: str, tables: str | None, rows: pa.Table
+) -> None:
     model = fitted(case)
-    compare(model.predict_table(rows, columns=["key"]), scored(model, rows, engine))
+    expected = model.predict_table(rows, columns=["key"])
+    compare(expected, scored(model, rows, engine, tables=tables))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("engine", "size"), [("duckdb", 200), ("sqlite", 5)])
+def test_500_columns_and_50_classes_are_scored_by_joins(engine: str, size: int) -> None:
+    random = np.random.default_rng(0)
+    group = np.arange(400) % 50
+    numbers = random.normal(0.1 * group, 1.0, (500, 400))
+    names = [f"x{number}" for number in range(500)]
+    table = pa.table({"y": group, "key": np.arange(400), **dict(zip(names, numbers, strict=True))})
+    model = pc.fit(table, pc.ModelSpec("y", [pc.Block("gaussian_diagonal", names)]))
+    query = model.to_sql(dialect=engine, source="rows", columns="key", tables="numbers")
+    assert len(query) < 150_000  # with numbers in it, 4 MB
+    rows = table.slice(0, size)
+    expected = model.predict_table(rows, columns=["key"])
+    started = time.process_time()
+    compare(expected, scored(model, rows, engine, tables="numbers"))
+    assert time.process_time() - started < 60.0
+
+
+def test_a_query_gives_null_if_rows_of_its_tables_are_missing(rows: pa.Table) -> None:
+    model = fitted("mixed")
+    query = model.to_sql(dialect="duckdb", source="rows", tables="numbers")
+    statements = model.to_sql_tables(dialect="duckdb", tables="numbers")
+    names = [each.split('"')[1] for each in statements if each.startswith("CREATE")]
+    assert all(model.id[:12] in name for name in names)
+    for change in (
+        *(f'DELETE FROM "{name}" WHERE rowid = 0' for name in names),
+        statements[-1],  # rows that are loaded twice
+    ):
+        result = on_duckdb(rows, query, [*statements, change])
+        for name in result.column_names[:-1]:
+            assert result[name].null_count == len(rows)
+    twice = on_duckdb(rows, query, statements * 2)
+    assert twice["prediction"].null_count < len(rows)
 
 
 def with_wrong_labels(table: pa.Table) -> pa.Table:
@@ -85,9 +147,9 @@ def test_decisions_weights_and_calibration_are_in_the_query(
         model = pc.calibrate(model, with_wrong_labels(training(5, 3000)), method=method)
         assert model.calibrator is not None
     model = pc.with_density_quantiles(model, table)
-    for engine in ("duckdb", "sqlite"):
+    for engine, tables in (("duckdb", None), ("sqlite", None), ("duckdb", "numbers")):
         expected = model.predict_table(rows, columns=["key"], decision=decision)
-        compare(expected, scored(model, rows, engine, decision=decision))
+        compare(expected, scored(model, rows, engine, decision=decision, tables=tables))
 
 
 def test_another_prior_gives_the_posteriors_of_that_prior(rows: pa.Table) -> None:
@@ -224,6 +286,8 @@ def test_a_column_that_the_table_lacks_is_named_by_the_engine(rows: pa.Table) ->
         ({"dialect": "postgres", "columns": "c" * 64}, "of at most 63 bytes"),
         ({"dialect": "spark", "columns": "${env:HOME}"}, "spark cannot have a column named"),
         ({"columns": "a\0b"}, "duckdb cannot have a column named"),
+        ({"tables": ""}, "tables '' is not the name of a table"),
+        ({"tables": "a" * 64, "dialect": "postgres"}, "postgres cannot have"),
     ],
 )
 def test_bad_options_are_one_clear_line(options: dict[str, object], message: str) -> None:

@@ -52,6 +52,15 @@ def sql(
     view: Annotated[
         str | None, typer.Option("--view", metavar="NAME", help="Create this view of the query.")
     ] = None,
+    tables: Annotated[
+        str | None,
+        typer.Option(
+            "--tables",
+            metavar="NAME",
+            help="Put the numbers of the model in tables whose names begin so. The statements that "
+            "create and fill them come before the query.",
+        ),
+    ] = None,
 ) -> None:
     """Print the SQL query that scores a table where it is.
 
@@ -67,5 +76,9 @@ def sql(
         posterior=cast("PosteriorFormat", posterior),
         decision=decision.rule(),
         view=view,
+        tables=tables,
     )
+    if tables is not None:
+        for statement in loaded.to_sql_tables(dialect=dialect, tables=tables):
+            typer.echo(f"{statement};")
     typer.echo(f"{query};")
