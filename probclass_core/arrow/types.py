@@ -88,6 +88,8 @@ def map_type(kind: pa.DataType, convert: Callable[[pa.DataType], pa.DataType]) -
         return field.with_type(map_type(field.type, convert))
 
     rebuilt = kind
+    if not pa.types.is_nested(kind) and not pa.types.is_dictionary(kind):
+        return convert(kind)
     if pa.types.is_dictionary(kind):
         values = map_type(kind.value_type, convert)
         rebuilt = pa.dictionary(kind.index_type, values, kind.ordered)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
@@ -104,7 +105,8 @@ class EstimatorOptions:
         raise AttributeError(f"options are immutable: cannot set {name!r}.")
 
     @classmethod
-    def declared(cls) -> dict[str, Option]:
+    @cache
+    def declared(cls) -> Mapping[str, Option]:
         """Declarations by name, those of base classes first."""
         return {
             name: value
@@ -141,7 +143,7 @@ def describe_options(estimator: object) -> dict[str, Option]:
         estimator: an estimator class, as `probclass_core.estimators` returns it.
     """
     options = getattr(estimator, "Options", None)
-    return {} if options is None else options.declared()
+    return {} if options is None else dict(options.declared())
 
 
 def option(

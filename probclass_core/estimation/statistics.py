@@ -26,6 +26,7 @@ from probclass_core.arrow.arrays import (
     check_columns,
     class_labels,
     class_type,
+    label_codes,
     sorted_classes,
     weight_vector,
 )
@@ -61,6 +62,7 @@ from probclass_core.estimation.column_profile import (
     profile_values,
 )
 from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.moments import sums_by_group
 from probclass_core.estimation.parameters import Range, label_rows
 from probclass_core.plugins.manager import find_conditional, find_estimator, traits_of
 from probclass_core.spec import Block, ModelSpec, category_text
@@ -372,9 +374,9 @@ def summarize_batches(
         for block in spec.blocks
     }
     sample = Accumulator(merge_samples, _is_many_or_large)
-    sample_schema = feature_schema(schema, (spec.label, *spec.features))
+    sampled = (spec.label, *spec.features) if spec.fits_weights else ()
+    sample_schema = feature_schema(schema, sampled)
     profiles = Accumulator(merge_profiles, _is_many)
-    profiles.add(empty_profile(spec.features))
     rows = null_labels = 0
     for batch in batches:
         batch_rows = batch.num_rows
@@ -393,9 +395,9 @@ def summarize_batches(
                 for block in spec.blocks:
                     name, columns = str(block.name), select(batch, block.inputs)
                     blocks[name].add(estimators[name].summarize(columns, labels, weights))
-                if spec.fits_weights:
-                    sampled = select(batch, sample_schema.names)
-                    sample.add(sample_rows(sampled, sample_schema, weights))
+                if sampled:
+                    rows_of_sample = select(batch, sampled)
+                    sample.add(sample_rows(rows_of_sample, sample_schema, weights))
                 profiles.add(profile_columns(select(batch, spec.features)))
         on_rows(batch_rows)
     tables = {name: tables.result() for name, tables in blocks.items() if tables.parts}
@@ -407,7 +409,7 @@ def summarize_batches(
         rows=rows,
         null_labels=null_labels,
         sample=sample.result() if sample.parts else None,
-        columns=profiles.result(),
+        columns=profiles.result() if profiles.parts else empty_profile(spec.features),
     )
 
 
@@ -532,12 +534,15 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
         PluginError: if an estimator is unknown.
         SpecError: if an estimator refuses the options that it asked for.
     """
+    due = {block.name for block in statistics.spec.blocks if passes < traits_of(block).passes}
+    if not due:
+        return None
     classes = statistics.classes["class"].combine_chunks()
     estimators = bind(statistics.spec, statistics.features, statistics.row_weight)
     blocks, refined = [], False
     for block in statistics.spec.blocks:
         name = str(block.name)
-        if name in statistics.blocks and passes < traits_of(block).passes:
+        if name in statistics.blocks and name in due:
             options = estimators[name].refine(statistics.blocks[name], classes)
             if options is not None:
                 refined = True
@@ -641,9 +646,12 @@ def _merge_classes(label_type: pa.DataType, tables: Sequence[pa.Table]) -> pa.Ta
     schema = pa.schema([("class", label_type), ("rows", pa.int64()), ("count", pa.float64())])
     if not tables:
         return schema.empty_table()
-    grouped = pa.concat_tables(tables).group_by("class", use_threads=False)
-    merged = grouped.aggregate([("rows", "sum"), ("count", "sum")])
-    classes = merged.rename_columns(schema.names).sort_by("class").cast(schema)
+    parts = pa.concat_tables(tables)
+    labels = sorted_classes(parts["class"])
+    codes = label_codes(parts["class"], labels)
+    rows = sums_by_group(codes, len(labels), parts["rows"].to_numpy()).astype(np.int64)
+    count = sums_by_group(codes, len(labels), parts["count"].to_numpy())
+    classes = pa.table([labels, rows, count], names=schema.names).cast(schema)
     return _check_number_of_classes(classes)
 
 

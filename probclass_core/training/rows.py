@@ -121,9 +121,11 @@ def summarize_plan(
         DataError, SpecError, PluginError: as `summarize_batches`.
         TableError: if a fragment cannot be read.
     """
+    parts = _summarize_fragments(plan, spec, engine, cached, on_rows)
+    if len(plan.fragments) == 1 and engine.in_process and cached is None:
+        return merge_all(parts)
     # The statistics of no rows: an empty table still has columns that must fit the spec.
-    empty = summarize_batches(spec, plan.schema, ())
-    return merge_all(chain([empty], _summarize_fragments(plan, spec, engine, cached, on_rows)))
+    return merge_all(chain([summarize_batches(spec, plan.schema, ())], parts))
 
 
 @dataclass(frozen=True)
