@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pac
 import pytest
 
 import probclass_core as pc
+
+sys.path += map(str, (Path(__file__).parents[1] / "plugins").glob("probclass-*"))
+import probclass_distributions
+import probclass_student_t
+
+Run = Callable[..., pa.Table]
+"""``run(rows, query, statements=())`` gives the result of the query after the statements."""
 
 NAMES = {
     "plain": "x",
@@ -91,6 +101,11 @@ def hard_rows(seed: int = 1) -> pa.Table:
 
 N = list(NAMES.values())
 
+PLUGINS = [
+    *probclass_distributions.probclass_estimators(),
+    *probclass_student_t.probclass_estimators(),
+]
+
 IN_TABLES = ("gaussian_diagonal", "predictive", "categorical", "given_categories", "mixed")
 """Cases that also run with tables of numbers on the engines that are slow."""
 
@@ -124,13 +139,21 @@ BLOCKS: Mapping[str, list[pc.Block]] = {
         pc.Block("categorical", ["word", "order"]),
         pc.Block("poisson", ["count"]),
     ],
+    "exponential": [pc.Block("exponential", ["amount"])],
+    "gamma": [pc.Block("gamma", ["amount"])],
+    "log_normal": [pc.Block("log_normal", ["amount"])],
+    "beta": [pc.Block("beta", ["share"])],
+    "negative_binomial": [pc.Block("negative_binomial", ["count", "events"])],
+    "zero_inflated": [pc.Block("zero_inflated", ["mostly_zero"])],
+    "student_t": [pc.Block("student_t", N)],
 }
-"""Blocks by what they show."""
+"""Blocks by what they show; those at the end are of plugins."""
 
 
 def fitted(case: str, **options: Any) -> pc.Model:
     """The model of a case."""
-    return pc.fit(training(), pc.ModelSpec("label", BLOCKS[case], **options))
+    with pc.trying(*PLUGINS):
+        return pc.fit(training(), pc.ModelSpec("label", BLOCKS[case], **options))
 
 
 def compare(expected: pa.Table, actual: pa.Table, tolerance: float = 1e-9) -> float:
@@ -219,10 +242,25 @@ def check_nist(source: pc.SqlSource) -> None:
         assert variance**0.5 == pytest.approx(0.1, rel=1e-7)
 
 
-# Engines: each runs statements, and a query over the table "rows", whose result it returns.
+def check_case(case: str, dialect: str, run: Run, tables: str | None = None) -> None:
+    """Check that an engine scores the rows that hurt as `predict_table` does.
 
-Run = Callable[..., pa.Table]
-"""``run(rows, query, statements=())``"""
+    Args:
+        case: key of `BLOCKS`.
+        dialect: dialect of the engine.
+        run: runs a query over these rows, which are in the table "rows".
+        tables: name of tables of numbers, or None for numbers in the query.
+    """
+    rows, model = hard_rows(), fitted(case)
+    with pc.trying(*PLUGINS):
+        expected = model.predict_table(rows, columns=["key"])
+        query = model.to_sql(dialect=dialect, source="rows", columns="key", tables=tables)
+        statements = model.to_sql_tables(dialect=dialect, tables=tables) if tables else []
+    result = run(rows, query, statements)
+    compare(expected, result.take(pac.sort_indices(result["key"])))
+
+
+# Engines: each runs statements, and a query over the table "rows", whose result it returns.
 
 
 def on_duckdb(rows: pa.Table, query: str, statements: Sequence[str] = ()) -> pa.Table:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
-import pyarrow.compute as pac
+import pyarrow as pa
 import pytest
 from postgres_and_redis import postgres
-from sql_cases import BLOCKS, IN_TABLES, compare, fetched, fitted, hard_rows, postgres_table
-
-ROWS = hard_rows()
+from sql_cases import BLOCKS, IN_TABLES, check_case, fetched, hard_rows, postgres_table
 
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[psycopg.Connection[Any]]:
     with postgres() as url, psycopg.connect(url, autocommit=True) as opened:
-        postgres_table(opened, ROWS)
+        postgres_table(opened, hard_rows())
         yield opened
 
 
@@ -28,14 +26,10 @@ def connection() -> Iterator[psycopg.Connection[Any]]:
 def test_postgres_scores_as_in_python(
     connection: psycopg.Connection[Any], case: str, tables: str | None
 ) -> None:
-    model = fitted(case)
-    connection.execute("DROP VIEW IF EXISTS scores")
-    if tables is not None:
-        for statement in model.to_sql_tables(dialect="postgres", tables=tables):
+    def run(_: pa.Table, query: str, statements: Sequence[str]) -> pa.Table:
+        connection.execute("DROP VIEW IF EXISTS scores")
+        for statement in [*statements, f"CREATE VIEW scores AS {query}"]:
             connection.execute(statement)
-    connection.execute(
-        model.to_sql(dialect="postgres", source="rows", columns="key", view="scores", tables=tables)
-    )
-    result = fetched(connection.execute("SELECT * FROM scores"))
-    expected = model.predict_table(ROWS, columns=["key"])
-    compare(expected, result.take(pac.sort_indices(result["key"])))
+        return fetched(connection.execute("SELECT * FROM scores"))
+
+    check_case(case, "postgres", run, tables)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pac
+import pyarrow as pa
 import pytest
-from sql_cases import compare, fitted, hard_rows
+from sql_cases import check_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,12 +19,10 @@ pytestmark = [pytest.mark.services, pytest.mark.filterwarnings("ignore")]
     ("case", "tables"), [("gaussian_diagonal", None), ("mixed", None), ("mixed", "numbers")]
 )
 def test_spark_scores_as_in_python(spark: SparkSession, case: str, tables: str | None) -> None:
-    rows, model = hard_rows(), fitted(case)
-    spark.createDataFrame(rows).createOrReplaceTempView("rows")
-    if tables is not None:
-        for statement in model.to_sql_tables(dialect="spark", tables=tables):
+    def run(rows: pa.Table, query: str, statements: Sequence[str]) -> pa.Table:
+        spark.createDataFrame(rows).createOrReplaceTempView("rows")
+        for statement in statements:
             spark.sql(statement)
-    query = model.to_sql(dialect="spark", source="rows", columns="key", tables=tables)
-    result = spark.sql(query).toArrow()
-    expected = model.predict_table(rows, columns=["key"])
-    compare(expected, result.take(pac.sort_indices(result["key"])))
+        return spark.sql(query).toArrow()
+
+    check_case(case, "spark", run, tables)

@@ -13,6 +13,7 @@ from probclass_core.authoring import (
     BoolArray,
     Case,
     Column,
+    Distance,
     Expression,
     FloatArray,
     Moments,
@@ -68,7 +69,8 @@ class Exponential(FromMoments):
 
     def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
         mean = estimates["mean"]
-        return Case([(x < 0.0, IMPOSSIBLE)], -np.log(mean) - x / mean)
+        waited = Distance(x, np.zeros_like(mean), np.minimum(1.0 / mean, 1e308), limit=1e304)
+        return Case([(x < 0.0, IMPOSSIBLE)], -np.log(mean) - waited)
 
 
 class Gamma(FromMoments):
