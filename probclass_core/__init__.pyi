@@ -97,6 +97,7 @@ from .io.references import Leftover as Leftover, TableRef as TableRef
 from .plugins.descriptors import TableFormat as TableFormat
 from .io.filters import parse_where as parse_where
 from .io.open import open_table as open_table
+from .sql.scoring import score_sql as score_sql
 from .sql.source import SqlSource as SqlSource
 from .io.labels import LabelCounts as LabelCounts, count_labels as count_labels
 from .io.cleaning import clean_table as clean_table

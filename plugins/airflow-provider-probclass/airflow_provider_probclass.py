@@ -97,6 +97,7 @@ def get_provider_info() -> dict[str, Any]:
                         "reconcile",
                         "maintenance",
                         "operate",
+                        "sql",
                     )
                 ],
             }

@@ -4,6 +4,7 @@ query        from a model to the SELECT that gives the scored table
 tables       numbers of a model in tables that the query joins
 render       formulas as SQL expressions
 dialects     how each engine writes names, numbers and functions
+scoring      a table scored in its database, a transaction for each partition
 source       a table in a database as a source of rows, and of statistics
 aggregation  sufficient statistics by GROUP BY
 connections  open connections, and databases by URI

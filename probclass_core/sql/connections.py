@@ -1,13 +1,13 @@
 """Databases: an open connection, or the URI of one, behind one interface.
 
 A connection of DuckDB, of ADBC, or of a DB-API driver gives the columns of a table and the result
-of a query as Arrow batches. Nothing here changes a database.
+of a query as Arrow batches, and runs statements in a transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -58,6 +58,31 @@ class Database(Protocol):
 
         Raises:
             TableError: if there is no such table.
+        """
+        ...
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows of a small result.
+
+        Raises:
+            TableError: if the query fails.
+        """
+        ...
+
+    def execute(self, statement: str) -> None:
+        """Run a statement without a result.
+
+        Raises:
+            TableError: if it fails.
+        """
+        ...
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """A transaction, which is rolled back after an exception.
+
+        Raises:
+            TableError: if there is one already, or its commit fails.
+            NotSupportedError: if the connection cannot tell.
         """
         ...
 
@@ -186,6 +211,23 @@ def _errors_of(what: str) -> Iterator[None]:
         raise TableError(f"{what}: {text}.") from error
 
 
+@contextmanager
+def _transaction(database: Database, *, is_open: bool) -> Iterator[None]:
+    """Statements between BEGIN and COMMIT."""
+    if is_open:
+        raise TableMismatchError(
+            "the connection has an open transaction; commit it or roll it back first."
+        )
+    database.execute("BEGIN IMMEDIATE" if database.dialect.name == "sqlite" else "BEGIN")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        with suppress(TableError):  # the first error counts; some end the transaction
+            database.execute("ROLLBACK")
+        raise
+
+
 class _DuckDb:
     """A connection of DuckDB, which gives Arrow."""
 
@@ -203,6 +245,18 @@ class _DuckDb:
         with _errors_of("DuckDB"):
             for batch in self._reader(query, rows):
                 yield in_safe_types(batch).rename_columns(schema.names).cast(schema)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with _errors_of("DuckDB"):
+            found: list[tuple[Any, ...]] = self._connection.execute(query).fetchall()
+            return found
+
+    def execute(self, statement: str) -> None:
+        with _errors_of("DuckDB"):
+            self._connection.execute(statement)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return _transaction(self, is_open=False)  # a BEGIN within a transaction is an error
 
     def _reader(self, query: str, rows: int) -> pa.RecordBatchReader:
         relation = self._connection.sql(query)
@@ -228,7 +282,7 @@ class _Adbc:
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
         if self.dialect.dynamic_types:
-            return _sqlite_columns(self._rows, source)
+            return _sqlite_columns(self.rows, source)
         with _errors_of(self._name), self._connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
             return _arrow_columns(cursor.fetch_arrow_table().schema)
@@ -239,11 +293,20 @@ class _Adbc:
             for batch in cursor.fetch_record_batch():
                 yield in_safe_types(batch).rename_columns(schema.names).cast(schema)
 
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
         with _errors_of(self._name), self._connection.cursor() as cursor:
             cursor.execute(query)
             found: list[tuple[Any, ...]] = cursor.fetchall()
             return found
+
+    def execute(self, statement: str) -> None:
+        with _errors_of(self._name), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        raise NotSupportedError(
+            f"a transaction needs a connection of the DB-API driver of {self._name}, not of ADBC."
+        )
 
 
 def _arrow_columns(schema: pa.Schema) -> dict[str, SqlColumn]:
@@ -264,7 +327,7 @@ class _Sqlite:
         self._connection = connection
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
-        return _sqlite_columns(self._rows, source, self._names)
+        return _sqlite_columns(self.rows, source, self._names)
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
         with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
@@ -272,7 +335,7 @@ class _Sqlite:
             cursor.execute(query)
             yield from _fetched(cursor, schema, rows)
 
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
         with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
             cursor.row_factory = None
             found: list[tuple[Any, ...]] = cursor.execute(query).fetchall()
@@ -281,6 +344,13 @@ class _Sqlite:
     def _names(self, query: str) -> list[str]:
         with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
             return [column[0] for column in cursor.execute(query).description]
+
+    def execute(self, statement: str) -> None:
+        with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
+            cursor.execute(statement)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return _transaction(self, is_open=self._connection.in_transaction)
 
 
 def _sqlite_columns(rows: Any, source: str, names: Any = None) -> dict[str, SqlColumn]:
@@ -372,16 +442,33 @@ class _Postgres:
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
         # A cursor of the server: another one would bring all rows at once.
+        hold = bool(self._connection.autocommit)
         with (
             _errors_of("PostgreSQL"),
-            closing(self._connection.cursor("probclass", withhold=self._autocommit)) as cursor,
+            closing(self._connection.cursor("probclass", withhold=hold)) as cursor,
         ):
             cursor.execute(query)
             yield from _fetched(cursor, schema, rows)
 
-    @property
-    def _autocommit(self) -> bool:
-        return bool(self._connection.autocommit)
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with _errors_of("PostgreSQL"), self._connection.cursor() as cursor:
+            cursor.execute(query)
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+            return found
+
+    def execute(self, statement: str) -> None:
+        # The driver begins a transaction by itself, and ends it by its methods.
+        methods = {"COMMIT": "commit", "ROLLBACK": "rollback"}
+        with _errors_of("PostgreSQL"):
+            if not self._connection.autocommit and statement in methods:
+                getattr(self._connection, methods[statement])()
+            elif self._connection.autocommit or statement != "BEGIN":
+                with self._connection.cursor() as cursor:
+                    cursor.execute(statement)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        is_open = int(self._connection.info.transaction_status) != 0
+        return _transaction(self, is_open=is_open)
 
 
 def _fetched(cursor: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:

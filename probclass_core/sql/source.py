@@ -77,6 +77,10 @@ class SqlSource:
         table: name such as ``"schema.table"``, whose parts are quoted; a list of such parts; or a
             query in parentheses.
 
+    Attributes:
+        uri: URI of the table, or None for one of a connection.
+        columns: columns of the table, with how they are read.
+
     Raises:
         NotSupportedError: if the connection is something else.
         SpecError: if the name is empty.
@@ -115,12 +119,12 @@ class SqlSource:
 
     def _inspect(self) -> None:
         with self._address.open() as database:
-            self._columns = database.columns(database.dialect.source(self._address.table))
+            self.columns = database.columns(database.dialect.source(self._address.table))
 
     @cached_property
     def schema(self) -> pa.Schema:
         """All columns, with their types as Arrow."""
-        return pa.schema([(name, column.type) for name, column in self._columns.items()])
+        return pa.schema([(name, column.type) for name, column in self.columns.items()])
 
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
         """No partitions: they are values of columns, which ``where`` selects."""
@@ -143,14 +147,14 @@ class SqlSource:
         conditions = None
         if not isinstance(where, pc.Expression):
             typed = typed_conditions(self.schema, partition, where)
-            conditions = _where(dialect, self._columns, typed)
+            conditions = where_sql(dialect, self.columns, typed)
         needed = [*names]
         if conditions is not None:
             row_filter = None
         elif row_filter is not None:
             others = filtered_columns(self.schema, partition, where)
             needed = list(dict.fromkeys([*names, *sorted(others)]))
-        kept = {name: self._columns[name] for name in needed}
+        kept = {name: self.columns[name] for name in needed}
         schema = pa.schema([self.schema.field(name) for name in names])
         rows = _Rows(self._address, kept, schema, conditions or "", row_filter)
         return Plan(schema, [rows], None, None)
@@ -216,7 +220,7 @@ def read_as(dialect: Dialect, name: str, column: SqlColumn) -> str:
     return text if column.cast is None else f"CAST({text} AS {column.cast})"
 
 
-def _where(
+def where_sql(
     dialect: Dialect, columns: Mapping[str, SqlColumn], conditions: Sequence[tuple[str, str, Any]]
 ) -> str | None:
     """Conditions as SQL that selects the rows that Arrow selects; None if there is no such SQL."""

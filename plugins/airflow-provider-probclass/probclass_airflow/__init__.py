@@ -6,6 +6,7 @@ Reading map:
     sensors: waits for labels; triggers: waits for them in the triggerer.
     reconcile: scores whatever is missing or stale in a scored table.
     promotion: promotes a challenger that beats the champion; rolls back.
+    sql: scores a table in the database of a connection.
     mapped: operators for one table and many tasks: plan, shards, merge.
     maintenance: removes leftovers, unused statistics and old versions.
     groups: common pipelines as task groups: train, score, roll back.
@@ -62,6 +63,7 @@ from probclass_airflow.operators import (
 from probclass_airflow.promotion import ProbClassPromoteOperator, ProbClassRollbackOperator
 from probclass_airflow.reconcile import ProbClassPlanBatchesOperator, ProbClassReconcileOperator
 from probclass_airflow.sensors import ProbClassLabelsSensor
+from probclass_airflow.sql import ProbClassSQLScoreOperator
 
 __all__ = [
     "ProbClassCalibrateOperator",
@@ -79,6 +81,7 @@ __all__ = [
     "ProbClassPromoteOperator",
     "ProbClassReconcileOperator",
     "ProbClassRollbackOperator",
+    "ProbClassSQLScoreOperator",
     "ProbClassScoreOperator",
     "ProbClassSummarizeOperator",
     "ProbClassTaskStopped",

@@ -372,7 +372,41 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         return evaluation
 
 
-class ProbClassScoreOperator(ProbClassOperator):
+class ScoringOperator(ProbClassOperator):
+    """A task that scores, records it in the store, and returns the summary of the report."""
+
+    ui_color = "#d3f0e3"
+
+    def summary_of(self, version: ModelVersion, report: ScoreReport) -> dict[str, Any]:
+        """The report for XCom."""
+        summary = report.to_dict()
+        del summary["failed"]
+        return {
+            "model": version.ref,
+            "partition": self.partition,
+            # A whole lake may have too many partitions for XCom.
+            "partitions": len(summary.pop("partitions")),
+            **summary,
+            "warnings": summary["warnings"][:_MAX_WARNINGS],
+        }
+
+    def record(
+        self,
+        store: ModelStore,
+        version: ModelVersion,
+        report: ScoreReport | ReconcileReport,
+        run: dict[str, str],
+    ) -> None:
+        """Record a scoring in the store, for the pages of the model."""
+        import probclass_core as pc
+
+        try:
+            store.record_scoring(version, report, provenance={"airflow": run})
+        except pc.StoreError as error:  # the rows are committed, and the store may be read-only
+            self.log.warning("scored, but not recorded in the store: %s", error)
+
+
+class ProbClassScoreOperator(ScoringOperator):
     """Score a table with a stored model, and replace a partition of the sink, or add to it.
 
     The commit records the id of the DAG run. A retry finds that commit and changes nothing.
@@ -465,16 +499,7 @@ class ProbClassScoreOperator(ProbClassOperator):
             self.record(store, version, error.report, run)
             raise
         self.record(store, version, report, run)
-        summary = report.to_dict()
-        del summary["failed"]
-        return {
-            "model": version.ref,
-            "partition": self.partition,
-            # A whole lake may have too many partitions for XCom.
-            "partitions": len(summary.pop("partitions")),
-            **summary,
-            "warnings": summary["warnings"][:_MAX_WARNINGS],
-        }
+        return self.summary_of(version, report)
 
     def score_options(self, run: dict[str, str]) -> dict[str, Any]:
         """Keyword arguments of a library function that scores partitions."""
@@ -482,30 +507,15 @@ class ProbClassScoreOperator(ProbClassOperator):
             "columns": self.columns,
             "posterior": self.posterior,
             "decision": self.decision,
-            "prior": _shares(self.prior),
+            "prior": shares(self.prior),
             "run_id": run["run_id"],
             "watch": self.watch,
             "missing_columns": self.missing_columns,
             "schema": self.schema,
         }
 
-    def record(
-        self,
-        store: ModelStore,
-        version: ModelVersion,
-        report: ScoreReport | ReconcileReport,
-        run: dict[str, str],
-    ) -> None:
-        """Record a scoring in the store, for the pages of the model."""
-        import probclass_core as pc
 
-        try:
-            store.record_scoring(version, report, provenance={"airflow": run})
-        except pc.StoreError as error:  # the rows are committed, and the store may be read-only
-            self.log.warning("scored, but not recorded in the store: %s", error)
-
-
-def _shares(prior: Prior) -> Mapping[str, float] | str | None:
+def shares(prior: Prior) -> Mapping[str, float] | str | None:
     """A prior with numbers, which templates render as text.
 
     Raises:

@@ -1,0 +1,149 @@
+"""`pc.score_sql` gives the rows of `pc.score`, in one transaction with their record."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pac
+import pytest
+from sql_cases import compare, fetched, fitted, sqlite_table, training
+
+import probclass_core as pc
+
+ROWS = training(rows=300)
+MODEL = fitted("mixed")
+YES = {"flag": True}
+
+
+@pytest.fixture(params=["duckdb", "sqlite"])
+def connection(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if request.param == "sqlite":
+        opened: Any = sqlite3.connect(":memory:")
+        sqlite_table(opened, ROWS)
+    else:
+        opened = duckdb.connect()
+        opened.register("given", ROWS)
+        opened.execute("CREATE TABLE rows AS SELECT * FROM given")
+    yield opened
+    opened.close()
+
+
+def score(connection: Any, **options: Any) -> pc.ScoreReport:
+    options = {"partition": YES, "columns": ["key"], **options}
+    return pc.score_sql(options.pop("model", MODEL), connection, "rows", "scored", **options)
+
+
+def scored(connection: Any) -> pa.Table:
+    table = fetched(connection.execute("SELECT * FROM scored"))
+    return table.take(pac.sort_indices(table["key"]))
+
+
+def records(connection: Any) -> list[dict[str, Any]]:
+    found = connection.execute("SELECT record FROM probclass_commits").fetchall()
+    return [json.loads(record) for (record,) in found]
+
+
+def test_partitions_are_replaced_one_by_one(connection: Any) -> None:
+    assert score(connection).rows + score(connection, partition={"flag": False}).rows == sum(
+        ROWS["flag"].is_valid().to_pylist()
+    )
+    known = ROWS.filter(ROWS["flag"].is_valid())
+    expected = MODEL.predict_table(known, columns=["key"])
+    compare(expected, scored(connection).drop_columns(["flag"]))
+    other = fitted("categorical")
+    report = score(connection, model=other)
+    models = scored(connection).group_by("model_id").aggregate([([], "count_all")]).to_pydict()
+    assert dict(zip(models["model_id"], models["count_all"], strict=True))[other.id] == report.rows
+    assert len(models["model_id"]) == 2
+
+
+def test_a_retry_of_a_committed_partition_changes_nothing(connection: Any) -> None:
+    first = score(connection, run_id="monday")
+    record = records(connection)
+    again = score(connection, run_id="monday")
+    assert (first.skipped, again.skipped) == (0, 1)
+    assert (again.rows, again.commit_id) == (first.rows, first.commit_id)
+    assert records(connection) == record
+    assert record[0]["model_id"] == MODEL.id
+    assert record[0]["rows"] == first.rows
+    assert record[0]["run_id"] == "monday"
+    assert score(connection, run_id="tuesday").skipped == 0
+    connection.execute("DELETE FROM scored WHERE key < 100")  # by hand
+    connection.commit()
+    assert score(connection, run_id="tuesday").skipped == 0
+    connection.execute("DELETE FROM rows WHERE key < 50")
+    connection.commit()
+    assert score(connection, run_id="tuesday").skipped == 0
+    assert score(connection, run_id=None).skipped == 0
+
+
+def test_the_whole_table_replaces_its_partitions(connection: Any) -> None:
+    score(connection, run_id="monday")
+    assert score(connection, partition=None, columns=["flag", "key"]).rows == len(ROWS)
+    assert [record["partition"] for record in records(connection)] == [{}]
+    assert score(connection, run_id="monday").skipped == 0
+
+
+class Stopped(Exception):
+    """An interruption right before the commit."""
+
+
+def interrupt() -> None:
+    raise Stopped("stopped")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "message"),
+    [
+        ("UPDATE rows SET count = -1 WHERE key = 1", {}, pc.DataError, "1 of .* model refuses"),
+        ("DELETE FROM rows WHERE flag", {}, pc.TableError, "no rows of partition flag=True"),
+        ("", {"before_commit": interrupt}, Stopped, "stopped"),
+        ("", {"columns": ["absent"]}, pc.TableError, "absent"),
+        ("", {"partition": {"absent": 1}}, pc.TableError, "no column 'absent' to filter by"),
+        ("DROP TABLE rows", {}, pc.TableError, "rows"),
+        ("", {"where": pac.field("key") > 1}, pc.SpecError, "have no SQL"),
+        ("", {"decision": {"by": "nothing"}}, pc.SpecError, "nothing"),
+        ("", {"prior": "estimated"}, pc.SpecError, "estimated shares need the rows"),
+    ],
+)
+def test_after_an_error_everything_is_as_before(
+    connection: Any,
+    change: str,
+    options: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    score(connection, run_id="monday")
+    before = scored(connection), records(connection)
+    connection.execute("UPDATE rows SET flag = TRUE WHERE key = 1")
+    connection.execute(change or "SELECT 1")
+    connection.commit()
+    with pytest.raises(error, match=message) as raised:
+        score(connection, **{"run_id": "tuesday", **options})
+    assert "\n" not in str(raised.value)
+    assert (scored(connection), records(connection)) == before
+
+
+def test_bad_connections_are_one_clear_line(connection: Any) -> None:
+    connection.execute("BEGIN")
+    with pytest.raises(pc.TableError, match="transaction"):
+        score(connection)
+    connection.execute("ROLLBACK")
+    with pytest.raises(pc.TableError, match="is the source"):
+        pc.score_sql(MODEL, connection, "rows", "rows")
+    with pytest.raises(pc.SpecError, match="expected a Model"):
+        pc.score_sql("air@champion", connection, "rows", "scored")  # type: ignore[arg-type]
+
+
+def test_scorings_are_recorded_in_a_store(connection: Any, tmp_path: Any) -> None:
+    store = pc.ModelStore(str(tmp_path))
+    version = store.save(MODEL, "taxis")
+    for _ in range(2):
+        store.record_scoring(version, score(connection, run_id="monday"))
+    (recorded,) = store.scorings("taxis")
+    assert recorded.partitions[0]["rows"] > 0
