@@ -124,6 +124,8 @@ def check_parameters(
 def check_same_when_merged(table: pa.Table, merged: pa.Table) -> None:
     """Check that statistics are the result of a merge: to merge them alone changes nothing.
 
+    The order of rows may differ: those of many parts follow each other if checked together.
+
     Args:
         table: statistics of one part.
         merged: the same table, merged alone.
@@ -135,6 +137,7 @@ def check_same_when_merged(table: pa.Table, merged: pa.Table) -> None:
         raise StoreError(f"its columns are {table.schema.names}, or have types of other tables.")
     if table.num_rows != merged.num_rows:
         raise StoreError(f"{table.num_rows - merged.num_rows} rows repeat another, or count none.")
+    table, merged = _sorted_by_keys(table), _sorted_by_keys(merged)
     for name in table.column_names:
         own, other = (_leaves(values[name].combine_chunks()) for values in (table, merged))
         if not pa.types.is_floating(own.type):
@@ -183,6 +186,17 @@ def check_row_counts(
         row = int(np.argmax(wrong))
         where = ", ".join(f"{key} {sums[key][row].as_py()!r}" for key in keys)
         raise StoreError(f"{where} has {rows[row]:g} rows of {most[row]:g}.")
+
+
+def _sorted_by_keys(table: pa.Table) -> pa.Table:
+    """A table in the order of its labels, texts and whole numbers; equal ones stay in order."""
+    keys = [
+        (field.name, "ascending")
+        for field in table.schema
+        if pa.types.is_string(field.type)
+        or (pa.types.is_primitive(field.type) and not pa.types.is_floating(field.type))
+    ]
+    return table.take(pc.sort_indices(table, sort_keys=keys)) if keys else table
 
 
 def _leaves(column: pa.Array) -> pa.Array:

@@ -65,6 +65,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "given": {"blocks": [pc.Block("categorical", ["a"], given=["b"])]},
     "bins given": {"blocks": [pc.Block("discretized", ["x"], given=["b"])]},
     "discretized": {"blocks": {"discretized": ["x", "w"]}},
+    "cuts": {"blocks": [pc.Block("discretized", ["x"], cuts={"x": [0.0, 1.0]}, missing="level")]},
     "bernoulli": {"blocks": {"bernoulli": ["i", "j"]}},
     "multinomial": {"blocks": {"multinomial": ["i", "j"]}},
     "poisson": {"blocks": {"poisson": ["i", "j"]}},

@@ -45,7 +45,12 @@ from probclass_core.estimation.families.strength import (
     shared_strength_option,
 )
 from probclass_core.estimation.formulas import Bins, Formula, Lookup
-from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
+from probclass_core.estimation.histogram import (
+    FEWEST_CELLS,
+    Histogram,
+    histogram,
+    lower_edges,
+)
 from probclass_core.estimation.options import (
     NUMBERS,
     EstimatorOptions,
@@ -59,9 +64,11 @@ from probclass_core.estimation.parameters import (
     COUNT,
     LOG_PROBABILITY,
     NOT_NEGATIVE,
+    Range,
     check_notes,
     check_parameters,
     check_row_counts,
+    label_rows,
 )
 from probclass_core.estimation.tidy import by_feature, dense_arrays, notes_of, tidy_table
 
@@ -239,8 +246,38 @@ class Discretized(LikelihoodEstimator):
         return [f"{found}: discretized does not see smaller differences; {fix}."]
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
+        # A merge would bring the classes of many parts, which are checked together, to one grid.
+        nothing = self.merge([statistics.slice(0, 0)])
+        if statistics.schema.remove_metadata() != nothing.schema.remove_metadata():
+            raise StoreError(f"its columns are {statistics.column_names}, or of other types.")
         check_row_counts(statistics, classes, ["feature"], features=self.features.names)
+        Range(low=float(np.finfo(np.float64).tiny)).check("count", statistics["count"])
+        for feature, cells in by_feature(statistics, self.features.names):
+            self._check_cells(feature, cells, label_rows(cells, classes["class"].combine_chunks()))
+
+    def _check_cells(self, feature: str, cells: pa.Table, label: IntArray) -> None:
+        """Check that each class has a cell once, on a grid of one or more widths."""
+        values = cells["value"].to_numpy(zero_copy_only=False)
+        width, null = cells["width"].to_numpy(), np.isnan(values)
+        order = np.lexsort((values, label))
+        same = values[order][1:] == values[order][:-1]
+        same |= null[order][1:] & null[order][:-1]
+        twice = same & (np.diff(label[order]) == 0)
+        if twice.any() or (null.any() and not self.models_nulls):
+            raise StoreError(f"column {feature!r} has a cell of a class twice, or counts nulls.")
+        if (cuts := self.options.cuts.get(feature)) is not None:
+            on_grid = np.isin(values[~null], [-np.inf, *cuts]).all() and not width.any()
+        else:
+            on_grid = np.isfinite(values[~null]).all()
+            for of in np.unique(width[width != 0.0]):
+                mantissa, exponent = np.frexp(of)
+                edges = values[width == of]
+                on_grid &= mantissa == 0.5 and np.array_equal(
+                    edges, lower_edges(edges, int(exponent) - 1)
+                )
+            on_grid &= np.bincount(label[~null]).max(initial=0) <= self.options.cells
+        if not on_grid:
+            raise StoreError(f"the cells of column {feature!r} are not those of a grid.")
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         strengths = notes_of(parameters).get("shared_strengths", {})
