@@ -207,8 +207,10 @@ def _errors_of(what: str) -> Iterator[None]:
         modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
         if not modules & set(_DRIVERS):
             raise
-        text = hide_credentials(one_line(error)).removesuffix(".")
-        raise TableError(f"{what}: {text}.") from error
+        text = hide_credentials(one_line(error))
+        raise TableError(
+            f"{what}: {text}{'' if text.endswith(('.', '?', '!')) else '.'}"
+        ) from error
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from typing import Any
 
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pac
+import pyarrow.dataset as ds
 import pytest
 from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowFailException
@@ -17,7 +19,9 @@ from sql_cases import compare, fetched, fitted, postgres_table, training
 
 import probclass_core as pc
 from probclass_airflow import ProbClassSQLScoreOperator
+from probclass_core.demo.lake import lay_out
 
+ROOT = Path(__file__).parents[2]
 ROWS = training(rows=300)
 SECRET = "hush-hush"
 DAYS = ["2014-01-01", "2014-01-02", "2014-01-03"]
@@ -28,6 +32,7 @@ def warehouse() -> Iterator[psycopg.Connection[Any]]:
     days = pa.array([DAYS[row % 3] for row in range(len(ROWS))])
     with postgres() as url, psycopg.connect(url, autocommit=True) as connection:
         postgres_table(connection, ROWS.append_column("day", days))
+        connection.execute("CREATE TABLE trips AS SELECT * FROM rows")
         yield connection
 
 
@@ -58,7 +63,7 @@ def test_a_day_is_scored_in_one_transaction_and_a_retry_changes_nothing(
     conn_id: str,
     store: str,
 ) -> None:
-    fields = {"source": "public.rows", "sink": "scored", "model": "taxis@champion"}
+    fields = {"source": "public.trips", "sink": "scored", "model": "taxis@champion"}
     with DAG("sql_scoring", schedule=None) as dag:
         task_of_a_day = task("{{ 'warehouse' }}", store, partition={"day": "{{ ds }}"}, **fields)
         task_of_a_day.add_outlets([Asset("scored taxis")])
@@ -92,6 +97,39 @@ def test_a_day_is_scored_in_one_transaction_and_a_retry_changes_nothing(
     assert [record.partitions[0]["partition"]["day"] for record in records] == DAYS[:2]
 
 
+def portable(kind: pa.DataType) -> pa.DataType:
+    """A type that `postgres_table` writes."""
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    return pa.int64() if pa.types.is_integer(kind) else pa.string()
+
+
+def test_the_example_dag_scores_a_day_in_postgres(
+    run_dag: Callable[..., Any],
+    warehouse: psycopg.Connection[Any],
+    conn_id: str,
+    tmp_path: Path,
+) -> None:
+    from airflow.dag_processing.dagbag import BundleDagBag
+
+    days = ds.dataset(lay_out(tmp_path / "days", "day"), partitioning="hive").to_table(
+        filter=ds.field("day") < "2011-02-01"
+    )
+    days = days.drop_columns(["time"])
+    schema = pa.schema([(field.name, portable(field.type)) for field in days.schema])
+    postgres_table(warehouse, days.cast(schema))
+    warehouse.execute("CREATE TABLE air_quality AS SELECT * FROM rows")
+    store = pc.ModelStore(str(tmp_path / "models"))
+    model = pc.fit(days, pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml"))
+    store.promote("air_full", store.save(model, "air_full"), alias="champion")
+    bag = BundleDagBag(ROOT / "dags", bundle_path=ROOT / "dags", bundle_name="dags-folder")
+    ran = run_dag(bag.dags["air_quality_sql"], "2011-01-21", home=str(tmp_path))["score"]
+    day = days.filter(pac.equal(days["day"], ran.result["partition"]["day"]))
+    assert ran.result["rows"] == len(day) == 24
+    scored = fetched(warehouse.execute("SELECT * FROM air_quality_scored ORDER BY hour"))
+    assert scored["prediction"].equals(model.predict_table(day)["prediction"].cast(pa.string()))
+
+
 class TaskInstance:
     map_index = -1
 
@@ -100,7 +138,7 @@ class TaskInstance:
 
 
 def task(conn_id: str, store: str, **fields: Any) -> ProbClassSQLScoreOperator:
-    given = {"source": "rows", "sink": "others", "model": "taxis", "columns": ["key"], **fields}
+    given = {"source": "trips", "sink": "others", "model": "taxis", "columns": ["key"], **fields}
     return ProbClassSQLScoreOperator(task_id="score", conn_id=conn_id, store=store, **given)
 
 
