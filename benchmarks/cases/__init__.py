@@ -2,6 +2,7 @@
 
 train_gaussian     diagonal and full normals from Parquet
 train_categorical  text columns from Parquet
+layouts            files as other tools write them
 retrain            a window of days after one new day, with cached statistics
 engines            training by threads, by processes and by Spark
 score              Parquet in, posteriors in Parquet out
@@ -24,6 +25,7 @@ from benchmarks.case import Case
 MODULES = (
     "train_gaussian",
     "train_categorical",
+    "layouts",
     "retrain",
     "engines",
     "score",
