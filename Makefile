@@ -47,9 +47,11 @@ promoters: setup servers ## Race two promoters, and two writers of a partition, 
 
 hostile: setup ## Damage models, kept statistics and Parquet files, 1,110,000 times; continues if interrupted
 	mkdir -p build
+	seed=$${PROBCLASS_SEED:-0}; status=0; \
 	for campaign in bundles:1000000 packs:100000 parquet:10000; do \
-	  $(PYTHON) tests/hostile/campaign.py $${campaign%:*} --trials $${campaign#*:} \
-	    --report build/hostile-$${campaign%:*}.jsonl || exit; done
+	  $(PYTHON) tests/hostile/campaign.py $${campaign%:*} --trials $${campaign#*:} --seed $$seed \
+	    --report build/hostile-$${campaign%:*}-$$seed.jsonl || status=1; \
+	done; exit $$status
 
 backfill: setup ## Backfill ninety daily runs in a local Airflow, and print what a run costs
 	PROBCLASS_BACKFILL=$${PROBCLASS_BACKFILL:-90} $(PYTHON) -m pytest -rP tests/airflow/test_scheduler.py -k backfill

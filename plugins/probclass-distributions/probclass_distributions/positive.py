@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pa_compute
 
 from probclass_core.authoring import (
     IMPOSSIBLE,
+    PROBABILITY,
     BoolArray,
     Case,
     Column,
@@ -214,6 +216,12 @@ class ZeroInflated(FromMoments):
         is_zero = np.where(np.isnan(values), np.nan, values == 0.0)
         others = np.where(values > 0.0, values, np.nan)
         return {self.OF_ZERO: is_zero, **self.positive.terms_of(others)}
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        of_zero = pa_compute.equal(statistics["term"], self.OF_ZERO)
+        PROBABILITY.check("mean", statistics.filter(of_zero)["mean"])
+        self.positive.check_statistics(statistics.filter(pa_compute.invert(of_zero)), classes)
 
     def spread(self, moments: Mapping[str, Moments]) -> FloatArray:
         return self.positive.spread(moments)
