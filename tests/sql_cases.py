@@ -149,6 +149,11 @@ BLOCKS: Mapping[str, list[pc.Block]] = {
 }
 """Blocks by what they show; those at the end are of plugins."""
 
+BUILT_IN = [
+    case for case, blocks in BLOCKS.items() if all(b.estimator in pc.estimators() for b in blocks)
+]
+"""Cases that need no plugin."""
+
 
 def fitted(case: str, **options: Any) -> pc.Model:
     """The model of a case."""

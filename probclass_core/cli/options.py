@@ -28,7 +28,8 @@ Source = Annotated[
     typer.Argument(
         metavar="SOURCE",
         help="Table to read: Parquet, CSV or JSON lines, as a file, a (Hive-partitioned) directory "
-        "or a pattern such as 'trips/*.csv'; a Delta table, or iceberg://catalog/namespace.table.",
+        "or a pattern such as 'trips/*.csv'; a Delta table, iceberg://catalog/namespace.table, or "
+        "a table of a database as duckdb://file.db::table, sqlite://… or postgresql://….",
     ),
 ]
 Ref = Annotated[

@@ -129,7 +129,8 @@ class FormulaLikelihood(Likelihood, Protocol):
 class AggregatedEstimator(Protocol):
     """An estimator whose statistics a database computes by GROUP BY.
 
-    It is optional: without it, the rows of a database are read.
+    It is optional: without it, the rows of a database are read, and so are they if a subclass
+    overrides ``summarize`` alone.
     """
 
     def aggregates(self) -> Sums | DistinctRows | None:

@@ -138,7 +138,7 @@ class Aggregation:
 
     def _aggregates(self, block: Block, estimator: LikelihoodEstimator) -> Sums | DistinctRows:
         found = None
-        if isinstance(estimator, AggregatedEstimator):
+        if isinstance(estimator, AggregatedEstimator) and _describes_summarize(type(estimator)):
             found = estimator.aggregates()
         if found is None:
             raise _NeedsRows(f"block {block.name!r} ({block.estimator}) has no aggregates")
@@ -468,6 +468,16 @@ class _RowRenderer(Renderer):
             literal = self.dialect.literal
             text = f"CASE WHEN ABS({text}) < {literal(_TINY)} THEN {literal(0.0)} ELSE {text} END"
         return self.columns.add("d", text, 1)
+
+
+def _describes_summarize(estimator: type) -> bool:
+    """Whether no subclass has another ``summarize`` than the one that ``aggregates`` is about."""
+    order = estimator.__mro__
+    summarize, aggregates = (
+        next(place for place, kind in enumerate(order) if name in vars(kind))
+        for name in ("summarize", "aggregates")
+    )
+    return aggregates <= summarize
 
 
 def _changed() -> DataError:

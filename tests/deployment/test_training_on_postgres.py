@@ -12,6 +12,7 @@ import pytest
 from postgres_and_redis import postgres
 from sql_cases import (
     BLOCKS,
+    BUILT_IN,
     check_nist,
     compare_parameters,
     nist_rows,
@@ -39,7 +40,7 @@ def connection(url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.mark.parametrize("weight", [None, "amount"])
-@pytest.mark.parametrize("case", BLOCKS)
+@pytest.mark.parametrize("case", BUILT_IN)
 def test_postgres_trains_as_memory(
     connection: psycopg.Connection[Any], case: str, weight: str | None
 ) -> None:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sql_cases import (
     BLOCKS,
+    BUILT_IN,
     N,
     check_nist,
     compare_parameters,
@@ -26,11 +27,11 @@ from sql_cases import (
 )
 
 import probclass_core as pc
+from probclass_core.authoring import ClassSums, Column, Sums, if_known, known, numeric_column
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 ROWS = training()
-AGGREGATED = [
-    case for case, blocks in BLOCKS.items() if not case.startswith(("given", "discretized"))
-]
+AGGREGATED = [case for case in BUILT_IN if not case.startswith(("given", "discretized"))]
 """Cases whose statistics the database computes."""
 
 
@@ -116,7 +117,7 @@ def test_other_kinds_of_connections(sources: dict[str, pc.SqlSource], name: str,
     compare_parameters(pc.fit(ROWS, spec), pc.fit(sources[name], spec))
 
 
-@pytest.mark.parametrize("case", sorted(set(BLOCKS) - set(AGGREGATED)))
+@pytest.mark.parametrize("case", sorted(set(BUILT_IN) - set(AGGREGATED)))
 def test_estimators_without_aggregates_read_the_rows(
     source: pc.SqlSource, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -203,6 +204,50 @@ def test_statistics_of_databases_and_files_merge(cut: int, case: str, seed: int)
 @pytest.mark.usefixtures("forbid_reading")
 def test_nist_digits(connect: Callable[[pa.Table], Any]) -> None:
     check_nist(pc.SqlSource(connect(nist_rows()), "rows"))
+
+
+class Totals(GaussianDiagonal):
+    """A plugin: a normal whose mean is the total, from sums of its own."""
+
+    name = "totals"
+
+    def summarize(self, batch: pa.RecordBatch, classes: Any, weights: Any) -> pa.Table:
+        doubled = [numeric_column(batch, name) * 2 for name in batch.schema.names]
+        twice = pa.RecordBatch.from_arrays(doubled, names=batch.schema.names)
+        return super().summarize(twice, classes, weights)
+
+
+class AggregatedTotals(Totals):
+    name = "aggregated_totals"
+
+    def aggregates(self) -> Sums:
+        def table(by_class: ClassSums) -> pa.Table:
+            count, total, square = (by_class.sums[key].tolist() for key in ("n", "t", "s"))
+            middle = [2 * t / n for t, n in zip(total, count, strict=True)]
+            parts = zip(square, middle, count, strict=True)
+            return pa.table(
+                {
+                    "class": by_class.classes,
+                    "feature": ["number"] * len(count),
+                    "count": count,
+                    "mean": middle,
+                    "scatter": [4 * s - n * m * m for s, m, n in parts],
+                }
+            )
+
+        x = Column("number")
+        return Sums({"n": known(x), "t": if_known([x], x), "s": x * x}, table)
+
+
+@pytest.mark.parametrize(("kind", "reads"), [(Totals, True), (AggregatedTotals, False)])
+def test_plugins_take_part_by_their_aggregates_alone(
+    source: pc.SqlSource, kind: type[Totals], reads: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec = pc.ModelSpec("label", [pc.Block(kind.name, ["number"])])
+    plugin = pc.EstimatorPlugin(kind.name, kind, "a test")
+    with pc.trying(plugin), caplog.at_level(logging.INFO, "probclass_core.sql"):
+        compare_parameters(pc.fit(ROWS, spec), pc.fit(source, spec))
+    assert ("rows are read" in caplog.text) == reads
 
 
 # Bad input: each is one clear line.

@@ -210,7 +210,7 @@ class CountEstimator(LikelihoodEstimator):
             yield "log_factorials", factorials, gammaln(counts.lengths + 1.0)
 
     def aggregates(self) -> Sums | None:
-        if self.of_terms:
+        if self.of_terms or not set(self.sums) <= set(CountEstimator.sums):
             return None
         terms: dict[Hashable, Expression] = {}
         columns = [Column(name) for name in self.features.names]
