@@ -129,6 +129,19 @@ def test_after_an_error_everything_is_as_before(
     assert (scored(connection), records(connection)) == before
 
 
+def test_one_of_two_writers_of_a_partition_gets_an_error() -> None:
+    with duckdb.connect() as connection:
+        connection.register("given", ROWS)
+        connection.execute("CREATE TABLE rows AS SELECT * FROM given")
+        score(connection)
+
+        def meanwhile() -> None:
+            with connection.cursor() as other, pytest.raises(pc.TableError, match="Conflict"):
+                score(other)
+
+        assert score(connection, before_commit=meanwhile).rows == len(scored(connection))
+
+
 def test_bad_connections_are_one_clear_line(connection: Any) -> None:
     connection.execute("BEGIN")
     with pytest.raises(pc.TableError, match="transaction"):
