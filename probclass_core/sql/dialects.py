@@ -104,6 +104,7 @@ class Dialect:
         number: a literal of a finite double.
         infinity: the double ∞; ``-`` before it gives −∞.
         double: type of doubles; null allowed.
+        to_double: a value as a double; an error for a text that is not a number, where possible.
         string: type of text; null allowed.
         integer: type of 64-bit integers; null allowed.
         is_nan: condition that a double is NaN, or None if it cannot be.
@@ -119,6 +120,7 @@ class Dialect:
         row_number: a different number for each row.
         explode: the query of lists below each other; see `_explode_in_select`.
         storage: words after the columns of CREATE TABLE.
+        settings: words at the end of a query.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Dialect:
     number: Callable[[float], str] = _plain_number
     infinity: str = "CAST('Infinity' AS DOUBLE)"
     double: str = "DOUBLE"
+    to_double: str = "CAST({} AS DOUBLE)"
     string: str = "VARCHAR"
     integer: str = "BIGINT"
     is_nan: str | None = "isnan({})"
@@ -142,6 +145,7 @@ class Dialect:
     row_number: str = "ROW_NUMBER() OVER ()"
     explode: Explode = _explode_union
     storage: str = ""
+    settings: str = ""
 
     def literal(self, value: float) -> str:
         """A double as a literal."""
@@ -219,6 +223,7 @@ DIALECTS: Mapping[str, Dialect] = {
             number=lambda value: f"{value!r}::float8",
             infinity="'Infinity'::float8",
             double="DOUBLE PRECISION",
+            to_double="CAST({} AS DOUBLE PRECISION)",
             string="TEXT",
             is_nan="{} = 'NaN'::float8",
             array="ARRAY[{}]",
@@ -233,6 +238,7 @@ DIALECTS: Mapping[str, Dialect] = {
             name_of=_doubled("`"),  # a name in double quotes that does not exist would be a text
             infinity="9e999",
             double="REAL",
+            to_double="CAST({} AS REAL)",
             string="TEXT",
             integer="INTEGER",
             is_nan=None,
@@ -266,12 +272,15 @@ DIALECTS: Mapping[str, Dialect] = {
             text=_escaped("'"),
             infinity="inf",
             double="Nullable(Float64)",
+            to_double="CAST({} + 0 AS Nullable(Float64))",  # a cast would make other texts null
             string="Nullable(String)",
             integer="Nullable(Int64)",
             is_nan="isNaN({})",
             array="[{}]",
             explode=_explode_array_join,
             storage=" ENGINE = MergeTree ORDER BY tuple()",
+            # To merge common table expressions takes time exponential in their number.
+            settings="\nSETTINGS query_plan_merge_expressions = 0",
         ),
     )
 }

@@ -145,7 +145,7 @@ class _Query:
             f"s.o{at} AS {dialect.identifier(name)}"
             for at, name in enumerate(self.scorer.schema.names, 1)
         )
-        return f"{self._with()}\nSELECT {outputs}\nFROM pc_scored AS s"
+        return f"{self._with()}\nSELECT {outputs}\nFROM pc_scored AS s{dialect.settings}"
 
     def joint_text(self) -> str:
         joints, densities = self._log_likelihoods()

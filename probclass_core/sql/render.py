@@ -128,7 +128,7 @@ class Renderer:
         number = raw
         if pa.types.is_boolean(kind):
             number = f"CASE WHEN {raw} THEN 1 WHEN NOT {raw} THEN 0 END"
-        text = f"CAST({number} AS {dialect.double})"
+        text = dialect.to_double.format(number)
         if dialect.dynamic_types:
             self.refused[f"text {name}"] = self._is_text(name)
         if dialect.is_nan is not None and not pa.types.is_boolean(kind):
