@@ -86,9 +86,9 @@ Prior = Annotated[
     list[str] | None,
     typer.Option(
         "--prior",
-        metavar="CLASS=SHARE,…|estimated",
-        help="Shares of the classes to have the posteriors under, or estimated: those of the rows "
-        "of each partition, found by reading them twice.",
+        metavar="SHARES|estimated",
+        help="Class shares to have the posteriors under, CLASS=SHARE,…; or estimated: those of the "
+        "rows of each partition, found by reading them twice.",
     ),
 ]
 RunId = Annotated[
