@@ -91,13 +91,28 @@ def by_hand_without_nan(data: Dataset) -> Scored:
 @score_sql.implementation(OURS)
 def ours(data: Dataset) -> Scored:
     """The query of `Model.to_sql`."""
-    return _run(data, _query(data))
+    return _run(data, _query_of(data, "rows"))
+
+
+@score_sql.implementation("probclass, of rows that leave the database")
+def in_python(data: Dataset) -> Scored:
+    """Rows as Arrow, `Model.predict_table`, and the scored table back into the database."""
+    connection, model = _prepared(data.path, data.features)
+    table = model.predict_table(connection.sql("FROM rows").to_arrow_table(), columns=[LABEL])
+    connection.register("arrow", table)
+    return _run(data, "FROM arrow")
+
+
+@score_sql.implementation("probclass, SQL of a Parquet file")
+def of_parquet(data: Dataset) -> Scored:
+    """The query of `Model.to_sql` with the file as its source."""
+    return _run(data, _query_of(data, f"(FROM '{Path(data.path)}')"))
 
 
 @functools.cache
-def _query(data: Dataset) -> str:
+def _query_of(data: Dataset, source: str) -> str:
     _, model = _prepared(data.path, data.features)
-    return model.to_sql(dialect="duckdb", source="rows", columns=LABEL)
+    return model.to_sql(dialect="duckdb", source=source, columns=LABEL)
 
 
 @functools.cache
