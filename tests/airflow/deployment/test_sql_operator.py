@@ -21,7 +21,7 @@ import probclass_core as pc
 from probclass_airflow import ProbClassSQLScoreOperator
 from probclass_core.demo.lake import lay_out
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ROWS = training(rows=300)
 SECRET = "hush-hush"
 DAYS = ["2014-01-01", "2014-01-02", "2014-01-03"]
