@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from sql_cases import check_case
+from sql_cases import BLOCKS, check_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.services, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.mark.parametrize(
-    ("case", "tables"), [("gaussian_diagonal", None), ("mixed", None), ("mixed", "numbers")]
+    ("case", "tables"), [*((case, None) for case in BLOCKS), ("mixed", "numbers")]
 )
 def test_spark_scores_as_in_python(spark: SparkSession, case: str, tables: str | None) -> None:
     def run(rows: pa.Table, query: str, statements: Sequence[str]) -> pa.Table:
