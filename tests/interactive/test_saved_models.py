@@ -49,7 +49,7 @@ BROKEN: list[tuple[Callable[[Path], object], str]] = [
     (lambda folder: (folder / "priors.arrow").write_bytes(b"x"), "has 1 bytes instead of"),
     (
         lambda folder: (folder / "manifest.json").write_text("[]"),
-        "manifest.json is not a JSON object",
+        "it is not a JSON object",
     ),
     (
         lambda folder: (folder / "manifest.json").unlink(),
