@@ -120,6 +120,12 @@ class PassingHandler(BaseHTTPRequestHandler):
             return
         self.answer(code, headers, answer, half=fault == "half")
 
+    def handle_expect_100(self) -> bool:
+        """Ask for the body at once; the base class leaves the answer in the buffer."""
+        asked = super().handle_expect_100()
+        self.wfile.flush()
+        return asked
+
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any
 
     def body(self) -> bytes:
