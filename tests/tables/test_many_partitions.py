@@ -99,6 +99,6 @@ def test_a_partition_whose_files_change_after_the_plan_is_not_scored(
         pc.TableError, match=r"files of partition {'month': '2014-02'} changed while"
     ):
         pc.score(model(), lake, sink, progress=change_files)
-    assert [path.name for path in sink.iterdir()] == ["month=2014-01"]
+    assert sorted(path.name for path in sink.iterdir()) == ["month=2014-01", "month=2014-03"]
     again = pc.score(model(), lake, sink)
-    assert (again.rows, again.skipped) == (141, 1)
+    assert (again.rows, again.skipped) == (141, 2)
