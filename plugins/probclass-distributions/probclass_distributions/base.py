@@ -30,6 +30,7 @@ from probclass_core.authoring import (
     FloatArray,
     Formula,
     Moments,
+    Range,
     check_parameters,
     check_row_counts,
     column_moments,
@@ -83,6 +84,7 @@ class Distribution(pc.LikelihoodEstimator):
     Attributes:
         support: the values that have a density, for messages.
         estimates: names of the parameters.
+        may_overflow: those that may be infinite, since the density does not need them.
 
     Raises:
         SpecError: if a column is not numeric, or an option is unknown or out of bounds.
@@ -92,6 +94,7 @@ class Distribution(pc.LikelihoodEstimator):
     Options: ClassVar[type[EstimatorOptions]] = NoOptions
     support: ClassVar[str]
     estimates: Sequence[str]
+    may_overflow: Sequence[str] = ("variance",)
 
     @abstractmethod
     def has_density(self, values: FloatArray) -> BoolArray:
@@ -143,6 +146,8 @@ class Distribution(pc.LikelihoodEstimator):
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         numbers = {name: _RANGES.get(name, NOT_NEGATIVE) for name in ("count", *self.estimates)}
+        for name in {*self.may_overflow} & {*self.estimates}:
+            numbers[name] = Range(low=0.0, finite=False)
         check_parameters(parameters, classes, {"feature": pa.string()}, numbers)
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DistributionLikelihood:

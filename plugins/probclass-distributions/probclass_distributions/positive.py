@@ -135,6 +135,7 @@ class LogNormal(FromMoments):
     support = "numbers above 0"
     terms = ("log x",)
     estimates = ("mean", "variance", "log_mean", "log_variance")
+    may_overflow = ("mean", "variance")
 
     def has_density(self, values: FloatArray) -> BoolArray:
         inside: BoolArray = values > 0.0
@@ -207,6 +208,8 @@ class ZeroInflated(FromMoments):
         self.terms = (self.OF_ZERO, *self.positive.terms)
         inner = (f"positive_{name}" for name in self.positive.estimates)
         self.estimates = ("mean", "variance", "zero_probability", *inner)
+        infinite = (f"positive_{name}" for name in self.positive.may_overflow)
+        self.may_overflow = ("mean", "variance", *infinite)
 
     def has_density(self, values: FloatArray) -> BoolArray:
         inside: BoolArray = values >= 0.0

@@ -223,6 +223,26 @@ def test_scarce_classes_get_a_finite_density_and_a_note(name: str) -> None:
         fitted(name, empty, on_scarce="error")
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {}) for name in ("exponential", "gamma", "log_normal")),
+        *(("zero_inflated", {"density": name}) for name in ("exponential", "gamma", "log_normal")),
+    ],
+)
+def test_a_model_whose_variance_leaves_float64_is_saved_and_loaded(
+    name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    wide = {"x": [1e-300, 1e-5, 1e300, 1e299, 1e280, 3e300], "c": list("aaabbb")}
+    model = fitted(name, wide, **options)
+    assert np.isinf([row["variance"] for row in parameters(model)]).any()
+    model.save(tmp_path / "model")
+    points = np.array([1e-200, 1.0, 1e250])
+    loaded = densities(pc.load(tmp_path / "model"), points)
+    np.testing.assert_array_equal(loaded, densities(model, points))
+    assert not np.isnan(loaded).any()
+
+
 def test_a_class_of_one_row_has_the_spread_of_the_others() -> None:
     model = fitted("gamma", SINGLE)
     first, second = parameters(model)
