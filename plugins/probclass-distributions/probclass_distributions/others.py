@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pa_compute
 from scipy import optimize, special
 
 import probclass_core as pc
@@ -58,6 +59,20 @@ class Beta(FromMoments):
 
     def terms_of(self, values: FloatArray) -> Terms:
         return {"x": values, "log x": np.log(values), "log (1 - x)": np.log1p(-values)}
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        keys = [("feature", "ascending"), ("class", "ascending")]
+        some = statistics.filter(pa_compute.field("count") > 0.0).sort_by(keys)
+        means = [some.filter(pa_compute.field("term") == term)["mean"] for term in self.terms]
+        if len({len(values) for values in means}) > 1:
+            raise pc.StoreError("the terms of a share have rows of different classes.")
+        of_x, *of_logs = (values.to_numpy() for values in means)
+        # By Jensen's inequality, exp E[log x] is at most E[x].
+        with np.errstate(over="ignore"):
+            excess = np.exp(of_logs) - np.array([of_x, 1.0 - of_x])
+        if (excess > 1e-9).any():
+            raise pc.StoreError("the means of log x or log (1 - x) are not those of shares.")
 
     def spread(self, moments: Mapping[str, Moments]) -> FloatArray:
         """Variance as a fraction of μ (1 − μ), the largest that a share of this mean can have."""
