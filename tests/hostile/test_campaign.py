@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ from campaign import Result, Tally, markdown, run_batch, run_campaign
 
 def trial(seed: int) -> Result:
     if seed == 3:
-        os.kill(os.getpid(), signal.SIGSEGV)
+        os.abort()  # not SIGSEGV: Airflow's parser of DAG files leaves a handler of it
     if seed == 5:
         time.sleep(60.0)
     return Result("bytes", f"field {seed % 2}", "refused")
@@ -26,7 +25,7 @@ def trial(seed: int) -> Result:
 def test_a_crash_and_a_hang_are_defects_of_their_seeds() -> None:
     tally = run_batch(trial, range(8), longest=4.0)
     assert [defect[0] for defect in tally.defects] == [3, 5]
-    assert "status -11" in tally.defects[0][-1]
+    assert "status -6" in tally.defects[0][-1]
     assert "still running after 4 s" in tally.defects[1][-1]
     assert (tally.trials, tally.outcomes["bytes|refused"]) == (8, 6)
 
