@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import check_columns, in_slices, read_rows
+from probclass_core.arrow.arrays import in_slices, read_rows
 from probclass_core.arrow.types import value_type
 from probclass_core.errors import NotSupportedError, TableMismatchError
 from probclass_core.estimation.statistics import Statistics
-from probclass_core.io.filters import Where, expression, filtered_columns, typed_conditions
+from probclass_core.io.filters import Where, filtered_columns, typed_conditions
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import Plan
+from probclass_core.io.table import Plan, columns_and_filter
 from probclass_core.spec import ModelSpec
 from probclass_core.sql.aggregation import Aggregation
 from probclass_core.sql.connections import (
@@ -139,9 +139,7 @@ class SqlSource:
         allow_dictionaries: bool = False,
     ) -> Plan:
         """See `Table.plan`; the plan has one fragment."""
-        names = self.schema.names if columns is None else list(columns)
-        check_columns(self.schema, names)
-        row_filter = expression(self.schema, partition, where)
+        names, row_filter = columns_and_filter(self.schema, columns, partition, where)
         with self._address.open() as database:
             dialect = database.dialect
         conditions = None
