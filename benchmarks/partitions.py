@@ -35,7 +35,7 @@ class Cost:
     Attributes:
         bare: of scoring in memory and writing with pyarrow.
         scored: of the first run, which scores all partitions.
-        unchanged: of the second run, which scores none.
+        unchanged: of the second run, which finds all of them up to date.
     """
 
     bare: float

@@ -17,13 +17,13 @@ from probclass_core.errors import SpecError, one_line
 
 _MOST_BYTES = 1 << 20
 _MOST_VALUES = 100_000
-"""Values of a file, at most, with each alias of YAML counted as what it stands for."""
+"""Most values of a file; each alias of YAML counts as many as the value that it refers to."""
 
 _LONGEST = 1_000
-"""Characters of a number or date of YAML, at most."""
+"""Most characters of a number or date of YAML."""
 
 _DEEPEST = 64
-"""Lists and tables inside each other, at most."""
+"""Most levels of lists and tables in each other."""
 
 
 def read_values(path: Path, what: str, suffixes: Sequence[str] = (".toml", ".json")) -> Any:
@@ -125,7 +125,7 @@ def _parse_yaml(text: str) -> Any:
             self.depth -= 1
             assert node is not None  # None is before the first document and after the last
             if is_alias and id(node) not in self.sizes:
-                raise ValueError("an alias is inside the value that it stands for")
+                raise ValueError("an alias is inside the value that it refers to")
             self.count += self.sizes[id(node)] if is_alias else 1
             self.sizes.setdefault(id(node), self.count - before)
             if self.count > _MOST_VALUES:

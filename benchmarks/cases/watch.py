@@ -64,7 +64,7 @@ def scored_rows(lake: Lake, sink: Path) -> Outcome:
 
 watched = Case(
     name="watch",
-    title="score 100 columns of one file, of which none is copied",
+    title="score 100 columns of one file, without copying any",
     rows=1_000_000,
     prepare=wide,
     targets=(Target(1.15, UNWATCHED),),

@@ -109,7 +109,7 @@ def refuse_compressed(message: pa.ipc.Message) -> None:
         StoreError: if they are.
     """
     if _is_compressed(message):
-        raise StoreError("compressed, which no file of a model is")
+        raise StoreError("compressed; probclass writes models without compression")
 
 
 def _is_compressed(message: pa.ipc.Message) -> bool:

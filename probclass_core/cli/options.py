@@ -217,7 +217,7 @@ class WatchOptions:
             "--watch",
             metavar="FILE|off",
             help="Thresholds and actions of checks, as TOML or JSON, or in the table watch of such "
-            "a file; off checks nothing. By default all checks warn.",
+            "a file; off turns all checks off. By default all checks warn.",
         ),
     ] = None
     fail_on: Annotated[

@@ -13,7 +13,7 @@ ESTIMATED = "estimated"
 
 
 def parse_where(texts: Sequence[str]) -> list[Condition] | None:
-    """Parse conditions for ``where=``, as `filters.parse_conditions` does; None without texts.
+    """Parse conditions for ``where=``, as `filters.parse_conditions` does; None if there are none.
 
     Raises:
         SpecError: if a text is not a condition.
@@ -61,7 +61,7 @@ def parse_names(option: str, texts: Sequence[str]) -> list[str] | None:
 
 
 def parse_prior(texts: Sequence[str]) -> Literal["estimated"] | dict[str, float] | None:
-    """Parse shares of classes from ``CLASS=SHARE,…`` or ``estimated``; None without texts.
+    """Parse shares of classes, ``CLASS=SHARE,…`` or ``estimated``; None if there are none.
 
     Raises:
         SpecError: if a text is not such a list, or a class is given twice.

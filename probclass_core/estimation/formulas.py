@@ -276,10 +276,10 @@ class Formula:
     """The log-likelihood of a block as a formula.
 
     Attributes:
-        terms: log p(x | class) is their sum; none is ever null.
+        terms: log p(x | class) is their sum; they are never null.
         refused: rows that ``log_likelihood`` raises an error about: one of these is true.
-        complete: columns of which all or none must be null, since the density of some of them alone
-            is no formula; other rows are refused. By default there are none.
+        complete: columns of which all or none must be null, since the density of only some of them
+            cannot be written as a formula; other rows are refused. Empty by default.
         version: version of the nodes that it is made of.
     """
 
@@ -332,7 +332,7 @@ def log_one_plus_square(x: Column, center: FloatArray, width: FloatArray) -> Exp
 
 
 def positive(value: Expression) -> Expression:
-    """A value above 0; otherwise 1, so that its logarithm is no error."""
+    """A value above 0; otherwise 1, so that taking its logarithm does not fail."""
     return Case([(value <= 0.0, as_expression(1.0))], value)
 
 

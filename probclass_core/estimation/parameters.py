@@ -122,7 +122,7 @@ def check_parameters(
 
 
 def check_same_when_merged(table: pa.Table, merged: pa.Table) -> None:
-    """Check that statistics are the result of a merge: to merge them alone changes nothing.
+    """Check that statistics are the result of a merge: merging them alone does not change them.
 
     The order of rows may differ: those of many parts follow each other if checked together.
 
@@ -136,7 +136,7 @@ def check_same_when_merged(table: pa.Table, merged: pa.Table) -> None:
     if table.schema.remove_metadata() != merged.schema.remove_metadata():
         raise StoreError(f"its columns are {table.schema.names}, or have types of other tables.")
     if table.num_rows != merged.num_rows:
-        raise StoreError(f"{table.num_rows - merged.num_rows} rows repeat another, or count none.")
+        raise StoreError(f"{table.num_rows - merged.num_rows} rows repeat another, or are empty.")
     table, merged = _sorted_by_keys(table), _sorted_by_keys(merged)
     for name in table.column_names:
         own, other = (_leaves(values[name].combine_chunks()) for values in (table, merged))

@@ -219,7 +219,8 @@ class Statistics:
         """The inverse of `to_bundle`.
 
         Raises:
-            StoreError: if the bundle contains something else, or what no rows can have.
+            StoreError: if the bundle contains something else, or statistics that no rows can
+                have.
         """
         if bundle.kind != "statistics":
             raise StoreError(f"the bundle contains a {bundle.kind}, not statistics.")
@@ -289,7 +290,7 @@ def _check_blocks(
 
 @contextmanager
 def _invalid(where: str) -> Iterator[None]:
-    """Raise a StoreError for whatever values that nobody wrote may cause."""
+    """Raise a StoreError for any error, since damaged values can cause any."""
     try:
         yield
     except Exception as error:
@@ -433,7 +434,7 @@ def statistics_of_classes(
         classes: ``k`` labels.
         class_rows: number of rows of each class, ``(k,)``.
         class_counts: Σ w of each class, ``(k,)``.
-        blocks: statistics of each block; none if there are no classes.
+        blocks: statistics of each block; empty if there are no classes.
         rows: number of rows read.
         null_labels: number of rows without a label.
         columns: profile of the features.

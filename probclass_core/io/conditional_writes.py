@@ -1,4 +1,4 @@
-"""Conditional writes on object stores: a file is replaced only if nobody else replaced it first.
+"""Conditional writes on object stores: replace a file only if it has not changed since it was read.
 
 pyarrow has no request for that, so obstore sends it: an ETag on S3 and Azure (``If-Match``), a
 generation on Google Cloud Storage. Its settings are translated from the options of pyarrow's file
@@ -238,7 +238,7 @@ def _aws_credentials(options: dict[str, Any]) -> Any:
         return StsCredentialProvider(**request)
     try:
         return Boto3CredentialProvider()
-    except ValueError:  # it finds none
+    except ValueError:  # boto3 finds no credentials
         return None
 
 

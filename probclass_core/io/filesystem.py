@@ -103,7 +103,7 @@ class Location:
     def etag(self, path: str) -> str | None:
         """Return the ETag of an object, or its generation on Google Cloud Storage.
 
-        None if there is no such object, or the file system has none.
+        The result is None if the object does not exist, or the file system does not report ETags.
         """
         if self.conditional is None:
             return None

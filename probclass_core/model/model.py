@@ -522,8 +522,8 @@ class Model:
     def to_sql_tables(self, *, dialect: str, tables: str | Sequence[str]) -> list[str]:
         """The statements that create and fill the tables of numbers that a query of `to_sql` joins.
 
-        The names of the tables contain the beginning of the model's id, so that no query joins the
-        numbers of another model. If rows of a table are missing, the query gives null.
+        The names of the tables contain the beginning of the model's id, so that a query only joins
+        the numbers of its own model. If rows of a table are missing, the query gives null.
 
         Args:
             dialect: as for `to_sql`.
@@ -703,7 +703,7 @@ class Model:
             check_reader(name, block, bundle.provenance)
         try:
             return cls._from_bundle(bundle)
-        except Exception as error:  # whatever values that nobody wrote may cause
+        except Exception as error:  # damaged values can cause any error
             reason = str(error) if isinstance(error, ProbClassError) else repr(error)
             raise StoreError(
                 f"{where} is not a valid model: {reason.rstrip('.')}; {RESTORE}."

@@ -2,7 +2,7 @@
 
 Three kinds of queries read the rows::
 
-    rows      how many there are, without a label, and with a weight that is no weight
+    rows      number of rows, of those without a label, and of those with an invalid weight
     classes   rows and weights of each class; values, minimum and maximum of each feature
     blocks    sums about the means of each class, and counts of distinct values
 
@@ -202,7 +202,7 @@ class Aggregation:
         """Number of rows, and of those without a label.
 
         Raises:
-            DataError: if the label is no class.
+            DataError: if the label column has an unsuitable type.
         """
         spec, dialect = self._spec, self._dialect
         self._labels(pa.array([], self._schema.field(spec.label).type))
@@ -223,7 +223,7 @@ class Aggregation:
         if weights:
             wrong_weights, least, most = weights
             if wrong_weights > 0:
-                raise _NeedsRows("some weights are no weights")
+                raise _NeedsRows("some weights are null, negative or infinite")
             if dialect.raises and (least < _WEIGHTS[0] or most > _WEIGHTS[1]):
                 raise _NeedsRows("some weights are very small or large")
         return int(rows), int(null_labels)
@@ -371,7 +371,7 @@ class Aggregation:
         classes, found = self._by_class(renderer, means, wanted, rows)
         parts = iter(np.nan_to_num(found[:, 1:], nan=0.0).T)
         if next(parts).any():
-            raise _NeedsRows("some counts are no counts")
+            raise _NeedsRows("an estimator refuses some of the values")
         for _ in complete:
             if (next(parts) != rows).any():
                 raise _changed()

@@ -20,7 +20,7 @@ def _doubled(quote: str) -> Callable[[str], str]:
 
 
 def _escaped(quote: str) -> Callable[[str], str]:
-    """With backslashes; a dollar sign as its code, since Spark replaces ``${…}`` within texts."""
+    """Quote a text, escaping dollar signs as well, since Spark replaces ``${…}`` within texts."""
     return lambda text: quote + text.replace("\\", "\\\\").replace(quote, "\\" + quote) + quote
 
 
@@ -33,7 +33,7 @@ def _plain_number(value: float) -> str:
     return text if "e" in text else text + "e0"
 
 
-# How lists are put below each other: a query of the kept columns, the position from 1 as "term",
+# Ways to put lists below each other: a query of the kept columns, the position from 1 as "term",
 # and the items of arrays of one length as columns of their names.
 
 _MOST_SELECTS = 400
@@ -41,7 +41,7 @@ _MOST_SELECTS = 400
 
 
 def _explode_in_select(positions: str, array: str) -> Explode:
-    """By functions of several rows in the SELECT."""
+    """Put lists below each other by functions that return several rows in the SELECT."""
 
     def explode(kept: str, arrays: Mapping[str, Sequence[str]], source: str) -> str:
         size = len(next(iter(arrays.values())))

@@ -432,7 +432,7 @@ class _Query:
             prior = self.model.log_prior
             if not np.isfinite(prior).all():
                 raise NotSupportedError(
-                    "decision 'ml' has no SQL if the prior of a class is 0; use 'map'."
+                    "SQL cannot express decision 'ml' if the prior of a class is 0; use 'map'."
                 )
             likelihoods = {
                 f"l{at}": f"j{at} - {self._literal(float(value))}"
@@ -541,13 +541,15 @@ def formula_of(model: Model, block: str) -> Formula:
     likelihood = model.likelihoods[block]
     if not isinstance(likelihood, FormulaLikelihood):
         raise NotSupportedError(
-            f"block {block!r} has no SQL: the estimator {estimator!r} does not write its density "
-            "as a formula; score it by pc.score."
+            f"SQL cannot express block {block!r}: the estimator {estimator!r} does not write its "
+            "density as a formula; score it by pc.score."
         )
     try:
         formula = likelihood.formula()
     except NotSupportedError as error:
-        raise NotSupportedError(f"block {block!r} ({estimator}) has no SQL: {error}") from error
+        raise NotSupportedError(
+            f"SQL cannot express block {block!r} ({estimator}): {error}"
+        ) from error
     if formula.version > FORMULA_VERSION:
         raise NotSupportedError(
             f"block {block!r} ({estimator}) has a formula of version {formula.version}, and this "

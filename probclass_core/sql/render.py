@@ -83,7 +83,7 @@ class Columns:
     _names: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def add(self, prefix: str, text: str, level: int) -> Sql:
-        """The column with this SQL; a new one if there is none yet."""
+        """The column with this SQL, added if it does not exist."""
         if text not in self._names:
             name = f"{prefix}{len(self._names) + 1}"
             while len(self.levels) <= level:
@@ -123,7 +123,7 @@ class Renderer:
         """A column as a double, null for null and NaN."""
         dialect, kind = self.dialect, self._type(name)
         if not is_numeric_type(kind):
-            raise NotSupportedError(f"column {name!r} is {kind}, which has no SQL yet.")
+            raise NotSupportedError(f"column {name!r} is {kind}, which SQL cannot score yet.")
         raw = self._input(name)
         number = raw
         if pa.types.is_boolean(kind):
@@ -139,7 +139,7 @@ class Renderer:
         return column
 
     def _is_text(self, name: str) -> str:
-        """Where columns have no types: whether a value is no number, which a cast would make 0."""
+        """Whether a value is not a number; a cast would make it 0 where columns have no types."""
         return f"typeof({self._input(name)}) IN ('text', 'blob')"
 
     def code(self, code: Code) -> Sql:
@@ -240,7 +240,7 @@ class Renderer:
             return self._case(expression, at)
         if isinstance(expression, Lookup):
             return self._lookup(expression, at)
-        raise NotSupportedError(f"no SQL of {type(expression).__name__}.")
+        raise NotSupportedError(f"{type(expression).__name__} cannot be written as SQL.")
 
     def _arithmetic(self, node: Arithmetic, at: int) -> Rendered:
         left, right, sign = (

@@ -60,7 +60,7 @@ def score_sql(
         connection: connection of DuckDB, sqlite3, psycopg or psycopg2, or of SQLAlchemy on one of
             these, without an open transaction; it stays open.
         source: table to score, as for `SqlSource`.
-        sink: scored table; it is created if there is none.
+        sink: scored table; it is created if it does not exist.
         partition: values of columns of the source, such as ``{"day": "2014-01-01"}``: these rows
             are scored, and replace the rows of the sink with these values. By default all rows.
         where: further conditions of the rows to score; see `fit`.
@@ -70,7 +70,7 @@ def score_sql(
         prior: share of each class to have the posteriors under.
         run_id: id of the run. A repeated call with the same one changes nothing, unless the number
             of rows in the source or the sink has changed since. Without it, rows are scored again.
-        commits: table of the records; it is created if there is none.
+        commits: table of the records; it is created if it does not exist.
         uri: URI of the sink for the report; by default ``dialect:sink``.
         before_commit: called right before the commit; an exception stops it.
 
@@ -78,8 +78,10 @@ def score_sql(
         As of `score`: ``skipped`` is 1 if there was an equal commit.
 
     Raises:
-        SpecError: if an option does not fit the model, or a condition has no SQL.
-        NotSupportedError: if the model has no SQL, or the connection is of another kind.
+        SpecError: if an option does not fit the model, or a condition cannot be written as
+                SQL.
+        NotSupportedError: if the model cannot be written as SQL, or the connection is of another
+                kind.
         DataError: if a column is missing, or `score` would refuse some of the rows; nothing is
             written.
         TableError: if there are no rows, the connection has an open transaction, or a statement
@@ -122,7 +124,7 @@ def score_sql(
         ]
         if None in conditions or isinstance(where, pc.Expression):
             raise SpecError(
-                f"partition {dict(partition or {})} and where {where} have no SQL in "
+                f"partition {dict(partition or {})} and where {where} cannot be written as SQL in "
                 f"{dialect.name}; select the rows by a view or a query in parentheses as source."
             )
         selected, replaced = conditions

@@ -167,7 +167,7 @@ class _Rows:
         columns: columns to read.
         schema: columns of the batches: the first of those.
         where: condition as SQL, or "" for none.
-        row_filter: condition as Arrow if it has no SQL, or None.
+        row_filter: condition as Arrow if it cannot be written as SQL, or None.
     """
 
     address: _Address
@@ -195,7 +195,7 @@ class _Rows:
     def aggregate(self, spec: ModelSpec) -> Statistics | None:
         """See `AggregatingFragment`."""
         if self.row_filter is not None:
-            log.info("%s: the condition has no SQL, so rows are read.", self)
+            log.info("%s: rows are read: the condition cannot be written as SQL.", self)
             return None
         with self.address.open() as database:
             source = self._source(database.dialect)
@@ -245,7 +245,7 @@ def where_sql(
                 column = f'{column} COLLATE "C"'
             text = f"{column} {_OPERATORS[op]} {literal}"
             if pa.types.is_floating(kind) and dialect.is_nan is not None and op in (">", ">="):
-                text += f" AND NOT {dialect.is_nan.format(column)}"  # NaN is no large number
+                text += f" AND NOT {dialect.is_nan.format(column)}"  # to engines, NaN is above ∞
         parts.append(f"({text})")
     return f" WHERE {' AND '.join(parts)}" if parts else ""
 

@@ -98,7 +98,7 @@ class LongTerms:
         renderer: of the query; it gets the columns that the terms need.
         size: number of classes ``k``.
         name: name of the tables without its last part, in parts.
-        model_id: its beginning is part of the names: no query joins another model's numbers.
+        model_id: its beginning is part of the names, so a query joins its own model's numbers.
     """
 
     def __init__(

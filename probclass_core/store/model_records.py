@@ -82,7 +82,7 @@ _CACHE_LOCK = Lock()
 
 
 def read_model_records(files: Location, model: str) -> ModelRecords:
-    """Read all records of a model; a damaged one hides no other.
+    """Read all records of a model; a damaged one does not hide the others.
 
     Raises:
         StoreError: if the folder of the model cannot be listed.

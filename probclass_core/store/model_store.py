@@ -487,9 +487,9 @@ class ModelStore:
             entry: what `rollback` returned, or an entry of `history`.
 
         Returns:
-            The versions whose promotion it undid, newest first; several after several steps. Of an
-            entry that is no rollback, all versions that the alias was rolled back from. Versions
-            that were deleted are left out.
+            The versions whose promotion it undid, newest first; several after several steps. If the
+            entry is not a rollback, all versions that the alias was rolled back from. Versions that
+            were deleted are left out.
 
         Raises:
             StoreError: if there is no such alias, or an entry is damaged.
@@ -720,7 +720,8 @@ class ModelStore:
         """Return the evaluation that later ones of a version are compared with.
 
         It is the last one that was recorded before the last promotion of the version, to any alias.
-        If it was never promoted, or not evaluated before, it is its first one; None without any.
+        If it was never promoted, or not evaluated before that, it is its first evaluation; None if
+        it was never evaluated.
 
         Args:
             version: version that was evaluated, or a reference to it.
@@ -807,8 +808,8 @@ class ModelStore:
     def catalog(self) -> Iterator[ModelRecords]:
         """Yield the records of every model, by name.
 
-        A damaged file hides neither another record nor another model: `ModelRecords.damaged` has a
-        sentence for each, and of a model whose folder cannot be read it has nothing else.
+        A damaged file does not hide other records or models: `ModelRecords.damaged` has a sentence
+        for each. If the folder of a model cannot be read, that is all that its records contain.
 
         Raises:
             StoreError: if the store cannot be listed.

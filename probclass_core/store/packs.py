@@ -126,7 +126,7 @@ class Entry:
             raise StoreError(f"{where} is damaged: {one_line(error)}.") from error
 
     def statistics(self, spec: ModelSpec, features: pa.Schema, where: str) -> Statistics:
-        """The statistics that the tables are, which are not checked yet.
+        """The statistics that are in the tables, not checked yet.
 
         Args:
             spec: spec of the model.
@@ -177,7 +177,7 @@ class Pack:
                 field.name: _places(array, file)
                 for field, array in zip(tables.type, tables.flatten(), strict=True)
             }
-        except Exception as error:  # whatever values that nobody wrote may cause
+        except Exception as error:  # damaged values can cause any error
             raise StoreError(f"{where} is damaged: {one_line(error)}.") from error
         self.size = sum(places[-1] - places[0] for places in self._places.values())
         self._position = {name: row for row, name in enumerate(self._columns["fragment"])}

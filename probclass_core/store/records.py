@@ -78,7 +78,7 @@ def parse_record(
     try:
         text = str(data, "utf-8")
         values = json.loads(text, parse_constant=_refuse_constant)
-        if _SURROGATE.search(text):  # two of them are one character, a single one is none
+        if _SURROGATE.search(text):  # only in pairs are they characters
             json.dumps(values, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

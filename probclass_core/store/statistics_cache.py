@@ -445,7 +445,7 @@ class _File:
                 fragments = pack.fragments
                 entries = [_describe(pack, data, fragment, summary) for fragment in fragments]
                 return cls(path, data, pack, entries)
-            except Exception:  # whatever a summary that nobody wrote may cause
+            except Exception:  # damaged values can cause any error
                 reason = _DAMAGED
         entry = CacheEntry(summary, name.partition(".")[0], len(data), stale=reason)
         return cls(path, data, None, [entry])

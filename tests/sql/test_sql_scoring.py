@@ -106,7 +106,7 @@ def interrupt() -> None:
         ("", {"columns": ["absent"]}, pc.TableError, "absent"),
         ("", {"partition": {"absent": 1}}, pc.TableError, "no column 'absent' to filter by"),
         ("DROP TABLE rows", {}, pc.TableError, "rows"),
-        ("", {"where": pac.field("key") > 1}, pc.SpecError, "have no SQL"),
+        ("", {"where": pac.field("key") > 1}, pc.SpecError, "cannot be written as SQL"),
         ("", {"decision": {"by": "nothing"}}, pc.SpecError, "nothing"),
         ("", {"prior": "estimated"}, pc.SpecError, "estimated shares need the rows"),
     ],

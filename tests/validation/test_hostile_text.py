@@ -44,7 +44,7 @@ def refused_at_once(message: str) -> Iterator[None]:
     [
         ("spec.yaml", BOMB, "aliases written out it has more than 100,000 values"),
         ("spec.yaml", MERGES, "aliases written out it has more than 100,000 values"),
-        ("spec.yaml", "blocks: &a [*a]", "an alias is inside the value that it stands for"),
+        ("spec.yaml", "blocks: &a [*a]", "an alias is inside the value that it refers to"),
         ("spec.yaml", "[" * DEEP, "nested more than 64 deep"),
         ("spec.json", "[" * DEEP + "]" * DEEP, "nested more than 64 deep"),
         ("spec.json", "[" * 70 + "]" * 70, "nested more than 64 deep"),

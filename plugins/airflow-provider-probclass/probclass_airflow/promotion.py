@@ -118,7 +118,7 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """Begin a mapped task, of which Airflow knows no outlets but those in ``outlets``."""
+        """Begin a mapped task; Airflow only considers its ``outlets``."""
         outlets = [*kwargs.get("outlets", ()), *kwargs.get("refusal_outlets", ())]
         return super().partial(**{**kwargs, "outlets": outlets})
 

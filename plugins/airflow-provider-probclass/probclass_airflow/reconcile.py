@@ -107,7 +107,7 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """Begin a mapped task, of which Airflow knows no outlets but those in ``outlets``."""
+        """Begin a mapped task; Airflow only considers its ``outlets``."""
         aliases = _aliases(kwargs.get("changed", ()))
         return super().partial(**{**kwargs, "outlets": [*kwargs.get("outlets", ()), *aliases]})
 

@@ -23,13 +23,13 @@ class ProbClassSQLScoreOperator(ScoringOperator):
         conn_id: connection to PostgreSQL or SQLite, whose hook is a `DbApiHook` of the provider
             ``common.sql``.
         source: table to score, such as ``"public.measurements"``.
-        sink: scored table, which is created if there is none.
+        sink: scored table, which is created if it does not exist.
         model: ``name@alias`` or ``name@id``; an alias is resolved once, and the id is recorded.
         columns: columns of the source to copy to the sink, after those of the partition.
         posterior: ``"columns"`` for one column ``p_<class>`` per class, or ``"list"``.
         decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
         prior: shares of the classes to have the posteriors under, ``{class: share}``.
-        commits: table of the records, which is created if there is none.
+        commits: table of the records, which is created if it does not exist.
         kwargs: store, partition, where and store_conn_id, see `ProbClassOperator`; arguments of
             `BaseOperator`. The partition is values of columns of the source.
 
@@ -120,7 +120,7 @@ class ProbClassSQLScoreOperator(ScoringOperator):
         """A connection of the database's driver.
 
         Raises:
-            AirflowFailException: if there is no such connection, or it is not to a database.
+            AirflowFailException: if the connection does not exist, or is not one to a database.
             TableError: if the database cannot be reached.
         """
         import probclass_core as pc

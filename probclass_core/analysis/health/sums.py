@@ -57,13 +57,13 @@ SAMPLE_ROWS = 2**16
 """Most rows of a sample."""
 
 _BATCH_SAMPLE = 2**12
-"""Most rows that the sample takes from one batch, ..."""
+"""Most rows that the sample takes from one batch."""
 
 _BATCH_CELLS = 2**18
-"""... and most values, so that wide tables take fewer rows of each of their more batches ..."""
+"""Most values that the sample takes from one batch: wide tables have more batches of fewer rows."""
 
 _LEAST_BATCH_SAMPLE = 2**10
-"""... but at least these rows."""
+"""Rows that the sample takes from one batch at least, even if they have more values than that."""
 
 _SAMPLE_CELLS = 2**23
 """Most posteriors of a sample: 64 MiB."""

@@ -382,7 +382,7 @@ class LogSink(ABC, Generic[LogTable]):
     def log_records(self, table: LogTable) -> Iterable[Mapping[str, Any] | None]:
         """Return the commit records in the log, oldest first.
 
-        None stands for a commit of another engine that may have removed rows.
+        None means a commit of another engine that may have removed rows.
         """
 
     @abstractmethod
@@ -566,7 +566,7 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
         )
 
     def _sync_log(self, added: Sequence[Path]) -> None:
-        """Make a commit survive a power cut; delta-rs and pyiceberg sync no file."""
+        """Make a commit survive a power cut; delta-rs and pyiceberg do not sync files."""
         try:
             _sync(added)
         except OSError as error:

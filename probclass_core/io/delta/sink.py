@@ -216,7 +216,7 @@ class DeltaSink(LogSink[DeltaTable]):
         return [*entries, log / f"{version + 1:020}.checkpoint.parquet", log / "_last_checkpoint"]
 
     def _add_columns(self, table: DeltaTable, rows: pa.Schema) -> bool:
-        """Add columns that the table lacks, by an entry of the log; False if it lacks none.
+        """Add columns that the table lacks, by an entry of the log; False if it has all of them.
 
         An entry that adds files cannot also enable the table features that a type needs.
         """

@@ -131,7 +131,7 @@ class ParquetSink:
         return [record for record in self._complete_commits() if record is not None]
 
     def _complete_commits(self) -> list[dict[str, Any] | None]:
-        """See `complete_commits`; what no footer of the rows can have is in files of summaries.
+        """See `complete_commits`; what footers cannot contain is in files of summaries.
 
         That is the summary of several parts, and the verdicts on one.
         """
@@ -345,7 +345,7 @@ class StagedDirectory(StagedParquet):
                     raise
             with suppress(FileNotFoundError):  # the partition was removed in between
                 summary = self._content / self._summary_name
-                if summary.exists():  # no reader looks for it before the rows are there
+                if summary.exists():  # readers look for it only once the rows are there
                     summary.rename(target / summary.name)
                 path.rename(target / path.name)
                 sync(target)

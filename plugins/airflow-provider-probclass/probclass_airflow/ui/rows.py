@@ -144,7 +144,7 @@ class ModelRow:
         labeled: newest evaluation of any version, or None.
         scored: newest scored partition, or None.
         warned: number of partitions of the newest scoring that have warnings.
-        stops: partitions that were not scored, and not since.
+        stops: partitions that were not scored, and have not been since.
     """
 
     name: str

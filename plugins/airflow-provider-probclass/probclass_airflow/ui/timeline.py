@@ -177,7 +177,7 @@ def timeline(
 
 
 def partition_date(partition: Any) -> datetime | None:
-    """The date in the values of a partition, such as ``month=2014-01``; None if there is none."""
+    """The date in the values of a partition, such as ``month=2014-01``, or None."""
     if not isinstance(partition, Mapping):
         return None
     values = {str(key).lower(): str(value) for key, value in partition.items()}

@@ -120,7 +120,7 @@ class ConditionalOptions(EstimatorOptions):
         ("pseudo_count", "ignore", "error"),
         doc="A value of a column outside its domain: 'pseudo_count' scores it as a value that no "
         "class showed, 'ignore' as missing, 'error' refuses. An unseen value of a given column "
-        "is no error: the estimate is that given one column fewer.",
+        "is not an error: the estimate is that given one column fewer.",
     )
     missing: str = choice(
         "marginalize",

@@ -396,8 +396,8 @@ class KnnDensityLikelihood:
 
     def formula(self) -> Formula:
         raise NotSupportedError(
-            "k nearest neighbors compare a row with all training rows, which is no formula of its "
-            "columns; score it by pc.score."
+            "k nearest neighbors compare a row with all training rows, which a formula of its "
+            "columns cannot express; score it by pc.score."
         )
 
     def _log_likelihood(
