@@ -52,6 +52,22 @@ Aliases = Annotated[
     list[str] | None,
     typer.Option("--alias", metavar="ALIAS", help="Promote the new version to this alias."),
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="COLUMN,…",
+        help="Columns to copy to the scored table; by default all, and none in a query.",
+    ),
+]
+Posterior = Annotated[
+    str,
+    typer.Option(
+        "--posterior",
+        metavar="columns|list",
+        help="Write one column per class, or one list column in class order.",
+    ),
+]
 DryRunRemoval = Annotated[
     bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
 ]
@@ -193,16 +209,6 @@ MissingColumnsOption = Annotated[
         metavar="error|warn|allow",
         help="If no file has a column of the model: fail, or read it as null with a warning or "
         "without.",
-    ),
-]
-
-SchemaOption = Annotated[
-    str,
-    typer.Option(
-        "--schema",
-        metavar="evolve|same",
-        help="If the sink lacks a passthrough column: add it, or fail; it is null in partitions "
-        "that are not scored now.",
     ),
 ]
 

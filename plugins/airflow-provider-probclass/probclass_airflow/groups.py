@@ -14,13 +14,8 @@ from probclass_airflow.mapped import (
     ProbClassPlanShardsOperator,
     ProbClassSummarizeOperator,
 )
-from probclass_airflow.operators import Prior, ProbClassScoreOperator
-from probclass_airflow.promotion import (
-    Metric,
-    OnRefusal,
-    ProbClassPromoteOperator,
-    ProbClassRollbackOperator,
-)
+from probclass_airflow.operators import ProbClassScoreOperator
+from probclass_airflow.promotion import ProbClassPromoteOperator, ProbClassRollbackOperator
 from probclass_airflow.reconcile import ProbClassPlanBatchesOperator, ProbClassReconcileOperator
 
 
@@ -31,34 +26,26 @@ def train_task_group(
     spec: Mapping[str, Any] | str,
     store: str,
     model: str,
-    alias: str = "champion",
     partition: Mapping[str, str] | None = None,
     where: Where | None = None,
     held_out_source: str | None = None,
     held_out_partition: Mapping[str, str] | None = None,
     held_out_where: Where | None = None,
-    metric: Metric = "log_loss",
-    margin: float | str = 0.0,
-    min_z: float | str | None = None,
-    floor: Mapping[str, float | str] | str | None = "prior",
-    windows: str | None = None,
-    decision: Mapping[str, Any] | str = "map",
     density_quantiles: bool = False,
     max_shards: int = 100,
     min_shard_rows: int = 1_000_000,
     workers: int | None = None,
-    on_refusal: OnRefusal = "succeed",
     outlets: Sequence[Asset] = (),
-    refusal_outlets: Sequence[Asset] = (),
     source_conn_id: str | None = None,
     store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
+    **gate: Any,
 ) -> TaskGroup:
     """Plan, summarize in mapped tasks, merge, promote: a complete training.
 
     The tasks are ``plan``, ``summarize``, ``merge`` and ``promote``, which evaluates the model and
     the champion in one pass and records both evaluations. If the champion stays, tasks downstream
-    of the group run all the same, unless `on_refusal` says otherwise. Statistics are stored, so a
+    of the group run all the same, unless ``on_refusal`` says otherwise. Statistics are stored, so a
     later run reads only new fragments; without new fragments, ``summarize`` is skipped.
 
     Args:
@@ -67,30 +54,22 @@ def train_task_group(
         spec: the model, as a dict or the path of a file.
         store: path or URI of the model store.
         model: name to save the model under.
-        alias: alias to promote the model to if it beats the champion.
         partition: train on this partition only.
         where: train on the rows that meet these conditions only.
         held_out_source: table to evaluate on; by default the source.
         held_out_partition: evaluate on this partition only.
         held_out_where: evaluate on the rows that meet these conditions only.
-        metric: metric of the comparison, see `ProbClassPromoteOperator`.
-        margin: least improvement over the champion, in the unit of the metric.
-        min_z: least improvement over the champion, in its standard errors.
-        floor: what the model must reach in any case; by default the class prior.
-        windows: partition column that divides the held-out rows into judging windows.
-        decision: decision rule of the evaluation and the comparison.
         density_quantiles: save density quantiles with the model, see `ProbClassTrainOperator`.
         max_shards: greatest number of mapped tasks.
         min_shard_rows: least number of rows of a mapped task.
         workers: number of threads of each task.
-        on_refusal: state of ``promote`` if the champion stays: ``"succeed"``, ``"skip"`` or
-            ``"fail"``.
         outlets: assets of the promoted model, which get an event if the champion changes.
-        refusal_outlets: assets that get an event if the champion stays.
         source_conn_id: connection with the credentials of the source and the held-out source; see
             `ProbClassHook`.
         store_conn_id: connection with the credentials of the model store.
         default_args: arguments of all tasks, such as retries.
+        gate: further arguments of ``promote``, see `ProbClassPromoteOperator`: alias, metric,
+            margin, min_z, floor, windows, decision, on_refusal, refusal_outlets and others.
 
     Raises:
         ValueError: if no held-out rows are given.
@@ -125,6 +104,7 @@ def train_task_group(
         )
         judged: dict[str, Any] = {
             **places,
+            **gate,
             "source": held_out_source or source,
             "model": XComArg(merge, key="model"),
         }
@@ -133,17 +113,8 @@ def train_task_group(
             task_id="promote",
             partition=held_out_partition,
             where=held_out_where,
-            alias=alias,
-            metric=metric,
-            margin=margin,
-            min_z=min_z,
-            floor=floor,
-            windows=windows,
-            decision=decision,
             workers=workers,
-            on_refusal=on_refusal,
             outlets=list(outlets),
-            refusal_outlets=list(refusal_outlets),
         )
         plan >> [summarize, merge]
         summarize >> merge >> promote
@@ -160,21 +131,12 @@ def score_task_group(
     partitions: Where | None = None,
     batch: int | Literal["auto"] | None = None,
     deleted: str = "keep",
-    where: Where | None = None,
-    columns: Sequence[str] | None = None,
-    posterior: Literal["columns", "list"] = "columns",
-    decision: Mapping[str, Any] | str = "map",
-    prior: Prior = None,
-    watch: Mapping[str, Any] | bool = True,
-    missing_columns: Literal["error", "warn", "allow"] = "error",
-    schema: Literal["evolve", "same"] = "evolve",
-    workers: int | None = None,
     outlets: Sequence[Asset] = (),
     changed: Sequence[Asset] = (),
     source_conn_id: str | None = None,
-    sink_conn_id: str | None = None,
     store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
+    **scoring: Any,
 ) -> TaskGroup:
     """Score the partitions of a table in mapped tasks, all with the same version of a model.
 
@@ -197,21 +159,13 @@ def score_task_group(
             `ProbClassPlanBatchesOperator`; by default a task for each partition.
         deleted: with `batch`, what happens to partitions of the sink that are gone from the source,
             see `ProbClassReconcileOperator`.
-        where: score the rows that meet these conditions only.
-        columns: columns of the source to copy, see `ProbClassScoreOperator`.
-        posterior: ``"columns"`` or ``"list"``.
-        decision: decision rule.
-        prior: shares of the classes to have the posteriors under, see `ProbClassScoreOperator`.
-        watch: what to check of each partition before it is committed.
-        missing_columns: what to do about a column of the model that no file has.
-        schema: what to do if the sink lacks a passthrough column.
-        workers: number of threads of each task.
         outlets: assets of the scored table; each mapped task makes an event.
         changed: with `batch`, assets that get an event from each task that changed a partition.
         source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
-        sink_conn_id: connection with the credentials of the sink.
         store_conn_id: connection with the credentials of the model store.
         default_args: arguments of all tasks, such as retries.
+        scoring: further arguments of ``score``, see `ProbClassScoreOperator`: where, columns,
+            posterior, decision, prior, watch, missing_columns, schema, workers and sink_conn_id.
 
     Raises:
         ValueError: if deleted or changed is given without batch.
@@ -227,20 +181,7 @@ def score_task_group(
         "store": store,
         "store_conn_id": store_conn_id,
     }
-    scoring: dict[str, Any] = {
-        **places,
-        "sink": sink,
-        "sink_conn_id": sink_conn_id,
-        "where": where,
-        "columns": columns,
-        "posterior": posterior,
-        "decision": decision,
-        "prior": prior,
-        "watch": watch,
-        "missing_columns": missing_columns,
-        "schema": schema,
-        "workers": workers,
-    }
+    scoring = {**places, **scoring, "sink": sink}
     with TaskGroup(group_id, default_args=default_args or {}) as group:  # type: ignore[arg-type]
         if batch is not None:
             scoring |= {"partitions": partitions, "deleted": deleted}

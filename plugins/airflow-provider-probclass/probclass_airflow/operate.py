@@ -16,7 +16,7 @@ from airflow.sdk import Asset, TaskGroup, XComArg, chain
 from airflow.sdk.exceptions import AirflowSkipException
 
 from probclass_airflow.base import ProbClassOperator
-from probclass_airflow.operators import Prior, ProbClassCalibrateOperator, ProbClassTrainOperator
+from probclass_airflow.operators import ProbClassCalibrateOperator, ProbClassTrainOperator
 from probclass_airflow.promotion import ProbClassPromoteOperator
 from probclass_airflow.reconcile import ProbClassReconcileOperator
 from probclass_airflow.sensors import ProbClassLabelsSensor
@@ -187,17 +187,14 @@ def operate_model(
     label_timeout: timedelta = timedelta(hours=1),
     alias: str = "champion",
     fallback: Literal["prior", "rollback"] | None = "prior",
-    watch: Mapping[str, Any] | bool = True,
-    columns: Sequence[str] | None = None,
     decision: Mapping[str, Any] | str = "map",
-    prior: Prior = None,
     catch_up: int = 7,
     outlets: Sequence[Asset] = (),
     workers: int | None = None,
     source_conn_id: str | None = None,
-    sink_conn_id: str | None = None,
     store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
+    **scoring: Any,
 ) -> TaskGroup:
     """Retrain, judge, fall back and score: a model operated by a schedule.
 
@@ -240,19 +237,17 @@ def operate_model(
         fallback: what the alias names instead of a version that is worse than its class prior:
             ``"prior"``, the prior of the last training, ``"rollback"``, the version before, or None
             to leave it.
-        watch: what to check of the partition before it is committed, see `ProbClassScoreOperator`.
-        columns: columns of the source to copy to the sink; all by default.
         decision: decision rule of predictions and evaluations.
-        prior: shares of the classes to score under, see `ProbClassScoreOperator`.
         catch_up: number of partitions before that of the run that are scored as well if they are
             missing in the sink, and before the judged one that are judged as well if their labels
             came late; if one of them cannot be scored, the run fails, too.
         outlets: assets of the scored table.
         workers: number of threads of each task.
         source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
-        sink_conn_id: connection with the credentials of the sink.
         store_conn_id: connection with the credentials of the model store.
         default_args: arguments of all tasks, such as retries.
+        scoring: further arguments of ``score``, see `ProbClassScoreOperator`: columns, posterior,
+            prior, watch, missing_columns, schema and sink_conn_id.
     """
     places: dict[str, Any] = {
         "source": source,
@@ -330,14 +325,11 @@ def operate_model(
             missing="fail",
             model=f"{model}@{alias}",
             sink=sink,
-            sink_conn_id=sink_conn_id,
-            watch=watch,
-            columns=columns,
             decision=decision,
-            prior=prior,
             outlets=list(outlets),
             trigger_rule="all_done",
             **places,
+            **scoring,
         )
         done = EmptyOperator(task_id="done", trigger_rule="none_failed")
         tasks = list(dict.fromkeys((plan, labels, train, challenger, promote, judge, score)))

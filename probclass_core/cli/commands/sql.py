@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from probclass_core.cli.options import DecisionOptions, ModelOptions
+from probclass_core.cli.options import Columns, DecisionOptions, ModelOptions, Posterior
 from probclass_core.cli.parsing import parse_names
 
 if TYPE_CHECKING:
@@ -32,22 +32,8 @@ def sql(
             help="Table to score, such as schema.table; or a query in parentheses.",
         ),
     ],
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns",
-            metavar="NAME,…",
-            help="Columns to keep in the scored table.",
-        ),
-    ] = None,
-    posterior: Annotated[
-        str,
-        typer.Option(
-            "--posterior",
-            metavar="columns|list",
-            help="One column per class, or one list column in class order.",
-        ),
-    ] = "columns",
+    columns: Columns = None,
+    posterior: Posterior = "columns",
     decision: DecisionOptions,
     view: Annotated[
         str | None, typer.Option("--view", metavar="NAME", help="Create this view of the query.")

@@ -12,13 +12,14 @@ import typer
 
 from probclass_core.cli.options import (
     Aliases,
+    Columns,
     DecisionOptions,
     EngineOptions,
     Json,
     MissingColumnsOption,
     ModelOptions,
     OptionalStore,
-    SchemaOption,
+    Posterior,
     Source,
     WatchOptions,
     WorkerOptions,
@@ -48,10 +49,8 @@ if TYPE_CHECKING:
         ReconcileReport,
         ScoreReport,
     )
-    from probclass_core.io.missing_columns import MissingColumns
     from probclass_core.operation.reconciliation import Deleted, Missing
-    from probclass_core.scoring.batch import PosteriorFormat
-    from probclass_core.scoring.plan import Overwrite, SchemaPolicy
+    from probclass_core.scoring.plan import Overwrite
     from probclass_core.spec import Effort
 
 
@@ -67,32 +66,6 @@ Sink = Annotated[
         help="Scored table to write: a directory, a .parquet or .csv file; a new Delta table "
         "as delta+file://PATH; or iceberg://catalog/namespace.table.",
     ),
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--columns", metavar="COLUMN,…", help="Columns to copy to the sink; by default all."
-    ),
-]
-Posterior = Annotated[
-    str,
-    typer.Option(
-        "--posterior",
-        metavar="columns|list",
-        help="Write one column per class, or one list column.",
-    ),
-]
-Prior = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--prior",
-        metavar="SHARES|estimated",
-        help="Class shares to have the posteriors under, CLASS=SHARE,…; or estimated: those of the "
-        "rows of each partition, found by reading them twice.",
-    ),
-]
-RunId = Annotated[
-    str | None, typer.Option("--run-id", metavar="ID", help="Run id to record in the commit.")
 ]
 
 
@@ -152,6 +125,53 @@ class SpecOptions:
                 progress=report,
                 **reading,
             )
+
+
+@dataclass(frozen=True)
+class ScoringOptions(DecisionOptions, WatchOptions):
+    """What scoring writes for each row, what is checked before, and the id of the run."""
+
+    columns: Columns = None
+    posterior: Posterior = "columns"
+    prior: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--prior",
+            metavar="SHARES|estimated",
+            help="Class shares to have the posteriors under, CLASS=SHARE,…; or estimated: those of "
+            "the rows of each partition, found by reading them twice.",
+        ),
+    ] = None
+    missing_columns: MissingColumnsOption = "error"
+    schema: Annotated[
+        str,
+        typer.Option(
+            "--schema",
+            metavar="evolve|same",
+            help="If the sink lacks a passthrough column: add it, or fail; it is null in "
+            "partitions that are not scored now.",
+        ),
+    ] = "evolve"
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="Run id to record in the commit.")
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The options as keyword arguments of `score` and `reconcile`.
+
+        Raises:
+            SpecError: if an option is invalid, or a file cannot be read.
+        """
+        return {
+            "columns": parse_names("columns", self.columns or ()),
+            "posterior": self.posterior,
+            "decision": self.rule(),
+            "prior": parse_prior(self.prior or ()),
+            "watch": self.parsed(),
+            "missing_columns": self.missing_columns,
+            "schema": self.schema,
+            "run_id": self.run_id,
+        }
 
 
 def fit(
@@ -315,13 +335,7 @@ def score(
     sink: Sink,
     *,
     rows: EngineOptions,
-    columns: Columns = None,
-    posterior: Posterior = "columns",
-    decision: DecisionOptions,
-    prior: Prior = None,
-    watch: WatchOptions,
-    missing_columns: MissingColumnsOption = "error",
-    schema: SchemaOption = "evolve",
+    scoring: ScoringOptions,
     overwrite: Annotated[
         str,
         typer.Option(
@@ -331,7 +345,6 @@ def score(
             "never: fail if they exist.",
         ),
     ] = "partition",
-    run_id: RunId = None,
     as_json: Json = False,
 ) -> None:
     """Score a table and write predictions and posteriors to another table.
@@ -344,9 +357,7 @@ def score(
     """
     import probclass_core as pc
 
-    reading = rows.arguments()
-    names = parse_names("columns", columns or ())
-    rule, checks, shares = decision.rule(), watch.parsed(), parse_prior(prior or ())
+    options = {**rows.arguments(), **scoring.arguments()}
     store, version = model.resolve()
     failure: pc.PartitionError | None = None
     try:
@@ -355,21 +366,13 @@ def score(
                 store.load(version.ref),
                 source,
                 sink,
-                columns=names,
-                posterior=cast("PosteriorFormat", posterior),
-                decision=rule,
-                prior=shares,
                 overwrite=cast("Overwrite", overwrite),
-                run_id=run_id,
-                watch=checks,
-                missing_columns=cast("MissingColumns", missing_columns),
-                schema=cast("SchemaPolicy", schema),
                 progress=report,
-                **reading,
+                **options,
             )
     except pc.PartitionError as error:
         failure, result = error, error.report
-    _record_scoring(store, version, result, run_id)
+    _record_scoring(store, version, result, scoring.run_id)
     if as_json:
         show_json({"model": version.ref, **result.to_dict()})
     else:
@@ -413,13 +416,7 @@ def reconcile(
             "repeated, those that meet all.",
         ),
     ] = None,
-    columns: Columns = None,
-    posterior: Posterior = "columns",
-    decision: DecisionOptions,
-    prior: Prior = None,
-    watch: WatchOptions,
-    missing_columns: MissingColumnsOption = "error",
-    schema: SchemaOption = "evolve",
+    scoring: ScoringOptions,
     deleted: Annotated[
         str,
         typer.Option(
@@ -463,7 +460,6 @@ def reconcile(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be scored; write nothing.")
     ] = False,
-    run_id: RunId = None,
     as_json: Json = False,
 ) -> None:
     """Score the partitions that are missing in a scored table, or stale there.
@@ -475,12 +471,10 @@ def reconcile(
     """
     import probclass_core as pc
 
-    reading = rows.arguments()
-    named = reading.pop("partition")
+    options = {**rows.arguments(), **scoring.arguments()}
+    named = options.pop("partition")
     if named and partitions:
         raise SpecError("give --partition or --partitions, not both.")
-    names = parse_names("columns", columns or ())
-    rule, checks, shares = decision.rule(), watch.parsed(), parse_prior(prior or ())
     store, version = model.resolve()
     failure: pc.PartitionError | None = None
     try:
@@ -490,27 +484,19 @@ def reconcile(
                 source,
                 sink,
                 partitions=[named] if named else partitions,
-                columns=names,
-                posterior=cast("PosteriorFormat", posterior),
-                decision=rule,
-                prior=shares,
-                watch=checks,
-                missing_columns=cast("MissingColumns", missing_columns),
-                schema=cast("SchemaPolicy", schema),
                 deleted=cast("Deleted", deleted),
                 missing=cast("Missing", missing),
                 limit=limit,
                 catch_up=catch_up,
                 scored_by=[store.resolve(ref).id for ref in scored_by] if scored_by else None,
                 dry_run=dry_run,
-                run_id=run_id,
                 progress=report,
-                **reading,
+                **options,
             )
     except pc.PartitionError as error:
         failure, result = error, error.report
     if not dry_run:
-        _record_scoring(store, version, result, run_id)
+        _record_scoring(store, version, result, scoring.run_id)
     if as_json:
         show_json({"model": version.ref, **result.to_dict()})
     else:

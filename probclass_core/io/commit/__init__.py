@@ -1,6 +1,6 @@
 """What the commits of all formats share.
 
-schemas         portable types, and whether rows fit the columns of a table
+schemas         portable types, and whether rows fit the columns of a table, which may gain some
 records         commit records in the footers of data files
 parquet_writer  write Parquet files
 swap            replace a directory in one step

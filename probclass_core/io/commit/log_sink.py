@@ -13,7 +13,7 @@ import json
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 from probclass_core.errors import TableError, TableMismatchError, one_line
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.records import COMMIT_KEY, complete_commits, read_commit_record
-from probclass_core.io.commit.schemas import cast_exactly, compare_columns
+from probclass_core.io.commit.schemas import EvolvingColumns, cast_exactly
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import sync, sync_names
 from probclass_core.io.references import TableRef
@@ -101,7 +101,7 @@ def partition_key(values: Mapping[str, Any]) -> frozenset[Any]:
     return frozenset(values.items())
 
 
-class LogSink(ABC, Generic[LogTable]):
+class LogSink(EvolvingColumns, ABC, Generic[LogTable]):
     """A `Sink` for one partition, or a whole unpartitioned table, of a format with a log.
 
     Args:
@@ -114,7 +114,6 @@ class LogSink(ABC, Generic[LogTable]):
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         self.ref = ref
-        self._may_add: frozenset[str] | None = None
         self._records: dict[str, Mapping[str, Any] | None] = {}
         self._of_siblings: _Shared[LogTable] | None = None
         self._shared: _Shared[LogTable] | None = None
@@ -247,11 +246,6 @@ class LogSink(ABC, Generic[LogTable]):
                 self._records[name] = None
         return self._records[name]
 
-    def evolving(self, columns: Collection[str]) -> Self:
-        evolving = copy.copy(self)
-        evolving._may_add = frozenset(columns)
-        return evolving
-
     def check_columns(
         self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
     ) -> ColumnChanges:
@@ -278,14 +272,8 @@ class LogSink(ABC, Generic[LogTable]):
 
     def _changes(self, table: LogTable | None, schema: pa.Schema) -> ColumnChanges:
         """How rows of a portable schema differ from the table, if it exists."""
-        if table is None:
-            return ColumnChanges()
-        return compare_columns(
-            self.uri,
-            schema,
-            self.columns(table),
-            partition=self.partition,
-            may_add=self._may_add,
+        return self.compare_columns(
+            self.uri, schema, None if table is None else self.columns(table)
         )
 
     def stage(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import copy
+from collections.abc import Collection, Mapping
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,75 +16,82 @@ from probclass_core.io.table import ColumnChanges
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 
 
-def compare_columns(
-    uri: str,
-    rows: pa.Schema,
-    table: pa.Schema,
-    *,
-    partition: Iterable[str],
-    may_add: Collection[str] | None,
-    exact_types: bool = True,
-) -> ColumnChanges:
-    """Compare the columns of rows with those of a table, in any order.
+class EvolvingColumns:
+    """Base of sinks that compare rows with the columns of their table, which may gain columns."""
 
-    The columns from ``prediction`` to ``model_id`` are those of a scoring, and are never added nor
-    left out.
+    partition: Mapping[str, Any]
+    _may_add: frozenset[str] | None = None
 
-    Args:
-        uri: path or URI of the table, for messages.
-        rows: schema of the rows, without the partition columns.
-        table: schema of the table, with or without the partition columns.
-        partition: names of the partition columns.
-        may_add: columns that the table may gain; columns that the rows lack are then null. None if
-            the columns must be the same.
-        exact_types: whether the table has one schema. Types must then be equal or, if columns may
-            be added, of a kind: numbers, or nothing but nulls. Otherwise, as in a directory of
-            files with a schema each, they must have a common type.
+    def evolving(self, columns: Collection[str]) -> Self:
+        """See `EvolvingSink`."""
+        evolving = copy.copy(self)
+        evolving._may_add = frozenset(columns)
+        return evolving
 
-    Raises:
-        TableMismatchError: if the table cannot take the rows.
-    """
-    evolves = may_add is not None
-    added = [name for name in rows.names if name not in table.names]
-    for name in added:
-        if name not in (may_add or ()):
-            hint = " Add it with schema='evolve', leave" if not evolves else " Leave"
-            raise TableMismatchError(
-                f"{uri} has no column {name!r}; it has {one_of(table.names)}.{hint} it out with "
-                "columns=, or write another table."
-            )
-        twins = [other for other in table.names if other.lower() == name.lower()]
-        if twins:
-            raise TableMismatchError(
-                f"column {name!r} differs from {twins[0]!r} of {uri} by upper and lower case only, "
-                "which many readers do not tell apart; rename it, or leave it out with columns=."
-            )
-    for column in rows:
-        expected = column.type if column.name in added else table.field(column.name).type
-        if expected == column.type:
-            continue
-        fits = is_of_a_kind(column.type, expected) if evolves else False
-        if not fits and (exact_types or common_type([expected, column.type]) is None):
-            raise TableMismatchError(
-                f"column {column.name!r} is {column.type} here and {expected} in {uri}; cast it, "
-                "or write another table."
-            )
-    written = {*rows.names, *partition}
-    absent = [name for name in table.names if name not in written]
-    names = list(table.names)
-    scored = range(
-        *(names.index(name) if name in names else 0 for name in ("prediction", "model_id"))
-    )
-    refused = [
-        name
-        for name in absent
-        if not evolves or names.index(name) in scored or not table.field(name).nullable
-    ]
-    if refused:
-        raise TableMismatchError(
-            f"{uri} also has {one_of(refused)}, which these rows lack; write another table."
+    def compare_columns(
+        self, uri: str, rows: pa.Schema, table: pa.Schema | None, *, exact_types: bool = True
+    ) -> ColumnChanges:
+        """Compare the columns of rows with those of a table, in any order.
+
+        The columns from ``prediction`` to ``model_id`` are those of a scoring, and are never added
+        nor left out.
+
+        Args:
+            uri: path or URI of the table, for messages.
+            rows: schema of the rows, without the partition columns.
+            table: schema of the table, with or without the partition columns; None if it does not
+                exist.
+            exact_types: whether the table has one schema. Types must then be equal or, if columns
+                may be added, of a kind: numbers, or nothing but nulls. Otherwise, as in a directory
+                of files with a schema each, they must have a common type.
+
+        Raises:
+            TableMismatchError: if the table cannot take the rows.
+        """
+        if table is None:
+            return ColumnChanges()
+        evolves = self._may_add is not None
+        added = [name for name in rows.names if name not in table.names]
+        for name in added:
+            if name not in (self._may_add or ()):
+                hint = " Add it with schema='evolve', leave" if not evolves else " Leave"
+                raise TableMismatchError(
+                    f"{uri} has no column {name!r}; it has {one_of(table.names)}.{hint} it out "
+                    "with columns=, or write another table."
+                )
+            twins = [other for other in table.names if other.lower() == name.lower()]
+            if twins:
+                raise TableMismatchError(
+                    f"column {name!r} differs from {twins[0]!r} of {uri} by upper and lower case "
+                    "only, which many readers do not tell apart; rename it, or leave it out with "
+                    "columns=."
+                )
+        for column in rows:
+            expected = column.type if column.name in added else table.field(column.name).type
+            if expected == column.type:
+                continue
+            fits = is_of_a_kind(column.type, expected) if evolves else False
+            if not fits and (exact_types or common_type([expected, column.type]) is None):
+                raise TableMismatchError(
+                    f"column {column.name!r} is {column.type} here and {expected} in {uri}; cast "
+                    "it, or write another table."
+                )
+        written = {*rows.names, *self.partition}
+        absent = [name for name in table.names if name not in written]
+        names = list(table.names)
+        scored = range(
+            *(names.index(name) if name in names else 0 for name in ("prediction", "model_id"))
         )
-    return ColumnChanges(tuple(added), tuple(absent))
+        refused = [
+            name
+            for name in absent
+            if not evolves or names.index(name) in scored or not table.field(name).nullable
+        ]
+        if refused:
+            raise TableMismatchError(
+                f"{uri} also has {one_of(refused)}, which these rows lack; write another table."
+            )
+        return ColumnChanges(tuple(added), tuple(absent))
 
 
 def common_columns(first: pa.Schema | None, last: pa.Schema | None) -> pa.Schema | None:

@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from probclass_core.io.commit.records import (
     complete_commits,
     read_commit_record,
 )
-from probclass_core.io.commit.schemas import common_columns, compare_columns
+from probclass_core.io.commit.schemas import EvolvingColumns, common_columns
 from probclass_core.io.commit.swap import put_in_place, retired_path
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import folder_leftover, remove_abandoned, sync, sync_names
@@ -51,7 +51,7 @@ CONTENT = "content"
 REMOVED = "removed"
 
 
-class ParquetSink:
+class ParquetSink(EvolvingColumns):
     """A partition of a directory of Parquet files, or a whole unpartitioned table.
 
     Args:
@@ -65,7 +65,6 @@ class ParquetSink:
     def __init__(self, root: Path, partition: Mapping[str, Any] | None = None) -> None:
         self.root = root.resolve()  # a link stays, and its target is replaced
         self.is_file = root.suffix == ".parquet" and not root.is_dir()
-        self._may_add: frozenset[str] | None = None
         self._checked: set[tuple[Path, str]] = set()
         self._open(partition or {})
 
@@ -150,11 +149,6 @@ class ParquetSink:
         files = [self.root] if self.is_file else _visible_entries(self.target)
         return [read_commit_record(path) for path in files]
 
-    def evolving(self, columns: Collection[str]) -> ParquetSink:
-        evolving = copy.copy(self)
-        evolving._may_add = frozenset(columns)
-        return evolving
-
     def check_columns(
         self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
     ) -> ColumnChanges:
@@ -165,16 +159,7 @@ class ParquetSink:
             _first_schema(_data_files(self.root, folders)),
             _first_schema(_data_files(self.root, folders, backwards=True)),
         )
-        if existing is None:
-            return ColumnChanges()
-        return compare_columns(
-            str(self.root),
-            schema,
-            existing,
-            partition=self.partition,
-            may_add=self._may_add,
-            exact_types=False,
-        )
+        return self.compare_columns(str(self.root), schema, existing, exact_types=False)
 
     def stage(
         self, schema: pa.Schema, commit: Mapping[str, Any]

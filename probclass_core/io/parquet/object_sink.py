@@ -10,7 +10,7 @@ commit. Added rows have a manifest of their own and replace nothing.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from datetime import UTC, datetime
 from itertools import chain
@@ -23,7 +23,7 @@ from pyarrow.fs import FileInfo, FileType
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.leftovers import file_leftovers
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
-from probclass_core.io.commit.schemas import common_columns, compare_columns
+from probclass_core.io.commit.schemas import EvolvingColumns, common_columns
 from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.filesystem import is_file, open_location
@@ -41,7 +41,7 @@ from probclass_core.io.retry import retry
 from probclass_core.io.table import ColumnChanges
 
 
-class ObjectSink:
+class ObjectSink(EvolvingColumns):
     """A partition of a table on an object store, or a whole unpartitioned table.
 
     Args:
@@ -61,7 +61,6 @@ class ObjectSink:
                 "directory."
             )
         self._check_table()
-        self._may_add: frozenset[str] | None = None
         self._checked: set[tuple[str, str]] = set()
         self._open(partition)
 
@@ -107,11 +106,6 @@ class ObjectSink:
             if manifest.files and present.issuperset(manifest.files)
         ]
 
-    def evolving(self, columns: Collection[str]) -> ObjectSink:
-        evolving = copy.copy(self)
-        evolving._may_add = frozenset(columns)
-        return evolving
-
     def check_columns(
         self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
     ) -> ColumnChanges:
@@ -122,16 +116,7 @@ class ObjectSink:
             if _is_parquet(info) and self._folder_of(info) not in folders
         ]
         existing = common_columns(self._first_schema(files), self._first_schema(reversed(files)))
-        if existing is None:
-            return ColumnChanges()
-        return compare_columns(
-            self.table.uri,
-            schema,
-            existing,
-            partition=self.partition,
-            may_add=self._may_add,
-            exact_types=False,
-        )
+        return self.compare_columns(self.table.uri, schema, existing, exact_types=False)
 
     def _folder_of(self, info: FileInfo) -> str:
         return self.table.relative(info.path).rpartition("/")[0]
