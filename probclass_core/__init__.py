@@ -5,8 +5,7 @@ The public API, loaded lazily. The packages follow the pipeline::
     table -> fragments -> statistics -> parameters -> log-likelihoods -> posterior -> table
 
     errors       exceptions; messages say what is wrong, where, and how to fix it
-    config_files  TOML, JSON and YAML files as plain values
-    spec         Block, ModelSpec: what to model
+    spec/        Block, ModelSpec: what to model; files of specs
     plugins/     descriptors, hook specifications, and the manager that finds plugins by name
     arrow/       from Arrow to NumPy; tables as checksummed files
     execution/   engines: threads, processes, executors, Spark
@@ -15,13 +14,11 @@ The public API, loaded lazily. The packages follow the pipeline::
     io/          tables: plan and read fragments, stage and commit partitions
     store/       saved models, aliases, evaluations, cached statistics
     analysis/    evaluation, explanation, comparison, drift
-    training/    fragments -> statistics, in one process or in many tasks
+    training/    fragments -> statistics, in one or many tasks; cross-validation; calibration
     scoring/     partitions -> scored partitions
     pipeline     fit, summarize, compare, score, evaluate: start reading here
     sql/         a model as one SQL query; statistics that a database computes
     operation/   keep scored tables up to date, judge, promote and replace versions
-    cross_validation  every row evaluated by a model that did not see it
-    postfit      calibration and density quantiles, fitted on held-out rows
     structure/   from a table to a spec: roles of columns, blocks that help
     authoring    helpers for authors of estimators
     cli/  plots/  sklearn/  testing/  demo/

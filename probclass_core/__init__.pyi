@@ -2,7 +2,7 @@
 
 from .analysis.bayes_rule import BayesTable as BayesTable, bayes_rule as bayes_rule
 from .analysis.comparison import Comparison as Comparison, ModelOdds as ModelOdds
-from .cross_validation import (
+from .training.cross_validation import (
     CrossValidation as CrossValidation,
     cross_validate as cross_validate,
 )
@@ -43,7 +43,7 @@ from .analysis.health.report import Health as Health
 from .analysis.health.verdicts import Verdict as Verdict
 from .analysis.health.watch import Watch as Watch
 from .analysis.importance import Importance as Importance, importance as importance
-from .postfit import (
+from .training.postfit import (
     calibrate as calibrate,
     with_density_quantiles as with_density_quantiles,
 )
@@ -80,7 +80,7 @@ from .training.shards import (
     ShardPlan as ShardPlan,
     plan_shards as plan_shards,
 )
-from .spec import Block as Block, ModelSpec as ModelSpec
+from .spec.model_spec import Block as Block, ModelSpec as ModelSpec
 from .estimation.statistics import Statistics as Statistics, merge as merge, refine as refine
 from .analysis.paired import Gain as Gain, PairedEvaluation as PairedEvaluation
 from .store.gate import Gate as Gate

@@ -19,12 +19,7 @@ from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.sums import HealthMeter
 from probclass_core.analysis.health.watch import Watch, WatchOption
 from probclass_core.arrow.bundle import as_json, json_digest
-from probclass_core.errors import (
-    DataError,
-    SpecError,
-    TableError,
-    expect,
-)
+from probclass_core.errors import DataError, TableError, expect
 from probclass_core.estimation.statistics import Statistics, refine
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
@@ -35,7 +30,7 @@ from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import ColumnChanges, Table
+from probclass_core.io.table import ColumnChanges
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import LOAD_HINT, Model, finalize
 from probclass_core.scoring.batch import PosteriorFormat
@@ -54,15 +49,12 @@ from probclass_core.scoring.reports import (
     ScoreReport,
     raise_failed,
 )
-from probclass_core.spec import ModelSpec
+from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 from probclass_core.store.statistics_cache import CacheOption
-from probclass_core.training.rows import TrainingRows
+from probclass_core.training.rows import TrainingRows, spec_or_auto
 from probclass_core.training.shards import Shard
 
 log = logging.getLogger(__name__)
-
-_MAKE_SPEC = "make one with ModelSpec.from_file"
-"""How to fix a call that passes the path of a spec instead of a spec."""
 
 
 @draws_progress("training")
@@ -128,37 +120,6 @@ def fit(
     return dataclasses.replace(model, spec=spec, training={**model.training, **rows.provenance})
 
 
-def spec_or_auto(
-    spec: ModelSpec | None, label: str | None, table: Table, **reading: Any
-) -> ModelSpec:
-    """The spec of a training: the one given, or that of `ModelSpec.auto` for a label.
-
-    Args:
-        spec: the model, or None.
-        label: the class column, or None.
-        table: table to derive the spec from.
-        reading: further arguments of `ModelSpec.auto`.
-
-    Raises:
-        SpecError: if neither or both of spec and label are given, or the spec is something else.
-    """
-    if (spec is None) == (label is None):
-        given = "both a spec and a label" if spec is not None else "neither a spec nor a label"
-        raise SpecError(
-            f"expected a spec, or label= for a spec that is derived from the rows; got {given}."
-        )
-    if label is not None:
-        return ModelSpec.auto(table, label, **reading)
-    if isinstance(spec, str):
-        raise SpecError(
-            f"expected a ModelSpec, got str; {_MAKE_SPEC}, or write label={spec!r} if it is the "
-            "class column."
-        )
-    expect(spec, ModelSpec, _MAKE_SPEC)
-    assert spec is not None
-    return spec
-
-
 @draws_progress("summarizing")
 def summarize(
     source: Any,
@@ -188,7 +149,7 @@ def summarize(
     Raises:
         SpecError, DataError, TableError, PluginError, StoreError: as `fit`.
     """
-    expect(spec, ModelSpec, _MAKE_SPEC)
+    expect(spec, ModelSpec, SPEC_HINT)
     part = None if shard is None else Shard.parse(shard)
     rows = TrainingRows(source, spec, partition=partition, where=where, cache=cache)
     if part is not None:
@@ -240,7 +201,7 @@ def compare(
     """
     if specs is None:
         return compare_statistics(source, names=names, prior=prior)
-    named = named_models(specs, names, ModelSpec, _MAKE_SPEC)
+    named = named_models(specs, names, ModelSpec, SPEC_HINT)
     table = open_table(source)
     if isinstance(table, ReaderTable):
         raise DataError(

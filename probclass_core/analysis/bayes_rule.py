@@ -19,7 +19,7 @@ from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.model.posterior import normalize
-from probclass_core.spec import category_text
+from probclass_core.spec.model_spec import category_text
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.model.posterior import normalize
-from probclass_core.spec import category_text
+from probclass_core.spec.model_spec import category_text
 
 Compared = TypeVar("Compared")
 

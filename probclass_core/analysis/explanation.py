@@ -40,7 +40,7 @@ from probclass_core.io.table import Plan
 from probclass_core.model.block_weights import base_blocks, below_best
 from probclass_core.model.model import LOAD_HINT, Model
 from probclass_core.plugins.manager import traits_of
-from probclass_core.spec import Block, category_text
+from probclass_core.spec.model_spec import Block, category_text
 
 MAX_ROWS = 1_000
 """Explanations are for reading; more rows than this are refused."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from probclass_core.cli.parsing import parse_names, parse_partition, parse_where
-from probclass_core.config_files import read_values
 from probclass_core.errors import SpecError, one_line
+from probclass_core.spec.files import read_values
 
 if TYPE_CHECKING:
     from probclass_core import DecisionRule, Model, ModelStore, ModelVersion, Watch

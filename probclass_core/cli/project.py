@@ -18,8 +18,8 @@ from typing import Any, get_args, get_origin
 from typer.models import OptionInfo
 
 from probclass_core.cli.options import parameters_of
-from probclass_core.config_files import read_values
 from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.spec.files import read_values
 
 FILE = "probclass.toml"
 

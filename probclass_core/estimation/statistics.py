@@ -65,7 +65,7 @@ from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.moments import sums_by_group
 from probclass_core.estimation.parameters import Range, label_rows
 from probclass_core.plugins.manager import find_conditional, find_estimator, traits_of
-from probclass_core.spec import Block, ModelSpec, category_text
+from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 
 MAX_CLASSES = 10_000
 """A label with more distinct values is refused: it is a key or a measurement, not a class."""

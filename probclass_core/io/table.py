@@ -19,7 +19,7 @@ from probclass_core.io.footers import Footer
 
 if TYPE_CHECKING:
     from probclass_core.estimation.statistics import Statistics
-    from probclass_core.spec import ModelSpec
+    from probclass_core.spec.model_spec import ModelSpec
 
 
 class Fragment(Protocol):

@@ -44,7 +44,7 @@ from probclass_core.estimation.contract import (
     LikelihoodEstimator,
 )
 from probclass_core.estimation.statistics import Statistics, bind
-from probclass_core.spec import Block, ModelSpec, category_text
+from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 
 CAP = 20.0
 """Nats by which a block may put a class below its best one: a row may contradict a model so much

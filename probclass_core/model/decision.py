@@ -22,7 +22,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, as_table, check_columns
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.model.posterior import Posterior, normalize
-from probclass_core.spec import category_text
+from probclass_core.spec.model_spec import category_text
 
 REJECTION_REASONS = ("probability", "density")
 """Why a row is rejected: the values of column ``rejected`` of a scored table."""

@@ -86,7 +86,7 @@ from probclass_core.model.density_quantiles import log_density_quantile
 from probclass_core.model.posterior import Posterior, log_density, normalize
 from probclass_core.model.stored import check_model
 from probclass_core.plugins.manager import check_reader, find_estimator, origins
-from probclass_core.spec import Block, ModelSpec, Prior, category_text
+from probclass_core.spec.model_spec import Block, ModelSpec, Prior, category_text
 
 if TYPE_CHECKING:
     from probclass_core.plots.methods import ModelPlots

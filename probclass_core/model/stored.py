@@ -27,7 +27,7 @@ from probclass_core.estimation.parameters import (
 from probclass_core.estimation.statistics import bind
 from probclass_core.estimation.tidy import notes_of
 from probclass_core.model.density_quantiles import QUANTILES
-from probclass_core.spec import category_text
+from probclass_core.spec.model_spec import category_text
 
 if TYPE_CHECKING:
     from probclass_core.model.model import Model

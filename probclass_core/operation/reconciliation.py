@@ -52,7 +52,7 @@ from probclass_core.scoring.reports import (
     verdict_sentences,
     verdicts_of,
 )
-from probclass_core.spec import category_text
+from probclass_core.spec.model_spec import category_text
 
 Deleted = Literal["keep", "remove", "fail"]
 """What happens to partitions of the sink that are gone from the source: keep them and report them,

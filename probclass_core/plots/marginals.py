@@ -33,7 +33,7 @@ from probclass_core.estimation.families.discretized.cuts import bin_name
 from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
 from probclass_core.estimation.tidy import masses_by_class
 from probclass_core.model.model import Model
-from probclass_core.spec import Block
+from probclass_core.spec.model_spec import Block
 
 _LARGEST_COUNT = 2.0**53
 _LARGEST_NUMBER = 1e30

@@ -32,7 +32,7 @@ from probclass_core.plots.style import (
     sample,
     short,
 )
-from probclass_core.spec import Block
+from probclass_core.spec.model_spec import Block
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -40,7 +40,7 @@ from probclass_core.plugins.descriptors import (
 )
 
 if TYPE_CHECKING:
-    from probclass_core.spec import Block
+    from probclass_core.spec.model_spec import Block
 
 log = logging.getLogger(__name__)
 

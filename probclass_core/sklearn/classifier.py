@@ -50,7 +50,7 @@ from probclass_core.sklearn.parameters import (
     only_categories,
 )
 from probclass_core.sklearn.projection import DiscriminantAxes, Projection
-from probclass_core.spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
+from probclass_core.spec.model_spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
 
 log = logging.getLogger(__name__)
 

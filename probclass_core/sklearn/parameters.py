@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from probclass_core.errors import PluginError, SpecError, nearest, one_of
 from probclass_core.estimation.statistics import bind_block
-from probclass_core.spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
+from probclass_core.spec.model_spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
 from probclass_core.structure.columns import columns_of
 from probclass_core.structure.dates import parts_by_types
 

@@ -41,7 +41,7 @@ from probclass_core.estimation.statistics import (
     bind,
     statistics_of_classes,
 )
-from probclass_core.spec import Block, ModelSpec
+from probclass_core.spec.model_spec import Block, ModelSpec
 from probclass_core.sql.connections import Database, SqlColumn
 from probclass_core.sql.dialects import Dialect
 from probclass_core.sql.render import Rendered, Renderer, Sql

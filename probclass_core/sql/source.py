@@ -20,7 +20,7 @@ from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.filters import Where, filtered_columns, typed_conditions
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Plan, columns_and_filter
-from probclass_core.spec import ModelSpec
+from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.sql.aggregation import Aggregation
 from probclass_core.sql.connections import (
     Database,

@@ -39,7 +39,7 @@ from probclass_core.arrow.bundle import (
 from probclass_core.errors import StoreError, one_line
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.footers import Footer
-from probclass_core.spec import ModelSpec
+from probclass_core.spec.model_spec import ModelSpec
 
 _HEAD = {
     "fragment": pa.string(),

@@ -39,7 +39,7 @@ from probclass_core.estimation.statistics import Statistics, check_together
 from probclass_core.io.filesystem import Location
 from probclass_core.io.footers import Footer
 from probclass_core.plugins.manager import find_estimator, registry, traits_of
-from probclass_core.spec import ModelSpec
+from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.packs import Entry, Pack, encode_pack
 from probclass_core.store.records import timestamp

@@ -34,7 +34,7 @@ from probclass_core.io.table import Table
 from probclass_core.model.block_weights import base_blocks
 from probclass_core.model.model import finalize
 from probclass_core.pipeline import summarize
-from probclass_core.spec import TABLE_NAMES, Block, Effort, ModelSpec, Prior
+from probclass_core.spec.model_spec import TABLE_NAMES, Block, Effort, ModelSpec, Prior
 from probclass_core.store.statistics_cache import CacheOption
 from probclass_core.structure.columns import (
     ENOUGH_ROWS,

@@ -18,7 +18,7 @@ from probclass_core.arrow.row_sample import COUNT
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
 from probclass_core.estimation.families.strength import LEAVE_ONE_OUT
 from probclass_core.estimation.statistics import Statistics, bind
-from probclass_core.spec import Block, category_text
+from probclass_core.spec.model_spec import Block, category_text
 
 Kind = Literal["number", "category", "terms"]
 

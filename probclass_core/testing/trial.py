@@ -20,7 +20,7 @@ from probclass_core.model.model import Model
 from probclass_core.pipeline import fit, summarize
 from probclass_core.plugins.descriptors import EstimatorPlugin, Traits
 from probclass_core.plugins.manager import traits_of, trying
-from probclass_core.spec import Block, ModelSpec
+from probclass_core.spec.model_spec import Block, ModelSpec
 
 LABEL, WEIGHT = "(label)", "(weight)"
 """Names of the columns that tables have in addition to the features."""

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from probclass_core.arrow.parts import feature_schema
-from probclass_core.errors import DataError
+from probclass_core.errors import DataError, SpecError, expect
 from probclass_core.estimation.statistics import (
     Statistics,
     merge_all,
@@ -24,8 +24,8 @@ from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import AggregatingFragment, Fragment, Plan
-from probclass_core.spec import ModelSpec
+from probclass_core.io.table import AggregatingFragment, Fragment, Plan, Table
+from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
 
 
@@ -184,3 +184,34 @@ def _summarize_fragments(
             yield statistics
     finally:
         cached.flush()
+
+
+def spec_or_auto(
+    spec: ModelSpec | None, label: str | None, table: Table, **reading: Any
+) -> ModelSpec:
+    """The spec of a training: the one given, or that of `ModelSpec.auto` for a label.
+
+    Args:
+        spec: the model, or None.
+        label: the class column, or None.
+        table: table to derive the spec from.
+        reading: further arguments of `ModelSpec.auto`.
+
+    Raises:
+        SpecError: if neither or both of spec and label are given, or the spec is something else.
+    """
+    if (spec is None) == (label is None):
+        given = "both a spec and a label" if spec is not None else "neither a spec nor a label"
+        raise SpecError(
+            f"expected a spec, or label= for a spec that is derived from the rows; got {given}."
+        )
+    if label is not None:
+        return ModelSpec.auto(table, label, **reading)
+    if isinstance(spec, str):
+        raise SpecError(
+            f"expected a ModelSpec, got str; {SPEC_HINT}, or write label={spec!r} if it is the "
+            "class column."
+        )
+    expect(spec, ModelSpec, SPEC_HINT)
+    assert spec is not None
+    return spec

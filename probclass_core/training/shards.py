@@ -17,7 +17,7 @@ from probclass_core.errors import SpecError
 from probclass_core.estimation.statistics import summarize_batches
 from probclass_core.io.filters import Where
 from probclass_core.io.table import Plan, balanced_parts
-from probclass_core.spec import ModelSpec
+from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.store.statistics_cache import CacheOption
 from probclass_core.training.rows import TrainingRows
 

@@ -42,7 +42,7 @@ TYPES = [
     "matplotlib.figure.Figure",
     "float",
     "probclass_core.arrow.annotations.ArrowTable",
-    "tuple[probclass_core.spec.Block, ...]",
+    "tuple[probclass_core.spec.model_spec.Block, ...]",
     "int",
     "str",
     "probclass_core.arrow.annotations.ArrowTable",

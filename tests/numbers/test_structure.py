@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 import probclass_core as pc
-from probclass_core.spec import Effort
+from probclass_core.spec.model_spec import Effort
 from probclass_core.structure.groups import GroupSearch
 from probclass_core.structure.pairs import dependent_pairs
 

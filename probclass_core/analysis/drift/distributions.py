@@ -19,7 +19,7 @@ from probclass_core.arrow.arrays import FloatArray, category_values, label_codes
 from probclass_core.estimation.families.categorical.independent import complete_cells
 from probclass_core.estimation.tidy import by_feature, dense_arrays, masses_by_class
 from probclass_core.model.model import Model
-from probclass_core.spec import Block
+from probclass_core.spec.model_spec import Block
 
 Key: TypeAlias = tuple[str, str | None]
 """A column and one of its terms, or a column and None."""

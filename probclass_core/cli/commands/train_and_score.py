@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     )
     from probclass_core.operation.reconciliation import Deleted, Missing
     from probclass_core.scoring.plan import Overwrite
-    from probclass_core.spec import Effort
+    from probclass_core.spec.model_spec import Effort
 
 
 log = logging.getLogger("probclass_core.cli")

@@ -27,7 +27,7 @@ from probclass_core.io.delta.statistics import file_statistics, indexed_columns
 from probclass_core.io.delta.table import check_supported, open_delta, translate_delta_errors
 from probclass_core.io.parquet.partitions import hive_folder
 from probclass_core.io.references import TableRef
-from probclass_core.spec import category_text
+from probclass_core.spec.model_spec import category_text
 
 _CONSTRAINT = "delta.constraints."
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pyarrow.dataset as ds
 
 from probclass_core.errors import TableMismatchError
-from probclass_core.spec import category_text
+from probclass_core.spec.model_spec import category_text
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 """Text for null in the name of a folder."""

@@ -23,7 +23,7 @@ from probclass_core.estimation.options import (
     parse_number,
     parse_table,
 )
-from probclass_core.spec import category_text
+from probclass_core.spec.model_spec import category_text
 
 PseudoCount = float | dict[str, float]
 """α of every value of a column, or an α per value."""

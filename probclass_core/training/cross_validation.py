@@ -37,8 +37,8 @@ from probclass_core.io.selection import Selection
 from probclass_core.io.table import Fragment, Plan, Table
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model, finalize
-from probclass_core.pipeline import spec_or_auto
-from probclass_core.spec import ModelSpec
+from probclass_core.spec.model_spec import ModelSpec
+from probclass_core.training.rows import spec_or_auto
 
 Result = TypeVar("Result")
 

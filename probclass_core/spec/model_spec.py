@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from probclass_core.config_files import read_values
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.plugins.manager import check_option_names
+from probclass_core.spec.files import read_values
 
 if TYPE_CHECKING:
     from probclass_core.execution.engine import EngineOption
@@ -35,6 +35,9 @@ Blocks: TypeAlias = (
     "Block | Iterable[Block | Mapping[str, Any]] | Mapping[str, str | Sequence[str]]"
 )
 """Forms in which a model's blocks can be given; see `ModelSpec`."""
+
+SPEC_HINT = "make one with ModelSpec.from_file"
+"""How to fix a call that passes the path of a spec instead of a spec."""
 
 _NAMED_PRIORS = ("empirical", "uniform")
 BlockWeightsOption = Literal["fit"] | Mapping[str, float] | None
