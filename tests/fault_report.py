@@ -16,7 +16,7 @@ BEGIN, END = "<!-- faults -->", "<!-- end of faults -->"
 
 
 def record(fault: str, where: str, happened: str, figure: str) -> None:
-    """Record what happened to a fault in a format; a later record of the same replaces it."""
+    """Record what a fault led to in a format; it replaces an earlier record of the same fault."""
     sys.stdout.write(f"{where}, {fault}: {happened} ({figure})\n")
     if folder := os.environ.get("PROBCLASS_FAULTS"):
         name = hashlib.sha256(f"{fault}, {where}".encode()).hexdigest()[:16]

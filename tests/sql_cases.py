@@ -73,7 +73,7 @@ def training(seed: int = 0, rows: int = 600) -> pa.Table:
 
 
 def hard_rows(seed: int = 1) -> pa.Table:
-    """Rows that hurt: extreme numbers, unseen and null categories, whole rows of nulls."""
+    """Difficult rows: extreme numbers, unseen and null categories, whole rows of nulls."""
     table = training(seed, 240)
     random = np.random.default_rng(seed)
     columns: dict[str, pa.Array] = {}
@@ -220,7 +220,7 @@ def compare_parameters(expected: pc.Model, actual: pc.Model, tolerance: float = 
 
 
 def nist_rows() -> pa.Table:
-    """NIST StRD NumAcc4, of which E[x²] − m² keeps no digit; certified: mean 10000000.2, s 0.1."""
+    """NIST StRD NumAcc4, where E[x²] − m² has no correct digit; mean 10000000.2, deviation 0.1."""
     values = [10000000.2, *[10000000.1, 10000000.3] * 500]
     return pa.table(
         {
@@ -248,7 +248,7 @@ def check_nist(source: pc.SqlSource) -> None:
 
 
 def check_case(case: str, dialect: str, run: Run, tables: str | None = None) -> None:
-    """Check that an engine scores the rows that hurt as `predict_table` does.
+    """Check that an engine scores `hard_rows` as `predict_table` does.
 
     Args:
         case: key of `BLOCKS`.

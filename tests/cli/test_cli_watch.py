@@ -74,7 +74,7 @@ def test_an_invalid_watch_is_one_line(
 
 
 def test_posteriors_may_be_under_other_shares(probclass: Any, model: Path) -> None:
-    """Those that are given, or those of each partition; both commands take them."""
+    """score and reconcile take given shares, or estimate those of each partition."""
     month = ("--partition", "month=2014-01")
     for command, sink in (("score", "scored"), ("reconcile", "reconciled")):
         probclass.ok(command, "m", model, sink, *month, "--prior", "a=0.25", "--prior", "b=0.75")

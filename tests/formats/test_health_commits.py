@@ -66,7 +66,7 @@ def test_appended_rows_have_a_health_of_their_own(
 
 
 NULLS = pc.Watch(min_rows=10, z=0.0, rows=None)
-"""Also of few rows; January has null in x, and training had none."""
+"""Checks partitions of few rows, too, for nulls; x has nulls in January, but not in training."""
 
 
 @pytest.mark.parametrize("part_rows", [2**24, 20])
@@ -90,7 +90,7 @@ def test_every_commit_has_the_verdicts_on_its_rows(
 def test_appended_rows_have_the_verdicts_on_them(
     backend: Backend, model: pc.Model, source: Path
 ) -> None:
-    """Those of each commit, in whichever order they come."""
+    """Each commit has its own verdicts; the order of the commits does not matter."""
     write_nulls(source / "month=2014-01")
     sink, expected = backend.ref("scored"), {}
     for where in ("n < 20", "n >= 20"):

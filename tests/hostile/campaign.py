@@ -41,7 +41,7 @@ MOST_MEMORY = 2 * 10**9
 
 
 class Result(NamedTuple):
-    """What came of a trial.
+    """The result of a trial.
 
     Attributes:
         change: kind of the change, a row of the table of results.

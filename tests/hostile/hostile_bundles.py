@@ -160,7 +160,7 @@ def json_paths(value: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 
 def changed_json(value: Any, path: Path_, draw: random.Random) -> Any:
-    """A JSON value with what is at a place replaced, removed, repeated or nested."""
+    """A JSON value in which the item at a path is replaced, removed, repeated or nested."""
     if path:
         key, rest = path[0], path[1:]
         if rest or draw.random() < 0.6:
@@ -186,7 +186,7 @@ def changed_json(value: Any, path: Path_, draw: random.Random) -> Any:
 
 
 def changed_column(table: pa.Table, name: str, draw: random.Random) -> pa.Table:
-    """A table in which a value, or the type, name or presence of a column is another one."""
+    """A table in which a value, a type or a name is changed, or a column is missing."""
     place, column = table.column_names.index(name), table[name].combine_chunks()
     kinds = [pa.null(), pa.int8(), pa.string(), pa.float32(), pa.list_(pa.float64())]
     change = draw.random()
@@ -226,7 +226,7 @@ def changed_column(table: pa.Table, name: str, draw: random.Random) -> pa.Table:
 
 
 def changed_rows(table: pa.Table, draw: random.Random) -> pa.Table:
-    """A table of which a row is missing or repeated, or all are, or in another order."""
+    """A table in which one row or all are missing or repeated, or the order is changed."""
     if not table.num_rows:
         return table.drop_columns(table.column_names[:1])
     row = draw.randrange(table.num_rows)
@@ -236,7 +236,7 @@ def changed_rows(table: pa.Table, draw: random.Random) -> pa.Table:
 
 
 def changed_bytes(data: bytes, draw: random.Random) -> bytes:
-    """Some bytes are others, missing or more."""
+    """The data with some bytes replaced, removed or inserted."""
     changed = bytearray(data)
     for _ in range(draw.choice([1, 1, 1, 5])):
         place = draw.randrange(len(changed) + 1)
@@ -275,13 +275,13 @@ class Field:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model as it is stored, and what it makes of rows.
+    """A model as it is stored, and `unusual_rows` scored by it.
 
     Attributes:
         tables: its tables by name.
         manifest: its manifest.
         files: bytes of its files by name.
-        scored: `unusual_rows` scored by it.
+        scored: the scored table.
     """
 
     tables: Mapping[str, pa.Table]
@@ -338,7 +338,7 @@ def with_right_checksums(manifest: Any, files: Mapping[str, bytes]) -> Any:
 
 
 def scored(model: pc.Model, data: pa.Table) -> tuple[str, pa.Table | None]:
-    """What scoring comes to, and the scored table."""
+    """The outcome of scoring, and the scored table."""
     try:
         table = model.predict_table(data)
     except pc.ProbClassError:
@@ -351,7 +351,7 @@ def scored(model: pc.Model, data: pa.Table) -> tuple[str, pa.Table | None]:
 def outcome(
     manifest: Any, files: Mapping[str, bytes], data: pa.Table
 ) -> tuple[str, pa.Table | None]:
-    """What loading a model and scoring rows by it come to, and the scored table."""
+    """The outcome of loading a model and scoring rows with it, and the scored table."""
     try:
         bundle = Bundle.from_files(manifest, files.__getitem__)
         model = pc.Model.from_bundle(bundle)
@@ -468,7 +468,7 @@ class StoreFiles:
         return Result("files of a store", f"store/{folder}/*{path.suffix}", what, defect)
 
     def _use(self) -> str:
-        """What loading, listing and reading the records come to."""
+        """The outcome of loading a model, listing versions and reading records."""
         store, result = pc.ModelStore(self.folder), "as before"
         uses: list[Callable[[], Any]] = [
             lambda: store.versions("air"),

@@ -167,7 +167,7 @@ def changed_pack(
 
 
 def outcome(kept: Kept, table: Path, data: bytes, warnings: list[str]) -> tuple[str, str]:
-    """What a fit with a pack comes to, and what is wrong with that, or ""."""
+    """The outcome of a fit with a pack, and what is wrong with it, or ""."""
     store = kept.path.parents[2]
     for path in store.rglob(
         "*.arrow"

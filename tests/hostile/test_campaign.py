@@ -1,4 +1,4 @@
-"""The campaigns of hostile input survive what kills a process, and say which trial it was."""
+"""The campaigns of hostile input continue after a trial that kills its process, and name it."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_the_same_evaluation_is_recorded_once(
 def test_later_evaluations_are_compared_with_that_of_the_promotion(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table
 ) -> None:
-    """The last one before it, not the first one, which may be of other rows long ago."""
+    """That is the last one before the promotion; the first one may be of other rows, long ago."""
     version = store.save(model, "iris")
     assert store.evaluation_at_promotion(version) is None
     first, second, third = (pc.evaluate(model, iris.slice(start, 60)) for start in (0, 30, 60))

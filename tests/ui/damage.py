@@ -85,4 +85,4 @@ IN_PLACE: dict[str, tuple[Callable[[Path], object], str]] = {
     "not a number": (lambda path: path.write_text('{"a": NaN}'), "is not JSON in UTF-8"),
     "a list": (lambda path: path.write_text("[]"), "is damaged (it is not a JSON object)"),
 }
-"""What else may be in the place of a record, and the reason that is shown."""
+"""Ways to put something else in the place of a record, and the reason that is shown."""
