@@ -36,8 +36,11 @@ _BATCH_CELLS = 16 * BATCH_ROWS
 _EXACT_INTEGERS = 2.0**53
 """float64 represents all integers up to this one."""
 
+_EXACT_POWERS = 22
+"""float64 represents the powers of ten up to this one, so that dividing by them rounds once."""
+
 EXTREMES = "extremes"
-"""Name of a conversion of a column to its `extremes` as float64; a null counts as NaN."""
+"""Name of a conversion of a column to its `extremes` as numbers; a null counts as NaN."""
 
 MISSING = -1
 """Code of a null among category codes."""
@@ -66,6 +69,32 @@ def in_slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
+
+
+def joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Join consecutive batches to few, of at most ``rows`` rows and 32 MiB unless one has more.
+
+    Each batch has fixed costs, which small row groups and filters would multiply.
+    """
+    pending: list[pa.RecordBatch] = []
+    size = count = 0
+    for batch in batches:
+        if pending and (count + batch.num_rows > rows or size + batch.nbytes > 8 * _BATCH_CELLS):
+            yield _one_batch(pending)
+            pending, size, count = [], 0, 0
+        pending.append(batch)
+        size, count = size + batch.nbytes, count + batch.num_rows
+    if pending:
+        yield _one_batch(pending)
+
+
+def _one_batch(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of batches of one schema."""
+    if len(batches) == 1:
+        return batches[0]
+    whole = pa.Table.from_batches(batches).combine_chunks()
+    columns = [column.combine_chunks() for column in whole.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=whole.schema)
 
 
 def as_table(data: Any) -> pa.Table:
@@ -152,31 +181,64 @@ def numeric_values(column: pa.Array, name: str) -> FloatArray:
     """`numeric_column` for an array; ``name`` is the column's name in messages."""
     if not is_numeric_type(column.type):
         raise DataError(f"column {name!r} is {column.type}, not a number; cast it or re-train.")
-    given = column
+    values = as_floats(column)
+    low, high, _ = converted(column, EXTREMES, lambda: extremes(values))
+    if math.isinf(low) or math.isinf(high):
+        infinite = int(np.isinf(values).sum())
+        raise DataError(
+            f"column {name!r} contains {infinite} infinite value{'s' * (infinite > 1)}; "
+            "make them null, or drop the rows."
+        )
+    return values
+
+
+def as_floats(column: pa.Array) -> FloatArray:
+    """Numbers, of a type with `is_numeric_type`, as ``(n,)`` float64 with NaN for null.
+
+    The result is read-only if it shares Arrow's memory.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_decimal128(column.type) and 0 <= column.type.scale <= _EXACT_POWERS:
+        return _decimals_as_floats(column)
     if not pa.types.is_float64(column.type):
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.int8())
         column = column.cast(pa.float64(), safe=False)
     if column.null_count:
         column = pc.fill_null(column, np.nan)
-    values: FloatArray = column.to_numpy(zero_copy_only=False)
-    # The extremes detect NaN and infinity; only then are the values searched for infinities.
-    low, high = converted(given, EXTREMES, lambda: extremes(values))
-    if not (math.isfinite(low) and math.isfinite(high)):
-        infinite = int(np.isinf(values).sum())
-        if infinite:
-            raise DataError(
-                f"column {name!r} contains {infinite} infinite value{'s' * (infinite > 1)}; "
-                "make them null, or drop the rows."
-            )
+    floats: FloatArray = column.to_numpy(zero_copy_only=False)
+    return floats
+
+
+def _decimals_as_floats(column: pa.Array) -> FloatArray:
+    """The doubles nearest to decimals, and close ones to those with more digits than a double.
+
+    Arrow multiplies by a rounded power of ten, which often gives a neighbor of the nearest double.
+    """
+    words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
+    low, high = words[column.offset :][: len(column)].T
+    values: FloatArray = low / 10.0**column.type.scale
+    inexact = np.flatnonzero(
+        (high != low >> 63) | (low < -_EXACT_INTEGERS) | (low > _EXACT_INTEGERS)
+    )
+    if len(inexact):
+        some = column.take(pa.array(inexact)).cast(pa.float64(), safe=False)
+        values[inexact] = some.to_numpy(zero_copy_only=False)
+    if column.null_count:
+        values[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return values
 
 
-def extremes(values: np.ndarray) -> tuple[float, float]:
-    """Minimum and maximum of numbers; NaN if one of them is, or if there are none."""
-    return (float(values.min()), float(values.max())) if values.size else (math.nan, math.nan)
+def extremes(values: np.ndarray) -> tuple[float, float, int]:
+    """Least and greatest number, NaN if there is none; and how many values are NaN."""
+    if not values.size:
+        return math.nan, math.nan, 0
+    low, high = values.min(), values.max()
+    if low == low:
+        return float(low), float(high), 0
+    missing = int(np.count_nonzero(np.isnan(values)))
+    return float(np.fmin.reduce(values)), float(np.fmax.reduce(values)), missing
 
 
 def numbers_rounded_down(batch: pa.RecordBatch, name: str) -> tuple[FloatArray, float]:

@@ -8,7 +8,6 @@ how the rows are split.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.annotations import ArrowTable
-from probclass_core.arrow.arrays import EXTREMES, extremes
+from probclass_core.arrow.arrays import EXTREMES, as_floats, extremes
 from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import is_number_type, value_type
 from probclass_core.errors import StoreError
@@ -117,33 +116,13 @@ def _profile(column: pa.Array) -> tuple[int, float | None, float | None]:
     ):
         # A dictionary may list values that no row has.
         column = column.dictionary_decode()
-    nulls: int = column.null_count
-    if not is_number_type(value_type(column.type)) or nulls == len(column):
-        return nulls, None, None
+    if not is_number_type(value_type(column.type)) or column.null_count == len(column):
+        return column.null_count, None, None
     # An estimator that reads the column as numbers has found these while they were in the cache.
-    low, high = converted(column, EXTREMES, lambda: _extremes(column))
-    if low != low or high != high:  # a value is null or NaN
-        values = _numbers(column)
-        not_numbers = int(np.isnan(values).sum())
-        nulls += not_numbers
-        if not_numbers == len(values):
-            return nulls, None, None
-        low, high = float(np.fmin.reduce(values)), float(np.fmax.reduce(values))
+    low, high, nulls = converted(column, EXTREMES, lambda: extremes(as_floats(column)))
+    if nulls == len(column):
+        return nulls, None, None
     return nulls, low + 0.0, high + 0.0  # −0.0 becomes 0.0
-
-
-def _extremes(column: pa.Array) -> tuple[float, float]:
-    return extremes(_numbers(column)) if not column.null_count else (math.nan, math.nan)
-
-
-def _numbers(column: pa.Array) -> np.ndarray:
-    """The values of a column of numbers that are not null."""
-    if column.null_count:
-        column = column.drop_null()
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64(), safe=False)
-    values: np.ndarray = column.to_numpy(zero_copy_only=False)
-    return values
 
 
 def profile_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> ArrowTable:

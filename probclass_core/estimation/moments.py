@@ -55,24 +55,66 @@ def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | No
         Moments of shape ``(g,)``.
     """
     values = np.take(column, groups.order, mode="clip")  # "clip" skips a bounds check
-    if weights is None and len(groups.counts) <= _FEW_CLASSES:
-        moments = _sliced_moments(values, groups)
-        if not np.isnan(moments.mean).any():
-            return moments
-        values = np.take(column, groups.order, mode="clip")
-    return _reduced_moments(values, groups, weights)
+    weight = None if weights is None else weights[groups.order]
+    sums = _sums(values, groups.starts, weight)
+    if not np.isnan(sums).any():
+        return _moments_of_sums(values, sums, groups.starts, groups.counts, weight)
+    observed = np.flatnonzero(~np.isnan(values))
+    values, weight = values[observed], None if weight is None else weight[observed]
+    starts = np.searchsorted(observed, groups.starts)
+    counts = np.diff(starts, append=len(observed))
+    present = np.flatnonzero(counts)
+    starts = starts[present]
+    sums = _sums(values, starts, weight)
+    part = _moments_of_sums(values, sums, starts, counts[present], weight)
+    moments = Moments(*np.zeros((3, len(counts))))
+    for name, sparse in vars(part).items():
+        getattr(moments, name)[present] = sparse
+    return moments
 
 
-def _sliced_moments(values: FloatArray, groups: ByClass) -> Moments:
-    """Moments class by class, several times faster than `_reduced_moments` for few classes.
+def _sums(values: FloatArray, starts: IntArray, weight: FloatArray | None) -> FloatArray:
+    """Σ w x of each class, ``(g,)``, of values that are sorted by class."""
+    sums: FloatArray = np.add.reduceat(values if weight is None else values * weight, starts)
+    return sums
+
+
+def _moments_of_sums(
+    values: FloatArray,
+    sums: FloatArray,
+    starts: IntArray,
+    counts: IntArray,
+    weight: FloatArray | None,
+) -> Moments:
+    """Moments of values without NaN.
 
     Args:
-        values: sorted by class, and overwritten; a NaN makes the moments of its class NaN.
-        groups: the rows grouped by class.
+        values: sorted by class, ``(n,)``; they are overwritten.
+        sums: Σ w x of each class, ``(g,)``.
+        starts: start of each class among the values, ``(g,)``.
+        counts: number of values of each class, at least 1, ``(g,)``.
+        weight: weights of the values, ``(n,)``, or None for weights of 1.
     """
-    mean, residue = _centered(values, groups)
-    squares = np.array([values[rows].dot(values[rows]) for rows in groups.slices])
-    return _corrected(groups.counts.astype(np.float64), mean, residue, squares)
+    count = counts.astype(np.float64) if weight is None else np.add.reduceat(weight, starts)
+    divisor = np.where(count > 0.0, count, 1.0)
+    mean = sums / divisor
+    slices = [slice(start, start + rows) for start, rows in zip(starts, counts, strict=True)]
+    if len(counts) > _FEW_CLASSES:
+        values -= np.repeat(mean, counts)
+    else:
+        _center(values, slices, mean)
+    residue = _sums(values, starts, weight) / divisor
+    if weight is None and len(counts) <= _FEW_CLASSES:
+        squares = np.array([values[rows].dot(values[rows]) for rows in slices])
+    else:
+        squares = _sums(values * values, starts, weight)
+    return _corrected(count, mean, residue, squares)
+
+
+def _center(values: FloatArray, slices: Sequence[slice], mean: FloatArray) -> None:
+    """Subtract from the values of each class their mean, in place."""
+    for rows, center in zip(slices, mean, strict=True):
+        values[rows] -= center
 
 
 def _centered(values: FloatArray, groups: ByClass) -> tuple[FloatArray, FloatArray]:
@@ -83,25 +125,8 @@ def _centered(values: FloatArray, groups: ByClass) -> tuple[FloatArray, FloatArr
         ``(g,)`` and NaN for a class with NaN.
     """
     mean = np.add.reduceat(values, groups.starts) / groups.counts
-    for rows, center in zip(groups.slices, mean, strict=True):
-        values[rows] -= center
+    _center(values, groups.slices, mean)
     return mean, np.add.reduceat(values, groups.starts) / groups.counts
-
-
-def _reduced_moments(values: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
-    """Moments of all classes at once, with weights and NaN."""
-    observed = ~np.isnan(values)
-    weight = observed.astype(np.float64)
-    if weights is not None:
-        weight *= weights[groups.order]
-    values = np.where(observed, values, 0.0)
-    count = np.add.reduceat(weight, groups.starts)
-    divisor = np.where(count > 0.0, count, 1.0)
-    mean = np.add.reduceat(values * weight, groups.starts) / divisor
-    deviation = values - np.repeat(mean, groups.counts)
-    residue = np.add.reduceat(deviation * weight, groups.starts) / divisor
-    scatter = np.add.reduceat(deviation * deviation * weight, groups.starts)
-    return _corrected(count, mean, residue, scatter)
 
 
 def _corrected(

@@ -85,13 +85,20 @@ def ordered_map(
 
 
 def prefetch(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield the items in order; a thread draws the next one while the current one is used."""
+    """Yield the items in order; a thread draws the next one while the current one is used.
+
+    The work of a map over several items keeps all processors busy: there, no thread is started.
+    """
+    if getattr(_this_thread, "in_map", False):
+        yield from items
+        return
     source, end = iter(items), object()
+    draw: Callable[[Iterator[Item]], object] = _mark_thread(lambda source: next(source, end))
     pool = ThreadPoolExecutor(1, thread_name_prefix="probclass-read")
-    upcoming = pool.submit(next, source, end)
+    upcoming = pool.submit(draw, source)
     try:
         while (item := upcoming.result()) is not end:
-            upcoming = pool.submit(next, source, end)
+            upcoming = pool.submit(draw, source)
             yield cast(Item, item)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import probclass_core as pc
+from probclass_core.authoring import numeric_column
 
 # Values that every type below represents exactly.
 NUMBERS: Mapping[str, list[float | None]] = {
@@ -26,6 +29,8 @@ TEXTS = {"u": ["p", "q", "p", None, "p", "q", "r", "r", "q", "p"]}
 INTEGERS = {"u": [1, 2, 1, None, 1, 2, 30, 30, 2, 1]}
 BOOLS = {"u": [True, False, True, None, True, False, True, True, False, False]}
 LABELS = ["a", "b"] * 5
+SHORT = st.integers(-(10**15), 10**15)
+EXACT = Context(prec=40)
 
 Cast = Callable[[list[Any]], Any]
 
@@ -148,6 +153,21 @@ def test_numbers_of_any_type(block: pc.Block, kind: str) -> None:
     other = table_of(NUMBERS, NUMBER_TYPES[kind])
     # Integers give another id, because their type is in the model's list of features.
     assert_same(block, reference, other, same_id="int" not in kind)
+
+
+@given(st.data(), st.integers(0, 30))
+def test_decimals_are_read_as_the_nearest_doubles(data: st.DataObject, scale: int) -> None:
+    digits = data.draw(st.lists(st.none() | st.integers(1 - 10**38, 10**38 - 1) | SHORT))
+    decimals = [None if d is None else Decimal(d).scaleb(-scale, EXACT) for d in digits]
+    column = pa.array([Decimal(0), *decimals], pa.decimal128(38, scale))[1:]
+    read = numeric_column(pa.record_batch({"price": column}), "price")
+    for value, unscaled, decimal in zip(read, digits, decimals, strict=True):
+        if unscaled is None or decimal is None:
+            assert np.isnan(value)
+        elif abs(unscaled) <= 2**53 and scale <= 22:
+            assert value == float(decimal)
+        else:
+            assert value == pytest.approx(float(decimal), rel=1e-15)
 
 
 @pytest.mark.parametrize("kind", ["bool", "int8", "dictionary"])

@@ -150,6 +150,22 @@ def test_files_with_integers_and_with_decimals(
         assert sorted(read["price"].to_pylist()) == [Decimal("0.25"), 100]
 
 
+def test_the_size_of_row_groups_changes_no_model(tmp_path: Path) -> None:
+    """Small ones are read together."""
+    noise = np.random.default_rng(0)
+    label = noise.choice(["p", "q"], 2_000)
+    words = pa.array([f"{one} {number % 7}" for number, one in enumerate(label)])
+    rows = pa.table({"x": noise.normal(size=2_000), "u": words, "y": label})
+    blocks = [pc.Block("gaussian_diagonal", ["x"]), pc.Block("categorical", ["u"])]
+    ids = set()
+    for size in (7, 100, 2_000):
+        pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=size)
+        for where in (None, ("u", "!=", "p 2")):
+            model = pc.fit(tmp_path / "rows.parquet", pc.ModelSpec("y", blocks), where=where)
+            ids.add((where, model.id))
+    assert len(ids) == 2
+
+
 FILTERS = [
     ("==", "2014", 3),
     ("=", 2014, 3),

@@ -192,11 +192,9 @@ class ColumnMeter:
             converted(batch.column(number), EXTREMES, partial(extremes, column))
             for number, column in zip(numbers, columns, strict=True)
         ]
-        low, high = np.array(ends).T
-        missing = np.isnan(values) if np.isnan(low).any() else None
-        if missing is not None:
-            counts[0, numbers] = missing.sum(axis=1)
-            low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
+        low, high, nulls = np.array(ends).T
+        counts[0, numbers] = nulls
+        missing = np.isnan(values) if nulls.any() else None
         lowest, highest = self._low[part], self._high[part]
         for one in np.flatnonzero((low < lowest) | (high > highest)):
             counts[2, numbers[one]] = np.count_nonzero(

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from probclass_core.arrow.arrays import BATCH_ROWS, read_rows
+from probclass_core.arrow.arrays import BATCH_ROWS, joined, read_rows
 from probclass_core.errors import TableError, one_line
+from probclass_core.execution.threads import prefetch
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.footers import Footer
@@ -200,9 +201,8 @@ class RowGroups:
 
         unchanged = nullcontext() if self.version is None else self.version.unchanged()
         with unchanged, translate_read_errors(self.location):
-            for batch in read_again(batches):
-                self._check_values(batch)
-                yield batch
+            checked = map(self._checked, joined(read_again(batches), self._batch_rows))
+            yield from prefetch(checked) if self.rows > self._batch_rows else checked
 
     def footer_counts(self, column: str) -> tuple[int, int] | None:
         """Count the rows, before any row filter, and those in which a column is not null.
@@ -239,13 +239,13 @@ class RowGroups:
         if rows != self.rows:
             raise TableError(f"{self.location} has changed while it was being read; run it again.")
 
-    def _check_values(self, batch: pa.RecordBatch) -> None:
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Refuse text that is not UTF-8, and lists and dictionaries that point outside themselves.
 
         Arrow accepts them in a file without checksums, or from a writer that does not check.
         """
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if not pa.types.is_primitive(column.type):
+            if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
                 try:
                     column.validate(full=True)
                 except pa.ArrowInvalid as error:
@@ -254,6 +254,7 @@ class RowGroups:
                         f"cannot read column {name!r} of {self.location}: {reason}; write the file "
                         "again with valid values, text in UTF-8."
                     ) from error
+        return batch
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         rows = 0
@@ -267,13 +268,17 @@ class RowGroups:
             (stored,) = with_dictionaries([self.fragment], ())
             yield from skip_rows(rows, self._scan(reopened(stored, self.numbers)))
 
+    @property
+    def _batch_rows(self) -> int:
+        """Largest number of rows of a batch."""
+        return read_rows(pa.schema([self.schema.field(name) for name in self.columns]))
+
     def _scan(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
-        schema = pa.schema([self.schema.field(name) for name in self.columns])
         batches: Iterator[pa.RecordBatch] = fragment.to_batches(
             schema=self.schema,
-            columns=schema.names,
+            columns=list(self.columns),
             filter=self.row_filter,
-            batch_size=read_rows(schema),
+            batch_size=self._batch_rows,
             batch_readahead=2,
             fragment_scan_options=self.scan_options,
             use_threads=False,
