@@ -11,7 +11,7 @@ SERVERS := .venv-servers
 KHIOPS := .venv-khiops
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test test-fast servers faults promoters hostile backfill celery image lint format check bench accuracy scale partitions years khiops golden distributions site pictures screenshots wheel constraints licenses clean
+.PHONY: help setup demo airflow test test-fast servers faults promoters hostile backfill celery image lint format check bench figures accuracy scale partitions years khiops golden distributions site pictures screenshots wheel constraints licenses clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,8 +77,11 @@ format: setup ## Fix lint errors and format the code
 
 check: lint test ## Run lint and test
 
-bench: setup ## Measure speed and memory
-	$(PYTHON) -m benchmarks
+bench: setup servers ## Measure speed and memory, and write the figures into the pages
+	$(PYTHON) -m benchmarks --record
+
+figures: setup ## Write the stored figures of speed and memory into the pages
+	$(PYTHON) -m benchmarks.pages
 
 accuracy: setup khiops ## Measure error, log loss and calibration, compared with other libraries
 	$(PYTHON) -m benchmarks.accuracy

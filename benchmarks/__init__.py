@@ -7,8 +7,12 @@ In reading order::
     datasets    the tables that the cases read, generated from a seed
     worker      runs one implementation in its own process
     runner      rounds of A B C A B C …; results are compared before a time counts
-    report      figures as JSON and as Markdown tables; machine and versions
+    environment  the date, the machine and the versions of packages
+    figures     the figures of the last recorded run of each case, as JSON in figures/
+    report      results as Markdown
+    pages       the stored figures in the pages of the documentation
     plot        ratios to the baseline as a plot
+    peers       the posterior of a model by DuckDB and by Polars
     scale       time and memory as the number of rows grows
     accuracy/   error, log loss and calibration on many tables
 

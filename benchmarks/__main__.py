@@ -1,4 +1,4 @@
-"""``python -m benchmarks [names …] [--rows N] [--repeats R] [--out DIR] [--page FILE]``."""
+"""``python -m benchmarks [names …] [--rows N] [--repeats R] [--record]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from benchmarks import plot, report
+from benchmarks import figures, pages, plot, report
 from benchmarks.cases import all_cases
 from benchmarks.runner import run_case
 
@@ -16,7 +16,11 @@ HERE = Path(__file__).parent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run cases; return 1 if an implementation was rejected, 2 for a bad argument, else 0."""
+    """Run cases.
+
+    Returns:
+        0; 1 if an implementation was rejected or a page lacks figures; 2 for a bad argument.
+    """
     options = _parse(arguments)
     cases = [
         (module, case)
@@ -29,8 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if options.list:
         for _, case in cases:
-            print(f"{case.name:26} {case.rows:>12,} rows   {case.title}")
+            print(f"{case.name:40} {case.rows:>12,} rows   {case.title}")
         return 0
+    folder = figures.FOLDER if options.record else options.out
     results = []
     for module, case in cases:
         result = run_case(
@@ -38,12 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         results.append(result)
         print(report.section(result), flush=True)
-    report.write(results, options.out)
-    if options.page is not None:
-        report.update_page(options.page, "\n".join(map(report.section, results)))
+        figures.store(result, folder)
     plot.draw(results, options.out / "ratios.png")
-    print(f"Written to {options.out}: benchmarks.json, benchmarks.md, ratios.png")
-    return int(any(entry.rejected for result in results for entry in result.entries.values()))
+    print(f"Written to {folder}: figures of {len(results)} cases; to {options.out}: ratios.png")
+    rejected = any(entry.rejected for result in results for entry in result.entries.values())
+    unwritten = pages.main() if options.record else 0
+    return int(rejected or unwritten)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -52,7 +57,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", type=_positive, help="number of rows; by default each case's own")
     parser.add_argument("--repeats", type=_positive, default=5, help="rounds (default 5)")
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for figures")
-    parser.add_argument("--page", type=Path, help="page whose figures are replaced")
+    parser.add_argument(
+        "--record",
+        action="store_true",
+        help=f"keep the figures in {figures.FOLDER.name}/ and write them into the pages of docs/",
+    )
     parser.add_argument("--cache", type=Path, default=HERE / "cache", help="folder for datasets")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     return parser.parse_args(arguments)

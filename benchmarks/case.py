@@ -48,11 +48,22 @@ class Implementation(Generic[Inputs]):
 
 @dataclass(frozen=True)
 class Target:
-    """An implementation should take at most ``limit`` times as long as ``against``."""
+    """An implementation should take at most ``limit`` times as long as another.
+
+    Attributes:
+        limit: largest ratio that meets the target.
+        against: name of the other implementation, or names, of which the fastest counts.
+        implementation: name of the implementation.
+    """
 
     limit: float
-    against: str
+    against: str | tuple[str, ...]
     implementation: str = OURS
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """The names of the others."""
+        return (self.against,) if isinstance(self.against, str) else self.against
 
 
 @dataclass

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import os
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from probclass_core import TableRef
 
 ROW_GROUP = 262_144
 LABEL = "label"
@@ -47,6 +54,27 @@ class Dataset:
     def columns(self) -> list[str]:
         """The columns that training reads: the features and the label."""
         return [*self.features, LABEL]
+
+    @property
+    def source(self) -> str | TableRef:
+        """The table as probclass takes it."""
+        return self.path
+
+    @property
+    def sql(self) -> str:
+        """The table as DuckDB takes it after FROM."""
+        return f"'{self.path}'"
+
+    def arrow(self, dictionaries: Sequence[str] = ()) -> ds.Dataset:
+        """The table as pyarrow takes it, with columns to be read as dictionaries."""
+        options = {"dictionary_columns": dictionaries}
+        return ds.dataset(self.path, format=ds.ParquetFileFormat(read_options=options))
+
+    def polars(self) -> pl.LazyFrame:
+        """The table as Polars takes it."""
+        import polars as pl
+
+        return pl.scan_parquet(self.path)
 
     def scratch(self, name: str) -> Path:
         """A path next to the table for output; each process has its own."""

@@ -39,6 +39,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
         "gray squares: baselines; blue circles: other libraries; orange diamonds: probclass; "
         "black tick: target"
     )
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
 
@@ -90,7 +91,8 @@ def _line(axes: Axes, result: Result, line: int, name: str) -> None:
 
 def _target(axes: Axes, result: Result, line: int, target: Target) -> None:
     """The limit as a tick on the line of the implementation, which should be left of it."""
-    against = result.ratio_to_baseline(target.against)
+    rival = result.rival(target)
+    against = None if rival is None else result.ratio_to_baseline(rival)
     if against is not None:
         limit = target.limit * against.median
         axes.plot([limit, limit], [line - 0.4, line + 0.4], color="black", linewidth=2.0)

@@ -1,31 +1,28 @@
-"""Figures as JSON and as Markdown tables."""
+"""Results as Markdown."""
 
 from __future__ import annotations
 
-import datetime
-import importlib.metadata
-import json
-import os
-import platform
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.case import OURS, Target
 from benchmarks.runner import Entry, Result, Spread
 
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->"
 """Lines of a page between which figures are written."""
 
-PACKAGES = ("numpy", "scipy", "pyarrow", "scikit-learn", "duckdb", "polars")
+VERDICTS = {True: "met", False: "missed", None: "not measured"}
 
 
 def section(result: Result) -> str:
-    """One case as a Markdown section: a table of its implementations, then its targets."""
+    """One case: where it was measured, a table of its implementations, and its targets."""
     case = result.case
     lines = [
-        f"### {case.name}",
-        "",
-        f"{case.title}; {_conditions(result)}.",
+        f"**{case.title}** (`{case.name}`): {_conditions(result)}.",
         "",
         f"| implementation | median | range | processor time | ratio to {case.baseline.name} |",
         "|---|--:|--:|--:|--:|",
@@ -33,17 +30,16 @@ def section(result: Result) -> str:
         "",
     ]
     for target in case.targets:
-        ratio = result.ratio(target.implementation, target.against)
-        verdict = {True: "met", False: "missed", None: "not measured"}[result.meets(target)]
-        limit = f"{target.implementation} ≤ {target.limit:g} × {target.against}"
-        lines += [f"Target: {limit}: {_ratio(ratio)}, {verdict}.", ""]
+        ratio, verdict = _ratio(result.ratio_of(target)), VERDICTS[result.meets(target)]
+        lines += [f"Target: {_limit(target)}: {ratio}, {verdict}.", ""]
     return "\n".join(lines)
 
 
 def _conditions(result: Result) -> str:
     before, after = result.load
     rows = f"{result.rows:,} rows, " if result.rows else ""
-    return f"{rows}{result.rounds} rounds, load average {before:.1f} before and {after:.1f} after"
+    load = f"load average {before:.1f} before and {after:.1f} after"
+    return f"{rows}{result.rounds} rounds, {result.environment.date}, {load}"
 
 
 def _row(result: Result, name: str, entry: Entry) -> str:
@@ -51,7 +47,7 @@ def _row(result: Result, name: str, entry: Entry) -> str:
         return f"| {name} | rejected: {entry.rejected} | | | |"
     figures, unit = Spread.of(entry.figures), result.case.unit
     cells = [
-        name,
+        f"**{name}**" if name.startswith(OURS) else name,
         amount(figures.median, unit),
         f"{amount(figures.minimum, unit)} to {amount(figures.maximum, unit)}",
         amount(Spread.of(entry.cpu_seconds).median, "s"),
@@ -60,10 +56,22 @@ def _row(result: Result, name: str, entry: Entry) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+def _limit(target: Target) -> str:
+    *others, last = target.rivals
+    against = f"the fastest of {', '.join(others)} and {last}" if others else last
+    return f"{target.implementation} ≤ {target.limit:.3g} × {against}"
+
+
 def _ratio(ratio: Spread | None) -> str:
     if ratio is None:
         return "none"
-    return f"{ratio.median:.2f} ({ratio.minimum:.2f} to {ratio.maximum:.2f})"
+    median, low, high = map(times, (ratio.median, ratio.minimum, ratio.maximum))
+    return f"{median} ({low} to {high})"
+
+
+def times(ratio: float) -> str:
+    """A ratio to two decimals, or to three digits if it is large."""
+    return f"{ratio:.2f}" if ratio < 10.0 else f"{ratio:.3g}"
 
 
 def amount(value: float, unit: str) -> str:
@@ -73,18 +81,121 @@ def amount(value: float, unit: str) -> str:
     return f"{value:.0f} {unit}" if value >= 100.0 else f"{value:.3g} {unit}"
 
 
-def write(results: Sequence[Result], out: Path) -> None:
-    """Write ``benchmarks.json`` and ``benchmarks.md``."""
-    out.mkdir(parents=True, exist_ok=True)
-    about = environment()
-    document = {**about, "cases": [to_dict(result) for result in results]}
-    (out / "benchmarks.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    machine = about["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    hardware = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB"
-    head = [f"{about['date'][:10]}; {hardware}; {versions}.", ""]
-    sections = [section(result) for result in results]
-    (out / "benchmarks.md").write_text("\n".join([*head, *sections]), encoding="utf-8")
+def environments(results: Iterable[Result]) -> str:
+    """Each machine with its versions, with the days of its figures and their cases."""
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        about = result.environment
+        groups.setdefault((about.machine, about.software), []).append(result)
+    lines = []
+    for (machine, software), measured in groups.items():
+        count = f"{len(measured)} case{'s' if len(measured) > 1 else ''}"
+        days = _extremes(result.environment.date for result in measured)
+        rounds = _extremes(result.rounds for result in measured)
+        loads = _extremes(load for result in measured for load in result.load)
+        lines.append(
+            f"- {days}, {count} of {rounds} rounds: {machine}; load average {loads}; {software}."
+        )
+    return "\n".join(lines)
+
+
+def _extremes(values: Iterable[Any]) -> str:
+    """The least and the greatest value, or the value if all are equal."""
+    ordered = sorted(values)
+    shown = (f"{value:,}" if isinstance(value, int) else str(value) for value in ordered)
+    return " to ".join(dict.fromkeys([*shown][:: max(len(ordered) - 1, 1)]))
+
+
+def targets(results: Iterable[Result]) -> str:
+    """How many targets are met, and a table of all of them."""
+    verdicts, lines = [], ["| case | target | ratio | |", "|---|---|--:|---|"]
+    for result in results:
+        for target in result.case.targets:
+            verdict = VERDICTS[result.meets(target)]
+            ratio = _ratio(result.ratio_of(target))
+            verdicts.append(verdict)
+            lines.append(f"| `{result.case.name}` | {_limit(target)} | {ratio} | {verdict} |")
+    return "\n".join([f"Met: {verdicts.count('met')} of {len(verdicts)} targets.", "", *lines])
+
+
+def matrix(results: Sequence[Result]) -> str:
+    """The ratios of works and layouts: the median and the worst over all layouts, and each of them.
+
+    The name of a case ends with a dot and the name of its layout, its title with a colon and the
+    layout in words.
+    """
+    columns: dict[tuple[str, str], _Column] = {}
+    layouts: dict[str, None] = {}
+    for result in results:
+        case = result.case
+        work, layout = case.name.partition(".")[0], case.title.partition(": ")[2]
+        layouts.setdefault(layout)
+        asked = {target.rivals: target for target in case.targets}
+        baseline = Target(math.inf, case.baseline.name)
+        for rivals, target in ({baseline.rivals: baseline} | asked).items():
+            key = work.removeprefix("layout_"), " / ".join(rivals)
+            column = columns.setdefault(key, _Column(target.limit))
+            rival = result.rival(target)
+            wall = result.ratio_of(target)
+            if rival is not None and wall is not None:
+                cpu = result.ratio(target.implementation, rival, cpu=True)
+                column.wall[layout] = wall.median
+                column.cpu[layout] = math.nan if cpu is None else cpu.median
+    names = [f"`{work}`, {against}" for (work, against) in columns]
+    rows, rounds = (
+        _extremes(each.rows for each in results),
+        _extremes(each.rounds for each in results),
+    )
+    lines = [
+        f"{len(results):,} cases of {rows} rows, {rounds} rounds:",
+        "",
+        "| work, against the fastest of | at most | met | median | worst | layout of the worst |",
+        "|---|--:|--:|--:|--:|---|",
+        *(
+            f"| {name} | {column.summary} |"
+            for name, column in zip(names, columns.values(), strict=True)
+        ),
+        "",
+        f"| layout | {' | '.join(names)} |",
+        "|---|" + "--:|" * len(columns),
+    ]
+    for layout in layouts:
+        cells = " | ".join(column.cell(layout) for column in columns.values())
+        lines.append(f"| {layout} | {cells} |")
+    return "\n".join(lines)
+
+
+@dataclass
+class _Column:
+    """The ratios of a work to an implementation.
+
+    Attributes:
+        limit: largest ratio that meets the target, infinite if there is none.
+        wall: ratio of wall times by layout.
+        cpu: ratio of processor times by layout.
+    """
+
+    limit: float
+    wall: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """Limit, number of layouts that meet it, median, worst, and the layout of the worst."""
+        worst = max(self.wall, key=lambda layout: self.wall[layout])
+        limit, met = "–", "–"
+        if math.isfinite(self.limit):
+            count = sum(ratio <= self.limit for ratio in self.wall.values())
+            limit, met = f"{self.limit:g}", f"{count} of {len(self.wall)}"
+        median = statistics.median(self.wall.values())
+        return f"{limit} | {met} | {times(median)} | {times(self.wall[worst])} | {worst}"
+
+    def cell(self, layout: str) -> str:
+        """The ratios of wall and of processor time; bold if above the limit."""
+        if layout not in self.wall:
+            return "–"
+        bold = "**" if self.wall[layout] > self.limit else ""
+        return f"{bold}{times(self.wall[layout])}{bold} ({times(self.cpu[layout])})"
 
 
 def update_page(page: Path, figures: str) -> None:
@@ -99,73 +210,3 @@ def update_page(page: Path, figures: str) -> None:
     if not (begin and end):
         raise ValueError(f"{page} lacks the lines {BEGIN!r} and {END!r}.")
     page.write_text(f"{before}{begin}\n{figures.strip()}\n\n{end}{after}", encoding="utf-8")
-
-
-def environment() -> dict[str, Any]:
-    """The date, the machine and the versions of packages."""
-    import probclass_core
-
-    versions = {"Python": platform.python_version(), "probclass": probclass_core.__version__}
-    for package in PACKAGES:
-        versions[package] = importlib.metadata.version(package)
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": {
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "memory_gb": round(memory / 1e9),
-            "system": platform.platform(),
-        },
-        "versions": versions,
-    }
-
-
-def _processor() -> str:
-    cpu_info = Path("/proc/cpuinfo")
-    if cpu_info.exists():
-        for line in cpu_info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def to_dict(result: Result) -> dict[str, Any]:
-    """All figures of a case as JSON values."""
-    case = result.case
-    return {
-        "name": case.name,
-        "title": case.title,
-        "rows": result.rows,
-        "rounds": result.rounds,
-        "unit": case.unit,
-        "load": list(result.load),
-        "baseline": case.baseline.name,
-        "implementations": [
-            {
-                "name": name,
-                "description": entry.implementation.description,
-                "is_baseline": entry.implementation.is_baseline,
-                "figures": entry.figures,
-                "cpu_seconds": entry.cpu_seconds,
-                "median": Spread.of(entry.figures).median if entry.is_valid else None,
-                "ratio_to_baseline": _spread(result.ratio_to_baseline(name)),
-                "rejected": entry.rejected,
-            }
-            for name, entry in result.entries.items()
-        ],
-        "targets": [
-            {
-                "implementation": target.implementation,
-                "against": target.against,
-                "limit": target.limit,
-                "ratio": _spread(result.ratio(target.implementation, target.against)),
-                "met": result.meets(target),
-            }
-            for target in case.targets
-        ],
-    }
-
-
-def _spread(spread: Spread | None) -> dict[str, float] | None:
-    return None if spread is None else vars(spread)

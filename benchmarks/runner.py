@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.case import Case, Implementation, Outcome, Target
+from benchmarks.environment import Environment, environment
 from benchmarks.worker import Job, Measurement, Worker
 
 
@@ -56,6 +57,11 @@ class Entry:
         """Whether there are figures and they count."""
         return self.rejected is None and bool(self.figures)
 
+    @property
+    def median(self) -> float:
+        """The median of the figures."""
+        return statistics.median(self.figures)
+
 
 @dataclass
 class Result:
@@ -67,28 +73,52 @@ class Result:
         rounds: number of rounds.
         entries: measurements by name of the implementation, in the order of the case.
         load: load average of the machine before and after.
+        environment: date, machine and versions.
     """
 
     case: Case[Any]
     rows: int
     rounds: int
     entries: dict[str, Entry]
-    load: tuple[float, float] = (0.0, 0.0)
+    load: tuple[float, float]
+    environment: Environment
 
-    def ratio(self, name: str, against: str) -> Spread | None:
-        """The ratios of two implementations, round by round; None if either does not count."""
-        over, under = self.entries[name], self.entries[against]
-        if not (over.is_valid and under.is_valid):
+    def ratio(self, name: str, against: str, *, cpu: bool = False) -> Spread | None:
+        """The ratios of two implementations, round by round; None unless both count.
+
+        Args:
+            name: the implementation.
+            against: the other implementation.
+            cpu: whether to compare processor times.
+        """
+        over, under = self.entries.get(name), self.entries.get(against)
+        if over is None or under is None or not (over.is_valid and under.is_valid):
             return None
-        return Spread.of([a / b for a, b in zip(over.figures, under.figures, strict=True)])
+        pairs = (
+            zip(over.cpu_seconds, under.cpu_seconds, strict=True)
+            if cpu
+            else zip(over.figures, under.figures, strict=True)
+        )
+        return Spread.of([a / b for a, b in pairs])
 
     def ratio_to_baseline(self, name: str) -> Spread | None:
         """The ratios to the first baseline; None if either does not count."""
         return self.ratio(name, self.case.baseline.name)
 
+    def rival(self, target: Target) -> str | None:
+        """The implementation that the target compares with: the one with the least median."""
+        valid = [name for name in target.rivals if name in self.entries]
+        valid = [name for name in valid if self.entries[name].is_valid]
+        return min(valid, key=lambda name: self.entries[name].median, default=None)
+
+    def ratio_of(self, target: Target) -> Spread | None:
+        """The ratios that the target limits; None if there are none."""
+        rival = self.rival(target)
+        return None if rival is None else self.ratio(target.implementation, rival)
+
     def meets(self, target: Target) -> bool | None:
         """Whether the median ratio is within the limit; None if there is no ratio."""
-        ratio = self.ratio(target.implementation, target.against)
+        ratio = self.ratio_of(target)
         return None if ratio is None else ratio.median <= target.limit
 
 
@@ -139,7 +169,8 @@ def run_case(
                     entry.cpu_seconds.append(measurement.cpu_seconds)
             for name, reason in disagreements(case, outcomes):
                 entries[name].rejected = reason
-    return Result(case, rows, rounds, entries, (load_before, os.getloadavg()[0]))
+    load = load_before, os.getloadavg()[0]
+    return Result(case, rows, rounds, entries, load, environment())
 
 
 def _measure(job: Job, worker: Worker | None) -> Measurement:

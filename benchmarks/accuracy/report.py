@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from benchmarks.accuracy.models import PRIOR, Model
 from benchmarks.accuracy.scores import METRICS, OPTIMUM, Result, to_dict
 from benchmarks.accuracy.tables import SMALL, Table
-from benchmarks.report import environment
+from benchmarks.environment import environment
 
 NEGLIGIBLE = 1e-3
 """Log losses are raised to this in ratios: below it, folds are too few to compare models."""
@@ -223,12 +224,11 @@ def write(
     out.mkdir(parents=True, exist_ok=True)
     about = environment()
     described = {model.name: model.description for model in models}
-    document = {**about, "metrics": METRICS, "models": described}
+    document = {**asdict(about), "metrics": METRICS, "models": described}
     document["tables"] = [to_dict(result) for result in results]
     text = json.dumps(document, indent=1) + "\n"
     (out / "accuracy.json").write_text(text, encoding="utf-8")
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    head = f"{about['date'][:10]}; {about['machine']['processor']}; {versions}.\n"
+    head = f"{about.date}; {about.machine}; {about.software}.\n"
     overall = "\n".join([head, summary(results, models), targets(results, tables)])
     legend = [f"- {name}: {description}." for name, description in described.items()]
     sections = [section(result, models) for result in results]

@@ -2,7 +2,7 @@
 
 train_gaussian     diagonal and full normals from Parquet
 train_categorical  text columns from Parquet
-layouts            files as other tools write them
+layouts            four trainings and a scoring, of files in many layouts
 retrain            a window of days after one new day, with cached statistics
 engines            training by threads, by processes and by Spark
 score              Parquet in, posteriors in Parquet out
@@ -10,8 +10,8 @@ score_sql          the query of a model in DuckDB
 watch              a wide table scored with the health of its rows
 memory             peak memory as the number of rows grows
 knn                nearest neighbors, in few dimensions and in many
-small              one small batch in memory
-startup            the import alone, and the example DAGs parsed
+small              one small batch, and one row, in memory
+startup            the import alone, a first fit, and the example DAGs parsed
 """
 
 from __future__ import annotations

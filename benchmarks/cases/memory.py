@@ -41,7 +41,7 @@ def memory_case(name: str, title: str) -> Case[Lengths]:
         prepare=lengths,
         unit="MB",
         fresh=True,
-        targets=(Target(1.1, TENTH, ALL),),
+        targets=(Target(1.05, TENTH, ALL),),
     )
 
 

@@ -64,7 +64,7 @@ retrain: Case[Days] = Case(
     rows=9_000_000,
     prepare=daily,
     reference=COLD,
-    targets=(Target(0.05, COLD, NEW_DAY),),
+    targets=(Target(0.03, COLD, NEW_DAY),),
     tolerance=0.0,
 )
 CASES = (retrain,)

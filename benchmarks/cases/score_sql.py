@@ -19,6 +19,7 @@ import probclass_core as pc
 from benchmarks.case import OURS, Case, Outcome, Target
 from benchmarks.cases.train_gaussian import fit
 from benchmarks.datasets import CLASSES, LABEL, Dataset, numbers
+from benchmarks.peers import duckdb_query
 
 BY_HAND = "hand-written SQL"
 NAN_IS_NULL = "hand-written SQL, NaN as null"
@@ -118,30 +119,4 @@ def _query_of(data: Dataset, source: str) -> str:
 @functools.cache
 def _query_by_hand(data: Dataset, source: str) -> str:
     _, model = _prepared(data.path, data.features)
-    (parameters,) = model.parameters.values()
-    cells = {(row["class"], row["feature"]): row for row in parameters.to_pylist()}
-    joints = []
-    for row in model.priors.to_pylist():
-        terms = [repr(float(np.log(row["prior"]))) + "e0"]
-        for name in data.features:
-            cell = cells[row["class"], name]
-            mean = float(cell["mean"])
-            scale = float(np.sqrt(0.5 / cell["variance"]))
-            peak = float(-0.5 * np.log(2.0 * np.pi * cell["variance"]))
-            distance = f"(({name} - ({mean!r}e0)) * {scale!r}e0)"
-            terms.append(f"coalesce({peak!r}e0 - {distance} * {distance}, 0)")
-        joints.append(" + ".join(terms))
-    positions = range(len(joints))
-    listed = ", ".join(f"j{at}" for at in positions)
-    return f"""
-WITH joint AS (SELECT {LABEL}, {", ".join(f"{text} AS j{at}" for at, text in enumerate(joints))}
-  FROM {source}),
-peak AS (SELECT *, greatest({listed}) AS m FROM joint),
-total AS (SELECT *, {" + ".join(f"exp(j{at} - m)" for at in positions)} AS s FROM peak)
-SELECT {LABEL},
-  CASE {" ".join(f"WHEN j{at} = m THEN '{CLASSES[at]}'" for at in positions)} END AS prediction,
-  1 / s AS probability,
-  {", ".join(f'exp(j{at} - m) / s AS "p_{CLASSES[at]}"' for at in positions)},
-  m + ln(s) AS log_density,
-  '{model.id}' AS model_id
-FROM total"""
+    return duckdb_query(model, data.features, source, [LABEL])

@@ -1,4 +1,4 @@
-"""Import probclass, and parse the example DAGs as Airflow does, each in a new process."""
+"""Import probclass, fit for the first time, and parse the example DAGs, each in a new process."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import importlib
 import sys
 from pathlib import Path
 
-from benchmarks.case import OURS, Case, Target
+from benchmarks.case import OURS, Case, Outcome, Target
 
 DAGS = Path(__file__).parents[2] / "dags"
 PYARROW = "import pyarrow"
 EVERYTHING = "probclass, all its names"
+READ = "import pyarrow.parquet, one read"
 SDK = "import airflow.sdk"
 
 
@@ -19,9 +20,32 @@ def startup_case(name: str, title: str, target: Target) -> Case[None]:
     return Case(name, title, 0, lambda cache, rows: None, targets=(target,), fresh=True)
 
 
+def small_file(cache: Path, rows: int) -> Path:
+    """A Parquet file of four numbers and a label."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = cache / f"small-{rows}.parquet"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        x = np.random.default_rng(0).standard_normal((4, rows))
+        columns = {f"x{j}": column for j, column in enumerate(x)}
+        pq.write_table(pa.table({**columns, "label": x[0] > 0}), path)
+    return path
+
+
+first_fit: Case[Path] = Case(
+    name="first_fit",
+    title="first fit of a process, with imports",
+    rows=10_000,
+    prepare=small_file,
+    targets=(Target(1.5, READ),),
+    fresh=True,
+)
 importing = startup_case("import", "import in a new process", Target(1.3, PYARROW))
 parsing = startup_case("parse", "parse all example DAGs in a new process", Target(1.5, SDK))
-CASES = (importing, parsing)
+CASES = (importing, first_fit, parsing)
 
 
 @importing.implementation(PYARROW, is_baseline=True)
@@ -40,6 +64,24 @@ def probclass(inputs: None) -> None:
 def fit_and_score(inputs: None) -> None:
     """import what fit and score need."""
     from probclass_core import fit, score  # noqa: F401
+
+
+@first_fit.implementation(READ, is_baseline=True)
+def first_read(path: Path) -> Outcome:
+    """pyarrow.parquet.read_table."""
+    import pyarrow.parquet as pq
+
+    return {"rows": pq.read_table(path).num_rows}
+
+
+@first_fit.implementation(OURS)
+def fit_at_once(path: Path) -> Outcome:
+    """fit of gaussian_diagonal."""
+    import probclass_core as pc
+
+    features = ["x0", "x1", "x2", "x3"]
+    model = pc.fit(path, pc.ModelSpec("label", [pc.Block("gaussian_diagonal", features)]))
+    return {"rows": model.training["rows"]}
 
 
 @parsing.implementation(SDK, is_baseline=True)

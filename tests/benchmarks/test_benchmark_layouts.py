@@ -1,0 +1,92 @@
+"""The layouts of the benchmarks: files as they are described, and answers on which all agree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.cases.layouts import CASES, OF_CATEGORIES, OF_NUMBERS, TITLES, stored
+
+ROWS = 2_000
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_each_layout_has_a_title_and_a_case_of_each_work() -> None:
+    layouts = {layout.name for layout in (*OF_NUMBERS, *OF_CATEGORIES)}
+    assert layouts == TITLES.keys()
+    works: dict[str, list[str]] = {}
+    for case in CASES:
+        work, _, layout = case.name.removeprefix("layout_").partition(".")
+        works.setdefault(work, []).append(layout)
+    numbers, categories = ([each.name for each in group] for group in (OF_NUMBERS, OF_CATEGORIES))
+    assert works.pop("categorical") == categories
+    assert works == dict.fromkeys(
+        ("gaussian_diagonal", "gaussian_full", "discretized", "score"), numbers
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "compression", "files"),
+    [
+        ("base", pa.float64(), "SNAPPY", 1),
+        ("zstd", pa.float64(), "ZSTD", 1),
+        ("uncompressed", pa.float64(), "UNCOMPRESSED", 1),
+        ("polars", pa.float64(), "ZSTD", 1),
+        ("files_8", pa.float64(), "SNAPPY", 8),
+        ("float32", pa.float32(), "SNAPPY", 1),
+        ("decimal", pa.decimal128(12, 2), "SNAPPY", 1),
+        ("int", pa.int64(), "SNAPPY", 1),
+        ("rounded_nulls", pa.float64(), "SNAPPY", 1),
+    ],
+)
+def test_files_are_as_described(
+    cache: Path, name: str, kind: pa.DataType, compression: str, files: int
+) -> None:
+    layout = next(layout for layout in OF_NUMBERS if layout.name == name)
+    data = stored("numbers", layout, cache, ROWS)
+    assert len(data.files) == files
+    column = pq.ParquetFile(data.files[0]).metadata.row_group(0).column(5)
+    assert column.compression == compression
+    table = data.arrow().to_table()
+    assert table.schema.field("x0").type == kind
+    assert table.num_rows == data.rows == ROWS
+    share = table["x0"].null_count / data.rows
+    assert (0.05 < share < 0.15) if layout.nulls else share == 0.0
+    distinct = len(table["x0"].unique())
+    assert distinct < 100 if layout.values == "rounded" else distinct > data.rows / 4
+    assert stored("numbers", layout, cache, ROWS) == data
+
+
+def test_rows_that_sort_by_column_keep_their_values(cache: Path) -> None:
+    layouts = {layout.name: layout for layout in OF_CATEGORIES}
+    plain, ordered = (
+        stored("categories", layouts[name], cache, ROWS).arrow().to_table()["c3"].to_pylist()
+        for name in ("base", "sorted")
+    )
+    assert sorted(plain) == ordered != plain
+
+
+@pytest.mark.services
+def test_all_agree_on_a_sample_of_the_layouts(cache: Path, tmp_path: Path) -> None:
+    """Each work once, and each kind of table that is read in another way."""
+    names = [
+        "layout_gaussian_diagonal.nulls",
+        "layout_discretized.delta_rs",
+        "layout_score.s3_files_8",
+        "layout_categorical.nulls",
+    ]
+    options = ["--rows", str(ROWS), "--repeats", "1", "--out", str(tmp_path), "--cache", str(cache)]
+    assert main([*names, *options]) == 0
+    for name in names:
+        record = json.loads((tmp_path / f"{name}.json").read_text())
+        assert all("figures" in entry for entry in record["implementations"].values())
+    assert not list(cache.glob("scored.*")), "implementations remove their files"
