@@ -11,7 +11,7 @@ SERVERS := .venv-servers
 KHIOPS := .venv-khiops
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test test-fast servers faults promoters hostile backfill celery image lint format check bench figures accuracy scale partitions years khiops golden distributions site pictures screenshots wheel constraints licenses clean
+.PHONY: help setup demo airflow test test-fast servers faults promoters hostile backfill celery image lint format check bench figures accuracy scale billion partitions years khiops golden distributions site pictures screenshots wheel constraints licenses clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ accuracy: setup khiops ## Measure error, log loss and calibration, compared with
 
 scale: setup ## Measure time and memory from 100,000 rows to 100 million
 	$(PYTHON) -m benchmarks.scale
+
+billion: setup ## Train on a billion rows, kill it in the middle, and go on
+	$(PYTHON) -m benchmarks.billion
 
 partitions: setup ## Measure one task that scores 500 partitions, by format
 	$(PYTHON) -m benchmarks.partitions --page docs/data.md

@@ -14,6 +14,7 @@ In reading order::
     plot        ratios to the baseline as a plot
     peers       the posterior of a model by DuckDB and by Polars
     scale       time and memory as the number of rows grows
+    billion     a billion rows, and training that goes on after a kill
     accuracy/   error, log loss and calibration on many tables
 
 ``python -m benchmarks`` (or ``make bench``) runs all of them; ``--help`` explains how to run some.

@@ -321,9 +321,12 @@ def missing_patterns(matrix: FloatArray) -> Iterator[tuple[BoolArray, IntArray |
         return
     packed = np.ascontiguousarray(np.packbits(missing, axis=0).T)
     keys = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
-    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    for number, row in enumerate(first):
-        yield ~missing[:, row], np.flatnonzero(group == number)
+    _, first, group, counts = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    groups = np.split(np.argsort(group, kind="stable"), np.cumsum(counts)[:-1])
+    for row, rows in zip(first, groups, strict=True):
+        yield ~missing[:, row], rows
 
 
 def category_codes(column: pa.Array, name: str | None = None) -> tuple[IntArray, list[str]]:
@@ -352,6 +355,19 @@ def short_codes(
     if isinstance(column, pa.ChunkedArray):  # a column of a table, which batches do not share
         return _encode(column, name)
     return converted(column, "codes", lambda: _encode(column, name))
+
+
+def add_looked_up(total: FloatArray, table: FloatArray, codes: IntArray) -> None:
+    """Add ``table[:, codes]`` to ``total``, several times faster than by indexing.
+
+    Args:
+        total: ``(k, n)``, changed in place.
+        table: ``(k, m)``.
+        codes: ``(n,)``, from −1, the last column of the table, to ``m − 1``.
+    """
+    found = np.empty(len(codes))
+    for row, entries in zip(total, table, strict=True):
+        row += np.take(entries, codes, out=found, mode="wrap")
 
 
 def _encode(column: pa.Array, name: str | None) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:

@@ -29,7 +29,7 @@ def is_category_type(kind: pa.DataType) -> bool:
     """Whether values are categories: text, bool or integers, dictionary-encoded or not."""
     kind = value_type(kind)
     return bool(
-        _is_text(kind)
+        is_text_type(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_integer(kind)
         or pa.types.is_null(kind)
@@ -48,9 +48,11 @@ def is_number_type(kind: pa.DataType) -> bool:
 def is_terms_type(kind: pa.DataType) -> bool:
     """Whether values are counts of terms: lists of text, or maps from text to numbers."""
     if _is_list(kind):
-        return _is_text(kind.value_type) or pa.types.is_null(kind.value_type)
+        return is_text_type(kind.value_type) or pa.types.is_null(kind.value_type)
     return (
-        bool(pa.types.is_map(kind)) and _is_text(kind.key_type) and is_number_type(kind.item_type)
+        bool(pa.types.is_map(kind))
+        and is_text_type(kind.key_type)
+        and is_number_type(kind.item_type)
     )
 
 
@@ -68,7 +70,8 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text_type(kind: pa.DataType) -> bool:
+    """Whether values are text of any width, dictionary-encoded or not."""
     kind = value_type(kind)
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

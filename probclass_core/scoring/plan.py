@@ -16,6 +16,7 @@ import pyarrow as pa
 from probclass_core.analysis.health.sums import HealthMeter
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns
+from probclass_core.arrow.types import is_text_type
 from probclass_core.errors import (
     DataError,
     SpecError,
@@ -167,7 +168,14 @@ class ScoringPlanner:
         passthrough = self._passthrough
         features = source_columns(self._readable.schema, self.model.spec.features)
         columns = list(dict.fromkeys((*passthrough, *features, *partition)))
-        return self._readable.plan(columns, partition=partition or None, where=self.where)
+        kept = [field.type for field in self.table.schema if field.name in passthrough]
+        return self._readable.plan(
+            columns,
+            partition=partition or None,
+            where=self.where,
+            # Text that is kept must be stored as text.
+            allow_dictionaries=not any(is_text_type(kind) for kind in kept),
+        )
 
     @cached_property
     def _readable(self) -> Table:

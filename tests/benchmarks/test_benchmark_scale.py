@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import scale
+from benchmarks import billion, scale
 
 
 def test_each_prefix_is_ten_times_longer() -> None:
@@ -27,3 +27,11 @@ def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert max(run["peak_mebibytes"] for run in runs) < 1024
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(runs)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "out"]
+
+
+@pytest.mark.slow
+def test_training_goes_on_after_a_kill_to_the_same_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert billion.main(["--rows", "640000", "--folder", str(tmp_path)]) == 0
+    assert "| from the beginning |" in capsys.readouterr().out

@@ -144,6 +144,39 @@ def test_shared_covariance_agrees_with_scipy_with_and_without_nulls() -> None:
             np.testing.assert_allclose(ours, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("most", [0, 2**26])
+def test_each_row_has_the_density_of_the_columns_that_it_has(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Rows with any pattern of nulls, whether factors of covariances are kept or not."""
+    monkeypatch.setattr(
+        "probclass_core.estimation.families.gaussian.densities._MOST_WHITENING", most
+    )
+    noise = np.random.default_rng(0)
+    rows = noise.normal(size=(3_000, 7)) @ noise.normal(size=(7, 7))
+    rows[noise.random(rows.shape) < 0.4] = np.nan
+    names = list("tuvwxyz")
+    table = pa.table([pa.array(column, from_pandas=True) for column in rows.T], names=names)
+    model = fitted(
+        table.append_column("c", pa.array(noise.choice(["a", "b"], 3_000))),
+        "c",
+        pc.Block("gaussian_full", names),
+    )
+    covariance = tensor(model.parameters["gaussian_full"])
+    means = model.parameters["gaussian_full"]["mean"].to_pylist()
+    ours = model.log_likelihood_by_block(table)[:, :, 0]
+    for number in range(0, 3_000, 60):
+        known = np.flatnonzero(~np.isnan(rows[number]))
+        for position, mean in enumerate(means):
+            part = covariance[position][np.ix_(known, known)]
+            expected = (
+                multivariate_normal.logpdf(rows[number, known], np.array(mean)[known], part)
+                if len(known)
+                else 0.0
+            )
+            assert ours[number, position] == pytest.approx(expected, rel=1e-10)
+
+
 def test_the_pooled_divisor_subtracts_ddof_once_per_class() -> None:
     table = sample(31)
     points, labels = matrix(table), np.array(table["c"])

@@ -20,6 +20,7 @@ from probclass_core.arrow.arrays import (
     MISSING,
     FloatArray,
     IntArray,
+    add_looked_up,
     label_codes,
     short_codes,
     sorted_classes,
@@ -397,12 +398,13 @@ class CategoricalLikelihood:
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.zeros((self.classes, batch.num_rows))
-        for factor in self._factors(batch):
-            result += factor
+        for feature, (_, table) in self.lookup.items():
+            add_looked_up(result, table, self.codes(batch, feature))
         return result.T
 
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
-        return (factor.T for factor in self._factors(batch))
+        for feature, (_, table) in self.lookup.items():
+            yield table[:, self.codes(batch, feature)].T
 
     def formula(self) -> Formula:
         terms, refused = [], []
@@ -414,10 +416,6 @@ class CategoricalLikelihood:
             if feature in self.without_nulls:
                 refused.append(IsCode(code, len(domain) + 1))
         return Formula(terms, refused)
-
-    def _factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
-        for feature, (_, table) in self.lookup.items():
-            yield table[:, self.codes(batch, feature)]
 
     @property
     def cell_log_likelihood(self) -> FloatArray | None:

@@ -19,6 +19,7 @@ from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
+    add_looked_up,
     label_codes,
     numbers_rounded_down,
     sorted_classes,
@@ -423,12 +424,13 @@ class DiscretizedLikelihood:
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.zeros((self.classes, batch.num_rows))
-        for factor in self._factors(batch):
-            result += factor
+        for feature, (_, table) in self.lookup.items():
+            add_looked_up(result, table, self.bins(batch, feature))
         return result.T
 
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
-        return (factor.T for factor in self._factors(batch))
+        for feature, (_, table) in self.lookup.items():
+            yield table[:, self.bins(batch, feature)].T
 
     def formula(self) -> Formula:
         return Formula(
@@ -437,10 +439,6 @@ class DiscretizedLikelihood:
                 for name, (cuts, table) in self.lookup.items()
             ]
         )
-
-    def _factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
-        for feature, (_, table) in self.lookup.items():
-            yield table[:, self.bins(batch, feature)]
 
     @property
     def cell_log_likelihood(self) -> FloatArray | None:

@@ -45,6 +45,9 @@ _LOG_2PI = math.log(2.0 * math.pi)
 _MOST_PATTERNS = 4
 """Up to this many columns a formula sums out nulls: each set of observed columns has a density."""
 
+_MOST_WHITENING = 2**26
+"""Bytes of the factors that are kept: each set of observed columns has one."""
+
 _FAR = 1e8
 """For larger r, 1 + r² equals r² in float64."""
 
@@ -197,11 +200,23 @@ class GaussianFullLikelihood:
     @block_arithmetic()
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.empty((len(self.mean), batch.num_rows))
+        every = np.arange(len(self.features))
+        gaps, incomplete = [], []
         for rows, block in numeric_blocks(batch, self.features):
-            for mask, columns in missing_patterns(block):
+            missing = np.isnan(block)
+            if missing.any():
+                gap = missing.any(axis=0)
+                gaps.append(rows.start + np.flatnonzero(gap))
+                incomplete.append(block[:, gap])
+                result[:, rows][:, ~gap] = self._marginal(block[:, ~gap], every)
+            else:
+                result[:, rows] = self._marginal(block, every)
+        if gaps:  # all at once: a pattern costs as much as many rows
+            places, values = np.concatenate(gaps), np.concatenate(incomplete, axis=1)
+            for mask, columns in missing_patterns(values):
                 observed = np.flatnonzero(mask)
-                values = block if isinstance(columns, slice) else block[np.ix_(observed, columns)]
-                result[:, rows][:, columns] = self._marginal(values, observed)
+                density = self._marginal(values[:, columns][observed], observed)
+                result[:, places[columns]] = density
         return result.T
 
     def formula(self, missing: Sequence[str] = ()) -> Formula:
@@ -285,7 +300,8 @@ class GaussianFullLikelihood:
     def _whitened(self, observed: IntArray) -> tuple[FloatArray, FloatArray]:
         """L⁻¹ ``(k, d', d')`` and log density at the mean ``(k,)`` of the observed features."""
         key = observed.tobytes()
-        if key not in self._whitening:
+        whitened = self._whitening.get(key)
+        if whitened is None:
             # Scaling to unit variance first keeps the factor accurate for unlike units.
             covariance = self.covariance[:, observed[:, None], observed]
             width = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
@@ -293,8 +309,11 @@ class GaussianFullLikelihood:
             whiten = np.linalg.inv(factor) / width[:, None, :]
             log_width = np.log(np.diagonal(factor, axis1=1, axis2=2)) + np.log(width)
             log_peak = self._standard_peak(len(observed)) - log_width.sum(axis=1)
-            self._whitening[key] = whiten, log_peak
-        return self._whitening[key]
+            whitened = whiten, log_peak
+            if len(self._whitening) * self.covariance.nbytes > _MOST_WHITENING:
+                self._whitening.clear()
+            self._whitening[key] = whitened
+        return whitened
 
 
 class GaussianSharedLikelihood(GaussianFullLikelihood):
