@@ -160,9 +160,9 @@ def is_numeric_type(kind: pa.DataType) -> bool:
     """Whether a type converts to float64: bool, numbers, decimals, dictionaries of these, null."""
     kind = value_type(kind)
     return bool(
-        pa.types.is_boolean(kind)
+        pa.types.is_floating(kind)
         or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
         or pa.types.is_decimal(kind)
         or pa.types.is_null(kind)
     )
@@ -197,11 +197,11 @@ def as_floats(column: pa.Array) -> FloatArray:
 
     The result is read-only if it shares Arrow's memory.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_decimal128(column.type) and 0 <= column.type.scale <= _EXACT_POWERS:
-        return _decimals_as_floats(column)
     if not pa.types.is_float64(column.type):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_decimal128(column.type) and 0 <= column.type.scale <= _EXACT_POWERS:
+            return _decimals_as_floats(column)
         if pa.types.is_boolean(column.type):
             column = column.cast(pa.int8())
         column = column.cast(pa.float64(), safe=False)
@@ -234,7 +234,7 @@ def extremes(values: np.ndarray) -> tuple[float, float, int]:
     """Least and greatest number, NaN if there is none; and how many values are NaN."""
     if not values.size:
         return math.nan, math.nan, 0
-    low, high = values.min(), values.max()
+    low, high = np.minimum.reduce(values), np.maximum.reduce(values)
     if low == low:
         return float(low), float(high), 0
     missing = int(np.count_nonzero(np.isnan(values)))

@@ -11,6 +11,9 @@ import pyarrow as pa
 
 Converted = TypeVar("Converted")
 
+_WORTH_SHARING = 64
+"""Rows from which a conversion takes longer than to look up whether it was done."""
+
 _converted: ContextVar[dict[Hashable, Any] | None] = ContextVar("converted", default=None)
 
 
@@ -42,7 +45,7 @@ def converted(
         convert: converts the column.
     """
     results = _converted.get()
-    if results is None:
+    if results is None or len(column) < _WORTH_SHARING:
         return convert()
     key = (*_identity(column), conversion)
     if key not in results:

@@ -109,6 +109,8 @@ def map_type(kind: pa.DataType, convert: Callable[[pa.DataType], pa.DataType]) -
 
 def in_safe_types(rows: Rows) -> Rows:
     """Convert rows to their `safe_types`."""
+    if all(pa.types.is_primitive(kind) or pa.types.is_string(kind) for kind in rows.schema.types):
+        return rows  # soon seen, because the caller may have a single row
     for number, column in enumerate(rows.schema):
         if pa.types.is_run_end_encoded(column.type):
             values = _without_runs(rows.column(number))
