@@ -27,8 +27,9 @@ from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
+from benchmarks import figures
 from benchmarks.cases import all_cases
-from benchmarks.figures import FOLDER, FiguresError, load
+from benchmarks.figures import FiguresError
 from benchmarks.report import amount, environments, matrix, section, targets, times
 from benchmarks.runner import Result, Spread
 
@@ -42,7 +43,7 @@ _INLINE = re.compile(rf"(<!-- (\w[\w.]*): (.+?) -->)({_NUMBER}(?: to {_NUMBER})?
 
 def stored() -> dict[str, Result]:
     """The stored figures of all cases."""
-    return load(FOLDER, (case for _, case in all_cases()))
+    return figures.load(figures.FOLDER, (case for _, case in all_cases()))
 
 
 def with_figures(text: str, results: Mapping[str, Result]) -> str:
@@ -71,7 +72,7 @@ def with_figures(text: str, results: Mapping[str, Result]) -> str:
     return _INLINE.sub(inline, _REGION.sub(region, text))
 
 
-def write_pages(results: Mapping[str, Result], docs: Path = DOCS) -> list[Path]:
+def write_pages(results: Mapping[str, Result], docs: Path) -> list[Path]:
     """Write the figures into every page of a folder; return the pages that changed.
 
     Raises:
@@ -81,11 +82,11 @@ def write_pages(results: Mapping[str, Result], docs: Path = DOCS) -> list[Path]:
     for page in sorted(docs.glob("*.md")):
         text = page.read_text(encoding="utf-8")
         try:
-            figures = with_figures(text, results)
+            written = with_figures(text, results)
         except FiguresError as error:
             raise FiguresError(f"{page.name}: {error}") from None
-        if figures != text:
-            page.write_text(figures, encoding="utf-8")
+        if written != text:
+            page.write_text(written, encoding="utf-8")
             changed.append(page)
     return changed
 
@@ -138,7 +139,7 @@ def _quoted(result: Result, expression: str) -> str:
 def main() -> int:
     """Write the pages; return 1 if a figure is missing, else 0."""
     try:
-        changed = write_pages(stored())
+        changed = write_pages(stored(), DOCS)
     except FiguresError as error:
         print(error, file=sys.stderr)
         return 1

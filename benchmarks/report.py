@@ -22,7 +22,7 @@ def section(result: Result) -> str:
     """One case: where it was measured, a table of its implementations, and its targets."""
     case = result.case
     lines = [
-        f"**{case.title}** (`{case.name}`): {_conditions(result)}.",
+        f"**{case.title[0].upper()}{case.title[1:]}** (`{case.name}`): {_conditions(result)}.",
         "",
         f"| implementation | median | range | processor time | ratio to {case.baseline.name} |",
         "|---|--:|--:|--:|--:|",
@@ -124,7 +124,7 @@ def matrix(results: Sequence[Result]) -> str:
     The name of a case ends with a dot and the name of its layout, its title with a colon and the
     layout in words.
     """
-    columns: dict[tuple[str, str], _Column] = {}
+    columns: dict[tuple[str, float], _Column] = {}
     layouts: dict[str, None] = {}
     for result in results:
         case = result.case
@@ -133,15 +133,14 @@ def matrix(results: Sequence[Result]) -> str:
         asked = {target.rivals: target for target in case.targets}
         baseline = Target(math.inf, case.baseline.name)
         for rivals, target in ({baseline.rivals: baseline} | asked).items():
-            key = work.removeprefix("layout_"), " / ".join(rivals)
-            column = columns.setdefault(key, _Column(target.limit))
+            title = f"`{work.removeprefix('layout_')}`, {' / '.join(rivals)}"
+            column = columns.setdefault((work, target.limit), _Column(title, target.limit))
             rival = result.rival(target)
             wall = result.ratio_of(target)
             if rival is not None and wall is not None:
                 cpu = result.ratio(target.implementation, rival, cpu=True)
                 column.wall[layout] = wall.median
                 column.cpu[layout] = math.nan if cpu is None else cpu.median
-    names = [f"`{work}`, {against}" for (work, against) in columns]
     rows, rounds = (
         _extremes(each.rows for each in results),
         _extremes(each.rounds for each in results),
@@ -151,12 +150,9 @@ def matrix(results: Sequence[Result]) -> str:
         "",
         "| work, against the fastest of | at most | met | median | worst | layout of the worst |",
         "|---|--:|--:|--:|--:|---|",
-        *(
-            f"| {name} | {column.summary} |"
-            for name, column in zip(names, columns.values(), strict=True)
-        ),
+        *(f"| {column.title} | {column.summary} |" for column in columns.values()),
         "",
-        f"| layout | {' | '.join(names)} |",
+        f"| layout | {' | '.join(column.title for column in columns.values())} |",
         "|---|" + "--:|" * len(columns),
     ]
     for layout in layouts:
@@ -167,14 +163,16 @@ def matrix(results: Sequence[Result]) -> str:
 
 @dataclass
 class _Column:
-    """The ratios of a work to an implementation.
+    """The ratios of a work to the implementations of a target.
 
     Attributes:
+        title: the work and the implementations, of which the first case has all.
         limit: largest ratio that meets the target, infinite if there is none.
         wall: ratio of wall times by layout.
         cpu: ratio of processor times by layout.
     """
 
+    title: str
     limit: float
     wall: dict[str, float] = field(default_factory=dict)
     cpu: dict[str, float] = field(default_factory=dict)

@@ -432,7 +432,7 @@ def _case_of_categories(layout: Layout) -> Case[Files]:
     baseline = case.implementation(train_categorical.SCAN, is_baseline=True)
     baseline(train_categorical.scan_dictionaries)
     case.implementation(OURS)(train_categorical.fit)
-    if not layout.remote:
+    if not layout.remote and layout.features == FEATURES:
         case.implementation(DUCKDB)(train_categorical.duckdb_sql)
     case.implementation(POLARS)(train_categorical.polars_counts)
     return case

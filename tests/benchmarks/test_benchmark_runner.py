@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import sample_cases
 
-from benchmarks import datasets
+from benchmarks import datasets, figures, pages
 from benchmarks.__main__ import main
 from benchmarks.cases import all_cases
 from benchmarks.report import section
@@ -127,6 +127,22 @@ def test_cases_run_agree_and_write_reports(tmp_path: Path) -> None:
         assert {"Python", "pyarrow", "scikit-learn"} <= record["versions"].keys()
     assert (out / "ratios.png").read_bytes().startswith(b"\x89PNG")
     assert not list(tmp_path.glob("*.scored.*")), "implementations remove their files"
+
+
+def test_recorded_figures_are_kept_and_written_into_the_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(figures, "FOLDER", tmp_path / "figures")
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("It takes <!-- first_fit: probclass, processor time -->0 s.")
+    options = ["--rows", "100", "--repeats", "1", "--record", "--out", str(tmp_path / "out")]
+    assert main(["first_fit", *options, "--cache", str(tmp_path)]) == 0
+    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["first_fit.json"]
+    assert " -->0 s." not in page.read_text()
+    page.write_text("It takes <!-- retrain: probclass -->0 s.")
+    assert main(["first_fit", *options, "--cache", str(tmp_path)]) == 1
+    assert "page.md: no figures of retrain are stored" in capsys.readouterr().err
 
 
 def test_an_unknown_case_lists_the_known_ones(
