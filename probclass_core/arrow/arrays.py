@@ -216,6 +216,8 @@ def _decimals_as_floats(column: pa.Array) -> FloatArray:
 
     Arrow multiplies by a rounded power of ten, which often gives a neighbor of the nearest double.
     """
+    if not len(column):
+        return np.empty(0)  # there may be no buffer
     words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
     low, high = words[column.offset :][: len(column)].T
     values: FloatArray = low / 10.0**column.type.scale

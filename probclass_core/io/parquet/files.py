@@ -201,8 +201,9 @@ class RowGroups:
 
         unchanged = nullcontext() if self.version is None else self.version.unchanged()
         with unchanged, translate_read_errors(self.location):
-            checked = map(self._checked, joined(read_again(batches), self._batch_rows))
-            yield from prefetch(checked) if self.rows > self._batch_rows else checked
+            # Joining batches with values that are not valid might end the process.
+            whole = joined(map(self._checked, read_again(batches)), self._batch_rows)
+            yield from prefetch(whole) if self.rows > self._batch_rows else whole
 
     def footer_counts(self, column: str) -> tuple[int, int] | None:
         """Count the rows, before any row filter, and those in which a column is not null.
