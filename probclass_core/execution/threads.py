@@ -93,15 +93,20 @@ def prefetch(items: Iterable[Item]) -> Iterator[Item]:
         yield from items
         return
     source, end = iter(items), object()
-    draw: Callable[[Iterator[Item]], object] = _mark_thread(lambda source: next(source, end))
-    pool = ThreadPoolExecutor(1, thread_name_prefix="probclass-read")
-    upcoming = pool.submit(draw, source)
+    pool = ThreadPoolExecutor(1, thread_name_prefix="probclass-read", initializer=_mark_for_good)
+    upcoming: Future[object] = pool.submit(next, source, end)
     try:
         while (item := upcoming.result()) is not end:
-            upcoming = pool.submit(draw, source)
+            upcoming = pool.submit(next, source, end)
             yield cast(Item, item)
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        # The garbage collector may end this in the thread that draws, which cannot wait for itself.
+        pool.shutdown(wait=not getattr(_this_thread, "in_map", False), cancel_futures=True)
+
+
+def _mark_for_good() -> None:
+    """Mark a thread that only draws, also between two items."""
+    _this_thread.in_map = True
 
 
 def _mark_thread(work: Callable[[Item], Result]) -> Callable[[Item], Result]:

@@ -49,28 +49,35 @@ class FileVersion:
         """
         identity = self._identity()
         if not self.location.remote:
-            self._check(identity)
+            self._check(self._is_as_planned())
         try:
             yield
         except Exception as error:
-            self._check(identity, error)
+            self._check(self._is_same(identity), error)
             raise
-        self._check(identity)
+        self._check(self._is_same(identity))
 
-    def _check(self, identity: object, cause: Exception | None = None) -> None:
-        info = self.location.info(self.path)
-        if file_state(self.location, info) != self.state or self._identity() != identity:
+    def _check(self, unchanged: bool, cause: Exception | None = None) -> None:
+        if not unchanged:
             uri = self.location.uri_of(self.path)
             raise TableError(f"{uri} has changed while it was being read; run it again.") from cause
 
+    def _is_as_planned(self) -> bool:
+        return file_state(self.location, self.location.info(self.path)) == self.state
+
+    def _is_same(self, identity: object) -> bool:
+        """Whether the file is the one that had this identity; an ETag does not cover its time."""
+        same = self._identity() == identity
+        return same and (self._is_as_planned() if self.location.remote else True)
+
     def _identity(self) -> object:
         """What differs between two files of one name, size and time; None if it is unknown."""
-        return self.location.etag(self.path) if self.location.remote else self._inode()
+        return self.location.etag(self.path) if self.location.remote else self._status()
 
-    def _inode(self) -> tuple[int, int] | None:
-        """Number of the inode of a local file, and when it last changed, also by a rename."""
+    def _status(self) -> tuple[int, ...] | None:
+        """Inode of a local file, its size, and when it last changed, also by a rename."""
         try:
             status = Path(self.location.absolute(self.path)).stat()
         except OSError:
             return None
-        return status.st_ino, status.st_ctime_ns
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -128,7 +128,9 @@ class Location:
             self._forget_listings()
             try:
                 entries = retry(lambda: self.filesystem.get_file_info(selector))
-            except NotADirectoryError:
+            except (FileNotFoundError, NotADirectoryError):
+                # Arrow looks again for a folder that it did not find, which another process may
+                # have made by then.
                 return []
         return sorted(entries, key=lambda info: str(info.path))
 

@@ -36,7 +36,10 @@ def open_table(source: Any) -> Table:
     """
     if is_lazy_frame(source):  # first, because looking at its attributes would resolve the query
         return LazyTable(source)
-    if isinstance(source, Table):
+    if isinstance(source, pa.Table):
+        return MemoryTable(source)
+    # Own tables first, because a check of a protocol takes longer.
+    if isinstance(source, (MemoryTable, ReaderTable, Table)):
         return source
     if isinstance(source, pa.RecordBatchReader):
         return ReaderTable(source)

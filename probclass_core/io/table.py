@@ -36,6 +36,23 @@ class Fragment(Protocol):
 
 
 @runtime_checkable
+class SmallFragment(Protocol):
+    """A fragment that may be read together with others, which has lower fixed costs."""
+
+    def read_together(self, fragments: Sequence[Fragment]) -> list[pa.RecordBatch] | None:
+        """Read fragments that have the rows of one batch at most.
+
+        Args:
+            fragments: fragments of the same plan, this one among them.
+
+        Returns:
+            One batch for each fragment, or None if each must be read on its own: it fails, needs a
+            retry, or has more batches.
+        """
+        ...
+
+
+@runtime_checkable
 class AggregatingFragment(Protocol):
     """A fragment whose statistics may be computed without reading its rows here."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import uuid
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +18,7 @@ from sample_models import SampleModel
 
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError
+from probclass_core.io.filesystem import open_location
 from probclass_core.store.model_store import ModelStore
 
 HERE = Path(__file__).parent
@@ -27,6 +29,24 @@ def test_a_path_and_its_file_uri_are_the_same_store(tmp_path: Path) -> None:
     version = ModelStore(folder).save(SampleModel(), "air")
     assert ModelStore(str(folder)).versions("air") == [version]
     assert ModelStore(folder.as_uri()).versions("air") == [version]
+
+
+def test_a_folder_that_is_made_while_it_is_listed_is_empty_or_there(tmp_path: Path) -> None:
+    location, folder = open_location(str(tmp_path)), tmp_path / "made"
+    ended = threading.Event()
+
+    def make_and_remove() -> None:
+        while not ended.is_set():
+            folder.mkdir()
+            folder.rmdir()
+
+    thread = threading.Thread(target=make_and_remove)
+    thread.start()
+    try:
+        assert all(location.entries("made") == [] for _ in range(5_000))
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_a_relative_path_is_relative_to_the_folder_where_the_store_was_opened(

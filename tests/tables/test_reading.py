@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from monthly_lake import SPEC, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
@@ -47,6 +49,57 @@ def stored(table: pa.Table, kind: str, folder: Path) -> Any:
     if kind == "reader":
         return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=2))
     return table
+
+
+COLUMNS = {
+    "number": [1.5, None, -0.0, 1e300],
+    "text": ["a", None, "", "é"],
+    "codes": pa.array(["u", "v", None, "u"]).dictionary_encode(),
+    "list": [["x", "y"], [], None, [None]],
+    "struct": [{"part": 1}, {"part": 2}, None, {"part": None}],
+    "time": pa.array([0, 1, None, 3], pa.timestamp("us", "UTC")),
+    "decimal": pa.array([Decimal("1.25"), None, Decimal("0.01"), Decimal("7")]),
+}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    kinds=st.dictionaries(
+        st.sampled_from(["x", "x.part", "x.part.y", "part", "x y", "é"]),
+        st.sampled_from(sorted(COLUMNS)),
+        min_size=1,
+    ),
+    repeats=st.integers(0, 50),
+    row_group=st.integers(1, 100),
+    page=st.sampled_from([10, 10_000]),
+    data=st.data(),
+)
+def test_a_file_is_read_as_pyarrow_reads_it(
+    tmp_path: Path,
+    kinds: dict[str, str],
+    repeats: int,
+    row_group: int,
+    page: int,
+    data: st.DataObject,
+) -> None:
+    """Whatever its types, row groups, pages and names, which may look like parts of others."""
+    rows = pa.table({name: COLUMNS[kind] for name, kind in kinds.items()})
+    rows = pa.concat_tables([rows.slice(0, 0), *[rows] * repeats])
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=row_group, data_page_size=page)
+    columns = data.draw(st.lists(st.sampled_from(sorted(kinds)), min_size=1, unique=True))
+    plan = open_table(tmp_path / "t.parquet").plan(columns, allow_dictionaries=True)
+    batches = (batch for fragment in plan.fragments for batch in fragment.read())
+    found = [row for batch in batches for row in batch.to_pylist()]
+    assert found == rows.select(columns).to_pylist()
+
+
+def test_rows_that_arrow_does_not_find_are_an_error(tmp_path: Path) -> None:
+    """Arrow ends at an empty page of a list, as if it were the last one."""
+    rows = pa.table({"x": [["a", "b"], [], None]})
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=1, data_page_size=1)
+    (fragment,) = open_table(tmp_path / "t.parquet").plan().fragments
+    with pytest.raises(pc.TableError, match="pages have 0 rows, but its footer says 3"):
+        list(fragment.read())
 
 
 def test_file_directory_uri_and_dataset_give_the_same_model(tmp_path: Path) -> None:
@@ -440,3 +493,49 @@ def test_batches_for_many_classes_have_few_rows() -> None:
     assert sum(sizes) == size
     assert max(sizes) * classes * 8 <= 2**25
     assert len(fitted.predict(table)) == size
+
+
+@pytest.mark.parametrize("classes", [3, 40, 70])
+def test_many_small_files_have_the_model_of_their_statistics_merged(
+    tmp_path: Path, classes: int
+) -> None:
+    """Small files are summarized together, which must not change the last bit of a model."""
+    noise = np.random.default_rng(0)
+    for number in range(80):  # so many that they are read together
+        size = int(noise.integers(1, 30))
+        gap = noise.random(size) < 0.2
+        label = [str(code) for code in noise.integers(0, classes, size)]
+        table = pa.table(
+            {
+                "label": pa.array(label, mask=gap | (number % 10 == 3)),
+                "x": pa.array(1e6 + noise.normal(size=size), mask=noise.random(size) < 0.3),
+                "y": noise.lognormal(size=size),
+                "t": pa.array(noise.choice(list("abc"[: 1 + number % 3]), size), mask=gap),
+            }
+        )
+        pq.write_table(table, tmp_path / f"{number:03d}.parquet")
+    blocks = [
+        pc.Block("gaussian_diagonal", ["x"]),
+        pc.Block("gaussian_full", ["x", "y"]),
+        pc.Block("categorical", ["t"]),
+        pc.Block("discretized", ["x", "y"], cells=50),
+    ]
+    for spec in (pc.ModelSpec("label", [block]) for block in blocks):
+        files = sorted(tmp_path.iterdir())
+        one_by_one = pc.merge([pc.summarize(file, spec) for file in files])
+        together = pc.summarize(tmp_path, spec)
+        assert together.column_values == one_by_one.column_values
+        assert (together.rows, together.null_labels) == (one_by_one.rows, one_by_one.null_labels)
+        assert pc.fit(tmp_path, spec).id == pc.finalize(one_by_one).id
+
+
+def test_a_damaged_file_among_many_small_ones_is_named(tmp_path: Path) -> None:
+    """Small files are read together, but an error is about one of them."""
+    for number in range(80):
+        text = pa.array([b"a", b"\xff" if number == 37 else b"b"] * 5)
+        values = pa.StringArray.from_buffers(len(text), *text.buffers()[1:])
+        table = pa.table({"label": ["x", "y"] * 5, "t": values})
+        pq.write_table(table, tmp_path / f"{number:03d}.parquet")
+    spec = pc.ModelSpec("label", [pc.Block("categorical", ["t"])])
+    with pytest.raises(pc.TableError, match=r"cannot read column 't' of .*037\.parquet"):
+        pc.fit(tmp_path, spec)

@@ -29,7 +29,7 @@ from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where
 from probclass_core.io.parquet.dataset import DatasetTable
-from probclass_core.io.parquet.files import PlannedFile, RowGroups
+from probclass_core.io.parquet.files import PlannedFile, RowGroups, can_stream, streamed
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.table import Plan
 
@@ -228,13 +228,7 @@ class AdaptedRowGroups(RowGroups):
     ) -> Iterator[pa.RecordBatch]:
         position = _first_row(fragment)
         schema = pa.schema([self.schema.field(name) for name in needed])
-        for batch in fragment.to_batches(
-            columns=list(in_file),
-            batch_size=read_rows(schema),
-            batch_readahead=2,
-            fragment_scan_options=self.scan_options,
-            use_threads=False,
-        ):
+        for batch in self._stored(fragment, in_file, read_rows(schema)):
             rows = pa.table([self._column(batch, name) for name in needed], schema=schema)
             if len(self.deleted):
                 positions = pa.array(range(position, position + batch.num_rows), pa.int64())
@@ -243,6 +237,22 @@ class AdaptedRowGroups(RowGroups):
             if self.row_filter is not None:
                 rows = rows.filter(self.row_filter)
             yield from rows.select(list(self.columns)).to_batches()
+
+    def _stored(
+        self, fragment: ds.Fragment, columns: Sequence[str], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of the file as it has them."""
+        stored = pa.schema([fragment.physical_schema.field(name) for name in columns])
+        if can_stream(fragment, stored):
+            return streamed(fragment, stored, rows, self.scan_options)
+        batches: Iterator[pa.RecordBatch] = fragment.to_batches(
+            columns=list(columns),
+            batch_size=rows,
+            batch_readahead=2,
+            fragment_scan_options=self.scan_options,
+            use_threads=False,
+        )
+        return batches
 
     def _needed_columns(self) -> list[str]:
         """Return the requested columns and those of the filter."""

@@ -149,6 +149,8 @@ class DatasetTable:
             location = self.location_of(file.fragment)
             with translate_read_errors(location):
                 row_state, file_partition = self._row_state(file), partition_of(file.fragment)
+                # All rows of a file in a directory of the partition are of the partition.
+                is_whole = where is None and set(partition or ()) <= file_partition.keys()
                 for number, (fragment, numbers, rows) in enumerate(file.chunks()):
                     digest = digests.digest(row_state, file_partition, numbers)
                     row_groups = RowGroups(
@@ -157,7 +159,7 @@ class DatasetTable:
                         rows=rows,
                         schema=schema,
                         columns=columns,
-                        row_filter=row_filter,
+                        row_filter=None if is_whole else row_filter,
                         location=location,
                         scan_options=REMOTE_SCAN if self._remote else LOCAL_SCAN,
                         digest=digest,

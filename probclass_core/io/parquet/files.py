@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from probclass_core.arrow.arrays import BATCH_ROWS, joined, read_rows
 from probclass_core.errors import TableError, one_line
@@ -16,16 +18,26 @@ from probclass_core.execution.threads import prefetch
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.footers import Footer
+from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.retry import read_again, retry, skip_rows
+from probclass_core.io.table import Fragment
 
 _FRAGMENT_ROWS = BATCH_ROWS
 """Consecutive row groups of a file are read together up to this many rows."""
 
-# Reading ahead pays on a network; from a local disk it doubles the time. A buffered stream is read
-# page by page while the page is in the cache of the processor, so no column of a row group is in
-# memory as a whole. Without checksums a flipped bit may be read as another number.
+_FEW_ROWS = 16_384
+"""Up to this many rows of a file are read at once, which is faster than page by page."""
+
+_BUFFER_BYTES = 65_536
+"""Bytes that are read from a file at once."""
+
+# Reading ahead pays on a network; from a local disk it doubles the time. Without checksums a
+# flipped bit may be read as another number.
 LOCAL_SCAN = ds.ParquetFragmentScanOptions(
-    pre_buffer=False, use_buffered_stream=True, page_checksum_verification=True
+    pre_buffer=False,
+    use_buffered_stream=True,
+    buffer_size=_BUFFER_BYTES,
+    page_checksum_verification=True,
 )
 REMOTE_SCAN = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
 
@@ -70,6 +82,93 @@ def with_dictionaries(
         parquet.make_fragment(fragment.path, fragment.filesystem, fragment.partition_expression)
         for fragment in fragments
     ]
+
+
+def can_stream(fragment: ds.Fragment, schema: pa.Schema) -> bool:
+    """Whether `streamed` can read columns: they are those of the file, or of its partition."""
+    if not isinstance(fragment, ds.ParquetFileFragment):
+        return False
+    stored, partition = fragment.physical_schema, partition_of(fragment)
+    names = stored.names
+    places = {name: place for place, name in enumerate(names)}
+    # Arrow would take the column a.b for a part of the column a.
+    dotted = [name for name in names if "." in name]
+
+    def is_as_stored(field: pa.Field) -> bool:
+        name = field.name
+        if name not in places:
+            return name in partition and not pa.types.is_dictionary(field.type)
+        has_parts = any(other.startswith(f"{name}.") for other in dotted)
+        return stored.field(places[name]).type == field.type and not has_parts
+
+    is_unique = len(places) == len(names) or not any(names.count(name) > 1 for name in schema.names)
+    in_file = any(name in places for name in schema.names)
+    return is_unique and in_file and all(map(is_as_stored, schema))
+
+
+def streamed(
+    fragment: ds.ParquetFileFragment,
+    schema: pa.Schema,
+    rows: int,
+    options: ds.ParquetFragmentScanOptions,
+) -> Iterator[pa.RecordBatch]:
+    """Read columns page by page; see `can_stream`.
+
+    Arrow's scanner has all of a row group in memory. In a new process, the system takes longer to
+    provide this memory than the rows take to be read.
+
+    Args:
+        fragment: row groups of a file.
+        schema: the columns.
+        rows: maximum number of rows of a batch.
+        options: how to read the file.
+
+    Raises:
+        pa.ArrowInvalid: at the end, if Arrow found another number of rows than the footer says.
+    """
+    file = pq.ParquetFile(
+        fragment.open(),
+        metadata=fragment.metadata,
+        read_dictionary=fragment.format.read_options.dictionary_columns,
+        pre_buffer=options.pre_buffer,
+        buffer_size=options.buffer_size if options.use_buffered_stream else 0,
+        page_checksum_verification=options.page_checksum_verification,
+    )
+    stored, partition = set(fragment.physical_schema.names), partition_of(fragment)
+    groups, size, found = [], 0, 0
+    for group in fragment.row_groups:
+        groups.append(group.id)
+        size += group.num_rows
+    in_file = [name for name in schema.names if name in stored]
+    if size <= min(rows, _FEW_ROWS):
+        batches = file.read_row_groups(groups, in_file, use_threads=False).to_batches()
+    else:
+        batches = file.iter_batches(rows, groups, in_file, use_threads=False)
+    for batch in batches:
+        found += batch.num_rows
+        columns = [
+            batch.column(field.name)
+            if field.name in stored
+            else pa.repeat(pa.scalar(partition[field.name], field.type), batch.num_rows)
+            for field in schema
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    if found != size:
+        raise pa.ArrowInvalid(f"its pages have {found} rows, but its footer says {size}")
+
+
+def _check_indices(column: pa.DictionaryArray) -> None:
+    """Refuse indices outside the dictionary, in less time than Arrow, which looks at each.
+
+    Raises:
+        pa.ArrowInvalid: naming such an index.
+    """
+    ends = pc.min_max(column.indices)
+    for end in (ends["min"].as_py(), ends["max"].as_py()):
+        if end is not None and not 0 <= end < len(column.dictionary):
+            raise pa.ArrowInvalid(
+                f"index {end} is not in its dictionary of {len(column.dictionary)} values"
+            )
 
 
 @dataclass(frozen=True)
@@ -205,6 +304,42 @@ class RowGroups:
             whole = joined(map(self._checked, read_again(batches)), self._batch_rows)
             yield from prefetch(whole) if self.rows > self._batch_rows else whole
 
+    def read_together(self, fragments: Sequence[Fragment]) -> list[pa.RecordBatch] | None:
+        """Read small files in one scan; see `SmallFragment`."""
+        parts = [part for part in fragments if type(part) is RowGroups and part._is_alone]
+        if len(parts) < len(fragments):
+            return None
+        files = [reopened(part.fragment, part.numbers) for part in parts]
+        schema, filesystem = self._batch_schema, self.fragment.filesystem
+        dataset = ds.FileSystemDataset(files, self.schema, self.fragment.format, filesystem)
+        batches = []
+        try:
+            with ExitStack() as unchanged:
+                for part in parts:
+                    if part.version is not None:
+                        unchanged.enter_context(part.version.unchanged())
+                scanner = dataset.scanner(
+                    columns=list(self.columns),
+                    batch_size=self._batch_rows,
+                    batch_readahead=2,
+                    fragment_scan_options=self.scan_options,
+                    use_threads=False,
+                )
+                for part, scanned in zip(parts, scanner.scan_batches(), strict=True):
+                    batch = scanned.record_batch
+                    if scanned.fragment.path != part.fragment.path or batch.num_rows != part.rows:
+                        return None
+                    whole = pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+                    batches.append(part._checked(whole))
+        except (pa.ArrowException, OSError, ValueError, TableError):
+            return None  # reading it on its own tries again, or says what is wrong
+        return batches
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether these are all rows of one row group, whose footer is not in memory."""
+        return self.reopen and self.row_filter is None and len(self.numbers) == 1
+
     def footer_counts(self, column: str) -> tuple[int, int] | None:
         """Count the rows, before any row filter, and those in which a column is not null.
 
@@ -248,6 +383,9 @@ class RowGroups:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
                 try:
+                    if pa.types.is_dictionary(column.type):
+                        _check_indices(column)
+                        column = column.dictionary
                     column.validate(full=True)
                 except pa.ArrowInvalid as error:
                     reason = one_line(error).rstrip(".")
@@ -269,12 +407,18 @@ class RowGroups:
             (stored,) = with_dictionaries([self.fragment], ())
             yield from skip_rows(rows, self._scan(reopened(stored, self.numbers)))
 
+    @cached_property
+    def _batch_schema(self) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in self.columns])
+
     @property
     def _batch_rows(self) -> int:
         """Largest number of rows of a batch."""
-        return read_rows(pa.schema([self.schema.field(name) for name in self.columns]))
+        return read_rows(self._batch_schema)
 
     def _scan(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
+        if self.row_filter is None and can_stream(fragment, self._batch_schema):
+            return streamed(fragment, self._batch_schema, self._batch_rows, self.scan_options)
         batches: Iterator[pa.RecordBatch] = fragment.to_batches(
             schema=self.schema,
             columns=list(self.columns),
