@@ -16,7 +16,7 @@ The public API, loaded lazily. The packages follow the pipeline::
     analysis/    evaluation, explanation, comparison, drift
     training/    fragments -> statistics, in one or many tasks; cross-validation; calibration
     scoring/     partitions -> scored partitions
-    pipeline     fit, summarize, compare, score, evaluate: start reading here
+    pipeline/    fit, summarize, compare, score, evaluate: start reading here
     sql/         a model as one SQL query; statistics that a database computes
     operation/   keep scored tables up to date, judge, promote and replace versions
     structure/   from a table to a spec: roles of columns, blocks that help

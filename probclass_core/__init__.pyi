@@ -55,14 +55,10 @@ from .operation.runs import (
 )
 from .plugins.hookspecs import hookimpl as hookimpl
 from .model.model import Model as Model, finalize as finalize
-from .pipeline import (
-    compare as compare,
-    evaluate as evaluate,
-    fit as fit,
-    health as health,
-    score as score,
-    summarize as summarize,
-)
+from .pipeline.comparison import compare as compare
+from .pipeline.evaluation import evaluate as evaluate, health as health
+from .pipeline.scoring import score as score
+from .pipeline.training import fit as fit, summarize as summarize
 from .operation.reconciliation import (
     PartitionRange as PartitionRange,
     ReconcileReport as ReconcileReport,

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.main import get_command
 
@@ -112,6 +114,20 @@ def test_importing_the_core_is_cheap() -> None:
     }
     assert not {"numpy", "pyarrow", *heavy} & loaded_by("import probclass_core")
     assert not heavy & loaded_by("from probclass_core import *")
+
+
+def test_a_fit_imports_only_what_it_needs(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0, 5.0, 7.0], "y": list("aabb")}), path)
+    spec = 'pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])'
+    loaded = loaded_by(f"import probclass_core as pc; pc.fit({str(path)!r}, {spec})")
+    packages = {name.split(".")[1] for name in loaded if name.startswith("probclass_core.")}
+    needed = {"arrow", "errors", "estimation", "execution", "io", "model", "pipeline", "plugins"}
+    assert packages == needed | {"spec", "sql", "training"}
+    assert "probclass_core.sql.source" not in loaded
+    families = "probclass_core.estimation.families"
+    assert f"{families}.gaussian.diagonal" in loaded
+    assert not {f"{families}.{other}" for other in ("categorical", "gaussian.full", "knn")} & loaded
 
 
 def test_type_checkers_see_the_public_names() -> None:

@@ -25,7 +25,7 @@ def open_engine(engine: EngineOption = None, workers: int | None = None) -> Iter
         SpecError: if no engine recognizes the object.
         NotSupportedError: if the library that the engine needs is not installed.
     """
-    if isinstance(engine, Engine):
+    if engine is not None and isinstance(engine, Engine):
         yield engine
         return
     if engine is None or isinstance(engine, str):

@@ -29,7 +29,7 @@ from probclass_core.io.selection import Selection
 from probclass_core.io.table import Table
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
-from probclass_core.pipeline import evaluate
+from probclass_core.pipeline.evaluation import evaluate
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
 from probclass_core.store.references import DEFAULT_ALIAS, ModelVersion

@@ -6,10 +6,13 @@ plugins.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from probclass_core.errors import PluginError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +29,40 @@ EstimatorFactory: TypeAlias = "Callable[[pa.Schema, Mapping[str, Any]], Likeliho
 ConditionalFactory: TypeAlias = (
     "Callable[[pa.Schema, pa.Schema, Mapping[str, Any]], LikelihoodEstimator]"
 )
+
+
+Factory = TypeVar("Factory", bound=Callable[..., Any])
+
+
+class Importable(Generic[Factory]):
+    """A field for a factory or its address ``package.module:Name``, imported when it is read.
+
+    Raises:
+        PluginError: if there is nothing at the address.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, descriptor: object, owner: type) -> Factory:
+        if descriptor is None:
+            raise AttributeError(self._name)  # the field has no default
+        value: Factory | str = vars(descriptor)[self._name]
+        if not isinstance(value, str):
+            return value
+        module, _, name = value.partition(":")
+        try:
+            factory: Factory = getattr(importlib.import_module(module), name)
+        except (AttributeError, ImportError, ValueError) as error:
+            raise PluginError(
+                f"{value!r} cannot be imported: {error}. Write the address of a class or function "
+                "as 'package.module:Name'."
+            ) from error
+        vars(descriptor)[self._name] = factory
+        return factory
+
+    def __set__(self, descriptor: object, value: Factory | str) -> None:
+        vars(descriptor)[self._name] = value
 
 
 @dataclass(frozen=True)
@@ -56,10 +93,11 @@ class Conditional:
     Attributes:
         factory: ``factory(features, given, options)`` returns the estimator of
             p(features | given, class). Its batches have the features first, then the given columns.
+            It may be an address, as in `EstimatorPlugin`.
         traits: see `Traits`.
     """
 
-    factory: ConditionalFactory
+    factory: Importable[ConditionalFactory] = Importable()
     traits: Traits = Traits()
 
 
@@ -69,7 +107,8 @@ class EstimatorPlugin:
 
     Attributes:
         name: name in model specs.
-        factory: ``factory(features, options)`` returns the estimator; usually its class.
+        factory: ``factory(features, options)`` returns the estimator; usually its class, or the
+            address of the class, ``"package.module:Class"``, which is imported when it is needed.
         summary: one line for ``probclass estimators``.
         parameters_version: version of the parameters table; raise it when the table changes shape
             or meaning.
@@ -82,8 +121,8 @@ class EstimatorPlugin:
     """
 
     name: str
-    factory: EstimatorFactory
-    summary: str
+    factory: Importable[EstimatorFactory] = Importable()
+    summary: str  # type: ignore[misc]  # mypy takes the descriptor for a default
     parameters_version: int = 1
     traits: Traits = Traits()
     statistics_version: int = 1

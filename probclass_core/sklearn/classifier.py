@@ -31,7 +31,7 @@ from probclass_core.arrow.sparse_counts import counts_column
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
 from probclass_core.estimation.statistics import Statistics, merge
 from probclass_core.model.model import SEVERAL_BLOCKS, Model, finalize
-from probclass_core.pipeline import summarize
+from probclass_core.pipeline.training import summarize
 from probclass_core.sklearn.conversion import (
     array_columns,
     arrow_classes,

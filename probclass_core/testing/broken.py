@@ -57,6 +57,22 @@ class _SmoothsEveryBatch(_Base):
         return _with(table, "count", pc.add(table["count"], 1.0))
 
 
+class _LooksAtOtherClasses(_Base):
+    """Claims to be separable, with counts that depend on the number of classes."""
+
+    separable = True
+
+    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
+        table = super().summarize(batch, classes, weights)
+        return _with(table, "count", pc.add(table["count"], float(len(classes.dictionary))))
+
+
+class _ClaimsToBeExact(_Base):
+    """Claims that sums of decimal fractions do not depend on their order."""
+
+    exact = True
+
+
 class _AveragesParts(_Base):
     """Averages the means of parts without weighting them by their rows."""
 
@@ -386,6 +402,8 @@ BROKEN: Mapping[str, EstimatorPlugin] = {
     "finalize_is_deterministic": _plugin(_CountsItsCalls),
     "fit_is_deterministic": _plugin(_DrawsWithoutASeed),
     "workers_do_not_matter": _plugin(_DependsOnTheThread),
+    "parts_are_separable": _plugin(_LooksAtOtherClasses),
+    "exact_statistics_do_not_depend_on_parts": _plugin(_ClaimsToBeExact),
     "weights_count_rows": _plugin(_IgnoresWeights),
     "row_order_does_not_matter": _plugin(_SkipsTheFirstRow),
     "batch_size_does_not_matter": _plugin(_ScalesEachBatch),

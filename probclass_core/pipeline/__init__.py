@@ -1,0 +1,11 @@
+"""The whole pipeline, one function for each task: start reading here.
+
+table → fragments → statistics → parameters → log-likelihoods → posterior → table
+
+training    fit, summarize
+comparison  compare
+evaluation  evaluate, health
+scoring     score
+
+Each module imports what its functions need, so a process that trains does not import scoring.
+"""

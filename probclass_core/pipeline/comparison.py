@@ -1,0 +1,85 @@
+"""Compare models of the same rows by their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from probclass_core.analysis.comparison import Comparison, compare_statistics, named_models
+from probclass_core.errors import DataError
+from probclass_core.execution.engine import EngineOption
+from probclass_core.execution.open import open_engine
+from probclass_core.execution.progress import ProgressOption, draws_progress
+from probclass_core.io.filters import Where
+from probclass_core.io.memory import ReaderTable
+from probclass_core.io.open import open_table
+from probclass_core.pipeline.training import summarize
+from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
+
+if TYPE_CHECKING:
+    from probclass_core.store.statistics_cache import CacheOption
+
+
+@draws_progress("summarizing")
+def compare(
+    source: Any,
+    specs: Sequence[ModelSpec] | Mapping[str, ModelSpec] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    prior: Mapping[str, float] | None = None,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+    cache: CacheOption = None,
+) -> Comparison:
+    """Compare models of the same rows and columns by their evidence.
+
+    The evidence of a model is that of its labels times that of each block. The evidence of the
+    labels is that of a Dirichlet prior with a pseudo-count of 1 per class if the model's prior is
+    ``"empirical"``, else Π P(c) over the rows.
+
+    Args:
+        source: rows, as for `fit`; or, without specs, the statistics of at least two models, from
+            `summarize` or `merge`: a list, or a mapping by model name.
+        specs: at least two models of these rows: a list, or a mapping by model name.
+        names: names for a list of models, by default M1, M2, …
+        prior: prior probability of each model, up to a common factor; equal by default.
+        partition: partition to read, as for `fit`, like the arguments that follow.
+        where: rows to read.
+        engine: engine that reads and summarizes.
+        workers: number of workers of the engine.
+        progress: True for a bar, or a function that progress is reported to.
+        cache: model store in which the statistics of fragments are cached.
+
+    Raises:
+        SpecError: if there are fewer than two models, names or prior do not fit, or the models have
+            different columns.
+        DataError: if the statistics are of different rows or of none, an evidence has no closed
+            form, or the source is a reader, which can be read only once.
+        NotSupportedError: if an estimator has no evidence.
+        TableError: if the table or partition does not exist or cannot be read.
+    """
+    if specs is None:
+        return compare_statistics(source, names=names, prior=prior)
+    named = named_models(specs, names, ModelSpec, SPEC_HINT)
+    table = open_table(source)
+    if isinstance(table, ReaderTable):
+        raise DataError(
+            "each model reads the rows, and a reader can be read only once; pass a table or a path."
+        )
+    with open_engine(engine, workers) as opened:
+        statistics = {
+            name: summarize(
+                table,
+                spec,
+                partition=partition,
+                where=where,
+                engine=opened,
+                progress=progress,
+                cache=cache,
+            )
+            for name, spec in named.items()
+        }
+    return compare_statistics(statistics, prior=prior)

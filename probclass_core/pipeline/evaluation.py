@@ -1,0 +1,111 @@
+"""Measure a model on rows: with labels, and without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from probclass_core.analysis.evaluation import Evaluation, Evaluator
+from probclass_core.analysis.health.report import Health
+from probclass_core.analysis.health.sums import HealthMeter
+from probclass_core.errors import DataError, expect
+from probclass_core.execution.engine import EngineOption
+from probclass_core.execution.open import open_engine
+from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
+from probclass_core.io.filters import Where
+from probclass_core.io.missing_columns import MissingColumns
+from probclass_core.io.open import open_table
+from probclass_core.io.selection import Selection
+from probclass_core.model.decision import DecisionOption
+from probclass_core.model.model import LOAD_HINT, Model
+
+
+@draws_progress("evaluating")
+def evaluate(
+    model: Model,
+    source: Any,
+    *,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    decision: DecisionOption = "map",
+    missing_columns: MissingColumns = "error",
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+) -> Evaluation:
+    """Evaluate a model on labeled rows.
+
+    Args:
+        model: model to evaluate.
+        source: as for `fit`, like the arguments that are not listed.
+        partition: partition to read.
+        where: rows to read.
+        decision: decision rule; see `DecisionRule`.
+        missing_columns: what to do about a column of the model that no file has: ``"error"``, or
+            read it as null, with a warning (``"warn"``) or without (``"allow"``). A column that
+            only some files have is null in the others, with a warning unless ``"allow"``.
+        engine: engine that reads and measures.
+        workers: number of workers of the engine.
+        progress: True for a bar, or a function that progress is reported to.
+
+    Raises:
+        DataError: if a column is missing, or no row has a label that the model knows.
+        SpecError: if the decision rule does not fit the model.
+        NotSupportedError: if the rule needs a density that a block knows only up to a term.
+        TableError: if the table or partition does not exist or cannot be read.
+    """
+    expect(model, Model, LOAD_HINT)
+    evaluator = Evaluator(model, decision)
+    selection = Selection(open_table(source), partition, where)
+    plan = selection.plan((model.spec.label,), model.spec.features, missing_columns)
+    counter = RowCounter(progress, plan.rows)
+    with open_engine(engine, workers) as opened:
+        for measured in evaluator.measure_plan(plan, opened):
+            counter.add(measured.rows)
+            evaluator.add(measured)
+    return evaluator.result()
+
+
+@draws_progress("measuring")
+def health(
+    model: Model,
+    source: Any,
+    *,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    decision: DecisionOption = "map",
+    missing_columns: MissingColumns = "error",
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+) -> Health:
+    """Compare rows with what a model expects, without labels; `score` records it with each commit.
+
+    Args:
+        model: model that would score the rows.
+        source: as for `fit`, like the arguments that are not listed; labels are not needed.
+        partition: partition to read.
+        where: rows to read.
+        decision: decision rule; see `DecisionRule`.
+        missing_columns: what to do about a column of the model that no file has: ``"error"``, or
+            read it as null, with a warning (``"warn"``) or without (``"allow"``). A column that
+            only some files have is null in the others, with a warning unless ``"allow"``.
+        engine: engine that reads and measures. The result does not depend on it.
+        workers: number of workers of the engine.
+        progress: True for a bar, or a function that progress is reported to.
+
+    Raises:
+        DataError: if a column is missing or has unsuitable values, or there are no rows.
+        SpecError: if the decision rule does not fit the model.
+        TableError: if the table or partition does not exist or cannot be read.
+    """
+    expect(model, Model, LOAD_HINT)
+    model.compile_rule(decision)
+    selection = Selection(open_table(source), partition, where)
+    plan = selection.plan((), model.spec.features, missing_columns)
+    meter = HealthMeter(model)
+    with open_engine(engine, workers) as opened:
+        sums = meter.measure_plan(plan, decision, opened, RowCounter(progress, plan.rows))
+    if not sums.rows:
+        raise DataError("there are no rows to measure: the source is empty, or no row matches.")
+    return meter.health(sums)
