@@ -7,9 +7,10 @@ its column, and a category becomes text.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -39,8 +40,8 @@ _EXACT_INTEGERS = 2.0**53
 _EXACT_POWERS = 22
 """float64 represents the powers of ten up to this one, so that dividing by them rounds once."""
 
-EXTREMES = "extremes"
-"""Name of a conversion of a column to its `extremes` as numbers; a null counts as NaN."""
+_SHORT = 2048
+"""Below this number of rows, the fixed cost of each column is most of the work on its numbers."""
 
 MISSING = -1
 """Code of a null among category codes."""
@@ -80,19 +81,19 @@ def joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
     size = count = 0
     for batch in batches:
         if pending and (count + batch.num_rows > rows or size + batch.nbytes > 8 * _BATCH_CELLS):
-            yield _one_batch(pending)
+            yield one_batch(pending)
             pending, size, count = [], 0, 0
         pending.append(batch)
         size, count = size + batch.nbytes, count + batch.num_rows
     if pending:
-        yield _one_batch(pending)
+        yield one_batch(pending)
 
 
-def _one_batch(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """The rows of batches of one schema."""
     if len(batches) == 1:
         return batches[0]
-    whole = pa.Table.from_batches(batches).combine_chunks()
+    whole = pa.Table.from_batches(batches)
     columns = [column.combine_chunks() for column in whole.columns]
     return pa.RecordBatch.from_arrays(columns, schema=whole.schema)
 
@@ -182,7 +183,7 @@ def numeric_values(column: pa.Array, name: str) -> FloatArray:
     if not is_numeric_type(column.type):
         raise DataError(f"column {name!r} is {column.type}, not a number; cast it or re-train.")
     values = as_floats(column)
-    low, high, _ = converted(column, EXTREMES, lambda: extremes(values))
+    low, high, _ = column_extremes(column, lambda: values)
     if math.isinf(low) or math.isinf(high):
         infinite = int(np.isinf(values).sum())
         raise DataError(
@@ -230,6 +231,18 @@ def _decimals_as_floats(column: pa.Array) -> FloatArray:
     if column.null_count:
         values[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return values
+
+
+def column_extremes(column: pa.Array, values: Callable[[], FloatArray]) -> tuple[float, float, int]:
+    """`extremes` of a column, found once in `shared_conversions` if it is long.
+
+    Args:
+        column: the column.
+        values: returns its values as numbers, NaN for null.
+    """
+    if len(column) < _SHORT:
+        return extremes(values())
+    return converted(column, "extremes", lambda: extremes(values()))
 
 
 def extremes(values: np.ndarray) -> tuple[float, float, int]:
@@ -304,10 +317,19 @@ def numeric_matrix(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray:
     Raises:
         DataError: as `numeric_column`.
     """
+    if batch.num_rows < _SHORT and batch.schema.equals(_doubles(tuple(columns))):
+        matrix: FloatArray = batch.to_tensor(null_to_nan=True, row_major=False).to_numpy().T
+        if not np.isinf(matrix).any():
+            return matrix
     matrix = np.empty((len(columns), batch.num_rows))
     for row, name in enumerate(columns):
         matrix[row] = numeric_column(batch, name)
     return matrix
+
+
+@functools.lru_cache
+def _doubles(columns: tuple[str, ...]) -> pa.Schema:
+    return pa.schema([(name, pa.float64()) for name in columns])
 
 
 def missing_patterns(matrix: FloatArray) -> Iterator[tuple[BoolArray, IntArray | slice]]:
@@ -544,8 +566,12 @@ def label_codes(labels: pa.Array | pa.ChunkedArray, classes: pa.Array) -> IntArr
         labels = labels.combine_chunks()
     if pa.types.is_dictionary(labels.type):
         labels = labels.dictionary_decode()
-    positions = pc.index_in(labels.cast(classes.type), value_set=classes)
-    codes: IntArray = pc.fill_null(positions, MISSING).to_numpy(zero_copy_only=False)
+    if labels.type != classes.type:
+        labels = labels.cast(classes.type)
+    positions = pc.index_in(labels, value_set=classes)
+    if positions.null_count:
+        positions = pc.fill_null(positions, MISSING)
+    codes: IntArray = positions.to_numpy(zero_copy_only=False)
     return codes.astype(np.intp, copy=False)
 
 

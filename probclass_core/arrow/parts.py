@@ -179,6 +179,8 @@ def select(
             years 1 to 9999.
         SpecError: if a feature is a part that its column does not have.
     """
+    if batch.schema.names == list(features):
+        return batch
     parts = _parts_among(batch.schema, features)
     if not parts:
         return batch.select(list(features))
@@ -206,8 +208,11 @@ def _parts_among(schema: pa.Schema, features: Sequence[str]) -> dict[str, Part]:
     Raises:
         DataError, SpecError: as `source_columns`.
     """
-    columns = set(schema.names)
+    names = schema.names
+    columns = set(names)
     parts: dict[str, Part] = {}
+    if columns.issuperset(features) and len(columns) == len(names):
+        return parts
     for name in features:
         match = None if name in columns else _PART.fullmatch(name)
         if match and (match[1] in PARTS or _has_parts(schema, match[2])):

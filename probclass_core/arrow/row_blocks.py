@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray, numeric_column
+from probclass_core.arrow.arrays import FloatArray, numeric_column, numeric_matrix
 
 _BLOCK_ROWS = 2304
 """Rows of a block: two copies of a block with 20 features fit the processor's cache."""
@@ -30,6 +30,9 @@ def numeric_blocks(
     Raises:
         DataError: as `numeric_column`.
     """
+    if 0 < batch.num_rows <= _BLOCK_ROWS:
+        yield slice(0, batch.num_rows), numeric_matrix(batch, columns)
+        return
     values = [numeric_column(batch, name) for name in columns]
     memory = np.empty(len(columns) * min(_BLOCK_ROWS, batch.num_rows))
     for start in range(0, batch.num_rows, _BLOCK_ROWS):

@@ -18,6 +18,17 @@ _SMALLEST_CODES = 32
 """Bits of dictionary codes: with fewer (pandas uses 8), the values of other batches may not fit."""
 
 
+_PLAIN = frozenset(
+    kind.id
+    for kind in (
+        *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float16(), pa.float32()),
+        *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float64(), pa.string()),
+        *(pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.timestamp("us")),
+    )
+)
+"""Types that are safe as they are."""
+
+
 def value_type(kind: pa.DataType) -> pa.DataType:
     """The type of a column's values, whether encoded (by dictionary or run ends) or not."""
     if pa.types.is_run_end_encoded(kind):
@@ -109,7 +120,7 @@ def map_type(kind: pa.DataType, convert: Callable[[pa.DataType], pa.DataType]) -
 
 def in_safe_types(rows: Rows) -> Rows:
     """Convert rows to their `safe_types`."""
-    if all(pa.types.is_primitive(kind) or pa.types.is_string(kind) for kind in rows.schema.types):
+    if {kind.id for kind in rows.schema.types} <= _PLAIN:
         return rows  # soon seen, because the caller may have a single row
     for number, column in enumerate(rows.schema):
         if pa.types.is_run_end_encoded(column.type):

@@ -8,6 +8,7 @@ how the rows are split.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.annotations import ArrowTable
-from probclass_core.arrow.arrays import EXTREMES, as_floats, extremes
-from probclass_core.arrow.shared_conversions import converted
+from probclass_core.arrow.arrays import IntArray, as_floats, column_extremes
 from probclass_core.arrow.types import is_number_type, value_type
 from probclass_core.errors import StoreError
 
@@ -40,6 +40,33 @@ def profile_columns(batch: pa.RecordBatch) -> ArrowTable:
     """The profile of a batch of features, all of whose rows count."""
     columns = [_profile(column) for column in batch.columns]
     return profile_table(batch.schema.names, [(batch.num_rows, *column) for column in columns])
+
+
+def profile_parts(batch: pa.RecordBatch, sizes: IntArray) -> list[ArrowTable]:
+    """`profile_columns` of consecutive parts of a batch.
+
+    Args:
+        batch: features, all of whose rows count.
+        sizes: number of rows of each part, at least 1.
+    """
+    starts = np.cumsum(sizes) - sizes
+    shape = (len(sizes), batch.num_columns)
+    nulls = np.zeros(shape, np.int64)
+    low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+    for number, column in enumerate(map(_countable, batch.columns)):
+        if is_number_type(value_type(column.type)):
+            values = as_floats(column)
+            nulls[:, number] = np.add.reduceat(np.isnan(values), starts, dtype=np.int64)
+            low[:, number] = np.fmin.reduceat(values, starts) + 0.0
+            high[:, number] = np.fmax.reduceat(values, starts) + 0.0
+        elif column.null_count:
+            null = column.is_null().to_numpy(zero_copy_only=False)
+            nulls[:, number] = np.add.reduceat(null, starts, dtype=np.int64)
+    rows = np.repeat(sizes, batch.num_columns)
+    bounds = [pa.array(bound, mask=np.isnan(bound)) for bound in (low.ravel(), high.ravel())]
+    names = pa.array(batch.schema.names * len(sizes), pa.string())
+    profiles = pa.table([names, pa.array(rows), pa.array(nulls.ravel()), *bounds], schema=_SCHEMA)
+    return [profiles.slice(part * shape[1], shape[1]) for part in range(len(sizes))]
 
 
 def merge_profiles(profiles: Sequence[ArrowTable]) -> ArrowTable:
@@ -72,7 +99,7 @@ def profile_values(profile: ArrowTable, features: pa.Schema) -> dict[str, dict[s
         whole = pa.types.is_integer(features.field(name).type)
         for bound in ("min", "max"):
             if row[bound] is not None:
-                finite = np.isfinite(row[bound])
+                finite = math.isfinite(row[bound])
                 row[bound] = (int(row[bound]) if whole else row[bound]) if finite else None
         values[name] = row
     return values
@@ -86,43 +113,54 @@ def profile_from_values(values: Mapping[str, Mapping[str, Any]]) -> ArrowTable:
     )
 
 
-def check_profile(profile: ArrowTable, features: Sequence[str], rows: int) -> None:
-    """Check a profile that was read from a store.
+def check_profiles(profiles: Sequence[ArrowTable], features: Sequence[str], rows: IntArray) -> None:
+    """Check profiles that were read from a store.
 
     Args:
-        profile: the profile.
+        profiles: at least one.
         features: names of the features.
-        rows: number of rows that count.
+        rows: number of rows that count of each profile, ``(p,)``.
 
     Raises:
-        StoreError: if it is not one of such rows.
+        StoreError: if one is not of such rows.
     """
-    if profile.schema.remove_metadata() != _SCHEMA:
-        raise StoreError(f"the columns of the profile are {profile.column_names}.")
-    if profile["column"].to_pylist() != list(features):
+    for profile in profiles:
+        if profile.schema != _SCHEMA and profile.schema.remove_metadata() != _SCHEMA:
+            raise StoreError(f"the columns of the profile are {profile.column_names}.")
+        if profile.num_rows != len(features):
+            raise StoreError("the profile is of other features.")
+    together = pa.concat_tables([profile.replace_schema_metadata() for profile in profiles])
+    if together["column"].to_pylist() != list(features) * len(profiles):
         raise StoreError("the profile is of other features.")
-    low, high, nulls = (profile[name].to_numpy() for name in ("min", "max", "nulls"))
-    wrong = (profile["rows"].to_numpy() != rows) | (nulls < 0) | (nulls > rows) | (low > high)
-    wrong |= np.isnan(low) != np.isnan(high)
+    expected = np.repeat(rows, len(features))
+    low, high, nulls = (together[name].to_numpy() for name in ("min", "max", "nulls"))
+    wrong = (together["rows"].to_numpy() != expected) | (nulls < 0) | (nulls > expected)
+    wrong |= (low > high) | (np.isnan(low) != np.isnan(high))
     if wrong.any():
-        name = profile["column"][int(np.argmax(wrong))].as_py()
-        raise StoreError(f"the profile of column {name!r} is not one of {rows} rows.")
+        row = int(np.argmax(wrong))
+        name = together["column"][row].as_py()
+        raise StoreError(f"the profile of column {name!r} is not one of {expected[row]} rows.")
 
 
 def _profile(column: pa.Array) -> tuple[int, float | None, float | None]:
     """Nulls, minimum and maximum of a column."""
-    if pa.types.is_dictionary(column.type) and (
-        column.dictionary.null_count or is_number_type(column.type.value_type)
-    ):
-        # A dictionary may list values that no row has.
-        column = column.dictionary_decode()
+    column = _countable(column)
     if not is_number_type(value_type(column.type)) or column.null_count == len(column):
         return column.null_count, None, None
-    # An estimator that reads the column as numbers has found these while they were in the cache.
-    low, high, nulls = converted(column, EXTREMES, lambda: extremes(as_floats(column)))
+    # An estimator that reads a long column as numbers has found these while they were in the cache.
+    low, high, nulls = column_extremes(column, lambda: as_floats(column))
     if nulls == len(column):
         return nulls, None, None
     return nulls, low + 0.0, high + 0.0  # −0.0 becomes 0.0
+
+
+def _countable(column: pa.Array) -> pa.Array:
+    """A column whose nulls and extremes can be found; a dictionary may list values of no row."""
+    if pa.types.is_dictionary(column.type) and (
+        column.dictionary.null_count or is_number_type(column.type.value_type)
+    ):
+        return column.dictionary_decode()
+    return column
 
 
 def profile_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> ArrowTable:

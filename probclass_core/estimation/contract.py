@@ -52,7 +52,11 @@ from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.aggregates import DistinctRows, Sums
 from probclass_core.estimation.formulas import Formula
-from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
+from probclass_core.estimation.options import (
+    ColumnTypes,
+    EstimatorOptions,
+    require_types,
+)
 from probclass_core.estimation.parameters import check_same_when_merged, label_rows
 from probclass_core.estimation.tidy import with_notes
 
@@ -205,6 +209,13 @@ class LikelihoodEstimator(ABC):
         row_weight: average weight of a row if weights are too large to be numbers of rows, else 1.
             Rules that count rows to decide how fine a model may be divide by it. `bind` sets it.
         models_nulls: whether null is a value that has a probability, instead of marginalized.
+        separable: whether the statistics of unweighted rows of a class do not depend on the other
+            classes of the batch, at most 64, not even in rounding; and ``merge`` returns them in
+            the order of the classes. Many small files are then summarized together, many times
+            faster. It is False again in a subclass with another ``summarize`` or ``merge``.
+        exact: whether merging the statistics of parts of unweighted rows gives those of all rows,
+            not only up to rounding, as counts do. Small files may then be read as one. It is False
+            again as ``separable`` is.
 
     Raises:
         SpecError: if the estimator cannot model the type of a column, or an option is unknown or
@@ -218,13 +229,23 @@ class LikelihoodEstimator(ABC):
     on_scarce: str = "pool"
     row_weight: float = 1.0
     models_nulls: bool = False
+    separable: bool = False
+    exact: bool = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if {"summarize", "merge"} & vars(cls).keys():
+            for promise in ("separable", "exact"):
+                setattr(cls, promise, vars(cls).get(promise, False))
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         self.features = features
         if self.Options is None:
             self.options = dict(options)
-        else:
+        elif options:
             self.options = self.Options(self.name, options, features.names)
+        else:
+            self.options = self.Options.none_given(self.name, tuple(features.names))
         if self.models is not None:
             require_types(self.name, features, self.models.accepts, self.models.description)
 

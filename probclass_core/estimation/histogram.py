@@ -14,12 +14,13 @@ the exponent and the counts of the whole.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.arrow.arrays import BATCH_ROWS, FloatArray, IntArray
 
 FEWEST_CELLS = 4
 """The coarsest grid, of width 2^1023, the largest power of two that is a double, has four cells."""
@@ -28,6 +29,17 @@ _LEAST, _LARGEST = -1074, 1023
 """Exponents of the powers of two that are doubles; every double is a multiple of the least."""
 
 _LOWEST = -float(np.finfo(np.float64).max)
+
+_CELLS_PER_VALUE = 4
+"""Cells of a range, for all classes together, that are counted in a table, per value."""
+
+_JOINED = 64.0
+"""The table begins and ends at multiples of so many cells."""
+
+_BLOCK = 16_384
+"""Values that are placed on a grid together, so that they stay in the processor's cache."""
+
+_this_thread = threading.local()
 
 
 @dataclass(frozen=True)
@@ -64,16 +76,20 @@ def histogram(
         groups: number of classes, ``k``.
         cells: largest number of occupied cells, at least `FEWEST_CELLS`.
     """
-    if width:
-        values = lower_edges(values, _exponent(width))
     too_fine = _exponent(width) if width else _LEAST
     # A grid that is too fine for some of the values is too fine for all of them.
     some = np.unique(values[:: max(len(values) // (2 * cells), 1)])
+    if width:
+        some = np.unique(lower_edges(some, too_fine))
     if len(some) > cells:
         exponent = _finest(some, cells, too_fine)
         width, too_fine = float(np.ldexp(1.0, exponent)), exponent
-        values = lower_edges(values, exponent)
-    distinct, position = _distinct(values, width)
+    if width:
+        counted = _on_grid(values, _exponent(width), group, weights, groups, cells)
+        if counted is not None:
+            return counted
+        values = lower_edges(values, _exponent(width))
+    distinct, position = _distinct(values)
     if len(distinct) > cells:
         exponent = _finest(distinct, cells, too_fine)
         width = float(np.ldexp(1.0, exponent))
@@ -85,23 +101,69 @@ def histogram(
     return Histogram(distinct, width, counts.astype(np.float64).reshape(groups, size))
 
 
-def _distinct(values: FloatArray, width: float) -> tuple[FloatArray, IntArray]:
+def _on_grid(
+    values: FloatArray,
+    exponent: int,
+    group: IntArray,
+    weights: FloatArray | None,
+    groups: int,
+    cells: int,
+) -> Histogram | None:
+    """The histogram by a table of all cells of the range, or None if it has too many to count.
+
+    The exponent is of a grid that is not coarser than that of the histogram; see it for the others.
+    """
+    if not len(values) or not -_LARGEST <= exponent < _LARGEST:  # the scale has all its digits
+        return None
+    scale = float(np.ldexp(1.0, -exponent))
+
+    def number(values: FloatArray) -> FloatArray:
+        # An integer, unlike a small fraction, is not 0 after scaling.
+        scaled = (np.floor(values) if exponent > 0 else values) * scale
+        return np.floor(scaled, out=scaled)
+
+    with np.errstate(over="ignore"):
+        ends = number(np.array([values.min(), values.max()]))
+        # Whole groups of cells, so that cells are joined two by two without a rest.
+        low, high = _JOINED * np.floor(ends / _JOINED)
+        size = high - low + _JOINED
+        is_small = size * groups <= _CELLS_PER_VALUE * len(values) + _JOINED * groups
+    if not is_small:
+        return None
+    code = _memory(len(values))
+    for start in range(0, len(values), _BLOCK):
+        cell = number(values[start : start + _BLOCK])
+        cell -= low
+        block = group[start : start + _BLOCK] * int(size)
+        np.add(block, cell.astype(np.intp), out=code[start : start + _BLOCK])
+    counts = np.bincount(code, weights, minlength=groups * int(size)).reshape(groups, -1)
+    while np.count_nonzero(occupied := counts.any(axis=0)) > cells:
+        low, exponent = low / 2.0, exponent + 1
+        if low % 1.0 or counts.shape[1] % 2:
+            return _on_grid(values, exponent, group, weights, groups, cells)
+        counts = counts[:, ::2] + counts[:, 1::2]
+    place = np.flatnonzero(occupied)
+    with np.errstate(over="ignore"):
+        edges = np.maximum(np.ldexp(low + place, exponent), _LOWEST) + 0.0
+    return Histogram(edges, float(np.ldexp(1.0, exponent)), counts[:, place].astype(np.float64))
+
+
+def _memory(size: int) -> IntArray:
+    """Memory of this thread; new memory would take longer than what is done with it."""
+    if size > BATCH_ROWS:
+        return np.empty(size, dtype=np.intp)
+    if not hasattr(_this_thread, "memory"):
+        _this_thread.memory = np.empty(BATCH_ROWS, dtype=np.intp)
+    memory: IntArray = _this_thread.memory[:size]
+    return memory
+
+
+def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray]:
     """Distinct values, ascending, and the position of each value among them, without sorting rows.
 
     Args:
         values: finite, ``(n,)``; −0.0 becomes 0.0.
-        width: a power of two of which they are multiples, or 0.
     """
-    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
-    if width and low > _LOWEST:  # which may not be a multiple
-        with np.errstate(over="ignore"):
-            size = (high - low) / width + 1.0
-        if size <= len(values):  # a table of the whole range is small
-            cell = ((values - low) / width).astype(np.intp)
-            occupied = np.zeros(int(size), dtype=np.bool_)
-            occupied[cell] = True
-            steps = np.flatnonzero(occupied).astype(np.float64)
-            return low + width * steps + 0.0, (np.cumsum(occupied) - 1)[cell]
     encoded = pa.array(values + 0.0).dictionary_encode()
     found = encoded.dictionary.to_numpy()
     order = np.argsort(found)

@@ -14,10 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray
+from probclass_core.arrow.arrays import ByClass, FloatArray, IntArray
 
-_FEW_CLASSES = 64
-"""Largest number of classes for which a Python loop over the classes is faster."""
+FEW_CLASSES = 64
+"""Largest number of classes for which a Python loop over the classes is faster.
+
+Up to this number, the moments of a class do not depend on the other classes, not even in rounding.
+"""
+
+_BLOCK = 4096
+"""Rows with gaps that are multiplied together, so that they stay in the processor's cache."""
 
 BEYOND_FLOAT64 = np.errstate(over="ignore", invalid="ignore")
 """Squares of values above 1e154 become infinite. `own_scale` returns them, and training stops."""
@@ -99,12 +105,12 @@ def _moments_of_sums(
     divisor = np.where(count > 0.0, count, 1.0)
     mean = sums / divisor
     slices = [slice(start, start + rows) for start, rows in zip(starts, counts, strict=True)]
-    if len(counts) > _FEW_CLASSES:
+    if len(counts) > FEW_CLASSES:
         values -= np.repeat(mean, counts)
     else:
         _center(values, slices, mean)
     residue = _sums(values, starts, weight) / divisor
-    if weight is None and len(counts) <= _FEW_CLASSES:
+    if weight is None and len(counts) <= FEW_CLASSES:
         squares = np.array([values[rows].dot(values[rows]) for rows in slices])
     else:
         squares = _sums(values * values, starts, weight)
@@ -120,12 +126,14 @@ def _center(values: FloatArray, slices: Sequence[slice], mean: FloatArray) -> No
 def _centered(values: FloatArray, groups: ByClass) -> tuple[FloatArray, FloatArray]:
     """Center values, which are sorted by class, on the mean of their class, in place.
 
+    The values of a class with NaN remain.
+
     Returns:
         The means, and the means of the centered values, which differ from 0 by rounding: both
         ``(g,)`` and NaN for a class with NaN.
     """
     mean = np.add.reduceat(values, groups.starts) / groups.counts
-    _center(values, groups.slices, mean)
+    _center(values, groups.slices, np.where(np.isnan(mean), 0.0, mean))
     return mean, np.add.reduceat(values, groups.starts) / groups.counts
 
 
@@ -161,41 +169,50 @@ def cross_moments(
     for feature, (column, row) in enumerate(zip(columns, matrix, strict=True)):
         np.take(column, groups.order, out=row, mode="clip")
         center[:, feature], residue[:, feature] = _centered(row, groups)
-    gaps: BoolArray = np.asarray(np.isnan(center).any(axis=1))
+    has_gaps = np.isnan(center)
     for group, rows in enumerate(groups.slices):
-        if weights is None and not gaps[group]:
-            part, left = matrix[:, rows], residue[group]
+        part = matrix[:, rows]
+        if weights is None and not has_gaps[group].any():
+            left = residue[group]
             count[group] = groups.counts[group]
             mean[group] = (center[group] + left)[:, None]
             scatter[group] = part @ part.T - count[group] * np.outer(left, left)
         else:
-            picked = groups.order[rows]
-            part = np.array([column[picked] for column in columns])
-            weight = np.ones(len(picked)) if weights is None else weights[picked]
-            count[group], mean[group], scatter[group] = _with_gaps(part, weight)
+            weight = None if weights is None else weights[groups.order[rows]]
+            found = _with_gaps(part, weight)
+            count[group], mean[group], scatter[group] = found.count, found.mean, found.scatter
+            mean[group] += np.where(has_gaps[group], 0.0, center[group])[:, None]
         np.fill_diagonal(scatter[group], np.maximum(np.diagonal(scatter[group]), 0.0))
     return Moments(count, mean, scatter)
 
 
-def _with_gaps(part: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Count, mean and scatter of one class, each ``(d, d)``.
+def _with_gaps(part: FloatArray, weight: FloatArray | None) -> Moments:
+    """Cross moments of one class, each ``(d, d)``.
 
     Args:
-        part: rows of the class, ``(d, n)``, with NaN.
-        weight: ``(n,)``.
+        part: rows of the class, ``(d, n)``, with NaN; they are overwritten.
+        weight: ``(n,)``, or None for weights of 1.
     """
-    observed = ~np.isnan(part)
-    part = np.where(observed, part, 0.0)
-    present = observed @ weight
-    center = (part @ weight) / np.where(present > 0.0, present, 1.0)
-    deviation = (part - center[:, None]) * observed
-    indicator = observed.astype(np.float64)
-    count = (indicator * weight) @ indicator.T
-    weighted = deviation * weight
-    moments = moments_about(
-        center[:, None], count, weighted @ indicator.T, weighted @ deviation.T, crossed=True
-    )
-    return moments.count, moments.mean, moments.scatter
+    missing = np.isnan(part)
+    np.copyto(part, 0.0, where=missing)
+    if weight is None:
+        total = part.sum(axis=1)
+        present = part.shape[1] - np.array([np.count_nonzero(row) for row in missing])
+    else:
+        total, present = part @ weight, ~missing @ weight
+    center = (total / np.where(present > 0.0, present, 1.0))[:, None]
+    count, deviations, products = np.zeros((3, len(part), len(part)))
+    for start in range(0, part.shape[1], _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        indicator = (~missing[:, rows]).astype(np.float64)
+        deviation = (part[:, rows] - center) * indicator
+        left = deviation, indicator
+        if weight is not None:
+            left = deviation * weight[rows], indicator * weight[rows]
+        count += left[1] @ indicator.T
+        deviations += left[0] @ indicator.T
+        products += left[0] @ deviation.T
+    return moments_about(center, count, deviations, products, crossed=True)
 
 
 def moments_about(

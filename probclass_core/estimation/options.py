@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, NamedTuple, NoReturn
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, NoReturn, Self
 
 import pyarrow as pa
 
@@ -114,6 +114,12 @@ class EstimatorOptions:
             for name, value in vars(base).items()
             if isinstance(value, Option)
         }
+
+    @classmethod
+    @lru_cache
+    def none_given(cls, estimator: str, columns: tuple[str, ...]) -> Self:
+        """The options if none is given: they are immutable, so made once for these columns."""
+        return cls(estimator, {}, columns)
 
     def plain(self) -> dict[str, Any]:
         """The options as plain JSON values, exactly as given; defaults for the others."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from probclass_core.arrow.arrays import (
     class_labels,
     class_type,
     label_codes,
+    one_batch,
     sorted_classes,
     weight_vector,
 )
@@ -54,15 +56,16 @@ from probclass_core.errors import (
     one_of,
 )
 from probclass_core.estimation.column_profile import (
-    check_profile,
+    check_profiles,
     empty_profile,
     merge_profiles,
     profile_columns,
     profile_from_values,
+    profile_parts,
     profile_values,
 )
 from probclass_core.estimation.contract import LikelihoodEstimator
-from probclass_core.estimation.moments import sums_by_group
+from probclass_core.estimation.moments import FEW_CLASSES, sums_by_group
 from probclass_core.estimation.parameters import Range, label_rows
 from probclass_core.plugins.manager import find_conditional, find_estimator, traits_of
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
@@ -79,8 +82,8 @@ _COLUMNS = "_columns"
 _MOST_TABLES = 64
 """Tables of consecutive batches that are merged at once, the previous result included."""
 
-_MOST_TABLE_ROWS = 500_000
-"""Rows of such tables that are merged at once, because bins and cells have many rows."""
+_MOST_BYTES = 1 << 23
+"""Memory of such tables that are merged at once, because bins and cells take much."""
 
 _MOST_STATISTICS = 257
 """Statistics of fragments that are merged at once, the previous result included."""
@@ -165,39 +168,9 @@ class Statistics:
             StoreError: naming the table, the column and what is wrong.
         """
         with _invalid(where):
-            self._check_totals()
+            _check_totals([self])
             if self.classes.num_rows:
                 _check_blocks(self.spec, self.features, self.blocks, self.classes)
-
-    def _check_totals(self) -> None:
-        """Check all but the tables of the blocks."""
-        label_type = self.classes.schema.field("class").type
-        kinds = [("class", class_type(label_type)), ("rows", pa.int64()), ("count", pa.float64())]
-        if self.classes.schema.remove_metadata() != pa.schema(kinds):
-            raise StoreError(f"the classes are {self.classes.schema.names}, or of other types.")
-        labels = self.classes["class"].combine_chunks()
-        if labels.null_count or not labels.equals(sorted_classes(labels)):
-            raise StoreError("the classes are not in order, or one is null or repeated.")
-        rows, counts = (self.classes[name].to_numpy() for name in ("rows", "count"))
-        Range(low=1).check("rows", self.classes["rows"])
-        Range(low=np.finfo(np.float64).tiny).check("count", self.classes["count"])
-        labeled = self.rows - self.null_labels
-        if not 0 <= self.null_labels <= self.rows or rows.sum() > labeled:
-            raise StoreError(f"{rows.sum()} labeled rows of {self.rows}.")
-        if self.spec.weight is None and ((counts != rows).any() or rows.sum() != labeled):
-            raise StoreError("the counts of the classes are not those of the rows.")
-        if self.blocks.keys() != {block.name for block in self.spec.blocks if len(labels)}:
-            raise StoreError(f"the blocks are {one_of(self.blocks)}.")
-        if (self.sample is not None) != (self.spec.fits_weights and len(labels) > 0):
-            raise StoreError("the sample of rows is missing, or the spec fits no weights.")
-        if self.sample is not None:
-            kinds = [
-                (self.spec.label, label_type),
-                *((field.name, field.type) for field in self.features),
-            ]
-            check_sample(self.sample, pa.schema(kinds), float(counts.sum()))
-        if self.columns is not None:
-            check_profile(self.columns, self.spec.features, int(rows.sum()))
 
     def to_bundle(self) -> Bundle:
         """The statistics as Arrow tables and plain values."""
@@ -254,27 +227,81 @@ def check_together(parts: Sequence[Statistics]) -> None:
             is common to all classes of a part.
     """
     with _invalid("the statistics"):
-        for part in parts:
-            part._check_totals()
+        _check_totals(parts)
         parts = [part for part in parts if part.classes.num_rows]
-        firsts = np.cumsum([0, *(part.classes.num_rows for part in parts)])
-        numbered = list(zip(parts, firsts.tolist(), strict=False))
-        if numbered:
-            classes = [_numbered(part.classes, part, first) for part, first in numbered]
+        if parts:
             blocks = {
-                name: pa.concat_tables(
-                    [_numbered(part.blocks[name], part, first) for part, first in numbered]
-                ).combine_chunks()
+                name: _numbered(parts, [part.blocks[name] for part in parts])
                 for name in parts[0].blocks
             }
-            _check_blocks(parts[0].spec, parts[0].features, blocks, pa.concat_tables(classes))
+            classes = _numbered(parts, [part.classes for part in parts])
+            _check_blocks(parts[0].spec, parts[0].features, blocks, classes)
 
 
-def _numbered(table: ArrowTable, part: Statistics, first: int) -> ArrowTable:
-    """A table of a part with numbers in place of its classes."""
-    codes = label_rows(table, part.classes["class"].combine_chunks()) + first
-    place = table.column_names.index("class")
-    numbered: ArrowTable = table.set_column(place, "class", pa.array(codes, pa.int64()))
+def _check_totals(parts: Sequence[Statistics]) -> None:
+    """Check all but the tables of the blocks, of statistics of one spec and the same features."""
+    spec, features = parts[0].spec, parts[0].features
+    schema: pa.Schema | None = None
+    labels: pa.Array | None = None
+    names = {block.name for block in spec.blocks}
+    for part in parts:
+        if part.classes.schema != schema:
+            schema = part.classes.schema
+            label_type = schema.field("class").type
+            kinds = [("class", class_type(label_type)), ("rows", pa.int64())]
+            if schema.remove_metadata() != pa.schema([*kinds, ("count", pa.float64())]):
+                raise StoreError(f"the classes are {schema.names}, or of other types.")
+        of_part = part.classes["class"].combine_chunks()
+        if labels is None or not of_part.equals(labels):
+            labels = of_part
+            if labels.null_count or not labels.equals(sorted_classes(labels)):
+                raise StoreError("the classes are not in order, or one is null or repeated.")
+        if part.blocks.keys() != (names if len(labels) else set()):
+            raise StoreError(f"the blocks are {one_of(part.blocks)}.")
+        if (part.sample is not None) != (spec.fits_weights and len(labels) > 0):
+            raise StoreError("the sample of rows is missing, or the spec fits no weights.")
+        if part.sample is not None:
+            sampled = [
+                (spec.label, labels.type),
+                *((field.name, field.type) for field in features),
+            ]
+            count = float(part.classes["count"].to_numpy().sum())
+            check_sample(part.sample, pa.schema(sampled), count)
+    classes = pa.concat_tables([part.classes for part in parts])
+    Range(low=1).check("rows", classes["rows"])
+    Range(low=np.finfo(np.float64).tiny).check("count", classes["count"])
+    rows, counts = (classes[name].to_numpy() for name in ("rows", "count"))
+    ends = np.cumsum([part.classes.num_rows for part in parts])
+    counted = np.diff(np.concatenate([[0], np.cumsum(rows)])[ends], prepend=0)
+    read = np.array([part.rows for part in parts])
+    nulls = np.array([part.null_labels for part in parts])
+    wrong = (nulls < 0) | (nulls > read) | (counted > read - nulls)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise StoreError(f"{counted[first]} labeled rows of {read[first]}.")
+    if spec.weight is None and ((counts != rows).any() or (counted != read - nulls).any()):
+        raise StoreError("the counts of the classes are not those of the rows.")
+    profiles = [part.columns for part in parts if part.columns is not None]
+    if profiles:
+        present = [part.columns is not None for part in parts]
+        check_profiles(profiles, spec.features, counted[present])
+
+
+def _numbered(parts: Sequence[Statistics], tables: Sequence[ArrowTable]) -> ArrowTable:
+    """A table of each part as one table, with numbers in place of the classes of all parts."""
+    first, codes = 0, []
+    code, column, labels = None, None, None
+    for part, table in zip(parts, tables, strict=True):
+        if code is None or not (
+            table["class"].equals(column) and part.classes["class"].equals(labels)
+        ):
+            column, labels = table["class"], part.classes["class"]
+            code = label_rows(table, labels.combine_chunks())
+        codes.append(code + first)
+        first += part.classes.num_rows
+    whole = pa.concat_tables(tables).combine_chunks()
+    place = whole.column_names.index("class")
+    numbered: ArrowTable = whole.set_column(place, "class", pa.array(np.concatenate(codes)))
     return numbered
 
 
@@ -414,6 +441,88 @@ def summarize_batches(
     )
 
 
+def summarize_parts(
+    spec: ModelSpec, schema: pa.Schema, parts: Sequence[pa.RecordBatch]
+) -> list[Statistics]:
+    """Statistics of each of several small batches: those of `summarize_batches`, bit by bit.
+
+    If the estimators are `LikelihoodEstimator.separable`, the batches are summarized together, many
+    times faster: the classes are numbered, and a class has another number in each part.
+
+    Args:
+        spec: the model.
+        schema: as for `summarize_batches`.
+        parts: at least one, of one schema.
+
+    Raises:
+        DataError, SpecError, PluginError: as `summarize_batches`.
+    """
+    features = feature_schema(schema, spec.features)
+    estimators = bind(spec, features)
+    # Weighted counts of categories would be added up in another order.
+    together = spec.weight is None and not spec.fits_weights
+    if len(parts) == 1 or not together or not all(e.separable for e in estimators.values()):
+        return [summarize_batches(spec, schema, [part]) for part in parts]
+    columns_of_labels = [part.select([spec.label]) for part in parts]
+    classes = sorted_classes(class_labels(one_batch(columns_of_labels), spec.label).dictionary)
+    size = len(classes)
+    most = max(FEW_CLASSES // max(size, 1), 1)
+    if len(parts) > most:
+        lists = [parts[start : start + most] for start in range(0, len(parts), most)]
+        return [each for some in lists for each in summarize_parts(spec, schema, some)]
+    batch = one_batch(parts)
+    labels = class_labels(batch, spec.label)
+    rows = np.array([part.num_rows for part in parts])
+    part_of = np.repeat(np.arange(len(parts)), rows)
+    mask = _training_rows(labels, None)
+    if mask is not None:
+        selected = pa.array(mask)
+        batch, labels, part_of = batch.filter(selected), labels.filter(selected), part_of[mask]
+    labeled = np.bincount(part_of, minlength=len(parts))
+    tables: dict[str, ArrowTable] = {}
+    profiles: dict[int, ArrowTable] = {}
+    if batch.num_rows:
+        codes = label_codes(labels.dictionary, classes)
+        numbers = part_of * size + codes[labels.indices.to_numpy(zero_copy_only=False)]
+        dictionary = pa.array(np.arange(len(parts) * size))
+        numbered = pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), dictionary)
+        tables["classes"] = _class_counts(numbered, None)
+        with shared_conversions():
+            for name, columns in ((str(block.name), block.inputs) for block in spec.blocks):
+                table = estimators[name].summarize(select(batch, columns), numbered, None)
+                tables[name] = estimators[name].merge([table])
+        present = np.flatnonzero(labeled)
+        of_columns = profile_parts(select(batch, spec.features), labeled[present])
+        profiles = dict(zip(present.tolist(), of_columns, strict=True))
+    split = {name: _split(table, classes, len(parts)) for name, table in tables.items()}
+    none = _merge_classes(class_type(value_type(schema.field(spec.label).type)), [])
+    statistics = []
+    for part in range(len(parts)):
+        profile = profiles.get(part, empty_profile(spec.features))
+        blocks = {name: of[part] for name, of in split.items()} if part in profiles else {}
+        statistics.append(
+            Statistics(
+                spec=spec,
+                features=features,
+                classes=blocks.pop("classes", none),
+                blocks=blocks,
+                rows=int(rows[part]),
+                null_labels=int(rows[part] - labeled[part]),
+                columns=profile,
+            )
+        )
+    return statistics
+
+
+def _split(table: ArrowTable, classes: pa.Array, parts: int) -> list[ArrowTable]:
+    """The tables of parts, of a table by class whose classes are numbered part by part."""
+    numbers, size = table["class"].to_numpy(), len(classes)
+    ends = np.searchsorted(numbers, np.arange(1, parts + 1) * size).tolist()
+    place = table.column_names.index("class")
+    named = table.set_column(place, "class", classes.take(pa.array(numbers % size)))
+    return [named.slice(start, end - start) for start, end in pairwise([0, *ends])]
+
+
 def statistics_of_classes(
     spec: ModelSpec,
     features: pa.Schema,
@@ -488,9 +597,10 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
             )
     features = parts[0].features
     for part in parts[1:]:
-        if part.features != features:
+        if part.features is not features and part.features != features:
             features = _common_schema(features, part.features)
-    features = with_time_zones(features, common_time_zones(part.features for part in parts))
+    distinct = {id(part.features): part.features for part in parts}.values()
+    features = with_time_zones(features, common_time_zones(distinct))
     with_rows = [part for part in parts if part.rows]
     if len(with_rows) == 1 and with_rows[0].features == features:
         return with_rows[0]
@@ -591,10 +701,26 @@ def bind(
     return estimators
 
 
+def is_exact(spec: ModelSpec, schema: pa.Schema) -> bool:
+    """Whether statistics do not depend on how rows are split into parts, not even in rounding.
+
+    Args:
+        spec: the model.
+        schema: as for `summarize_batches`.
+
+    Raises:
+        DataError, SpecError, PluginError: as `summarize_batches`.
+    """
+    if spec.weight is not None or spec.fits_weights:
+        return False
+    estimators = bind(spec, feature_schema(schema, spec.features))
+    return all(estimator.exact for estimator in estimators.values())
+
+
 def bind_block(block: Block, features: pa.Schema) -> LikelihoodEstimator:
     """The estimator of one block; ``features`` includes its columns. Raises like `bind`."""
     columns, given = (
-        pa.schema([features.field(name) for name in names])
+        features if features.names == list(names) else pa.schema(map(features.field, names))
         for names in (block.columns, block.given)
     )
     if block.given:
@@ -677,6 +803,8 @@ def _is_many(tables: Sequence[pa.Table]) -> bool:
 
 
 def _is_many_or_large(tables: Sequence[pa.Table]) -> bool:
-    """Whether tables are many, or new ones have as many rows as the previous result, or more."""
-    new_rows = sum(table.num_rows for table in tables[1:])
-    return _is_many(tables) or new_rows >= max(_MOST_TABLE_ROWS, tables[0].num_rows)
+    """Whether tables are many, or new ones are as large as the previous result, or larger."""
+    if len(tables) < 2:
+        return False
+    new_bytes = sum(table.nbytes for table in tables[1:])
+    return _is_many(tables) or new_bytes >= max(_MOST_BYTES, tables[0].nbytes)

@@ -38,7 +38,7 @@ def tidy_table(
         mask: ``(k, m)``, the rows to include; None includes all.
     """
     size = next(iter(fields.values())).shape[1]
-    if mask is None:
+    if mask is None or mask.all():
         row, cell = np.repeat(np.arange(len(classes)), size), np.tile(np.arange(size), len(classes))
     else:
         row, cell = np.nonzero(mask)
@@ -96,7 +96,8 @@ def sum_counts(tables: Sequence[pa.Table], keys: Sequence[str], sums: Sequence[s
 def by_feature(table: pa.Table, features: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
     """Each feature and its rows, in one pass over the table."""
     codes = label_codes(table["feature"], pa.array(features, pa.string()))
-    if np.count_nonzero(np.diff(codes)) * _ROWS_OF_RUN > len(codes):
+    change = np.diff(codes)
+    if (change < 0).any() and np.count_nonzero(change) * _ROWS_OF_RUN > len(codes):
         order = np.argsort(codes, kind="stable")
         table, codes = table.take(pa.array(order)), codes[order]
     starts = np.flatnonzero(np.diff(codes, prepend=MISSING))

@@ -65,10 +65,10 @@ def normalize(joint: FloatArray, log_prior: FloatArray) -> Posterior:
     peak = joint.max(axis=1)
     impossible = np.isneginf(peak)
     scaled = joint - np.where(impossible, 0.0, peak)[:, None]
-    log_sum = _log_sum(scaled)
-    scaled -= np.where(impossible, 0.0, log_sum)[:, None]
+    log_sum = np.where(impossible, 0.0, _log_sum(scaled))
+    scaled -= log_sum[:, None]
     scaled[impossible] = log_prior
-    return Posterior(scaled, peak + np.where(impossible, 0.0, log_sum))
+    return Posterior(scaled, peak + log_sum)
 
 
 def log_density(joint: FloatArray) -> FloatArray:

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -98,6 +98,7 @@ class CachedStatistics:
         self._read = functools.lru_cache(_MAX_PACKS_IN_MEMORY)(files.read)
         self._packs: dict[str, Pack | None] = {}  # by path; None for a damaged one
         self._valid: dict[str, bool] = {}  # by path
+        self._checked: dict[str, Statistics] = {}  # of the last pack, by fragment
         self._damaged: set[str] = set()
         self._path_of: dict[str | None, str] = {}  # of the pack, by fragment
         self._footers: dict[str, Footer] = {}
@@ -130,6 +131,9 @@ class CachedStatistics:
         """
         if not self.contains(fragment):
             return None
+        if fragment in self._checked:
+            self.reused += 1
+            return self._checked.pop(str(fragment))
         try:
             entry = self._entry(str(fragment))
         except StoreError as error:
@@ -139,26 +143,33 @@ class CachedStatistics:
             return None
         path = self._path_of[fragment]
         try:
-            where = self._files.uri_of(path)
-            statistics = entry.statistics(self._spec, features, where)
-            if not self._all_valid(path, features):
-                statistics.check(f"statistics in {where}")
+            statistics = self._valid_statistics(path, str(fragment), features)
+            if statistics is None:
+                where = self._files.uri_of(path)
+                statistics = entry.statistics(self._spec, features, where)
+                if not self._valid[path]:
+                    statistics.check(f"statistics in {where}")
         except StoreError as error:
             self._report_damage(path, error)
             return None
         self.reused += 1
         return statistics
 
-    def _all_valid(self, path: str, features: pa.Schema) -> bool:
-        """Whether all entries of a pack are known to be valid: checked together, once."""
+    def _valid_statistics(self, path: str, fragment: str, features: pa.Schema) -> Statistics | None:
+        """The statistics of a fragment, if all entries of its pack were found valid together."""
         if path not in self._valid:
             self._valid[path] = False
             with suppress(StoreError, FileNotFoundError):
                 pack, data = self._packs[path], self._read(path)
-                entries = [] if pack is None else [pack.entry(f, data) for f in pack.fragments]
-                check_together([e.statistics(self._spec, features, path) for e in entries])
+                entries = {} if pack is None else {f: pack.entry(f, data) for f in pack.fragments}
+                checked = {
+                    name: entry.statistics(self._spec, features, path)
+                    for name, entry in entries.items()
+                }
+                check_together(list(checked.values()))
                 self._valid[path] = True
-        return self._valid[path]
+                self._checked = checked
+        return self._checked.pop(fragment, None)
 
     def _entry(self, fragment: str) -> Entry | None:
         """The entry of a fragment, or None if another process has removed it."""
@@ -329,15 +340,13 @@ class StatisticsCache:
         self._files = store.files
 
     @classmethod
-    def open(cls, cache: CacheOption) -> StatisticsCache | None:
-        """Return the cache that the argument ``cache`` of a fit names, or None.
+    def open(cls, cache: ModelStore | str | os.PathLike[str] | Literal[True]) -> StatisticsCache:
+        """Return the cache that the argument ``cache`` of a fit names.
 
         Raises:
             SpecError: if it is `True` and ``PROBCLASS_STORE`` is not set.
             StoreError: if the URI cannot be opened.
         """
-        if cache is None or cache is False:
-            return None
         if cache is True:
             store = os.environ.get("PROBCLASS_STORE")
             if not store:

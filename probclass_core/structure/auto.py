@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
 
@@ -33,9 +33,8 @@ from probclass_core.io.selection import Selection
 from probclass_core.io.table import Table
 from probclass_core.model.block_weights import base_blocks
 from probclass_core.model.model import finalize
-from probclass_core.pipeline import summarize
+from probclass_core.pipeline.training import summarize
 from probclass_core.spec.model_spec import TABLE_NAMES, Block, Effort, ModelSpec, Prior
-from probclass_core.store.statistics_cache import CacheOption
 from probclass_core.structure.columns import (
     ENOUGH_ROWS,
     Column,
@@ -55,6 +54,9 @@ from probclass_core.structure.dates import (
 )
 from probclass_core.structure.groups import GroupSearch
 from probclass_core.structure.pairs import dependent_pairs
+
+if TYPE_CHECKING:
+    from probclass_core.store.statistics_cache import CacheOption
 
 _GLANCE_ROWS = 8192
 """Rows that are read ahead to recognize keys."""

@@ -16,6 +16,7 @@ from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_c
 from probclass_core.arrow.parts import Part, parts_of_type
 from probclass_core.arrow.row_sample import COUNT
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
+from probclass_core.estimation.families.discretized.bins import tidy_cells
 from probclass_core.estimation.families.strength import LEAVE_ONE_OUT
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.spec.model_spec import Block, category_text
@@ -225,12 +226,15 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
         table = statistics.blocks.get(str(block.name))
         values = sample[column.name]
         nulls = int(_is_missing(values).sum())
-        if table is None or not table["count"].to_numpy().any():
+        counted = table
+        if table is not None and block.estimator == "discretized":
+            counted = tidy_cells(table)
+        if counted is None or not counted["count"].to_numpy().any():
             reasons[column.name] = _NO_VALUES
             continue
         if column.kind == "terms":
             continue
-        cells = _Cells.of(table, classes)
+        cells = _Cells.of(counted, classes)
         reason = _reason_to_leave_out(column, cells, statistics, sample, nulls)
         if reason is not None:
             reasons[column.name] = reason

@@ -17,7 +17,7 @@ from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.io.memory import MemoryTable
 from probclass_core.io.table import Plan
 from probclass_core.model.model import Model
-from probclass_core.pipeline import fit, summarize
+from probclass_core.pipeline.training import fit, summarize
 from probclass_core.plugins.descriptors import EstimatorPlugin, Traits
 from probclass_core.plugins.manager import traits_of, trying
 from probclass_core.spec.model_spec import Block, ModelSpec

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from probclass_core.arrow.arrays import joined, read_rows
 from probclass_core.arrow.parts import feature_schema
 from probclass_core.errors import DataError, SpecError, expect
 from probclass_core.estimation.statistics import (
     Statistics,
+    is_exact,
     merge_all,
     summarize_batches,
+    summarize_parts,
 )
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
@@ -24,9 +27,20 @@ from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import AggregatingFragment, Fragment, Plan, Table
+from probclass_core.io.table import AggregatingFragment, Fragment, Plan, SmallFragment, Table
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
-from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
+
+if TYPE_CHECKING:
+    from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
+
+_ROWS_TOGETHER = 32_768
+"""Largest number of rows of several small fragments that are summarized together."""
+
+_FRAGMENTS_TOGETHER = 64
+"""Largest number of fragments of such a list, so that progress is reported often enough."""
+
+_LEAST_LISTS = 32
+"""Least number of lists, if there are as many fragments, so that all workers are busy."""
 
 
 class TrainingRows:
@@ -37,7 +51,7 @@ class TrainingRows:
         spec: model of the first pass.
         partition: partition to read, or None for all.
         where: rows to read, or None for all.
-        cache: where statistics of fragments are cached; see `pipeline.fit`.
+        cache: where statistics of fragments are cached; see `fit`.
 
     Attributes:
         plan: fragments to read.
@@ -55,7 +69,7 @@ class TrainingRows:
         where: Where,
         cache: CacheOption,
     ) -> None:
-        self._cache = StatisticsCache.open(cache)
+        self._cache = _open_cache(cache)
         self.cached = self._cached_statistics(spec)
         table = open_table(source)
         if self.cached is not None:
@@ -145,6 +159,61 @@ class SummarizeFragment:
                 return statistics
         return summarize_batches(self.spec, self.schema, fragment.read(), on_rows)
 
+    def each(
+        self,
+        fragments: Sequence[Fragment],
+        on_rows: Callable[[int], None] = lambda rows: None,
+        *,
+        as_one: bool = False,
+    ) -> list[Statistics]:
+        """The statistics of several fragments, which are summarized together if they are small.
+
+        Args:
+            fragments: at least one.
+            on_rows: called with numbers of rows as they are done.
+            as_one: whether they may be one part, if that makes no difference; see `is_exact`.
+        """
+        if len(fragments) == 1 or any(isinstance(each, AggregatingFragment) for each in fragments):
+            return [self(fragment, on_rows) for fragment in fragments]
+        first = fragments[0]
+        whole = first.read_together(fragments) if isinstance(first, SmallFragment) else None
+        if whole is None:
+            batches = [list(fragment.read()) for fragment in fragments]
+        else:
+            batches = [[batch] for batch in whole]
+        if as_one and is_exact(self.spec, self.schema):
+            rows = joined(chain(*batches), read_rows(self.schema))
+            return [summarize_batches(self.spec, self.schema, rows, on_rows)]
+        if any(len(of_fragment) != 1 for of_fragment in batches):
+            statistics = [summarize_batches(self.spec, self.schema, each) for each in batches]
+        else:
+            statistics = summarize_parts(self.spec, self.schema, list(chain(*batches)))
+        on_rows(sum(part.rows for part in statistics))
+        return statistics
+
+
+def _together(plan: Plan, fragments: Iterable[tuple[int, Fragment]]) -> Iterator[list[Fragment]]:
+    """Small fragments that follow each other, in lists that one worker summarizes at once.
+
+    Args:
+        plan: the plan of the fragments.
+        fragments: some of its fragments in order, each with its position.
+    """
+    most = 0
+    if plan.fragment_rows and plan.rows:
+        most = min(read_rows(plan.schema), _ROWS_TOGETHER, plan.rows // _LEAST_LISTS)
+    pending: list[Fragment] = []
+    rows = 0
+    for position, fragment in fragments:
+        new = plan.fragment_rows[position] if most else 0
+        if pending and (rows + new > most or len(pending) == _FRAGMENTS_TOGETHER):
+            yield pending
+            pending, rows = [], 0
+        pending.append(fragment)
+        rows += new if most else 1
+    if pending:
+        yield pending
+
 
 def _summarize_fragments(
     plan: Plan,
@@ -153,37 +222,50 @@ def _summarize_fragments(
     cached: CachedStatistics | None,
     on_rows: Callable[[int], None],
 ) -> Iterator[Statistics]:
-    """Yield the statistics of each fragment, in order: from the cache, or summarized and cached."""
+    """Yield the statistics of the fragments, in order: from the cache, or summarized and cached.
+
+    With a cache they are those of each fragment; without one, small fragments may be one part.
+    """
     summarize = SummarizeFragment(spec, plan.schema)
 
-    def summarized(fragments: Iterable[Fragment]) -> Iterator[Statistics]:
+    def summarized(fragments: Iterable[tuple[int, Fragment]]) -> Iterator[Statistics]:
         if engine.in_process:
-            yield from engine.map(partial(summarize, on_rows=on_rows), fragments)
+            work = partial(summarize.each, on_rows=on_rows, as_one=cached is None)
+            yield from chain.from_iterable(engine.map(work, _together(plan, fragments)))
             return
-        for statistics in engine.map(summarize, fragments):
+        for statistics in engine.map(summarize, (fragment for _, fragment in fragments)):
             on_rows(statistics.rows)
             yield statistics
 
     if cached is None:
-        yield from summarized(plan.fragments)
+        yield from summarized(enumerate(plan.fragments))
         return
     features = feature_schema(plan.schema, spec.features)
     # This thread alone reads and writes the cache, so workers need not reach the store.
     is_cached = [cached.contains(fragment.digest) for fragment in plan.fragments]
-    missing = (f for f, found in zip(plan.fragments, is_cached, strict=True) if not found)
+    missing = (each for each in enumerate(plan.fragments) if not is_cached[each[0]])
     computed = summarized(missing)
     try:
-        for fragment, found in zip(plan.fragments, is_cached, strict=True):
+        for position, fragment in enumerate(plan.fragments):
+            found = is_cached[position]
             statistics = cached.load(fragment.digest, features) if found else None
             if statistics is not None:
                 on_rows(statistics.rows)
             else:
                 # A cached entry may turn out to be damaged or removed; summarize it after all.
-                statistics = next(summarized([fragment]) if found else computed)
+                statistics = next(summarized([(position, fragment)]) if found else computed)
                 cached.save(fragment.digest, statistics, plan.footer_of(fragment))
             yield statistics
     finally:
         cached.flush()
+
+
+def _open_cache(cache: CacheOption) -> StatisticsCache | None:
+    if cache is None or cache is False:
+        return None  # and a training without a cache does not import the store
+    from probclass_core.store.statistics_cache import StatisticsCache
+
+    return StatisticsCache.open(cache)
 
 
 def spec_or_auto(

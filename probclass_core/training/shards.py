@@ -11,15 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probclass_core.errors import SpecError
 from probclass_core.estimation.statistics import summarize_batches
 from probclass_core.io.filters import Where
 from probclass_core.io.table import Plan, balanced_parts
 from probclass_core.spec.model_spec import ModelSpec
-from probclass_core.store.statistics_cache import CacheOption
 from probclass_core.training.rows import TrainingRows
+
+if TYPE_CHECKING:
+    from probclass_core.store.statistics_cache import CacheOption
 
 _TEXT = re.compile(r"(\d+):(\d+)")
 

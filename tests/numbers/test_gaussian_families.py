@@ -144,6 +144,19 @@ def test_shared_covariance_agrees_with_scipy_with_and_without_nulls() -> None:
             np.testing.assert_allclose(ours, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("estimator", ["gaussian_diagonal", "gaussian_full"])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.int64()], ids=str)
+def test_a_row_has_the_same_density_alone_and_among_others(
+    estimator: str, kind: pa.DataType
+) -> None:
+    table = sample(90)
+    model = fitted(table, "c", block(estimator))
+    x = pa.array(table["x"].to_pylist(), mask=np.arange(90) % 4 == 0)
+    rows = pa.table({"z": table["z"], "x": x.cast(kind, safe=False), "y": table["y"]})
+    alone = [model.joint_log_likelihood(rows.slice(row, 1)) for row in range(90)]
+    np.testing.assert_allclose(np.concatenate(alone), model.joint_log_likelihood(rows), rtol=1e-12)
+
+
 @pytest.mark.parametrize("most", [0, 2**26])
 def test_each_row_has_the_density_of_the_columns_that_it_has(
     monkeypatch: pytest.MonkeyPatch, most: int

@@ -72,6 +72,21 @@ def test_trying_cannot_replace_a_registered_estimator() -> None:
     assert "narrow" not in pc.estimators()
 
 
+def test_a_factory_may_be_an_address() -> None:
+    address = f"{GaussianDiagonal.__module__}:GaussianDiagonal"
+    with pc.trying(pc.EstimatorPlugin("narrow", address, "a normal under another name")):
+        assert pc.estimators()["narrow"] is GaussianDiagonal
+        assert pc.fit(TABLE, SPEC).predict({"x": [2.5]}).to_pylist() == ["a"]
+
+
+@pytest.mark.parametrize("address", ["no.such_module:Narrow", "math:Narrow", "Narrow", "math"])
+def test_an_address_without_a_factory_is_an_error(address: str) -> None:
+    plugin = pc.EstimatorPlugin("narrow", address, "an estimator that is not there")
+    message = rf"^'{address}' cannot be imported: .*'package.module:Name'\.$"
+    with pytest.raises(pc.PluginError, match=message), pc.trying(plugin):
+        pc.fit(TABLE, SPEC)
+
+
 class Kernel(authoring.EstimatorOptions):
     width: float = authoring.number(1, at_least=0.5, doc="Width of the kernel.")
     shape: str = authoring.choice("normal", ["normal", "triangle"], doc="Shape of the kernel.")

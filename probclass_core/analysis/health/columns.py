@@ -24,16 +24,14 @@ from probclass_core.analysis.drift.distributions import (
     distributions,
 )
 from probclass_core.arrow.arrays import (
-    EXTREMES,
     MISSING,
     FloatArray,
     IntArray,
-    extremes,
+    column_extremes,
     is_numeric_type,
     numeric_values,
     short_codes,
 )
-from probclass_core.arrow.shared_conversions import converted
 from probclass_core.model.model import Model
 
 MOST_BINS = 10
@@ -161,7 +159,7 @@ class ColumnMeter:
         bins = np.full((len(self.columns), -(-rows // stride)), NULL_BIN, np.uint8)
         if not rows:
             return counts, bins
-        width = max(1, _BLOCK_CELLS // rows)
+        width = max(1, _BLOCK_CELLS // bins.shape[1])
         for start in range(0, len(self._numbers), width):
             self._measure_numbers(slice(start, start + width), batch, stride, counts, bins)
         for number, (column, expected) in enumerate(zip(batch.columns, self.columns, strict=True)):
@@ -186,26 +184,24 @@ class ColumnMeter:
         """Measure some columns of numbers at once, few enough to stay in the processor's cache."""
         numbers = self._numbers[part]
         columns = [_numbers(batch.column(number), self.columns[number].name) for number in numbers]
-        values = columns[0][None] if len(columns) == 1 else np.stack(columns)
         # The model has found them while it read the columns.
         ends = [
-            converted(batch.column(number), EXTREMES, partial(extremes, column))
+            column_extremes(batch.column(number), partial(np.asarray, column))
             for number, column in zip(numbers, columns, strict=True)
         ]
         low, high, nulls = np.array(ends).T
         counts[0, numbers] = nulls
-        missing = np.isnan(values) if nulls.any() else None
         lowest, highest = self._low[part], self._high[part]
         for one in np.flatnonzero((low < lowest) | (high > highest)):
             counts[2, numbers[one]] = np.count_nonzero(
-                (values[one] < lowest[one]) | (values[one] > highest[one])
+                (columns[one] < lowest[one]) | (columns[one] > highest[one])
             )
-        sampled = np.ascontiguousarray(values[:, ::stride])
+        sampled = np.stack([column[::stride] for column in columns])
         found = np.zeros(sampled.shape, np.uint8)
         for cut in self._cuts[:, part, None]:  # for few cuts faster than a binary search
             found += sampled >= cut
-        if missing is not None:
-            found[missing[:, ::stride]] = NULL_BIN
+        if nulls.any():
+            found[np.isnan(sampled)] = NULL_BIN
         bins[numbers] = found
 
 

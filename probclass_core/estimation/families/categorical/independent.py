@@ -100,6 +100,8 @@ class Categorical(LikelihoodEstimator):
 
     name: ClassVar[str] = "categorical"
     models = CATEGORIES
+    separable = True
+    exact = True
     Options = IndependentOptions
     options: IndependentOptions
 

@@ -76,6 +76,8 @@ class CategoricalJoint(LikelihoodEstimator):
 
     name: ClassVar[str] = "categorical_joint"
     models = CATEGORIES
+    separable = True
+    exact = True
     Options = CategoricalOptions
     options: CategoricalOptions
 

@@ -34,7 +34,7 @@ from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import parse_domain
 from probclass_core.estimation.families.conditional.chain import Chain, Levels
-from probclass_core.estimation.families.discretized.cuts import mdl_cuts, parse_cuts
+from probclass_core.estimation.families.discretized.cuts import bins_of, mdl_cuts, parse_cuts
 from probclass_core.estimation.families.left_out import without_row
 from probclass_core.estimation.families.scarce import (
     of_other_rows,
@@ -295,7 +295,7 @@ class ConditionalCounts(LikelihoodEstimator):
             codes, values = category_codes(batch.column(name), name)
             return codes + 1, [None, *values]
         numbers, _ = numbers_rounded_down(batch, name)
-        codes = np.searchsorted(np.array(cuts), numbers, side="right") + 1
+        codes = bins_of(numbers, np.array(cuts)) + 1
         codes[np.isnan(numbers)] = 0
         return codes, [None, *_bin_names(cuts)]
 

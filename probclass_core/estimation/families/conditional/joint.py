@@ -9,7 +9,7 @@ eq. 2.81 and 2.82).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,8 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
+from probclass_core.estimation.families.categorical.joint import CategoricalJoint
+from probclass_core.estimation.families.gaussian.full import GaussianFull, GaussianShared
 from probclass_core.estimation.formulas import IMPOSSIBLE, Case, Formula, Named
 
 
@@ -27,20 +29,18 @@ class JointConditional(LikelihoodEstimator):
     marginalized as well: the columns are then conditioned on the others alone.
 
     Args:
-        joint: estimator of a joint distribution.
         features: the columns to model.
         given: the columns that they are given.
         options: options of the joint estimator.
+
+    Attributes:
+        of: class of the joint estimator.
     """
 
-    def __init__(
-        self,
-        joint: type[LikelihoodEstimator],
-        features: pa.Schema,
-        given: pa.Schema,
-        options: Mapping[str, Any],
-    ) -> None:
-        self.joint = joint(pa.schema([*features, *given]), options)
+    of: ClassVar[type[LikelihoodEstimator]]
+
+    def __init__(self, features: pa.Schema, given: pa.Schema, options: Mapping[str, Any]) -> None:
+        self.joint = self.of(pa.schema([*features, *given]), options)
         self.features = features
         self.options = self.joint.options
 
@@ -71,6 +71,24 @@ class JointConditional(LikelihoodEstimator):
             f"{self.joint.name} offers no log evidence of columns given others; compare the blocks "
             "of all these columns together."
         )
+
+
+class ConditionalFull(JointConditional):
+    """Columns given others, from a normal with a covariance per class."""
+
+    of, Options = GaussianFull, GaussianFull.Options
+
+
+class ConditionalShared(JointConditional):
+    """Columns given others, from normals with one covariance."""
+
+    of, Options = GaussianShared, GaussianShared.Options
+
+
+class ConditionalJoint(JointConditional):
+    """Categories given others, from the joint distribution of all of them."""
+
+    of, Options = CategoricalJoint, CategoricalJoint.Options
 
 
 class ConditionalLikelihood:

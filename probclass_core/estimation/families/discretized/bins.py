@@ -28,6 +28,7 @@ from probclass_core.errors import DataError, StoreError
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.discretized.cuts import (
     bin_codes,
+    bins_of,
     frequency_cuts,
     mdl_cuts,
     parse_cuts,
@@ -77,8 +78,8 @@ from probclass_core.estimation.tidy import by_feature, dense_arrays, notes_of, t
 class Discretized(LikelihoodEstimator):
     """Independent binned numbers given the class.
 
-    Statistics: class, feature, value (or the lower edge of a cell, or of a bin if its cuts are
-    given; null for a null that counts), width (of the cell, else 0), count (Σ w).
+    Statistics: class, feature, nulls (Σ w of the nulls that count), width (of a cell, else 0),
+    values (or the lower edges of cells, or of bins if their cuts are given), counts (Σ w of each).
     Parameters: class, feature, bin (from 0), lower, upper (lower ≤ x < upper; the outermost are
     infinite, those of null are null), count, log_probability (of the bin: a mass, not a density).
 
@@ -88,6 +89,7 @@ class Discretized(LikelihoodEstimator):
 
     name: ClassVar[str] = "discretized"
     models = NUMBERS
+    exact = True
 
     class Options(EstimatorOptions):
         """Options of `Discretized`."""
@@ -140,20 +142,21 @@ class Discretized(LikelihoodEstimator):
     ) -> pa.Table:
         labels = classes.dictionary
         group = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        parts = []
-        for name in self.features.names:
+        names = self.features.names
+        cells, nulls = [], np.zeros((len(names), len(labels)))
+        for name, nulls_of_name in zip(names, nulls, strict=True):
             values, width = numbers_rounded_down(batch, name)
             null = np.isnan(values)
             rows: BoolArray | slice = slice(None)
             if null.any():
                 rows = ~null
                 if self.models_nulls:
-                    counts = _counts(group, weights, len(labels), null)
-                    parts.append(_null_table(name, labels, counts))
+                    weight = None if weights is None else weights[null]
+                    nulls_of_name += np.bincount(group[null], weight, len(labels))
             weight = None if weights is None else weights[rows]
-            cells = self._histogram(name, values[rows], width, group[rows], weight, len(labels))
-            parts.append(_table(name, labels, cells))
-        return pa.concat_tables(parts).combine_chunks()
+            of_rows = values[rows], width, group[rows], weight
+            cells.append(self._histogram(name, *of_rows, len(labels)))
+        return _table(names, labels, cells, nulls)
 
     def _histogram(
         self,
@@ -170,22 +173,19 @@ class Discretized(LikelihoodEstimator):
             return histogram(values, width, group, weights, groups, self.options.cells)
         lower = np.array([-np.inf, *cuts])
         size = len(lower)
-        bin_of = np.searchsorted(lower[1:], values, side="right")
+        bin_of = bins_of(values, lower[1:])
         counts = np.bincount(group * size + bin_of, weights, minlength=groups * size)
         return Histogram(lower, 0.0, counts.astype(np.float64).reshape(groups, size))
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        parts = pa.concat_tables(tables)
-        classes = sorted_classes(parts["class"])
-        merged = []
-        for name, cells, nulls in self._cells(parts, classes):
-            merged += [_table(name, classes, cells), _null_table(name, classes, nulls)]
-        return pa.concat_tables(merged).combine_chunks()
+        classes = sorted_classes(pa.concat_tables(tables)["class"])
+        names, cells, nulls = zip(*self._cells(tables, classes), strict=True)
+        return _table(names, classes, cells, np.stack(nulls))
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parts, notes, empty, modeled, none = [], [], [], [], []
         shared, strengths = self.options.shared_strength, {}
-        for feature, cells, nulls in self._cells(statistics, classes):
+        for feature, cells, nulls in self._cells([statistics], classes):
             notes += self._rounded(feature, cells, nulls)
             if not nulls.any() and not len(cells.values):
                 empty.append(feature)
@@ -251,32 +251,47 @@ class Discretized(LikelihoodEstimator):
         nothing = self.merge([statistics.slice(0, 0)])
         if statistics.schema.remove_metadata() != nothing.schema.remove_metadata():
             raise StoreError(f"its columns are {statistics.column_names}, or of other types.")
-        check_row_counts(statistics, classes, ["feature"], features=self.features.names)
-        Range(low=float(np.finfo(np.float64).tiny)).check("count", statistics["count"])
-        for feature, cells in by_feature(statistics, self.features.names):
-            self._check_cells(feature, cells, label_rows(cells, classes["class"].combine_chunks()))
+        COUNT.check("nulls", statistics["nulls"])
+        counts = statistics["counts"]
+        Range(low=float(np.finfo(np.float64).tiny)).check("counts", pc.list_flatten(counts))
+        sizes = _sizes(statistics)
+        if not np.array_equal(sizes, pc.list_value_length(counts).to_numpy()):
+            raise StoreError("there are not as many counts as values.")
+        row = np.repeat(np.arange(len(sizes)), sizes)
+        rows = np.bincount(row, _flat(counts), len(sizes)) + statistics["nulls"].to_numpy()
+        check_row_counts(
+            statistics.select(["class", "feature"]).append_column("count", pa.array(rows)),
+            classes,
+            ["feature"],
+            features=self.features.names,
+        )
+        nulls = statistics["nulls"].to_numpy()
+        if not self.models_nulls and nulls.any():
+            raise StoreError("it counts nulls, which the model leaves out.")
+        labels = classes["class"].combine_chunks()
+        for feature, of in by_feature(statistics, self.features.names):
+            label = label_rows(of, labels)
+            if len(np.unique(label)) < len(label):
+                raise StoreError(f"column {feature!r} has a class twice.")
+            self._check_cells(feature, of)
 
-    def _check_cells(self, feature: str, cells: pa.Table, label: IntArray) -> None:
+    def _check_cells(self, feature: str, table: pa.Table) -> None:
         """Check that each class has a cell once, on a grid of one or more widths."""
-        values = cells["value"].to_numpy(zero_copy_only=False)
-        width, null = cells["width"].to_numpy(), np.isnan(values)
-        order = np.lexsort((values, label))
-        same = values[order][1:] == values[order][:-1]
-        same |= null[order][1:] & null[order][:-1]
-        twice = same & (np.diff(label[order]) == 0)
-        if twice.any() or (null.any() and not self.models_nulls):
-            raise StoreError(f"column {feature!r} has a cell of a class twice, or counts nulls.")
+        sizes, values = _sizes(table), _flat(table["values"])
+        width = np.repeat(table["width"].to_numpy(), sizes)
+        row = np.repeat(np.arange(len(sizes)), sizes)
+        if ((values[1:] <= values[:-1]) & (row[1:] == row[:-1])).any():
+            raise StoreError(f"column {feature!r} has a cell of a class twice, or not in order.")
         if (cuts := self.options.cuts.get(feature)) is not None:
-            on_grid = np.isin(values[~null], [-np.inf, *cuts]).all() and not width.any()
+            on_grid = np.isin(values, [-np.inf, *cuts]).all() and not width.any()
         else:
-            on_grid = np.isfinite(values[~null]).all()
+            on_grid = np.isfinite(values).all() and sizes.max(initial=0) <= self.options.cells
             for of in np.unique(width[width != 0.0]):
                 mantissa, exponent = np.frexp(of)
                 edges = values[width == of]
                 on_grid &= mantissa == 0.5 and np.array_equal(
                     edges, lower_edges(edges, int(exponent) - 1)
                 )
-            on_grid &= np.bincount(label[~null]).max(initial=0) <= self.options.cells
         if not on_grid:
             raise StoreError(f"the cells of column {feature!r} are not those of a grid.")
 
@@ -346,25 +361,23 @@ class Discretized(LikelihoodEstimator):
         return result
 
     def _cells(
-        self, table: pa.Table, classes: pa.Array
+        self, tables: Sequence[pa.Table], classes: pa.Array
     ) -> Iterator[tuple[str, Histogram, FloatArray]]:
         """Each feature, the cells of all classes on one grid, and the counts of null ``(k,)``."""
-        for feature, cells in by_feature(table, self.features.names):
-            values = cells["value"].to_numpy(zero_copy_only=False)
-            group, count = label_codes(cells["class"], classes), cells["count"].to_numpy()
-            observed = ~np.isnan(values)
-            yield (
+        features = [by_feature(table, self.features.names) for table in tables]
+        for parts in zip(*features, strict=True):
+            feature, rows = parts[0][0], pa.concat_tables([rows for _, rows in parts])
+            group = label_codes(rows["class"], classes)
+            cells = self._histogram(
                 feature,
-                self._histogram(
-                    feature,
-                    values[observed],
-                    cells["width"].to_numpy().max(initial=0.0),
-                    group[observed],
-                    count[observed],
-                    len(classes),
-                ),
-                _counts(group, count, len(classes), ~observed),
+                _flat(rows["values"]),
+                rows["width"].to_numpy().max(initial=0.0),
+                np.repeat(group, _sizes(rows)),
+                _flat(rows["counts"]),
+                len(classes),
             )
+            nulls = np.bincount(group, rows["nulls"].to_numpy(), len(classes))
+            yield feature, cells, nulls.astype(np.float64)
 
     def _cuts(self, feature: str, cells: Histogram) -> FloatArray:
         if feature in self.options.cuts:
@@ -454,21 +467,6 @@ class DiscretizedLikelihood:
         return bin_codes(batch, feature, self.lookup[feature][0])
 
 
-def _counts(
-    group: IntArray, weights: FloatArray | None, groups: int, mask: BoolArray
-) -> FloatArray:
-    """Weighted counts by class of the rows of a mask: ``(k,)``."""
-    counts = np.bincount(group[mask], None if weights is None else weights[mask], groups)
-    return counts.astype(np.float64)
-
-
-def _null_table(feature: str, classes: pa.Array, counts: FloatArray) -> pa.Table:
-    """One row per class with nulls."""
-    columns = {"feature": feature, "value": pa.nulls(1, pa.float64()), "width": np.zeros(1)}
-    counts = counts[:, None]
-    return tidy_table(classes, columns, {"count": counts}, counts > 0.0)
-
-
 def _no_parameters(classes: pa.Array) -> pa.Table:
     """The parameters of a block of which no column has a value."""
     numbers = ("lower", "upper", "count", "log_probability")
@@ -476,11 +474,51 @@ def _no_parameters(classes: pa.Array) -> pa.Table:
     return pa.schema([*schema, *((name, pa.float64()) for name in numbers)]).empty_table()
 
 
-def _table(feature: str, classes: pa.Array, cells: Histogram) -> pa.Table:
-    """One row per class and cell with a count above 0."""
-    columns = {
-        "feature": feature,
-        "value": cells.values,
-        "width": np.full(len(cells.values), cells.width),
-    }
-    return tidy_table(classes, columns, {"count": cells.counts}, cells.counts > 0.0)
+def _table(
+    features: Sequence[str], classes: pa.Array, cells: Sequence[Histogram], nulls: FloatArray
+) -> pa.Table:
+    """Statistics: one row per feature and class with a value or a null that counts.
+
+    Args:
+        features: ``d`` names.
+        classes: ``k`` labels.
+        cells: of each feature.
+        nulls: Σ w of the nulls that count, ``(d, k)``.
+    """
+    present = [histogram.counts > 0.0 for histogram in cells]
+    sizes = np.stack([mask.sum(axis=1) for mask in present])
+    feature, label = np.nonzero((sizes > 0) | (nulls > 0.0))
+    ends = pa.array(np.append(0, np.cumsum(sizes[feature, label])))
+    pairs = list(zip(cells, present, strict=True))
+    values = [np.broadcast_to(of.values, mask.shape)[mask] for of, mask in pairs]
+    counts = [of.counts[mask] for of, mask in pairs]
+    return pa.table(
+        {
+            "class": classes.take(pa.array(label)),
+            "feature": pa.array(features, pa.string()).take(pa.array(feature)),
+            "nulls": nulls[feature, label],
+            "width": np.array([histogram.width for histogram in cells])[feature],
+            "values": pa.LargeListArray.from_arrays(ends, np.concatenate(values)),
+            "counts": pa.LargeListArray.from_arrays(ends, np.concatenate(counts)),
+        }
+    )
+
+
+def tidy_cells(statistics: pa.Table) -> pa.Table:
+    """Statistics of `Discretized` as one row per class and cell: class, value, width, count."""
+    row = np.repeat(np.arange(statistics.num_rows), _sizes(statistics))
+    cells = statistics.select(["class", "width"]).take(pa.array(row))
+    cells = cells.add_column(1, "value", pc.list_flatten(statistics["values"]))
+    return cells.append_column("count", pc.list_flatten(statistics["counts"]))
+
+
+def _sizes(table: pa.Table) -> IntArray:
+    """Number of cells of each row of statistics."""
+    sizes: IntArray = pc.list_value_length(table["values"]).to_numpy()
+    return sizes
+
+
+def _flat(lists: pa.ChunkedArray) -> FloatArray:
+    """The elements of all lists, one after another."""
+    elements: FloatArray = pc.list_flatten(lists).to_numpy()
+    return elements

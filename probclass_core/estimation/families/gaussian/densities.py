@@ -112,16 +112,17 @@ class GaussianDiagonalLikelihood:
         else:
             result[:] = self.log_peak.sum(axis=1)[:, None]
         deviation = np.empty_like(block)
-        for number, (mean, precision) in enumerate(zip(self.mean, self.precision, strict=True)):
-            np.subtract(block, mean[:, None], out=deviation)
-            deviation *= precision[:, None]
+        by_class = zip(self.mean[..., None], self.precision[..., None], result, strict=True)
+        for number, (mean, precision, of_class) in enumerate(by_class):
+            np.subtract(block, mean, out=deviation)
+            deviation *= precision
             if any_missing:
                 deviation[missing] = 0.0
-            result[number] -= self._drop(number, deviation)
+            of_class -= self._drop(number, deviation)
             masses = self.point_masses[number]
             if len(masses):
-                off = (block[masses] != mean[masses, None]) & ~missing[masses]
-                result[number, off.any(axis=0)] = -np.inf
+                off = (block[masses] != mean[masses]) & ~missing[masses]
+                of_class[off.any(axis=0)] = -np.inf
 
     def _drop(self, number: int, deviation: FloatArray) -> FloatArray:
         """Drop of a class's log density below its peak: standardized ``(d, m)`` to ``(m,)``."""

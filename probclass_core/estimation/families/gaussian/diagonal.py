@@ -80,6 +80,7 @@ class GaussianDiagonal(LikelihoodEstimator):
 
     name: ClassVar[str] = "gaussian_diagonal"
     models = NUMBERS
+    separable = True
 
     class Options(NormalOptions):
         """Options of `GaussianDiagonal`."""
@@ -150,7 +151,7 @@ class GaussianDiagonal(LikelihoodEstimator):
         within = variance_within(moments.count, variance)
         floor = self._floor(names, moments, within)
         mean = moments.mean
-        if self.on_scarce == "pool":
+        if self.on_scarce == "pool" and (moments.count <= max(ddof, 1.0)).any():
             none, of_all = moments.count == 0.0, pooled_variance(moments)
             largest = np.abs(moments.mean).max(axis=0)
             instead = np.where(within > 0.0, within, without_rounding(of_all, largest))

@@ -111,6 +111,7 @@ class GaussianFull(LikelihoodEstimator):
 
     name: ClassVar[str] = "gaussian_full"
     models = NUMBERS
+    separable = True
     density: ClassVar[type[GaussianFullLikelihood]] = GaussianFullLikelihood
 
     class Options(NormalOptions):
@@ -163,6 +164,11 @@ class GaussianFull(LikelihoodEstimator):
                 )
 
     options: Options
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        super().__init__(features, options)
+        if self.options.shrinkage == LEDOIT_WOLF:
+            self.separable = False
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
