@@ -59,6 +59,8 @@ class Worker:
     def __init__(self, job: Job) -> None:
         # The child process must find the same modules, including those of tests.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        # Modules are compiled once, as by an installation, not in each process that imports them.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from benchmarks.worker import main; main()"],
             stdin=subprocess.PIPE,

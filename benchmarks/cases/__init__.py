@@ -2,6 +2,7 @@
 
 train_gaussian     diagonal and full normals from Parquet
 train_categorical  text columns from Parquet
+train_default      the default model, which chooses its blocks
 layouts            four trainings and a scoring, of files in many layouts
 retrain            a window of days after one new day, with cached statistics
 engines            training by threads, by processes and by Spark
@@ -25,6 +26,7 @@ from benchmarks.case import Case
 MODULES = (
     "train_gaussian",
     "train_categorical",
+    "train_default",
     "layouts",
     "retrain",
     "engines",

@@ -1,4 +1,7 @@
-"""Import probclass, fit for the first time, and parse the example DAGs, each in a new process."""
+"""Import probclass, fit for the first time, and parse the example DAGs, each in a new process.
+
+Modules are compiled before, as by an installation.
+"""
 
 from __future__ import annotations
 
