@@ -190,6 +190,18 @@ class LeaveOneOut(Protocol):
         ...
 
 
+class RunningStatistics(Protocol):
+    """Statistics of unweighted rows that grow with each batch."""
+
+    def add(self, batch: pa.RecordBatch, classes: pa.DictionaryArray) -> None:
+        """Add rows; arguments as for `LikelihoodEstimator.summarize`."""
+        ...
+
+    def statistics(self) -> pa.Table:
+        """Those of all rows so far, of at least one: what `LikelihoodEstimator.merge` returns."""
+        ...
+
+
 class LikelihoodEstimator(ABC):
     """A model of p(x | class) for one block of columns.
 
@@ -214,8 +226,8 @@ class LikelihoodEstimator(ABC):
             the order of the classes. Many small files are then summarized together, many times
             faster. It is False again in a subclass with another ``summarize`` or ``merge``.
         exact: whether merging the statistics of parts of unweighted rows gives those of all rows,
-            not only up to rounding, as counts do. Small files may then be read as one. It is False
-            again as ``separable`` is.
+            not only up to rounding, as counts do. Files may then be read as one. It is False again
+            as ``separable`` is.
 
     Raises:
         SpecError: if the estimator cannot model the type of a column, or an option is unknown or
@@ -235,8 +247,9 @@ class LikelihoodEstimator(ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if {"summarize", "merge"} & vars(cls).keys():
-            for promise in ("separable", "exact"):
-                setattr(cls, promise, vars(cls).get(promise, False))
+            for promise in ("separable", "exact", "running"):
+                own = vars(cls).get(promise, getattr(LikelihoodEstimator, promise))
+                setattr(cls, promise, own)
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         self.features = features
@@ -260,6 +273,15 @@ class LikelihoodEstimator(ABC):
             classes: the label of each row, without nulls.
             weights: ``(n,)``, positive; None means 1 for every row.
         """
+
+    def running(self) -> RunningStatistics | None:
+        """Statistics that grow with each batch, or None to merge those of all batches.
+
+        For an estimator that is ``exact``, if the statistics of a batch are about as large as the
+        batch, and so take as long to merge. A subclass with another ``summarize`` or ``merge``
+        inherits none.
+        """
+        return None
 
     @abstractmethod
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import BATCH_ROWS, FloatArray, IntArray
+from probclass_core.arrow.arrays import BATCH_ROWS, BoolArray, FloatArray, IntArray
 
 FEWEST_CELLS = 4
 """The coarsest grid, of width 2^1023, the largest power of two that is a double, has four cells."""
@@ -38,6 +38,9 @@ _JOINED = 64.0
 
 _BLOCK = 16_384
 """Values that are placed on a grid together, so that they stay in the processor's cache."""
+
+_TABLE = 65_536
+"""Counts of a table for running histograms, which stays in the processor's cache."""
 
 _this_thread = threading.local()
 
@@ -101,6 +104,192 @@ def histogram(
     return Histogram(distinct, width, counts.astype(np.float64).reshape(groups, size))
 
 
+class RunningHistogram:
+    """The `histogram` of rows without weights, to the last bit, counted as they come.
+
+    Most rows are counted in a table of a part of the finest grid that may be needed. The others are
+    kept until they are many, and then the table is made anew.
+
+    Args:
+        cells: largest number of occupied cells, at least `FEWEST_CELLS`.
+    """
+
+    def __init__(self, cells: int) -> None:
+        self._cells = cells
+        self._table: _Table | None = None
+        self._others: list[tuple[FloatArray, IntArray]] = []
+        self._waiting = 0
+        self._width = 0.0
+
+    def add(self, values: FloatArray, width: float, group: IntArray, groups: int) -> None:
+        """Count rows.
+
+        Args:
+            values: finite, ``(n,)``.
+            width: 0, or the largest width of the cells that they were rounded down to.
+            group: class of each value, ``(n,)``.
+            groups: number of classes so far.
+        """
+        if not len(values):
+            return
+        self._width = max(self._width, width)
+        if self._table is None:
+            # The grid of some of the rows is not coarser than that of all.
+            some = values[:: max(len(values) // (2 * self._cells), 1)]
+            together = np.zeros(len(some), np.intp)
+            known = histogram(some, width, together, None, 1, self._cells)
+            nothing = np.zeros((groups, len(known.values)))
+            self._table = _Table(Histogram(known.values, known.width, nothing))
+        others = self._table.count(values, group, groups)
+        if len(others):
+            self._others.append((values[others], group[others]))
+            self._waiting += len(others)
+        if self._waiting >= min(max(_TABLE // 2, groups * self._cells), BATCH_ROWS):
+            self._table = _Table(self.result(groups))
+            self._others, self._waiting = [], 0
+
+    def result(self, groups: int) -> Histogram:
+        """The histogram of all rows so far.
+
+        Args:
+            groups: number of classes.
+        """
+        if self._table is None:
+            return Histogram(np.empty(0), 0.0, np.zeros((groups, 0)))
+        counted = self._table.histogram(groups)
+        width = max(counted.width, self._width)
+        if not self._others and len(counted.values) <= self._cells and width == counted.width:
+            return counted
+        group, cell = np.nonzero(counted.counts)
+        values, groups_of_others = zip(*self._others, strict=True) if self._others else ((), ())
+        weights = np.append(counted.counts[group, cell], np.ones(self._waiting))
+        return histogram(
+            np.concatenate([counted.values[cell], *values]),
+            width,
+            np.concatenate([group, *groups_of_others]),
+            weights,
+            groups,
+            self._cells,
+        )
+
+
+class _Table:
+    """A histogram whose cells are for the most part in a table, where rows can be counted.
+
+    The table is a part of a grid. Distinct values are counted on a grid that has a cell for each.
+
+    Args:
+        start: the histogram to go on from; classes and cells without rows are allowed.
+    """
+
+    def __init__(self, start: Histogram) -> None:
+        values, groups = start.values, len(start.counts)
+        self._width = start.width
+        gap = _exponent(start.width or float(np.diff(values).min(initial=1.0)))
+        self._exponent = min(max(gap, 1 - _LARGEST), _LARGEST - 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            number = _cell_numbers(values, self._exponent)
+            self._low, self._size = _part(number, _TABLE // groups)
+            if groups * self._size > 2 * _TABLE or (start.width and self._exponent != gap):
+                self._size = 0
+            inside = (number >= self._low) & (number < self._low + self._size)
+            if not start.width:
+                inside &= np.diff(number, prepend=-np.inf) >= 1.0
+        place = (number[inside] - self._low).astype(np.intp)
+        self._counts = np.zeros((groups, self._size), np.int64)
+        self._counts[:, place] = start.counts[:, inside]
+        self._distinct: FloatArray | None = None
+        if not start.width:
+            self._distinct = np.full(self._size, np.nan)
+            self._distinct[place] = values[inside]
+        self._outside = Histogram(values[~inside], start.width, start.counts[:, ~inside])
+
+    def count(self, values: FloatArray, group: IntArray, groups: int) -> IntArray:
+        """Count rows in the table; arguments as for `RunningHistogram.add`.
+
+        Returns:
+            The rows that it has no cell for.
+        """
+        if not self._size or groups * self._size > 2 * _TABLE:
+            return np.arange(len(values))
+        self._counts = _with_groups(self._counts, groups)
+        counts, left = self._counts.reshape(-1), []
+        with np.errstate(over="ignore"):
+            for start in range(0, len(values), _BLOCK):
+                block = values[start : start + _BLOCK]
+                cell = _cell_numbers(block, self._exponent)
+                cell -= self._low
+                fits: BoolArray | None = None
+                if cell.min() < 0.0 or cell.max() >= self._size:
+                    fits = (cell >= 0.0) & (cell < self._size)
+                    cell[~fits] = 0.0
+                place = cell.astype(np.intp)
+                if self._distinct is not None:
+                    known = self._known(block, place, fits)
+                    fits = known if fits is None else fits & known
+                code = group[start : start + _BLOCK] * self._size
+                code += place
+                if fits is not None and not fits.all():
+                    left.append(start + np.flatnonzero(~fits))
+                    code = code[fits]
+                np.add.at(counts, code, 1)
+        return np.concatenate(left) if left else np.empty(0, np.intp)
+
+    def _known(self, values: FloatArray, place: IntArray, fits: BoolArray | None) -> BoolArray:
+        """Whether each value is the one of its cell, which an empty cell then gets."""
+        assert self._distinct is not None
+        known: BoolArray = self._distinct.take(place) == values
+        if not known.all():
+            new = np.isnan(self._distinct.take(place))
+            if fits is not None:
+                new &= fits
+            self._distinct[place[new]] = values[new] + 0.0
+            known[new] = self._distinct.take(place[new]) == values[new]
+        return known
+
+    def histogram(self, groups: int) -> Histogram:
+        """The histogram of all rows that were counted; ``groups`` is the number of classes."""
+        counts = _with_groups(self._counts, groups)
+        place = np.flatnonzero(counts.any(axis=0))
+        if self._distinct is None:
+            with np.errstate(over="ignore"):
+                edges = np.ldexp(self._low + place, self._exponent)
+            values = np.maximum(edges, _LOWEST) + 0.0
+        else:
+            values = self._distinct[place]
+        values = np.append(values, self._outside.values)
+        counts = np.hstack([counts[:, place], _with_groups(self._outside.counts, groups)])
+        order = np.argsort(values)
+        order = order[counts[:, order].sum(axis=0) > 0]
+        return Histogram(values[order], self._width, counts[:, order].astype(np.float64))
+
+
+def _part(number: FloatArray, most: int) -> tuple[float, int]:
+    """The first cell and the number of cells of a table, at most ``most`` but 64 at least.
+
+    Args:
+        number: cells that should be in the table, ascending.
+        most: see above.
+    """
+    size = max(most, 64)
+    number = number[np.isfinite(number)]
+    if not len(number):
+        return 0.0, size
+    margin = np.floor((number[-1] - number[0]) / 4.0) + 1.0
+    whole = number[-1] - number[0] + 1.0 + 2.0 * margin
+    if whole <= size:
+        return number[0] - margin, int(whole)
+    covered = np.searchsorted(number, number + size) - np.arange(len(number))
+    return float(number[np.argmax(covered)]), size
+
+
+def _with_groups(counts: np.ndarray, groups: int) -> np.ndarray:
+    """Counts ``(k, g)`` with rows for further classes."""
+    if len(counts) == groups:
+        return counts
+    return np.pad(counts, ((0, groups - len(counts)), (0, 0)))
+
+
 def _on_grid(
     values: FloatArray,
     exponent: int,
@@ -115,15 +304,8 @@ def _on_grid(
     """
     if not len(values) or not -_LARGEST <= exponent < _LARGEST:  # the scale has all its digits
         return None
-    scale = float(np.ldexp(1.0, -exponent))
-
-    def number(values: FloatArray) -> FloatArray:
-        # An integer, unlike a small fraction, is not 0 after scaling.
-        scaled = (np.floor(values) if exponent > 0 else values) * scale
-        return np.floor(scaled, out=scaled)
-
     with np.errstate(over="ignore"):
-        ends = number(np.array([values.min(), values.max()]))
+        ends = _cell_numbers(np.array([values.min(), values.max()]), exponent)
         # Whole groups of cells, so that cells are joined two by two without a rest.
         low, high = _JOINED * np.floor(ends / _JOINED)
         size = high - low + _JOINED
@@ -132,7 +314,7 @@ def _on_grid(
         return None
     code = _memory(len(values))
     for start in range(0, len(values), _BLOCK):
-        cell = number(values[start : start + _BLOCK])
+        cell = _cell_numbers(values[start : start + _BLOCK], exponent)
         cell -= low
         block = group[start : start + _BLOCK] * int(size)
         np.add(block, cell.astype(np.intp), out=code[start : start + _BLOCK])
@@ -146,6 +328,13 @@ def _on_grid(
     with np.errstate(over="ignore"):
         edges = np.maximum(np.ldexp(low + place, exponent), _LOWEST) + 0.0
     return Histogram(edges, float(np.ldexp(1.0, exponent)), counts[:, place].astype(np.float64))
+
+
+def _cell_numbers(values: FloatArray, exponent: int) -> FloatArray:
+    """⌊x / 2^e⌋, for an exponent whose power of two and its inverse have all their digits."""
+    # An integer, unlike a small fraction, is not 0 after scaling.
+    scaled = (np.floor(values) if exponent > 0 else values) * float(np.ldexp(1.0, -exponent))
+    return np.floor(scaled, out=scaled)
 
 
 def _memory(size: int) -> IntArray:

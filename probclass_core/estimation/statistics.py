@@ -394,6 +394,9 @@ def summarize_batches(
     estimators = bind(spec, features)
     label_type = class_type(value_type(schema.field(spec.label).type))
     classes = Accumulator(partial(_merge_classes, label_type), _is_many)
+    running = {
+        name: None if spec.weight else estimator.running() for name, estimator in estimators.items()
+    }
     blocks = {
         str(block.name): Accumulator(
             estimators[str(block.name)].merge,
@@ -422,13 +425,20 @@ def summarize_batches(
             with shared_conversions():
                 for block in spec.blocks:
                     name, columns = str(block.name), select(batch, block.inputs)
-                    blocks[name].add(estimators[name].summarize(columns, labels, weights))
+                    if (grown := running[name]) is not None:
+                        grown.add(columns, labels)
+                    else:
+                        blocks[name].add(estimators[name].summarize(columns, labels, weights))
                 if sampled:
                     rows_of_sample = select(batch, sampled)
                     sample.add(sample_rows(rows_of_sample, sample_schema, weights))
                 profiles.add(profile_columns(select(batch, spec.features)))
         on_rows(batch_rows)
-    tables = {name: tables.result() for name, tables in blocks.items() if tables.parts}
+    tables = {}
+    if classes.parts:
+        for name, parts in blocks.items():
+            grown = running[name]
+            tables[name] = parts.result() if grown is None else grown.statistics()
     return Statistics(
         spec=spec,
         features=features,

@@ -73,6 +73,24 @@ class _ClaimsToBeExact(_Base):
     exact = True
 
 
+class _KeepsTheLastBatch(_Base):
+    """Has running statistics, which are those of the last batch."""
+
+    def running(self) -> Any:
+        return _LastBatch(self)
+
+
+class _LastBatch:
+    def __init__(self, estimator: Any) -> None:
+        self._estimator = estimator
+
+    def add(self, batch: Any, classes: Any) -> None:
+        self._last = self._estimator.summarize(batch, classes, None)
+
+    def statistics(self) -> pa.Table:
+        return self._estimator.merge([self._last])
+
+
 class _AveragesParts(_Base):
     """Averages the means of parts without weighting them by their rows."""
 
@@ -404,6 +422,7 @@ BROKEN: Mapping[str, EstimatorPlugin] = {
     "workers_do_not_matter": _plugin(_DependsOnTheThread),
     "parts_are_separable": _plugin(_LooksAtOtherClasses),
     "exact_statistics_do_not_depend_on_parts": _plugin(_ClaimsToBeExact),
+    "running_statistics_are_those_of_merged_batches": _plugin(_KeepsTheLastBatch),
     "weights_count_rows": _plugin(_IgnoresWeights),
     "row_order_does_not_matter": _plugin(_SkipsTheFirstRow),
     "batch_size_does_not_matter": _plugin(_ScalesEachBatch),

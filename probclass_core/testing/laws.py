@@ -172,6 +172,24 @@ def exact_statistics_do_not_depend_on_parts(trial: Trial, *, parts: Sequence[pa.
             check(actual == expected, f"{name}: {expected}", f"{name}: {actual}")
 
 
+@law
+def running_statistics_are_those_of_merged_batches(
+    trial: Trial, *, parts: Sequence[pa.Table]
+) -> None:
+    """Statistics that grow with each batch are those of merged batches, to the last bit."""
+    batches = [labeled_batch(trial, part) for part in parts]
+    batches = [(batch, labels) for batch, labels in batches if batch.num_rows]
+    estimator = trial.estimator(trial.summarize(pa.concat_tables(parts)))
+    running = estimator.running()
+    if running is None or not batches:
+        return
+    for batch, labels in batches:
+        running.add(batch, labels)
+    merged = estimator.merge([estimator.summarize(*labeled, None) for labeled in batches])
+    expected, actual = repr(merged.to_pylist()), repr(running.statistics().to_pylist())
+    check(actual == expected, expected, actual)
+
+
 @functools.partial(law, weighted=True)
 def weights_count_rows(trial: Trial, *, table: pa.Table) -> None:
     """A weight of 2 counts a row twice, a weight of 0 leaves it out."""
@@ -567,6 +585,7 @@ LAWS: Sequence[Law] = (
     workers_do_not_matter,
     parts_are_separable,
     exact_statistics_do_not_depend_on_parts,
+    running_statistics_are_those_of_merged_batches,
     weights_count_rows,
     row_order_does_not_matter,
     batch_size_does_not_matter,

@@ -22,6 +22,7 @@ from probclass_core.estimation.statistics import (
 )
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
+from probclass_core.execution.threads import available_processors
 from probclass_core.io.filters import Where
 from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.memory import ReaderTable
@@ -41,6 +42,9 @@ _FRAGMENTS_TOGETHER = 64
 
 _LEAST_LISTS = 32
 """Least number of lists, if there are as many fragments, so that all workers are busy."""
+
+_PARTS_PER_PROCESSOR = 2
+"""Parts of the rows of a model for which parts make no difference."""
 
 
 class TrainingRows:
@@ -163,27 +167,20 @@ class SummarizeFragment:
         self,
         fragments: Sequence[Fragment],
         on_rows: Callable[[int], None] = lambda rows: None,
-        *,
-        as_one: bool = False,
     ) -> list[Statistics]:
         """The statistics of several fragments, which are summarized together if they are small.
 
         Args:
             fragments: at least one.
             on_rows: called with numbers of rows as they are done.
-            as_one: whether they may be one part, if that makes no difference; see `is_exact`.
         """
         if len(fragments) == 1 or any(isinstance(each, AggregatingFragment) for each in fragments):
             return [self(fragment, on_rows) for fragment in fragments]
-        first = fragments[0]
-        whole = first.read_together(fragments) if isinstance(first, SmallFragment) else None
+        whole = _read_together(fragments)
         if whole is None:
             batches = [list(fragment.read()) for fragment in fragments]
         else:
             batches = [[batch] for batch in whole]
-        if as_one and is_exact(self.spec, self.schema):
-            rows = joined(chain(*batches), read_rows(self.schema))
-            return [summarize_batches(self.spec, self.schema, rows, on_rows)]
         if any(len(of_fragment) != 1 for of_fragment in batches):
             statistics = [summarize_batches(self.spec, self.schema, each) for each in batches]
         else:
@@ -191,17 +188,35 @@ class SummarizeFragment:
         on_rows(sum(part.rows for part in statistics))
         return statistics
 
+    def whole(self, plan: Plan, on_rows: Callable[[int], None] = lambda rows: None) -> Statistics:
+        """The statistics of all rows of a plan, of a model for which parts make no difference."""
 
-def _together(plan: Plan, fragments: Iterable[tuple[int, Fragment]]) -> Iterator[list[Fragment]]:
-    """Small fragments that follow each other, in lists that one worker summarizes at once.
+        def batches() -> Iterator[pa.RecordBatch]:
+            for fragments in _together(plan, enumerate(plan.fragments), _ROWS_TOGETHER):
+                whole = _read_together(fragments) if len(fragments) > 1 else None
+                yield from whole or chain.from_iterable(each.read() for each in fragments)
+
+        rows = joined(batches(), read_rows(self.schema))
+        return summarize_batches(self.spec, self.schema, rows, on_rows)
+
+
+def _read_together(fragments: Sequence[Fragment]) -> list[pa.RecordBatch] | None:
+    """One batch for each small fragment, or None if they are read one by one."""
+    first = fragments[0]
+    return first.read_together(fragments) if isinstance(first, SmallFragment) else None
+
+
+def _together(
+    plan: Plan, fragments: Iterable[tuple[int, Fragment]], most: int
+) -> Iterator[list[Fragment]]:
+    """Small fragments that follow each other, in lists that one worker reads at once.
 
     Args:
         plan: the plan of the fragments.
         fragments: some of its fragments in order, each with its position.
+        most: largest number of rows of several fragments.
     """
-    most = 0
-    if plan.fragment_rows and plan.rows:
-        most = min(read_rows(plan.schema), _ROWS_TOGETHER, plan.rows // _LEAST_LISTS)
+    most = min(read_rows(plan.schema), most) if plan.fragment_rows else 0
     pending: list[Fragment] = []
     rows = 0
     for position, fragment in fragments:
@@ -230,15 +245,21 @@ def _summarize_fragments(
 
     def summarized(fragments: Iterable[tuple[int, Fragment]]) -> Iterator[Statistics]:
         if engine.in_process:
-            work = partial(summarize.each, on_rows=on_rows, as_one=cached is None)
-            yield from chain.from_iterable(engine.map(work, _together(plan, fragments)))
+            most = min(_ROWS_TOGETHER, (plan.rows or 0) // _LEAST_LISTS)
+            work = partial(summarize.each, on_rows=on_rows)
+            yield from chain.from_iterable(engine.map(work, _together(plan, fragments, most)))
             return
         for statistics in engine.map(summarize, (fragment for _, fragment in fragments)):
             on_rows(statistics.rows)
             yield statistics
 
     if cached is None:
-        yield from summarized(enumerate(plan.fragments))
+        is_read = not any(isinstance(each, AggregatingFragment) for each in plan.fragments)
+        if engine.in_process and is_read and plan.fragment_rows and is_exact(spec, plan.schema):
+            parts = plan.split(_PARTS_PER_PROCESSOR * available_processors())
+            yield from engine.map(partial(summarize.whole, on_rows=on_rows), parts)
+        else:
+            yield from summarized(enumerate(plan.fragments))
         return
     features = feature_schema(plan.schema, spec.features)
     # This thread alone reads and writes the cache, so workers need not reach the store.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import LABEL
 
 import probclass_core as pc
-from probclass_core.estimation.histogram import lower_edges
+from probclass_core.estimation.histogram import RunningHistogram, histogram, lower_edges
 
 LARGEST = float(np.finfo(np.float64).max)
 DENORMAL = 5e-324
@@ -65,6 +66,39 @@ def test_any_split_merged_in_any_order_gives_the_same_bits(
         parts.append(pc.merge([left, right]))
     merged = pc.merge(parts).blocks["discretized"]
     assert merged.equals(pc.merge([whole]).blocks["discretized"])
+
+
+ROWS = 120_000
+
+MANY: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "normal": lambda rng: rng.normal(size=ROWS),
+    "ascending": lambda rng: np.sort(rng.normal(size=ROWS)),
+    "rounded": lambda rng: np.round(rng.normal(size=ROWS), 1),
+    "rounded, rarely far": lambda rng: np.round(rng.standard_cauchy(ROWS), 2),
+    "first few values, then many": lambda rng: np.append(
+        np.zeros(ROWS // 2), rng.random(ROWS // 2)
+    ),
+    "on all scales": lambda rng: np.exp(rng.normal(0.0, 100.0, ROWS)),
+    "far from zero": lambda rng: rng.normal(1e12, 1.0, ROWS),
+    "near the largest": lambda rng: rng.uniform(-1.0, 1.0, ROWS) * LARGEST,
+    "denormal": lambda rng: rng.integers(-9999, 9999, ROWS) * DENORMAL,
+}
+
+
+@pytest.mark.parametrize("classes", [1, 5, 3000])
+@pytest.mark.parametrize("name", MANY)
+def test_many_rows_counted_as_they_come_have_the_histogram_of_all(name: str, classes: int) -> None:
+    rng = np.random.default_rng(1)
+    values, group = MANY[name](rng) + 0.0, rng.integers(0, classes, ROWS)
+    running = RunningHistogram(512)
+    for start in range(0, ROWS, 7_000):
+        rows = slice(start, start + 7_000)
+        running.add(values[rows], 0.0, group[rows], int(group[: rows.stop].max()) + 1)
+    expected = histogram(values, 0.0, group, None, classes, 512)
+    actual = running.result(classes)
+    assert actual.width == expected.width
+    assert np.array_equal(actual.values, expected.values)
+    assert np.array_equal(actual.counts, expected.counts)
 
 
 @given(values=columns(), cells=st.integers(4, 12))
