@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import BATCH_ROWS, check_columns, in_slices
+from probclass_core.arrow.arrays import (
+    BATCH_ROWS,
+    check_columns,
+    in_slices,
+    joined,
+    read_rows,
+)
 from probclass_core.errors import one_of
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression
@@ -20,6 +26,9 @@ from probclass_core.io.footers import Footer
 if TYPE_CHECKING:
     from probclass_core.estimation.statistics import Statistics
     from probclass_core.spec.model_spec import ModelSpec
+
+_FRAGMENTS_TOGETHER = 64
+"""Largest number of fragments that are read at once, so that progress is reported often enough."""
 
 
 class Fragment(Protocol):
@@ -96,7 +105,10 @@ class Plan:
         Args:
             rows: maximum number of rows of a batch.
         """
-        batches = chain.from_iterable(fragment.read() for fragment in self.fragments)
+        lists = small_together(self, enumerate(self.fragments), rows)
+        batches = chain.from_iterable(
+            joined(chain.from_iterable(batches_of(fragments)), rows) for fragments in lists
+        )
         # An input without a snapshot may be bound to its thread, as a database cursor is.
         return in_slices(batches if self.snapshot is None else prefetch(batches), rows)
 
@@ -147,6 +159,40 @@ def balanced_parts(fragment_rows: Sequence[int], count: int) -> list[int]:
         parts.append(min(count - 1, (2 * rows_before + rows) * count // (2 * total)))
         rows_before += rows
     return parts
+
+
+def small_together(
+    plan: Plan, fragments: Iterable[tuple[int, Fragment]], most: int
+) -> Iterator[list[Fragment]]:
+    """Small fragments that follow each other, in lists to be read at once.
+
+    Args:
+        plan: the plan of the fragments.
+        fragments: some of its fragments in order, each with its position.
+        most: largest number of rows of several fragments.
+    """
+    most = min(read_rows(plan.schema), most) if plan.fragment_rows else 0
+    pending: list[Fragment] = []
+    rows = 0
+    for position, fragment in fragments:
+        new = plan.fragment_rows[position] if most else 0
+        if pending and (rows + new > most or len(pending) == _FRAGMENTS_TOGETHER):
+            yield pending
+            pending, rows = [], 0
+        pending.append(fragment)
+        rows += new if most else 1
+    if pending:
+        yield pending
+
+
+def batches_of(fragments: Sequence[Fragment]) -> list[Iterable[pa.RecordBatch]]:
+    """The batches of each of at least one fragment; see `SmallFragment`."""
+    first = fragments[0]
+    if len(fragments) > 1 and isinstance(first, SmallFragment):
+        whole = first.read_together(fragments)
+        if whole is not None:
+            return [[batch] for batch in whole]
+    return [fragment.read() for fragment in fragments]
 
 
 @runtime_checkable

@@ -28,7 +28,14 @@ from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import AggregatingFragment, Fragment, Plan, SmallFragment, Table
+from probclass_core.io.table import (
+    AggregatingFragment,
+    Fragment,
+    Plan,
+    Table,
+    batches_of,
+    small_together,
+)
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 
 if TYPE_CHECKING:
@@ -36,9 +43,6 @@ if TYPE_CHECKING:
 
 _ROWS_TOGETHER = 32_768
 """Largest number of rows of several small fragments that are summarized together."""
-
-_FRAGMENTS_TOGETHER = 64
-"""Largest number of fragments of such a list, so that progress is reported often enough."""
 
 _LEAST_LISTS = 32
 """Least number of lists, if there are as many fragments, so that all workers are busy."""
@@ -176,11 +180,7 @@ class SummarizeFragment:
         """
         if len(fragments) == 1 or any(isinstance(each, AggregatingFragment) for each in fragments):
             return [self(fragment, on_rows) for fragment in fragments]
-        whole = _read_together(fragments)
-        if whole is None:
-            batches = [list(fragment.read()) for fragment in fragments]
-        else:
-            batches = [[batch] for batch in whole]
+        batches = [list(of_fragment) for of_fragment in batches_of(fragments)]
         if any(len(of_fragment) != 1 for of_fragment in batches):
             statistics = [summarize_batches(self.spec, self.schema, each) for each in batches]
         else:
@@ -190,44 +190,10 @@ class SummarizeFragment:
 
     def whole(self, plan: Plan, on_rows: Callable[[int], None] = lambda rows: None) -> Statistics:
         """The statistics of all rows of a plan, of a model for which parts make no difference."""
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for fragments in _together(plan, enumerate(plan.fragments), _ROWS_TOGETHER):
-                whole = _read_together(fragments) if len(fragments) > 1 else None
-                yield from whole or chain.from_iterable(each.read() for each in fragments)
-
-        rows = joined(batches(), read_rows(self.schema))
+        lists = small_together(plan, enumerate(plan.fragments), _ROWS_TOGETHER)
+        batches = chain.from_iterable(map(batches_of, lists))
+        rows = joined(chain.from_iterable(batches), read_rows(self.schema))
         return summarize_batches(self.spec, self.schema, rows, on_rows)
-
-
-def _read_together(fragments: Sequence[Fragment]) -> list[pa.RecordBatch] | None:
-    """One batch for each small fragment, or None if they are read one by one."""
-    first = fragments[0]
-    return first.read_together(fragments) if isinstance(first, SmallFragment) else None
-
-
-def _together(
-    plan: Plan, fragments: Iterable[tuple[int, Fragment]], most: int
-) -> Iterator[list[Fragment]]:
-    """Small fragments that follow each other, in lists that one worker reads at once.
-
-    Args:
-        plan: the plan of the fragments.
-        fragments: some of its fragments in order, each with its position.
-        most: largest number of rows of several fragments.
-    """
-    most = min(read_rows(plan.schema), most) if plan.fragment_rows else 0
-    pending: list[Fragment] = []
-    rows = 0
-    for position, fragment in fragments:
-        new = plan.fragment_rows[position] if most else 0
-        if pending and (rows + new > most or len(pending) == _FRAGMENTS_TOGETHER):
-            yield pending
-            pending, rows = [], 0
-        pending.append(fragment)
-        rows += new if most else 1
-    if pending:
-        yield pending
 
 
 def _summarize_fragments(
@@ -247,7 +213,7 @@ def _summarize_fragments(
         if engine.in_process:
             most = min(_ROWS_TOGETHER, (plan.rows or 0) // _LEAST_LISTS)
             work = partial(summarize.each, on_rows=on_rows)
-            yield from chain.from_iterable(engine.map(work, _together(plan, fragments, most)))
+            yield from chain.from_iterable(engine.map(work, small_together(plan, fragments, most)))
             return
         for statistics in engine.map(summarize, (fragment for _, fragment in fragments)):
             on_rows(statistics.rows)
@@ -255,7 +221,12 @@ def _summarize_fragments(
 
     if cached is None:
         is_read = not any(isinstance(each, AggregatingFragment) for each in plan.fragments)
-        if engine.in_process and is_read and plan.fragment_rows and is_exact(spec, plan.schema):
+        if (
+            engine.in_process
+            and is_read
+            and any(plan.fragment_rows)
+            and is_exact(spec, plan.schema)
+        ):
             parts = plan.split(_PARTS_PER_PROCESSOR * available_processors())
             yield from engine.map(partial(summarize.whole, on_rows=on_rows), parts)
         else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -88,22 +89,7 @@ def can_stream(fragment: ds.Fragment, schema: pa.Schema) -> bool:
     """Whether `streamed` can read columns: they are those of the file, or of its partition."""
     if not isinstance(fragment, ds.ParquetFileFragment):
         return False
-    stored, partition = fragment.physical_schema, partition_of(fragment)
-    names = stored.names
-    places = {name: place for place, name in enumerate(names)}
-    # Arrow would take the column a.b for a part of the column a.
-    dotted = [name for name in names if "." in name]
-
-    def is_as_stored(field: pa.Field) -> bool:
-        name = field.name
-        if name not in places:
-            return name in partition and not pa.types.is_dictionary(field.type)
-        has_parts = any(other.startswith(f"{name}.") for other in dotted)
-        return stored.field(places[name]).type == field.type and not has_parts
-
-    is_unique = len(places) == len(names) or not any(names.count(name) > 1 for name in schema.names)
-    in_file = any(name in places for name in schema.names)
-    return is_unique and in_file and all(map(is_as_stored, schema))
+    return _has_columns(fragment.physical_schema, partition_of(fragment), schema)
 
 
 def streamed(
@@ -126,29 +112,74 @@ def streamed(
     Raises:
         pa.ArrowInvalid: at the end, if Arrow found another number of rows than the footer says.
     """
-    file = pq.ParquetFile(
-        fragment.open(),
-        metadata=fragment.metadata,
-        read_dictionary=fragment.format.read_options.dictionary_columns,
+    file = _opened(
+        fragment,
         pre_buffer=options.pre_buffer,
         buffer_size=options.buffer_size if options.use_buffered_stream else 0,
-        page_checksum_verification=options.page_checksum_verification,
+        footer=fragment.metadata,
     )
-    stored, partition = set(fragment.physical_schema.names), partition_of(fragment)
-    groups, size, found = [], 0, 0
-    for group in fragment.row_groups:
-        groups.append(group.id)
-        size += group.num_rows
-    in_file = [name for name in schema.names if name in stored]
+    groups = [group.id for group in fragment.row_groups]
+    return _read(file, groups, schema, partition_of(fragment), rows)
+
+
+def _opened(
+    fragment: ds.ParquetFileFragment,
+    *,
+    pre_buffer: bool,
+    buffer_size: int,
+    footer: pq.FileMetaData | None = None,
+) -> pq.ParquetFile:
+    """The file of a fragment, whose footer is read unless it is given."""
+    return pq.ParquetFile(
+        fragment.open(),
+        metadata=footer,
+        read_dictionary=fragment.format.read_options.dictionary_columns,
+        pre_buffer=pre_buffer,
+        buffer_size=buffer_size,
+        page_checksum_verification=True,
+    )
+
+
+def _has_columns(stored: pa.Schema, partition: Mapping[str, Any], schema: pa.Schema) -> bool:
+    """Whether columns are those of a file, of the same types, or of its partition."""
+    names = stored.names
+    places = {name: place for place, name in enumerate(names)}
+    # Arrow would take the column a.b for a part of the column a.
+    dotted = [name for name in names if "." in name]
+
+    def is_as_stored(field: pa.Field) -> bool:
+        name = field.name
+        if name not in places:
+            return name in partition and not pa.types.is_dictionary(field.type)
+        has_parts = any(other.startswith(f"{name}.") for other in dotted)
+        return stored.field(places[name]).type == field.type and not has_parts
+
+    is_unique = len(places) == len(names) or not any(names.count(name) > 1 for name in schema.names)
+    in_file = any(name in places for name in schema.names)
+    return is_unique and in_file and all(map(is_as_stored, schema))
+
+
+def _read(
+    file: pq.ParquetFile,
+    groups: Sequence[int],
+    schema: pa.Schema,
+    partition: Mapping[str, Any],
+    rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """Read row groups of an open file; see `streamed`."""
+    stored, wanted = file.schema_arrow.names, set(schema.names)
+    in_file = [name for name in stored if name in wanted]
+    size, found = sum(file.metadata.row_group(group).num_rows for group in groups), 0
     if size <= min(rows, _FEW_ROWS):
         batches = file.read_row_groups(groups, in_file, use_threads=False).to_batches()
     else:
         batches = file.iter_batches(rows, groups, in_file, use_threads=False)
     for batch in batches:
         found += batch.num_rows
+        of_file = dict(zip(in_file, batch.columns, strict=True))
         columns = [
-            batch.column(field.name)
-            if field.name in stored
+            of_file[field.name]
+            if field.name in of_file
             else pa.repeat(pa.scalar(partition[field.name], field.type), batch.num_rows)
             for field in schema
         ]
@@ -305,40 +336,35 @@ class RowGroups:
             yield from prefetch(whole) if self.rows > self._batch_rows else whole
 
     def read_together(self, fragments: Sequence[Fragment]) -> list[pa.RecordBatch] | None:
-        """Read small files in one scan; see `SmallFragment`."""
+        """Read small files with lower fixed costs; see `SmallFragment`."""
         parts = [part for part in fragments if type(part) is RowGroups and part._is_alone]
         if len(parts) < len(fragments):
             return None
-        files = [reopened(part.fragment, part.numbers) for part in parts]
-        schema, filesystem = self._batch_schema, self.fragment.filesystem
-        dataset = ds.FileSystemDataset(files, self.schema, self.fragment.format, filesystem)
-        batches = []
+        schema, rows = self._batch_schema, self._batch_rows
+        batches, known = [], None
         try:
-            with ExitStack() as unchanged:
-                for part in parts:
-                    if part.version is not None:
-                        unchanged.enter_context(part.version.unchanged())
-                scanner = dataset.scanner(
-                    columns=list(self.columns),
-                    batch_size=self._batch_rows,
-                    batch_readahead=2,
-                    fragment_scan_options=self.scan_options,
-                    use_threads=False,
-                )
-                for part, scanned in zip(parts, scanner.scan_batches(), strict=True):
-                    batch = scanned.record_batch
-                    if scanned.fragment.path != part.fragment.path or batch.num_rows != part.rows:
+            for part in parts:
+                partition = partition_of(part.fragment)
+                with nullcontext() if part.version is None else part.version.unchanged():
+                    # Arrow's fragment would make of the footer what the open file makes of it too.
+                    file = _opened(part.fragment, pre_buffer=False, buffer_size=0)
+                    found = file.schema_arrow, set(partition)
+                    if found != known and not _has_columns(found[0], partition, schema):
                         return None
-                    whole = pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-                    batches.append(part._checked(whole))
-        except (pa.ArrowException, OSError, ValueError, TableError):
+                    known = found
+                    (batch,) = _read(file, part.numbers, schema, partition, rows)
+                if batch.num_rows != part.rows:
+                    return None
+                batches.append(part._checked(batch))
+        except (pa.ArrowException, OSError, ValueError, IndexError, TableError):
             return None  # reading it on its own tries again, or says what is wrong
         return batches
 
     @property
     def _is_alone(self) -> bool:
-        """Whether these are all rows of one row group, whose footer is not in memory."""
-        return self.reopen and self.row_filter is None and len(self.numbers) == 1
+        """Whether these are the rows of one row group, whose footer is not in memory."""
+        is_file = isinstance(self.fragment, ds.ParquetFileFragment)
+        return is_file and self.reopen and self.row_filter is None and len(self.numbers) == 1
 
     def footer_counts(self, column: str) -> tuple[int, int] | None:
         """Count the rows, before any row filter, and those in which a column is not null.
