@@ -143,6 +143,9 @@ def _in_another_process(
     if not child:
         os.close(reader)
         status = 1
+        # Libraries leave handlers: that of ClickHouse would wait for a thread of the parent.
+        for fatal in (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV):
+            signal.signal(fatal, signal.SIG_DFL)
         try:
             with os.fdopen(writer, "w") as answer:
                 answer.write(_run(trial, seeds, progress).line)

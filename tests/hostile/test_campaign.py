@@ -16,7 +16,7 @@ from campaign import Result, Tally, markdown, run_batch, run_campaign
 
 def trial(seed: int) -> Result:
     if seed == 3:
-        os.abort()  # not SIGSEGV: Airflow's parser of DAG files leaves a handler of it
+        os.abort()
     if seed == 5:
         time.sleep(60.0)
     return Result("bytes", f"field {seed % 2}", "refused")
