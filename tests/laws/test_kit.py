@@ -49,7 +49,7 @@ def test_a_law_rejects_the_estimator_that_breaks_it(law: Law) -> None:
     assert law in laws_of(plugin)
     columns, options = (COUNTS, [{}]) if law is masses_sum_to_1 else (COLUMNS, OPTIONS)
     with pytest.raises(AssertionError) as broken:
-        try_law(law, plugin, columns, options, examples=60)
+        try_law(law, plugin, columns, options, examples=300)
     message = str(broken.value)
     assert message.startswith(f"broken breaks the law {law.__name__}: ")
     for part in ("expected: ", " got: ", f"options: {json.dumps(options[0])}", f"\n    {LABEL}"):
