@@ -40,7 +40,7 @@ _BLOCK = 65_536
 """Values that are counted together: with fewer, threads wait for each other after each step."""
 
 _TABLE = 65_536
-"""Counts of a table for running histograms, which stays in the processor's cache."""
+"""Largest number of counts of a running histogram, which stay in the processor's cache."""
 
 _this_thread = threading.local()
 
@@ -139,13 +139,13 @@ class RunningHistogram:
             together = np.zeros(len(some), np.intp)
             known = histogram(some, width, together, None, 1, self._cells)
             nothing = np.zeros((groups, len(known.values)))
-            self._table = _Table(Histogram(known.values, known.width, nothing))
+            self._table = _Table(Histogram(known.values, known.width, nothing), len(values))
         others = self._table.count(values, group, groups)
         if len(others):
             self._others.append((values[others], group[others]))
             self._waiting += len(others)
         if self._waiting >= min(max(_TABLE // 2, groups * self._cells), BATCH_ROWS):
-            self._table = _Table(self.result(groups))
+            self._table = _Table(self.result(groups), len(values))
             self._others, self._waiting = [], 0
 
     def result(self, groups: int) -> Histogram:
@@ -180,17 +180,19 @@ class _Table:
 
     Args:
         start: the histogram to go on from; classes and cells without rows are allowed.
+        rows: number of rows of a batch: a table need not be much larger.
     """
 
-    def __init__(self, start: Histogram) -> None:
+    def __init__(self, start: Histogram, rows: int) -> None:
         values, groups = start.values, len(start.counts)
+        self._most = min(_TABLE, max(_TABLE // 4, _CELLS_PER_VALUE * rows))
         self._width = start.width
         gap = _exponent(start.width or float(np.diff(values).min(initial=1.0)))
         self._exponent = min(max(gap, 1 - _LARGEST), _LARGEST - 1)
         with np.errstate(over="ignore", invalid="ignore"):
             number = _cell_numbers(values, self._exponent)
-            self._low, self._size = _part(number, _TABLE // groups)
-            if groups * self._size > 2 * _TABLE or (start.width and self._exponent != gap):
+            self._low, self._size = _part(number, self._most // groups)
+            if groups * self._size > 2 * self._most or (start.width and self._exponent != gap):
                 self._size = 0
             inside = (number >= self._low) & (number < self._low + self._size)
             if not start.width:
@@ -210,7 +212,7 @@ class _Table:
         Returns:
             The rows that it has no cell for.
         """
-        if not self._size or groups * self._size > 2 * _TABLE:
+        if not self._size or groups * self._size > 2 * self._most:
             return np.arange(len(values))
         self._counts = _with_groups(self._counts, groups)
         counts, left = self._counts.reshape(-1), []
