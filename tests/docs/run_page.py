@@ -38,7 +38,7 @@ NOT_RUN = frozenset(
 
 _DONE = "=== exit code "
 _RULE = re.compile("─+")  # of a table, whose width follows from the longest cell
-_ID = re.compile(r"\b[0-9a-f]{64}\b")
+_ID = re.compile(r"\b(?:[0-9a-f]{64}\b|[0-9a-f]{8,63}\.\.\.)")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC|\d+\.\d+ s\b")
 
 
