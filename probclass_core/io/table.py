@@ -99,16 +99,19 @@ class Plan:
     footers: Mapping[str, Footer] = field(default_factory=dict, repr=False)
     missing: Mapping[str, int] = field(default_factory=dict)
 
-    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, rows: int = BATCH_ROWS, *, join_small: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """Read all rows, fragment by fragment; a background thread reads files slightly ahead.
 
         Args:
             rows: maximum number of rows of a batch.
+            join_small: whether rows of small fragments may be in one batch, which is faster.
         """
-        lists = small_together(self, enumerate(self.fragments), rows)
-        batches = chain.from_iterable(
-            joined(chain.from_iterable(batches_of(fragments)), rows) for fragments in lists
-        )
+        lists: Iterable[list[Fragment]] = ([fragment] for fragment in self.fragments)
+        if join_small:
+            lists = small_together(self, enumerate(self.fragments), rows)
+        batches = chain.from_iterable(_joined(fragments, rows) for fragments in lists)
         # An input without a snapshot may be bound to its thread, as a database cursor is.
         return in_slices(batches if self.snapshot is None else prefetch(batches), rows)
 
@@ -193,6 +196,13 @@ def batches_of(fragments: Sequence[Fragment]) -> list[Iterable[pa.RecordBatch]]:
         if whole is not None:
             return [[batch] for batch in whole]
     return [fragment.read() for fragment in fragments]
+
+
+def _joined(fragments: Sequence[Fragment], rows: int) -> Iterable[pa.RecordBatch]:
+    """The batches of fragments, joined if there are several."""
+    if len(fragments) == 1:
+        return fragments[0].read()
+    return joined(chain.from_iterable(batches_of(fragments)), rows)
 
 
 @runtime_checkable

@@ -196,7 +196,8 @@ class ScorePart:
 
         total = self.meter.zero() if self.watch else None
         with closing(part.target):
-            for scored, sums in self.map_batches(score, part.plan.batches(self.model.batch_rows)):
+            batches = part.plan.batches(self.model.batch_rows, join_small=True)
+            for scored, sums in self.map_batches(score, batches):
                 part.target.write(scored)
                 if total is not None and sums is not None:
                     total += sums
