@@ -28,11 +28,8 @@ os.environ["AIRFLOW_HOME"] = AIRFLOW_HOME.name
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["MPLBACKEND"] = "Agg"
 
-# Deadlines fail by chance on a shared machine; in CI the same examples run every time, so half of
-# them are enough.
-hypothesis.settings.register_profile(
-    "probclass", deadline=None, derandomize=IN_CI, max_examples=50 if IN_CI else 100
-)
+# Deadlines fail by chance on a shared machine; in CI the same examples run every time.
+hypothesis.settings.register_profile("probclass", deadline=None, derandomize=IN_CI)
 hypothesis.settings.load_profile("probclass")
 
 
