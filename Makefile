@@ -7,6 +7,7 @@ PYTHON := $(VENV)/bin/python
 INSTALL := $(PYTHON) .ci/install.py
 PINNED := --no-deps --no-build-isolation --require-hashes
 PROVIDER := plugins/airflow-provider-probclass
+KERNELS := plugins/probclass-kernels
 INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 KHIOPS := .venv-khiops
@@ -70,6 +71,7 @@ lint: setup ## Check style, types and import layers
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy plugins/probclass-distributions/probclass_distributions
 	$(VENV)/bin/mypy plugins/probclass-kde/probclass_kde plugins/probclass-student-t/probclass_student_t
+	$(VENV)/bin/mypy plugins/probclass-kernels/probclass_kernels plugins/probclass-kernels/hatch_build.py
 	$(VENV)/bin/lint-imports
 
 format: setup ## Fix lint errors and format the code
@@ -114,10 +116,14 @@ pictures: setup ## Redraw the pictures of docs/plots.md
 screenshots: setup ## Retake the screenshots of docs/ui.md, in Airflow and Chromium
 	$(PYTHON) tests/ui/draw.py
 
-wheel: setup ## Build sdists and wheels of probclass and its Airflow provider in dist
+wheel: setup ## Build sdists and wheels of probclass, its Airflow provider and its loops for all platforms in dist
 	rm -rf dist
 	$(PYTHON) -m build --no-isolation --outdir dist .
 	$(PYTHON) -m build --no-isolation --outdir dist $(PROVIDER)
+	$(PYTHON) -m build --no-isolation --outdir dist --sdist $(KERNELS)
+	cd $(KERNELS) && for platform in $$(../../$(PYTHON) -c 'from hatch_build import *; print(*TARGETS)'); do \
+	  PROBCLASS_PLATFORM=$$platform ../../$(PYTHON) -m build --no-isolation --outdir ../../dist --wheel . || exit; \
+	done
 	$(PYTHON) -m twine check --strict dist/*
 
 constraints: ## Pin every dependency again in pins/, with hashes; KEEP=1 keeps versions that still fit
@@ -136,7 +142,8 @@ clean: ## Remove environments, caches and outputs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml $(PROVIDER)/pyproject.toml pins/installer.txt pins/build.txt \
-		pins/development.txt
+		pins/development.txt $(KERNELS)/pyproject.toml $(KERNELS)/hatch_build.py \
+		$(KERNELS)/probclass_kernels/kernels.c
 	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "probclass needs Python 3.11 or newer; choose one: make PYTHON3=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
@@ -144,7 +151,8 @@ $(INSTALLED): pyproject.toml $(PROVIDER)/pyproject.toml pins/installer.txt pins/
 	$(PYTHON) -m pip install --quiet --require-hashes --requirement pins/installer.txt
 	$(INSTALL) $(PYTHON) $(PINNED) --requirement pins/build.txt
 	$(INSTALL) $(PYTHON) $(PINNED) --requirement pins/development.txt
-	$(INSTALL) $(PYTHON) --no-deps --no-build-isolation --editable . --editable ./$(PROVIDER)
+	$(INSTALL) $(PYTHON) --no-deps --no-build-isolation --editable . --editable ./$(PROVIDER) \
+	  --editable ./$(KERNELS)
 	@$(PYTHON) -m pip check --quiet
 	@touch $@
 

@@ -28,7 +28,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 PATCH = {"development": ".7"}  # of Python 3.11, which packages of the "docs" extra need
 PLATFORMS = (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "x86_64"), ("darwin", "arm64"))
 
-BUILD = ["editables", "hatchling", "setuptools", "wheel"]  # pyspark is published as a source only
+BUILD = ["editables", "hatchling", "setuptools", "wheel", "ziglang"]
 INSTALLER = ["uv"]
 DEVELOPMENT = [
     ".[all,bench,dev,docs,test]",

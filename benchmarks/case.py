@@ -26,6 +26,7 @@ Outcome = Mapping[str, Any]
 of a case give the same name, its values must be equal."""
 
 OURS = "probclass"
+NUMPY = "probclass, NumPy alone"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ PACKAGES = (
     "numpy",
     "pandas",
     "polars",
+    "probclass-kernels",
     "pyarrow",
     "pykdtree",
     "pyspark",

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import probclass_core
-from benchmarks.case import OURS, Case, Outcome, Target
-from benchmarks.cases.train_gaussian import DUCKDB, POLARS, query_duckdb
+from benchmarks.case import NUMPY, OURS, Case, Outcome, Target
+from benchmarks.cases.train_gaussian import DUCKDB, POLARS, query_duckdb, without_kernels
 from benchmarks.datasets import CLASSES, LABEL, VALUES, Dataset, categories
 
 SCAN = "bare scan, as dictionaries"
@@ -77,6 +77,13 @@ def fit(data: Dataset) -> pa.Table:
     block = probclass_core.Block("categorical", list(data.features))
     model = probclass_core.fit(data.source, probclass_core.ModelSpec(label=LABEL, blocks=[block]))
     return model.parameters["categorical"]
+
+
+@train_categorical.implementation(NUMPY)
+def fit_by_numpy(data: Dataset) -> pa.Table:
+    """fit without probclass-kernels, all threads."""
+    without_kernels()
+    return fit(data)
 
 
 @train_categorical.implementation(DUCKDB)

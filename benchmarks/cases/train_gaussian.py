@@ -5,6 +5,7 @@ The baselines read the same columns, which every implementation needs, and do no
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 import probclass_core as pc
-from benchmarks.case import OURS, Case, Outcome, Target
+from benchmarks.case import NUMPY, OURS, Case, Outcome, Target
 from benchmarks.datasets import CLASSES, LABEL, ROW_GROUP, Dataset, numbers
 
 DUCKDB, POLARS = "DuckDB SQL", "Polars"
@@ -76,6 +77,18 @@ def fit_diagonal(data: Dataset) -> Outcome:
     return moments(fit(data.source, data.features, "gaussian_diagonal"))
 
 
+@train_diagonal.implementation(NUMPY)
+def fit_diagonal_by_numpy(data: Dataset) -> Outcome:
+    """fit without probclass-kernels, all threads."""
+    without_kernels()
+    return moments(fit(data.source, data.features, "gaussian_diagonal"))
+
+
+def without_kernels() -> None:
+    """Leave out probclass-kernels in this process."""
+    sys.modules["probclass_kernels"] = None  # type: ignore[assignment]
+
+
 def moments(model: pc.Model) -> Outcome:
     """Means and variances of each class and feature."""
     parameters = model.parameters["gaussian_diagonal"]
@@ -90,6 +103,11 @@ def moments(model: pc.Model) -> Outcome:
 @train_full.implementation(OURS)
 def fit_full(data: Dataset) -> Outcome:
     """fit, all threads."""
+    return covariances(data)
+
+
+def covariances(data: Dataset) -> Outcome:
+    """Means and covariances of each class, by fit."""
     model = fit(data.source, data.features, "gaussian_full")
     parameters = model.parameters["gaussian_full"]
     covariance = parameters["covariance"].combine_chunks().to_numpy_ndarray()
@@ -98,6 +116,13 @@ def fit_full(data: Dataset) -> Outcome:
         "mean": np.array(parameters["mean"].to_pylist()),
         "covariance": covariance,
     }
+
+
+@train_full.implementation(NUMPY)
+def fit_full_by_numpy(data: Dataset) -> Outcome:
+    """fit without probclass-kernels, all threads."""
+    without_kernels()
+    return covariances(data)
 
 
 def fit(source: Any, features: Sequence[str], estimator: str) -> pc.Model:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import in_safe_types, is_category_type, value_type
 from probclass_core.errors import DataError, nearest, one_of
@@ -249,6 +250,9 @@ def extremes(values: np.ndarray) -> tuple[float, float, int]:
     """Least and greatest number, NaN if there is none; and how many values are NaN."""
     if not values.size:
         return math.nan, math.nan, 0
+    if (compiled := kernels(values.size)) is not None and values.dtype == np.float64:
+        low, high, missing = compiled.extremes(np.ascontiguousarray(values))
+        return (low, high, missing) if missing < values.size else (math.nan, math.nan, missing)
     low, high = np.minimum.reduce(values), np.maximum.reduce(values)
     if low == low:
         return float(low), float(high), 0
@@ -544,10 +548,7 @@ class ByClass:
     def group(cls, classes: pa.DictionaryArray) -> ByClass:
         """Group rows by their labels, none of which may be null."""
         codes = classes.indices.to_numpy(zero_copy_only=False)
-        # For small unsigned integers NumPy's stable sort is a radix sort, which takes linear time.
-        width = np.min_scalar_type(max(len(classes.dictionary) - 1, 0))
-        order = np.argsort(codes.astype(width, copy=False), kind="stable")
-        counts = np.bincount(codes, minlength=len(classes.dictionary))
+        order, counts = _sorted_by_class(codes, len(classes.dictionary))
         present = np.flatnonzero(counts)
         counts = counts[present]
         starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.intp)
@@ -558,6 +559,17 @@ class ByClass:
         """One slice of ``order`` per class."""
         ends = self.starts + self.counts
         return [slice(start, end) for start, end in zip(self.starts, ends, strict=True)]
+
+
+def _sorted_by_class(codes: np.ndarray, classes: int) -> tuple[IntArray, IntArray]:
+    """Positions of the rows sorted by class, ``(n,)``, and the rows of each class, ``(k,)``."""
+    if (compiled := kernels(len(codes))) is not None:
+        order, counts = compiled.sort_by_class(np.ascontiguousarray(codes, np.int32), classes)
+        return order, counts
+    # For small unsigned integers NumPy's stable sort is a radix sort, which takes linear time.
+    width = np.min_scalar_type(max(classes - 1, 0))
+    order = np.argsort(codes.astype(width, copy=False), kind="stable")
+    return order, np.bincount(codes, minlength=classes)
 
 
 def label_codes(labels: pa.Array | pa.ChunkedArray, classes: pa.Array) -> IntArray:

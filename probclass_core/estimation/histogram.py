@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import BATCH_ROWS, BoolArray, FloatArray, IntArray
+from probclass_core.arrow.compiled import kernels
 
 FEWEST_CELLS = 4
 """The coarsest grid, of width 2^1023, the largest power of two that is a double, has four cells."""
@@ -215,6 +216,17 @@ class _Table:
         if not self._size or groups * self._size > 2 * self._most:
             return np.arange(len(values))
         self._counts = _with_groups(self._counts, groups)
+        if (compiled := kernels(len(values))) is not None:
+            others: IntArray = compiled.count_cells(
+                np.ascontiguousarray(values),
+                np.ascontiguousarray(group),
+                self._counts,
+                self._distinct,
+                scale=float(np.ldexp(1.0, -self._exponent)),
+                whole=self._exponent > 0,
+                low=self._low,
+            )
+            return others
         counts, left = self._counts.reshape(-1), []
         with np.errstate(over="ignore"):
             for start in range(0, len(values), _BLOCK):

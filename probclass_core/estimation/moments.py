@@ -15,12 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from probclass_core.arrow.arrays import ByClass, FloatArray, IntArray
+from probclass_core.arrow.compiled import kernels
 
 FEW_CLASSES = 64
-"""Largest number of classes for which a Python loop over the classes is faster.
-
-Up to this number, the moments of a class do not depend on the other classes, not even in rounding.
-"""
+"""Largest number of classes for which a Python loop over the classes is faster."""
 
 _BLOCK = 4096
 """Rows with gaps that are multiplied together, so that they stay in the processor's cache."""
@@ -60,23 +58,35 @@ def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | No
     Returns:
         Moments of shape ``(g,)``.
     """
+    if (compiled := kernels(len(column))) is not None:
+        sums = compiled.sums_by_class(
+            np.ascontiguousarray(column), groups.order, groups.counts, weights
+        )
+    else:
+        sums = _sums_by_class(column, groups, weights)
+    count, total, residue, squares = sums
+    divisor = np.where(count > 0.0, count, 1.0)
+    return _corrected(count, total / divisor, residue / divisor, squares)
+
+
+def _sums_by_class(column: FloatArray, groups: ByClass, weights: FloatArray | None) -> FloatArray:
+    """Σ w, Σ w x, Σ w (x − x̄) and Σ w (x − x̄)² of each class, ``(4, g)``; 0 without values."""
     values = np.take(column, groups.order, mode="clip")  # "clip" skips a bounds check
     weight = None if weights is None else weights[groups.order]
-    sums = _sums(values, groups.starts, weight)
-    if not np.isnan(sums).any():
-        return _moments_of_sums(values, sums, groups.starts, groups.counts, weight)
+    starts, counts = groups.starts, groups.counts
+    total = _sums(values, starts, weight)
+    if not np.isnan(total).any():
+        return _sums_without_gaps(values, total, starts, counts, weight)
     observed = np.flatnonzero(~np.isnan(values))
     values, weight = values[observed], None if weight is None else weight[observed]
-    starts = np.searchsorted(observed, groups.starts)
+    starts = np.searchsorted(observed, starts)
     counts = np.diff(starts, append=len(observed))
     present = np.flatnonzero(counts)
     starts = starts[present]
-    sums = _sums(values, starts, weight)
-    part = _moments_of_sums(values, sums, starts, counts[present], weight)
-    moments = Moments(*np.zeros((3, len(counts))))
-    for name, sparse in vars(part).items():
-        getattr(moments, name)[present] = sparse
-    return moments
+    total = _sums(values, starts, weight)
+    sums = np.zeros((4, len(counts)))
+    sums[:, present] = _sums_without_gaps(values, total, starts, counts[present], weight)
+    return sums
 
 
 def _sums(values: FloatArray, starts: IntArray, weight: FloatArray | None) -> FloatArray:
@@ -85,36 +95,32 @@ def _sums(values: FloatArray, starts: IntArray, weight: FloatArray | None) -> Fl
     return sums
 
 
-def _moments_of_sums(
+def _sums_without_gaps(
     values: FloatArray,
-    sums: FloatArray,
+    total: FloatArray,
     starts: IntArray,
     counts: IntArray,
     weight: FloatArray | None,
-) -> Moments:
-    """Moments of values without NaN.
+) -> FloatArray:
+    """`_sums_by_class` of values without NaN.
 
     Args:
         values: sorted by class, ``(n,)``; they are overwritten.
-        sums: Σ w x of each class, ``(g,)``.
+        total: Σ w x of each class, ``(g,)``.
         starts: start of each class among the values, ``(g,)``.
         counts: number of values of each class, at least 1, ``(g,)``.
         weight: weights of the values, ``(n,)``, or None for weights of 1.
     """
     count = counts.astype(np.float64) if weight is None else np.add.reduceat(weight, starts)
-    divisor = np.where(count > 0.0, count, 1.0)
-    mean = sums / divisor
-    slices = [slice(start, start + rows) for start, rows in zip(starts, counts, strict=True)]
+    mean = total / np.where(count > 0.0, count, 1.0)
     if len(counts) > FEW_CLASSES:
         values -= np.repeat(mean, counts)
     else:
+        slices = [slice(start, start + rows) for start, rows in zip(starts, counts, strict=True)]
         _center(values, slices, mean)
-    residue = _sums(values, starts, weight) / divisor
-    if weight is None and len(counts) <= FEW_CLASSES:
-        squares = np.array([values[rows].dot(values[rows]) for rows in slices])
-    else:
-        squares = _sums(values * values, starts, weight)
-    return _corrected(count, mean, residue, squares)
+    residue = _sums(values, starts, weight)
+    np.multiply(values, values, out=values)
+    return np.stack([count, total, residue, _sums(values, starts, weight)])
 
 
 def _center(values: FloatArray, slices: Sequence[slice], mean: FloatArray) -> None:
@@ -123,18 +129,31 @@ def _center(values: FloatArray, slices: Sequence[slice], mean: FloatArray) -> No
         values[rows] -= center
 
 
-def _centered(values: FloatArray, groups: ByClass) -> tuple[FloatArray, FloatArray]:
-    """Center values, which are sorted by class, on the mean of their class, in place.
+def _centered(
+    column: FloatArray, groups: ByClass, row: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Sort a column by class, and center the values on the mean of their class.
 
-    The values of a class with NaN remain.
+    The values of a class with NaN are not centered.
+
+    Args:
+        column: values ``(n,)``.
+        groups: the rows grouped by class.
+        row: where the result is written, ``(n,)``.
 
     Returns:
         The means, and the means of the centered values, which differ from 0 by rounding: both
         ``(g,)`` and NaN for a class with NaN.
     """
-    mean = np.add.reduceat(values, groups.starts) / groups.counts
-    _center(values, groups.slices, np.where(np.isnan(mean), 0.0, mean))
-    return mean, np.add.reduceat(values, groups.starts) / groups.counts
+    if (compiled := kernels(len(column))) is not None:
+        mean, residue = compiled.center_by_class(
+            np.ascontiguousarray(column), groups.order, groups.counts, row
+        )
+        return mean, residue
+    np.take(column, groups.order, out=row, mode="clip")  # "clip" skips a bounds check
+    mean = np.add.reduceat(row, groups.starts) / groups.counts
+    _center(row, groups.slices, np.where(np.isnan(mean), 0.0, mean))
+    return mean, np.add.reduceat(row, groups.starts) / groups.counts
 
 
 def _corrected(
@@ -167,8 +186,7 @@ def cross_moments(
     matrix = np.empty((features, len(groups.order)))
     center, residue = np.empty(shape[:2]), np.empty(shape[:2])
     for feature, (column, row) in enumerate(zip(columns, matrix, strict=True)):
-        np.take(column, groups.order, out=row, mode="clip")
-        center[:, feature], residue[:, feature] = _centered(row, groups)
+        center[:, feature], residue[:, feature] = _centered(column, groups, row)
     has_gaps = np.isnan(center)
     for group, rows in enumerate(groups.slices):
         part = matrix[:, rows]

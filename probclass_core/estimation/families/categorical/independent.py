@@ -25,6 +25,7 @@ from probclass_core.arrow.arrays import (
     short_codes,
     sorted_classes,
 )
+from probclass_core.arrow.compiled import kernels
 from probclass_core.errors import DataError, NotSupportedError
 from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.contract import LikelihoodEstimator
@@ -513,6 +514,12 @@ def _counts(
     Columns with few values are counted together, by the cells of their product, in one pass over
     the rows; the counts of each column are a margin of the joint counts.
     """
+    if weights is None and (compiled := kernels(len(rows))) is not None:
+        group = np.ascontiguousarray(rows, np.int32)
+        for codes, values in columns:
+            narrow = np.ascontiguousarray(codes, np.int32)
+            yield compiled.count_codes(group, narrow, classes, len(values))
+        return
     sizes = [len(values) + 1 for _, values in columns]
     room = max(len(rows) // 4, 1)
     # One buffer for all columns: touching fresh memory would take longer than counting.

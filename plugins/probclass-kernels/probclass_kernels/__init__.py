@@ -1,0 +1,232 @@
+"""Compiled loops over rows, which release Python's lock and give the bits that NumPy gives.
+
+probclass calls these functions if this package is installed, and its own NumPy code otherwise: a
+model is the same with and without. Arrays are read and written where they are, so they must be
+contiguous and of the types that are named.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__version__ = "0.1.0"
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Codes = NDArray[np.int32]
+
+INTERFACE = 1
+"""Changes with the functions of this module: probclass does not call those of another interface."""
+
+_FEW_COUNTS = 4096
+"""Number of counts up to which the same one is often written twice in a row."""
+
+_library = ctypes.CDLL(str(Path(__file__).with_name("kernels.so")))
+_array, _rows, _number, _flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int
+_library.sort_by_class.argtypes = [_array, _rows, _rows, _array, _array, _array]
+_library.sums_by_class.argtypes = [_array] * 4 + [_rows, _rows, _array, _array]
+_library.center_by_class.argtypes = [_array] * 3 + [_rows, _array, _array]
+_library.extremes.argtypes = [_array, _rows, _array]
+_library.extremes.restype = _rows
+_library.count_cells.argtypes = [
+    *(_array, _array, _rows, _number, _flag, _number),
+    *(ctypes.c_int32, ctypes.c_int32, _array, _array, _array),
+]
+_library.count_cells.restype = _rows
+_library.count_codes.argtypes = [
+    *(_array, _array, _rows, ctypes.c_int32, ctypes.c_int32, _array, _array)
+]
+_library.sums_by_class.restype = _library.center_by_class.restype = None
+_this_thread = threading.local()
+
+
+def sort_by_class(codes: Codes, classes: int) -> tuple[Integers, Integers]:
+    """Sort rows by class, as a stable sort does.
+
+    Args:
+        codes: class of each row, ``(n,)``.
+        classes: number of classes.
+
+    Returns:
+        Positions of the rows ``(n,)``, and the number of rows of each class ``(classes,)``.
+
+    Raises:
+        IndexError: if a code is not from 0 to below the number of classes.
+    """
+    order, counts, start = np.empty(len(codes), np.int64), *np.empty((2, classes), np.int64)
+    status = _library.sort_by_class(
+        _address(codes, np.int32),
+        len(codes),
+        classes,
+        _address(order, np.int64),
+        _address(counts, np.int64),
+        _address(start, np.int64),
+    )
+    _check(status)
+    return order, counts
+
+
+def sums_by_class(
+    values: Floats, order: Integers, counts: Integers, weights: Floats | None
+) -> Floats:
+    """Sums of a column by class, without its NaN.
+
+    Args:
+        values: ``(n,)``.
+        order: positions of the rows, sorted by class, ``(n,)``.
+        counts: number of rows of each class, ``(k,)``.
+        weights: weights ``w`` of the rows, ``(n,)``, or None for 1.
+
+    Returns:
+        Σ w, Σ w x, Σ w (x − x̄) and Σ w (x − x̄)², ``(4, k)``, each rounded as by
+        ``numpy.add.reduceat``; x̄ is the mean of the class, which is rounded, too.
+    """
+    sums = np.empty((4, len(counts)))
+    most = int(counts.max(initial=0))
+    _library.sums_by_class(
+        _address(values, np.float64),
+        None if weights is None else _address(weights, np.float64),
+        _address(order, np.int64),
+        _address(counts, np.int64),
+        len(counts),
+        most,
+        _address(_scratch(most if weights is None else 3 * most), np.float64),
+        _address(sums, np.float64),
+    )
+    return sums
+
+
+def center_by_class(
+    values: Floats, order: Integers, counts: Integers, centered: Floats
+) -> tuple[Floats, Floats]:
+    """Sort a column by class, and subtract the means of the classes that have no NaN.
+
+    Args:
+        values: ``(n,)``.
+        order: positions of the rows, sorted by class, ``(n,)``.
+        counts: number of rows of each class, at least 1, ``(k,)``.
+        centered: where the result is written, ``(n,)``.
+
+    Returns:
+        Means of the values and of the result, each ``(k,)`` and NaN for a class with NaN.
+    """
+    means = np.empty((2, len(counts)))
+    _library.center_by_class(
+        _address(values, np.float64),
+        _address(order, np.int64),
+        _address(counts, np.int64),
+        len(counts),
+        _address(centered, np.float64),
+        _address(means, np.float64),
+    )
+    return means[0], means[1]
+
+
+def extremes(values: Floats) -> tuple[float, float, int]:
+    """Least and greatest value ``(n,)``, ∞ and −∞ if there is none, and the number of NaN."""
+    ends = np.empty(2)
+    missing = _library.extremes(
+        _address(values, np.float64), len(values), _address(ends, np.float64)
+    )
+    return float(ends[0]), float(ends[1]), missing
+
+
+def count_cells(
+    values: Floats,
+    group: Integers,
+    counts: Integers,
+    distinct: Floats | None,
+    *,
+    scale: float,
+    whole: bool,
+    low: float,
+) -> Integers:
+    """Count rows by class and cell: the cell of x is ⌊x · scale⌋ − low.
+
+    Args:
+        values: finite, ``(n,)``.
+        group: class of each row, ``(n,)``.
+        counts: ``(k, cells)``, to which the rows are added.
+        distinct: the only value of each cell, ``(cells,)``, NaN for a cell that takes the first
+            value that comes; None if all values of a cell are counted.
+        scale: a power of two.
+        whole: whether values are rounded down before they are scaled.
+        low: number of the first cell.
+
+    Returns:
+        Positions of the rows that have no cell.
+
+    Raises:
+        IndexError: if a class is not from 0 to below ``k``.
+    """
+    others = np.empty(len(values), np.int64)
+    left = _library.count_cells(
+        _address(values, np.float64),
+        _address(group, np.int64),
+        len(values),
+        scale,
+        whole,
+        low,
+        counts.shape[0],
+        counts.shape[1],
+        _address(counts, np.int64),
+        None if distinct is None else _address(distinct, np.float64),
+        _address(others, np.int64),
+    )
+    _check(left)
+    return others[:left]
+
+
+def count_codes(group: Codes, codes: Codes, classes: int, size: int) -> Integers:
+    """Count rows by class and code, ``(classes, 1 + size)``; code −1 comes first.
+
+    Args:
+        group: class of each row, ``(n,)``.
+        codes: from −1 to below ``size``, ``(n,)``.
+        classes: number of classes.
+        size: number of codes; there are fewer than 2³¹ counts.
+
+    Raises:
+        IndexError: if a class or a code is beyond these bounds.
+    """
+    few = classes * (1 + size) <= _FEW_COUNTS
+    counts = np.zeros((1 + few, classes, 1 + size), np.int64)
+    status = _library.count_codes(
+        _address(group, np.int32),
+        _address(codes, np.int32),
+        len(codes),
+        classes,
+        1 + size,
+        _address(counts[0], np.int64),
+        _address(counts[-1], np.int64),
+    )
+    _check(status)
+    total: Integers = counts.sum(axis=0)
+    return total
+
+
+def _check(status: int) -> None:
+    if status < 0:
+        raise IndexError("a class or a code is not below their number.")
+
+
+def _address(array: NDArray[Any], kind: Any) -> int:
+    """Where an array begins, which must be contiguous and of this type."""
+    if array.dtype != kind or not array.flags.c_contiguous:
+        raise TypeError(f"expected a contiguous array of {kind.__name__}, got {array.dtype}.")
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _scratch(size: int) -> Floats:
+    """Memory of this thread; new memory would take longer than what is done with it."""
+    memory: Floats | None = getattr(_this_thread, "memory", None)
+    if memory is None or len(memory) < size:
+        _this_thread.memory = memory = np.empty(size)
+    return memory

@@ -1,0 +1,292 @@
+/* Loops over rows, for float64 without fused operations: the results are those of NumPy's pairwise
+   sums, bit for bit. Every function is given its memory, and reads no row twice from the table. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { LANES = 8, LEAF = 128, BLOCK = 1024 };
+
+static double sum_of_lanes(const double *lane) {
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
+/* Sum of the halves, down to LEAF terms, which are added in lanes: the order of NumPy's sums. */
+static double pairwise_sum(const double *x, int64_t n) {
+    if (n > LEAF) {
+        int64_t half = n / 2;
+        half -= half % LANES;
+        return pairwise_sum(x, half) + pairwise_sum(x + half, n - half);
+    }
+    double sum = 0.0, lane[LANES];
+    int64_t i = 0;
+    if (n >= LANES) {
+        memcpy(lane, x, sizeof lane);
+        for (i = LANES; i < n - n % LANES; i += LANES)
+            for (int j = 0; j < LANES; j++) lane[j] += x[i + j];
+        sum = sum_of_lanes(lane);
+    }
+    for (; i < n; i++) sum += x[i];
+    return sum;
+}
+
+typedef struct {
+    double sum, squares;
+} Sums;
+
+/* pairwise_sum of the deviations from a center and of their squares, in one pass. */
+static Sums pairwise_deviations(const double *x, double center, int64_t n) {
+    if (n > LEAF) {
+        int64_t half = n / 2;
+        half -= half % LANES;
+        Sums left = pairwise_deviations(x, center, half);
+        Sums right = pairwise_deviations(x + half, center, n - half);
+        return (Sums){left.sum + right.sum, left.squares + right.squares};
+    }
+    Sums sums = {0.0, 0.0};
+    int64_t i = 0;
+    if (n >= LANES) {
+        double lane[LANES], squares[LANES];
+        for (int j = 0; j < LANES; j++) {
+            lane[j] = x[j] - center;
+            squares[j] = lane[j] * lane[j];
+        }
+        for (i = LANES; i < n - n % LANES; i += LANES)
+            for (int j = 0; j < LANES; j++) {
+                double deviation = x[i + j] - center;
+                lane[j] += deviation;
+                squares[j] += deviation * deviation;
+            }
+        sums = (Sums){sum_of_lanes(lane), sum_of_lanes(squares)};
+    }
+    for (; i < n; i++) {
+        double deviation = x[i] - center;
+        sums.sum += deviation;
+        sums.squares += deviation * deviation;
+    }
+    return sums;
+}
+
+/* Sum as numpy.add.reduceat rounds it, the first term plus the sum of the others; 0 for no terms. */
+static double sum_of(const double *x, int64_t n) {
+    return n > 1 ? x[0] + pairwise_sum(x + 1, n - 1) : n ? x[0] : 0.0;
+}
+
+static Sums deviations_of(const double *x, double center, int64_t n) {
+    if (!n) return (Sums){0.0, 0.0};
+    double first = x[0] - center;
+    if (n == 1) return (Sums){first, first * first};
+    Sums others = pairwise_deviations(x + 1, center, n - 1);
+    return (Sums){first + others.sum, first * first + others.squares};
+}
+
+/* Positions of the rows sorted by class, and in their order within a class; returns 0, or −1 if a
+   code is not that of a class.
+
+   codes: (n,), from 0 to below classes.
+   order: (n,), written.
+   counts: (classes,), rows of each class, written.
+   next: (classes,), scratch. */
+int sort_by_class(const int32_t *codes, int64_t n, int64_t classes, int64_t *order,
+                  int64_t *counts, int64_t *next) {
+    memset(counts, 0, (size_t)classes * sizeof *counts);
+    for (int64_t i = 0; i < n; i++) {
+        if (codes[i] < 0 || codes[i] >= classes) return -1;
+        counts[codes[i]]++;
+    }
+    int64_t start = 0;
+    for (int64_t c = 0; c < classes; c++) {
+        next[c] = start;
+        start += counts[c];
+    }
+    for (int64_t i = 0; i < n; i++) order[next[codes[i]]++] = i;
+    return 0;
+}
+
+/* Sums of one column by class: of the weights, of the values, and of the deviations from the mean
+   and their squares. Values that are NaN are left out; a class without a value gets zeros.
+
+   values: (n,).
+   weights: (n,), or NULL for weights of 1.
+   order: (n,), positions of the rows sorted by class.
+   counts: (classes,), rows of each class.
+   scratch: (m,), or (3, m) with weights, with m at least the rows of the largest class.
+   sums: (4, classes), written. */
+void sums_by_class(const double *values, const double *weights, const int64_t *order,
+                   const int64_t *counts, int64_t classes, int64_t m, double *scratch,
+                   double *sums) {
+    double *x = scratch, *weight = scratch + m, *term = scratch + 2 * m;
+    for (int64_t c = 0; c < classes; c++) {
+        int64_t rows = counts[c], n = rows;
+        for (int64_t i = 0; i < rows; i++) x[i] = values[order[i]];
+        double sum = sum_of(x, rows), count = (double)rows;
+        Sums rest;
+        if (sum != sum) {
+            n = 0;
+            for (int64_t i = 0; i < rows; i++) {
+                double value = x[i];
+                x[n] = value;
+                n += value == value;
+            }
+            count = (double)n;
+            sum = sum_of(x, n);
+        }
+        if (weights) {
+            int64_t known = 0;
+            for (int64_t i = 0; i < rows; i++)
+                if (values[order[i]] == values[order[i]]) weight[known++] = weights[order[i]];
+            for (int64_t i = 0; i < n; i++) term[i] = x[i] * weight[i];
+            count = sum_of(weight, n);
+            sum = sum_of(term, n);
+        }
+        double mean = sum / (count > 0.0 ? count : 1.0);
+        if (weights) {
+            for (int64_t i = 0; i < n; i++) x[i] -= mean;
+            for (int64_t i = 0; i < n; i++) term[i] = x[i] * weight[i];
+            rest.sum = sum_of(term, n);
+            for (int64_t i = 0; i < n; i++) term[i] = x[i] * x[i] * weight[i];
+            rest.squares = sum_of(term, n);
+        } else {
+            rest = deviations_of(x, mean, n);
+        }
+        sums[c] = count;
+        sums[classes + c] = sum;
+        sums[2 * classes + c] = rest.sum;
+        sums[3 * classes + c] = rest.squares;
+        order += rows;
+    }
+}
+
+/* A column sorted by class, less the mean of the class; a class with a NaN is not centered.
+
+   values: (n,).
+   order: (n,), positions of the rows sorted by class.
+   counts: (classes,), rows of each class, at least 1.
+   centered: (n,), written.
+   means: (2, classes), written: of the values, and of what is left of them; NaN for a class with NaN. */
+void center_by_class(const double *values, const int64_t *order, const int64_t *counts,
+                     int64_t classes, double *centered, double *means) {
+    for (int64_t c = 0; c < classes; c++) {
+        int64_t rows = counts[c];
+        for (int64_t i = 0; i < rows; i++) centered[i] = values[order[i]];
+        double mean = sum_of(centered, rows) / (double)rows, residue = mean;
+        if (mean == mean) {
+            for (int64_t i = 0; i < rows; i++) centered[i] -= mean;
+            residue = sum_of(centered, rows) / (double)rows;
+        }
+        means[c] = mean;
+        means[classes + c] = residue;
+        centered += rows;
+        order += rows;
+    }
+}
+
+/* Least and greatest value, ∞ and −∞ if there is none; returns the number of NaN.
+
+   values: (n,).
+   ends: (2,), written. */
+int64_t extremes(const double *values, int64_t n, double *ends) {
+    double low[LANES], high[LANES];
+    int64_t missing = 0, i = 0;
+    for (int j = 0; j < LANES; j++) {
+        low[j] = INFINITY;
+        high[j] = -INFINITY;
+    }
+    for (; i <= n - LANES; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            double value = values[i + j];
+            low[j] = value < low[j] ? value : low[j];
+            high[j] = value > high[j] ? value : high[j];
+            missing += value != value;
+        }
+    for (; i < n; i++) {
+        low[0] = values[i] < low[0] ? values[i] : low[0];
+        high[0] = values[i] > high[0] ? values[i] : high[0];
+        missing += values[i] != values[i];
+    }
+    for (int j = 1; j < LANES; j++) {
+        low[0] = low[j] < low[0] ? low[j] : low[0];
+        high[0] = high[j] > high[0] ? high[j] : high[0];
+    }
+    ends[0] = low[0];
+    ends[1] = high[0];
+    return missing;
+}
+
+/* Count rows in a table of cells ⌊x · scale⌋ − low by class; returns how many rows it has no cell
+   for, or −1 if a group is not that of a class.
+
+   values: (n,), finite.
+   group: (n,), class of each row, from 0 to below classes.
+   whole: whether values are rounded down before they are scaled.
+   size: number of cells.
+   counts: (classes, size), fewer than 2³¹, added to.
+   distinct: (size,), the only value of each cell, NaN if it is free, in which case the first value
+       takes it; or NULL if a cell may have many values.
+   others: (n,), rows without a cell, written from the beginning. */
+int64_t count_cells(const double *values, const int64_t *group, int64_t n, double scale, int whole,
+                    double low, int32_t classes, int32_t size, int64_t *counts, double *distinct,
+                    int64_t *others) {
+    int64_t left = 0;
+    double above = (double)size;
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const double *x = values + start;
+        const int64_t *class = group + start;
+        int rows = n - start < BLOCK ? (int)(n - start) : BLOCK, invalid = 0;
+        for (int i = 0; i < rows; i++) invalid |= class[i] < 0 || class[i] >= classes;
+        if (invalid) return -1;
+        double cell[BLOCK];
+        for (int i = 0; i < rows; i++) cell[i] = whole ? floor(x[i]) : x[i];
+        int32_t place[BLOCK], first[BLOCK];
+        for (int i = 0; i < rows; i++) {
+            double number = floor(cell[i] * scale) - low;
+            double inside = number >= 0.0 && number < above ? number : -1.0;
+            place[i] = (int32_t)inside;
+            first[i] = (int32_t)class[i] * size;
+        }
+        for (int i = 0; distinct && i < rows; i++) {
+            if (place[i] < 0) continue;
+            double only = distinct[place[i]];
+            if (only != only)
+                distinct[place[i]] = x[i] + 0.0;
+            else if (only != x[i])
+                place[i] = -1;
+        }
+        for (int i = 0; i < rows; i++) {
+            if (place[i] < 0)
+                others[left++] = start + i;
+            else
+                counts[first[i] + place[i]]++;
+        }
+    }
+    return left;
+}
+
+/* Count rows by class and code, null first: counts[class, 1 + code]; returns 0, or −1 if a group is
+   not that of a class, or a code is not one of the codes.
+
+   group: (n,), class of each row, from 0 to below classes.
+   codes: (n,), from −1 to below size − 1.
+   counts: (classes, size), fewer than 2³¹, added to.
+   more: the same for every other row, because a count that was just written takes long to read; or
+       counts, if they are so many that few are written twice in a row. */
+int count_codes(const int32_t *group, const int32_t *codes, int64_t n, int32_t classes,
+                int32_t size, int64_t *counts, int64_t *more) {
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const int32_t *class = group + start, *code = codes + start;
+        int rows = n - start < BLOCK ? (int)(n - start) : BLOCK, invalid = 0, i = 0;
+        int32_t place[BLOCK];
+        for (int j = 0; j < rows; j++) {
+            invalid |= class[j] < 0 || class[j] >= classes || code[j] < -1 || code[j] >= size - 1;
+            /* Unsigned, because codes that are refused may overflow. */
+            place[j] = (int32_t)((uint32_t)class[j] * (uint32_t)size + (uint32_t)code[j] + 1u);
+        }
+        if (invalid) return -1;
+        for (; i + 1 < rows; i += 2) {
+            counts[place[i]]++;
+            more[place[i + 1]]++;
+        }
+        if (i < rows) counts[place[i]]++;
+    }
+    return 0;
+}

@@ -1,0 +1,181 @@
+"""Every loop gives the bits of a NumPy expression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import probclass_kernels as kernels
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+CLASSES = 5
+
+settings.register_profile("probclass-kernels", deadline=None, derandomize=True)
+settings.load_profile("probclass-kernels")
+
+# Sums have another rounding at 8 and at 128 values, and at their multiples.
+sizes = st.one_of(st.integers(1, 20), st.integers(110, 300), st.integers(1000, 3000))
+numbers = st.floats(-1e9, 1e9) | st.sampled_from([0.0, -0.0, 1e300, -1e300, 5e-324])
+
+
+@st.composite
+def columns(draw: st.DrawFn, elements: st.SearchStrategy[float] = numbers) -> tuple[Any, Any]:
+    """Values, and a class for each of them."""
+    size = draw(sizes)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    values = rng.normal(draw(st.sampled_from([0.0, 1e6])), 1.0, size)
+    some = draw(arrays(np.float64, st.integers(0, min(size, 30)), elements=elements))
+    values[rng.permutation(size)[: len(some)]] = some
+    return values, rng.integers(0, draw(st.integers(1, CLASSES)), size).astype(np.int32)
+
+
+def by_class(values: Any, codes: Any) -> list[Any]:
+    return [values[codes == label] for label in range(CLASSES)]
+
+
+def total(terms: Any) -> float:
+    return float(np.add.reduceat(terms, [0])[0]) if len(terms) else 0.0
+
+
+def same(found: Any, expected: Any) -> None:
+    np.testing.assert_array_equal(np.asarray(found) + 0.0, np.asarray(expected) + 0.0)
+
+
+@given(columns())
+def test_rows_are_sorted_as_by_a_stable_sort(column: tuple[Any, Any]) -> None:
+    _, codes = column
+    order, counts = kernels.sort_by_class(codes, CLASSES)
+    same(order, np.argsort(codes, kind="stable"))
+    same(counts, np.bincount(codes, minlength=CLASSES))
+
+
+@given(columns(numbers | st.just(np.nan)), st.booleans(), st.integers(0, 99))
+def test_sums_are_those_of_reduceat(column: tuple[Any, Any], weighted: bool, seed: int) -> None:
+    values, codes = column
+    weights = np.random.default_rng(seed).integers(0, 4, len(values)) / 3.0 if weighted else None
+    order, counts = kernels.sort_by_class(codes, CLASSES)
+    found = kernels.sums_by_class(values, order, counts, weights)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for label, x in enumerate(by_class(values, codes)):
+            known = ~np.isnan(x)
+            w = np.ones(len(x)) if weights is None else weights[codes == label]
+            x, w = x[known], w[known]
+            mean = total(x * w) / (total(w) or 1.0)
+            deviation = x - mean
+            expected = [
+                total(w),
+                total(x * w),
+                total(deviation * w),
+                total(deviation * deviation * w),
+            ]
+            same(found[:, label], expected)
+
+
+@given(columns(numbers | st.just(np.nan)))
+def test_columns_are_centered_on_the_means_of_their_classes(column: tuple[Any, Any]) -> None:
+    values, codes = column
+    codes = np.unique(codes, return_inverse=True)[1].astype(np.int32)
+    order, counts = kernels.sort_by_class(codes, int(codes.max()) + 1)
+    centered = np.empty(len(values))
+    means, rest = kernels.center_by_class(values, order, counts, centered)
+    start = 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for label, rows in enumerate(counts):
+            x = values[codes == label]
+            mean = total(x) / rows
+            expected = x if np.isnan(mean) else x - mean
+            same(centered[start : start + rows], expected)
+            same([means[label], rest[label]], [mean, total(expected) / rows])
+            start += rows
+
+
+@given(columns(numbers | st.sampled_from([np.nan, np.inf, -np.inf])))
+def test_extremes_ignore_nan(column: tuple[Any, Any]) -> None:
+    values, _ = column
+    low, high, missing = kernels.extremes(values)
+    known = values[~np.isnan(values)]
+    assert missing == len(values) - len(known)
+    same([low, high], [known.min(initial=np.inf), known.max(initial=-np.inf)])
+
+
+@given(columns(), st.integers(-3, 6), st.integers(1, 200))
+def test_rows_are_counted_in_the_cells_of_a_table(
+    column: tuple[Any, Any], exponent: int, size: int
+) -> None:
+    values, codes = column
+    scale, low = 2.0**-exponent, -float(size // 2)
+    counts = np.zeros((CLASSES, size), np.int64)
+    others = kernels.count_cells(
+        values, codes.astype(np.int64), counts, None, scale=scale, whole=exponent > 0, low=low
+    )
+    cell = np.floor((np.floor(values) if exponent > 0 else values) * scale) - low
+    inside = (cell >= 0) & (cell < size)
+    same(others, np.flatnonzero(~inside))
+    expected = np.zeros((CLASSES, size), np.int64)
+    np.add.at(expected, (codes[inside], cell[inside].astype(int)), 1)
+    same(counts, expected)
+
+
+@given(columns())
+def test_a_cell_of_a_distinct_value_counts_no_other_value(column: tuple[Any, Any]) -> None:
+    values, codes = column
+    values = np.round(values % 8.0, 1)
+    counts, distinct = np.zeros((CLASSES, 16), np.int64), np.full(16, np.nan)
+    others = kernels.count_cells(
+        values, codes.astype(np.int64), counts, distinct, scale=2.0, whole=False, low=0.0
+    )
+    cell = np.floor(values * 2.0).astype(int)
+    for number in range(16):
+        of_cell = np.flatnonzero(cell == number)
+        if not len(of_cell):
+            assert np.isnan(distinct[number])
+            continue
+        first = values[of_cell[0]]
+        counted = of_cell[values[of_cell] == first]
+        assert distinct[number] == first
+        same(counts[:, number], np.bincount(codes[counted], minlength=CLASSES))
+        assert set(others) >= set(of_cell) - set(counted)
+    assert counts.sum() + len(others) == len(values)
+
+
+@given(st.integers(0, 2**32), sizes, st.integers(1, 50) | st.integers(2000, 3000))
+def test_codes_are_counted_by_class_null_first(seed: int, rows: int, size: int) -> None:
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, CLASSES, rows).astype(np.int32)
+    codes = rng.integers(-1, size, rows).astype(np.int32)
+    expected = np.zeros((CLASSES, 1 + size), np.int64)
+    np.add.at(expected, (group, codes + 1), 1)
+    same(kernels.count_codes(group, codes, CLASSES, size), expected)
+
+
+@pytest.mark.parametrize("invalid", [-1, CLASSES, 2**31 - 1, -(2**31)])
+def test_a_class_that_does_not_exist_is_refused(invalid: int) -> None:
+    codes = np.zeros(3000, np.int32)
+    codes[2500] = invalid
+    values, counts = np.zeros(3000), np.zeros((CLASSES, 4), np.int64)
+    with pytest.raises(IndexError, match="number"):
+        kernels.sort_by_class(codes, CLASSES)
+    with pytest.raises(IndexError, match="number"):
+        kernels.count_codes(codes, np.zeros(3000, np.int32), CLASSES, 4)
+    with pytest.raises(IndexError, match="number"):
+        kernels.count_cells(
+            values, codes.astype(np.int64), counts, None, scale=1.0, whole=False, low=0.0
+        )
+
+
+@pytest.mark.parametrize("invalid", [-2, 4, 2**31 - 1, -(2**31)])
+def test_a_code_that_does_not_exist_is_refused(invalid: int) -> None:
+    codes = np.zeros(3000, np.int32)
+    codes[2500] = invalid
+    with pytest.raises(IndexError, match="number"):
+        kernels.count_codes(np.zeros(3000, np.int32), codes, CLASSES, 4)
+
+
+def test_an_array_that_is_not_contiguous_or_of_another_type_is_refused() -> None:
+    with pytest.raises(TypeError, match="float64, got float32"):
+        kernels.extremes(np.zeros(4, np.float32))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="contiguous"):
+        kernels.extremes(np.zeros(8)[::2])
