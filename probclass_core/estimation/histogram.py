@@ -34,9 +34,6 @@ _LOWEST = -float(np.finfo(np.float64).max)
 _CELLS_PER_VALUE = 4
 """Cells of a range, for all classes together, that are counted in a table, per value."""
 
-_JOINED = 64.0
-"""The table begins and ends at multiples of so many cells."""
-
 _BLOCK = 65_536
 """Values that are counted together: with fewer, threads wait for each other after each step."""
 
@@ -157,7 +154,7 @@ class RunningHistogram:
         """
         if self._table is None:
             return Histogram(np.empty(0), 0.0, np.zeros((groups, 0)))
-        counted = self._table.histogram(groups)
+        counted = self._table.histogram(groups, None if self._others else self._cells)
         width = max(counted.width, self._width)
         if not self._others and len(counted.values) <= self._cells and width == counted.width:
             return counted
@@ -261,15 +258,21 @@ class _Table:
             known[new] = self._distinct.take(place[new]) == values[new]
         return known
 
-    def histogram(self, groups: int) -> Histogram:
-        """The histogram of all rows that were counted; ``groups`` is the number of classes."""
+    def histogram(self, groups: int, cells: int | None) -> Histogram:
+        """The histogram of all rows that were counted.
+
+        Args:
+            groups: number of classes.
+            cells: number of cells to join to if all rows are in the table, or None to join none.
+        """
         counts = _with_groups(self._counts, groups)
-        place = np.flatnonzero(counts.any(axis=0))
         if self._distinct is None:
-            with np.errstate(over="ignore"):
-                edges = np.ldexp(self._low + place, self._exponent)
-            values = np.maximum(edges, _LOWEST) + 0.0
+            if cells is not None and not self._outside.counts.any():
+                return _joined(counts, self._low, self._exponent, cells)
+            place = np.flatnonzero(counts.any(axis=0))
+            values = _edges(self._low, place, self._exponent)
         else:
+            place = np.flatnonzero(counts.any(axis=0))
             values = self._distinct[place]
         values = np.append(values, self._outside.values)
         counts = np.hstack([counts[:, place], _with_groups(self._outside.counts, groups)])
@@ -319,11 +322,9 @@ def _on_grid(
     if not len(values) or not -_LARGEST <= exponent < _LARGEST:  # the scale has all its digits
         return None
     with np.errstate(over="ignore"):
-        ends = _cell_numbers(np.array([values.min(), values.max()]), exponent)
-        # Whole groups of cells, so that cells are joined two by two without a rest.
-        low, high = _JOINED * np.floor(ends / _JOINED)
-        size = high - low + _JOINED
-        is_small = size * groups <= _CELLS_PER_VALUE * len(values) + _JOINED * groups
+        low, high = _cell_numbers(np.array([values.min(), values.max()]), exponent).tolist()
+        size = high - low + 1.0
+        is_small = size * groups <= _CELLS_PER_VALUE * len(values)
     if not is_small:
         return None
     code = _memory(len(values))
@@ -333,15 +334,35 @@ def _on_grid(
         block = group[start : start + _BLOCK] * int(size)
         np.add(block, cell.astype(np.intp), out=code[start : start + _BLOCK])
     counts = np.bincount(code, weights, minlength=groups * int(size)).reshape(groups, -1)
+    return _joined(counts, low, exponent, cells)
+
+
+def _joined(counts: np.ndarray, low: float, exponent: int, cells: int) -> Histogram:
+    """The histogram of a table of counts, whose cells are joined two by two until few are occupied.
+
+    Args:
+        counts: ``(k, m)``, of all cells of a range.
+        low: number of the first one.
+        exponent: of their width, which is not coarser than that of the histogram.
+        cells: largest number of occupied cells.
+    """
     while np.count_nonzero(occupied := counts.any(axis=0)) > cells:
-        low, exponent = low / 2.0, exponent + 1
-        if low % 1.0 or counts.shape[1] % 2:
-            return _on_grid(values, exponent, group, weights, groups, cells)
+        before = int(low % 2.0)  # the grid of twice the width has its first cell at an even one
+        after = (before + counts.shape[1]) % 2
+        if before or after:
+            counts = np.pad(counts, ((0, 0), (before, after)))
+        low, exponent = (low - before) / 2.0, exponent + 1
         counts = counts[:, ::2] + counts[:, 1::2]
     place = np.flatnonzero(occupied)
+    width = float(np.ldexp(1.0, exponent))
+    return Histogram(_edges(low, place, exponent), width, counts[:, place].astype(np.float64))
+
+
+def _edges(low: float, place: IntArray, exponent: int) -> FloatArray:
+    """Lower edges of cells, given their place after the first one of a table."""
     with np.errstate(over="ignore"):
-        edges = np.maximum(np.ldexp(low + place, exponent), _LOWEST) + 0.0
-    return Histogram(edges, float(np.ldexp(1.0, exponent)), counts[:, place].astype(np.float64))
+        edges: FloatArray = np.maximum(np.ldexp(low + place, exponent), _LOWEST) + 0.0
+    return edges
 
 
 def _cell_numbers(values: FloatArray, exponent: int) -> FloatArray:
