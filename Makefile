@@ -143,7 +143,7 @@ clean: ## Remove environments, caches and outputs
 
 $(INSTALLED): pyproject.toml $(PROVIDER)/pyproject.toml pins/installer.txt pins/build.txt \
 		pins/development.txt $(KERNELS)/pyproject.toml $(KERNELS)/hatch_build.py \
-		$(KERNELS)/probclass_kernels/kernels.c
+		$(wildcard $(KERNELS)/probclass_kernels/*.c)
 	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "probclass needs Python 3.11 or newer; choose one: make PYTHON3=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }

@@ -1,4 +1,4 @@
-"""Compile kernels.c when a wheel is built, for this machine or for another one.
+"""Compile the C files when a wheel is built, for this machine or for another one.
 
 PROBCLASS_PLATFORM is the platform tag of a wheel for another machine, one of `TARGETS`.
 """
@@ -47,7 +47,7 @@ class CompiledKernels(BuildHookInterface):  # type: ignore[type-arg]
                 # One rounding per operation, as NumPy rounds: no fused multiply and add.
                 *("-ffp-contract=off", "-Wall", "-Wextra", "-Werror"),
                 *("-target", target, f"-mcpu={processor}"),
-                *("-o", str(library), str(package / "kernels.c")),
+                *("-o", str(library), *map(str, sorted(package.glob("*.c")))),
             ],
             check=True,
         )

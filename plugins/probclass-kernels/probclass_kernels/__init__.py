@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from probclass_kernels import pages as pages
+from probclass_kernels.library import address_of, library
 
 __version__ = "0.1.0"
 
@@ -21,28 +22,27 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
-INTERFACE = 1
+INTERFACE = 2
 """Changes with the functions of this module: probclass does not call those of another interface."""
 
 _FEW_COUNTS = 4096
 """Number of counts up to which the same one is often written twice in a row."""
 
-_library = ctypes.CDLL(str(Path(__file__).with_name("kernels.so")))
 _array, _rows, _number, _flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int
-_library.sort_by_class.argtypes = [_array, _rows, _rows, _array, _array, _array]
-_library.sums_by_class.argtypes = [_array] * 4 + [_rows, _rows, _array, _array]
-_library.center_by_class.argtypes = [_array] * 3 + [_rows, _array, _array]
-_library.extremes.argtypes = [_array, _rows, _array]
-_library.extremes.restype = _rows
-_library.count_cells.argtypes = [
+library.sort_by_class.argtypes = [_array, _rows, _rows, _array, _array, _array]
+library.sums_by_class.argtypes = [_array] * 4 + [_rows, _rows, _array, _array]
+library.center_by_class.argtypes = [_array] * 3 + [_rows, _array, _array]
+library.extremes.argtypes = [_array, _rows, _array]
+library.extremes.restype = _rows
+library.count_cells.argtypes = [
     *(_array, _array, _rows, _number, _flag, _number),
     *(ctypes.c_int32, ctypes.c_int32, _array, _array, _array),
 ]
-_library.count_cells.restype = _rows
-_library.count_codes.argtypes = [
+library.count_cells.restype = _rows
+library.count_codes.argtypes = [
     *(_array, _array, _rows, ctypes.c_int32, ctypes.c_int32, _array, _array)
 ]
-_library.sums_by_class.restype = _library.center_by_class.restype = None
+library.sums_by_class.restype = library.center_by_class.restype = None
 _this_thread = threading.local()
 
 
@@ -60,13 +60,13 @@ def sort_by_class(codes: Codes, classes: int) -> tuple[Integers, Integers]:
         IndexError: if a code is not from 0 to below the number of classes.
     """
     order, counts, start = np.empty(len(codes), np.int64), *np.empty((2, classes), np.int64)
-    status = _library.sort_by_class(
-        _address(codes, np.int32),
+    status = library.sort_by_class(
+        address_of(codes, np.int32),
         len(codes),
         classes,
-        _address(order, np.int64),
-        _address(counts, np.int64),
-        _address(start, np.int64),
+        address_of(order, np.int64),
+        address_of(counts, np.int64),
+        address_of(start, np.int64),
     )
     _check(status)
     return order, counts
@@ -89,15 +89,15 @@ def sums_by_class(
     """
     sums = np.empty((4, len(counts)))
     most = int(counts.max(initial=0))
-    _library.sums_by_class(
-        _address(values, np.float64),
-        None if weights is None else _address(weights, np.float64),
-        _address(order, np.int64),
-        _address(counts, np.int64),
+    library.sums_by_class(
+        address_of(values, np.float64),
+        None if weights is None else address_of(weights, np.float64),
+        address_of(order, np.int64),
+        address_of(counts, np.int64),
         len(counts),
         most,
-        _address(_scratch(most if weights is None else 3 * most), np.float64),
-        _address(sums, np.float64),
+        address_of(_scratch(most if weights is None else 3 * most), np.float64),
+        address_of(sums, np.float64),
     )
     return sums
 
@@ -117,13 +117,13 @@ def center_by_class(
         Means of the values and of the result, each ``(k,)`` and NaN for a class with NaN.
     """
     means = np.empty((2, len(counts)))
-    _library.center_by_class(
-        _address(values, np.float64),
-        _address(order, np.int64),
-        _address(counts, np.int64),
+    library.center_by_class(
+        address_of(values, np.float64),
+        address_of(order, np.int64),
+        address_of(counts, np.int64),
         len(counts),
-        _address(centered, np.float64),
-        _address(means, np.float64),
+        address_of(centered, np.float64),
+        address_of(means, np.float64),
     )
     return means[0], means[1]
 
@@ -131,8 +131,8 @@ def center_by_class(
 def extremes(values: Floats) -> tuple[float, float, int]:
     """Least and greatest value ``(n,)``, ∞ and −∞ if there is none, and the number of NaN."""
     ends = np.empty(2)
-    missing = _library.extremes(
-        _address(values, np.float64), len(values), _address(ends, np.float64)
+    missing = library.extremes(
+        address_of(values, np.float64), len(values), address_of(ends, np.float64)
     )
     return float(ends[0]), float(ends[1]), missing
 
@@ -166,18 +166,18 @@ def count_cells(
         IndexError: if a class is not from 0 to below ``k``.
     """
     others = np.empty(len(values), np.int64)
-    left = _library.count_cells(
-        _address(values, np.float64),
-        _address(group, np.int64),
+    left = library.count_cells(
+        address_of(values, np.float64),
+        address_of(group, np.int64),
         len(values),
         scale,
         whole,
         low,
         counts.shape[0],
         counts.shape[1],
-        _address(counts, np.int64),
-        None if distinct is None else _address(distinct, np.float64),
-        _address(others, np.int64),
+        address_of(counts, np.int64),
+        None if distinct is None else address_of(distinct, np.float64),
+        address_of(others, np.int64),
     )
     _check(left)
     return others[:left]
@@ -197,14 +197,14 @@ def count_codes(group: Codes, codes: Codes, classes: int, size: int) -> Integers
     """
     few = classes * (1 + size) <= _FEW_COUNTS
     counts = np.zeros((1 + few, classes, 1 + size), np.int64)
-    status = _library.count_codes(
-        _address(group, np.int32),
-        _address(codes, np.int32),
+    status = library.count_codes(
+        address_of(group, np.int32),
+        address_of(codes, np.int32),
         len(codes),
         classes,
         1 + size,
-        _address(counts[0], np.int64),
-        _address(counts[-1], np.int64),
+        address_of(counts[0], np.int64),
+        address_of(counts[-1], np.int64),
     )
     _check(status)
     total: Integers = counts.sum(axis=0)
@@ -214,14 +214,6 @@ def count_codes(group: Codes, codes: Codes, classes: int, size: int) -> Integers
 def _check(status: int) -> None:
     if status < 0:
         raise IndexError("a class or a code is not below their number.")
-
-
-def _address(array: NDArray[Any], kind: Any) -> int:
-    """Where an array begins, which must be contiguous and of this type."""
-    if array.dtype != kind or not array.flags.c_contiguous:
-        raise TypeError(f"expected a contiguous array of {kind.__name__}, got {array.dtype}.")
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def _scratch(size: int) -> Floats:

@@ -19,6 +19,7 @@ from probclass_core.execution.threads import prefetch
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.footers import Footer
+from probclass_core.io.parquet.pages import page_batches
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.retry import read_again, retry, skip_rows
 from probclass_core.io.table import Fragment
@@ -112,26 +113,31 @@ def streamed(
     Raises:
         pa.ArrowInvalid: at the end, if Arrow found another number of rows than the footer says.
     """
+    source = fragment.open()
     file = _opened(
         fragment,
+        source,
         pre_buffer=options.pre_buffer,
         buffer_size=options.buffer_size if options.use_buffered_stream else 0,
         footer=fragment.metadata,
     )
     groups = [group.id for group in fragment.row_groups]
-    return _read(file, groups, schema, partition_of(fragment), rows)
+    is_local = not options.pre_buffer
+    by_pages = source if is_local else None
+    return _read(file, groups, schema, partition_of(fragment), rows, by_pages)
 
 
 def _opened(
     fragment: ds.ParquetFileFragment,
+    source: pa.NativeFile,
     *,
     pre_buffer: bool,
     buffer_size: int,
     footer: pq.FileMetaData | None = None,
 ) -> pq.ParquetFile:
-    """The file of a fragment, whose footer is read unless it is given."""
+    """The open file of a fragment, whose footer is read unless it is given."""
     return pq.ParquetFile(
-        fragment.open(),
+        source,
         metadata=footer,
         read_dictionary=fragment.format.read_options.dictionary_columns,
         pre_buffer=pre_buffer,
@@ -165,13 +171,25 @@ def _read(
     schema: pa.Schema,
     partition: Mapping[str, Any],
     rows: int,
+    source: pa.NativeFile | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read row groups of an open file; see `streamed`."""
+    """Read row groups of an open file; see `streamed`.
+
+    Args:
+        file: the file.
+        groups: numbers of its row groups.
+        schema: the columns.
+        partition: columns of the file's partition.
+        rows: maximum number of rows of a batch.
+        source: what the file was opened from, to read many rows by `page_batches`, or None.
+    """
     stored, wanted = file.schema_arrow.names, set(schema.names)
     in_file = [name for name in stored if name in wanted]
     size, found = sum(file.metadata.row_group(group).num_rows for group in groups), 0
     if size <= min(rows, _FEW_ROWS):
         batches = file.read_row_groups(groups, in_file, use_threads=False).to_batches()
+    elif source is not None:
+        batches = page_batches(file, source, groups, in_file, rows)
     else:
         batches = file.iter_batches(rows, groups, in_file, use_threads=False)
     for batch in batches:
@@ -347,7 +365,8 @@ class RowGroups:
                 partition = partition_of(part.fragment)
                 with nullcontext() if part.version is None else part.version.unchanged():
                     # Arrow's fragment would make of the footer what the open file makes of it too.
-                    file = _opened(part.fragment, pre_buffer=False, buffer_size=0)
+                    source = part.fragment.open()
+                    file = _opened(part.fragment, source, pre_buffer=False, buffer_size=0)
                     found = file.schema_arrow, set(partition)
                     if found != known and not _has_columns(found[0], partition, schema):
                         return None
