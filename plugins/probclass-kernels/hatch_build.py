@@ -34,6 +34,10 @@ class CompiledKernels(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, before the files of the wheel are collected."""
         platform = os.environ.get("PROBCLASS_PLATFORM") or this_platform()
+        if platform not in TARGETS:
+            raise SystemExit(
+                f"probclass-kernels has no wheels for {platform!r}, only for {', '.join(TARGETS)}."
+            )
         target, processor = TARGETS[platform]
         package = Path(self.root, "probclass_kernels")
         library = package / "kernels.so"
@@ -56,8 +60,6 @@ class CompiledKernels(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def this_platform() -> str:
-    """The platform of `TARGETS` that this machine prefers."""
-    for tag in sys_tags():
-        if tag.platform in TARGETS:
-            return tag.platform
-    raise SystemExit(f"probclass-kernels has no target for this platform; it has {[*TARGETS]}.")
+    """The platform of `TARGETS` that this machine prefers, or the first of its own without one."""
+    platforms = [tag.platform for tag in sys_tags()]
+    return next((platform for platform in platforms if platform in TARGETS), platforms[0])

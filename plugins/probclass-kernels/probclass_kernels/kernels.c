@@ -1,5 +1,5 @@
 /* Loops over rows, for float64 without fused operations: the results are those of NumPy's pairwise
-   sums, bit for bit. Every function is given its memory, and reads no row twice from the table. */
+   sums, bit for bit. The caller owns all memory. */
 
 #include <math.h>
 #include <stdint.h>

@@ -17,7 +17,7 @@ static uint8_t next_byte(Bytes *bytes) {
     return 0;
 }
 
-static void pass(Bytes *bytes, uint64_t n) {
+static void advance(Bytes *bytes, uint64_t n) {
     if (n > (uint64_t)(bytes->end - bytes->at))
         bytes->failed = 1;
     else
@@ -60,11 +60,11 @@ static void skip(Bytes *bytes, int type, int depth) {
     if (type == I16 || type == I32 || type == I64) {
         varint(bytes);
     } else if (type == I8) {
-        pass(bytes, 1);
+        advance(bytes, 1);
     } else if (type == DOUBLE) {
-        pass(bytes, 8);
+        advance(bytes, 8);
     } else if (type == BINARY) {
-        pass(bytes, varint(bytes));
+        advance(bytes, varint(bytes));
     } else if (type == STRUCT) {
         int64_t number = 0;
         for (int field; (field = next_field(bytes, &number)) != STOP;) skip(bytes, field, depth + 1);
@@ -107,7 +107,7 @@ static int read_header(const uint8_t *start, int64_t n, Header *header) {
 }
 
 /* Decompress Snappy's format. Returns 0, or −1 unless there are `size` bytes. */
-static int unsnap(const uint8_t *start, int64_t n, uint8_t *out, int64_t size) {
+static int decompress_snappy(const uint8_t *start, int64_t n, uint8_t *out, int64_t size) {
     Bytes bytes = {start, start + n, 0};
     uint8_t *to = out, *end = out + size;
     if (varint(&bytes) != (uint64_t)size) return -1;
@@ -177,7 +177,7 @@ static int unpack(const uint8_t *start, int64_t size, int32_t width, int64_t n, 
         if (head & 1) {
             const uint8_t *at = bytes.at;
             int64_t rest = n - done, left = bytes.end - at;
-            pass(&bytes, run * (uint64_t)width);
+            advance(&bytes, run * (uint64_t)width);
             if (bytes.failed) return -1;
             for (uint64_t i = 0; i < run && rest > 0; i++, rest -= 8, at += width, left -= width) {
                 uint32_t eight[8];
@@ -215,7 +215,7 @@ static int64_t unpack_valid(const uint8_t *start, int64_t size, int64_t n, uint8
         int64_t count = n - done < most ? n - done : most;
         const uint8_t *at = bytes.at;
         uint8_t level = head & 1 ? 0 : next_byte(&bytes);
-        if (head & 1) pass(&bytes, run);
+        if (head & 1) advance(&bytes, run);
         if (bytes.failed || level > 1) return -1;
         for (int64_t i = 0; i < count;) {
             int64_t place = done + i;
@@ -349,7 +349,7 @@ static int next_page(Cursor *cursor) {
     int64_t size = cursor->size - cursor->at;
     if (!cursor->left) return NOT_UNDERSTOOD;
     if (read_header(start, size, &header)) return wants(cursor, BYTES, 0);
-    /* Verifying a checksum takes longer than Arrow takes for it all. */
+    /* Arrow verifies checksums. */
     if (header.size < 0 || header.size > INT32_MAX || header.stored_size < 0 ||
         header.stored_size > INT32_MAX || header.is_checked)
         return NOT_UNDERSTOOD;
@@ -362,7 +362,7 @@ static int next_page(Cursor *cursor) {
     } else {
         if (header.size > cursor->room) return wants(cursor, ROOM, header.size);
         if (cursor->compression == SNAPPY) {
-            if (unsnap(cursor->body, cursor->body_size, cursor->page, header.size))
+            if (decompress_snappy(cursor->body, cursor->body_size, cursor->page, header.size))
                 return NOT_UNDERSTOOD;
         } else if (cursor->page_size != header.size) {
             return wants(cursor, DECOMPRESS, header.size);
@@ -421,7 +421,7 @@ int64_t unpack_texts(const uint8_t *start, int64_t size, int64_t n, int32_t *end
         memcpy(&length, bytes.at, 4);
         bytes.at += 4;
         const uint8_t *text = bytes.at;
-        pass(&bytes, length);
+        advance(&bytes, length);
         if (bytes.failed || end + length > INT32_MAX) return -1;
         memcpy(texts + end, text, length);
         end += length;

@@ -19,8 +19,8 @@ than there are, if that is 0), or memory for ``wanted`` bytes or values of a pag
 the body into ``wanted`` bytes of the page; to take ``wanted`` entries of the dictionary from the
 body; or to have another program read what follows."""
 
-UNCOMPRESSED, SNAPPY, OTHER_COMPRESSION = range(3)
-"""Compressions of pages, of which the caller has to decompress the last."""
+COMPRESSIONS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "ZSTD": 2}
+"""Compressions of pages; the caller has to decompress the last."""
 
 
 class Cursor(ctypes.Structure):

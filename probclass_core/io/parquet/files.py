@@ -122,8 +122,7 @@ def streamed(
         footer=fragment.metadata,
     )
     groups = [group.id for group in fragment.row_groups]
-    is_local = not options.pre_buffer
-    by_pages = source if is_local else None
+    by_pages = None if options.pre_buffer else source  # over a network, Arrow reads ahead
     return _read(file, groups, schema, partition_of(fragment), rows, by_pages)
 
 

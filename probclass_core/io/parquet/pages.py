@@ -21,9 +21,6 @@ from probclass_core.io.retry import skip_rows
 
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
 
-_COMPRESSIONS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "ZSTD": 2}
-"""Numbers of compressions; see ``probclass_kernels.pages``."""
-
 _READ_AT_ONCE = 2**18
 """Bytes of a column that are read at once, unless a page has more."""
 
@@ -149,7 +146,8 @@ class _Texts:
             _OtherPage: if Arrow has to read it.
         """
         chunk, cursor = group.column(self._leaf), self._cursor
-        if chunk.compression not in _COMPRESSIONS or chunk.num_values != group.num_rows:
+        compressions = self._compiled.COMPRESSIONS
+        if chunk.compression not in compressions or chunk.num_values != group.num_rows:
             raise _OtherPage
         self._compression = chunk.compression
         self._at = chunk.data_page_offset
@@ -157,7 +155,7 @@ class _Texts:
             self._at = chunk.dictionary_page_offset
         self._end = self._at + chunk.total_compressed_size
         self._dictionary = None
-        cursor.compression = _COMPRESSIONS[chunk.compression]
+        cursor.compression = compressions[chunk.compression]
         cursor.left, cursor.page_size, cursor.entries = chunk.num_values, -1, -1
         cursor.size = cursor.at = cursor.rows = cursor.done = 0
 
