@@ -22,7 +22,12 @@ from numpy.typing import NDArray
 
 from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.shared_conversions import converted
-from probclass_core.arrow.types import in_safe_types, is_category_type, value_type
+from probclass_core.arrow.types import (
+    has_fixed_size,
+    in_safe_types,
+    is_category_type,
+    value_type,
+)
 from probclass_core.errors import DataError, nearest, one_of
 
 FloatArray = NDArray[np.float64]
@@ -74,18 +79,20 @@ def in_slices(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
 
 
 def joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Join consecutive batches to few, of at most ``rows`` rows and 32 MiB unless one has more.
+    """Join consecutive batches to few, of at most ``rows`` rows, and 32 MiB of values that have no
+    fixed size, unless one has more.
 
     Each batch has fixed costs, which small row groups and filters would multiply.
     """
     pending: list[pa.RecordBatch] = []
     size = count = 0
     for batch in batches:
-        if pending and (count + batch.num_rows > rows or size + batch.nbytes > 8 * _BATCH_CELLS):
+        more = sum(column.nbytes for column in batch.columns if not has_fixed_size(column.type))
+        if pending and (count + batch.num_rows > rows or size + more > 8 * _BATCH_CELLS):
             yield one_batch(pending)
             pending, size, count = [], 0, 0
         pending.append(batch)
-        size, count = size + batch.nbytes, count + batch.num_rows
+        size, count = size + more, count + batch.num_rows
     if pending:
         yield one_batch(pending)
 

@@ -36,6 +36,17 @@ def value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+def has_fixed_size(kind: pa.DataType) -> bool:
+    """Whether all values take the same memory; in a dictionary, their codes do."""
+    return bool(
+        pa.types.is_primitive(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_dictionary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+        or pa.types.is_null(kind)
+    )
+
+
 def is_category_type(kind: pa.DataType) -> bool:
     """Whether values are categories: text, bool or integers, dictionary-encoded or not."""
     kind = value_type(kind)

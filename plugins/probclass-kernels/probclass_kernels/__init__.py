@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
-INTERFACE = 2
+INTERFACE = 3
 """Changes with the functions of this module: probclass does not call those of another interface."""
 
 _FEW_COUNTS = 4096

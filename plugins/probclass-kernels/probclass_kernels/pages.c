@@ -1,7 +1,8 @@
-/* A column of texts of a Parquet file: the indices of their dictionary, page by page.
+/* A column of numbers of a Parquet file, or of texts as indices of their dictionary, page by page.
 
-   The bytes may be anything: nothing is read beyond their end. For a page that is not understood the
-   caller has another program read the file. */
+   A page is decompressed in blocks that fit the processor's cache, not all at once. The bytes may be
+   anything: none is used beyond their end. For a page that is not understood the caller has another
+   program read the file. */
 
 #include <stdint.h>
 #include <string.h>
@@ -106,22 +107,25 @@ static int read_header(const uint8_t *start, int64_t n, Header *header) {
     return bytes.failed ? -1 : 0;
 }
 
-/* Decompress Snappy's format. Returns 0, or −1 unless there are `size` bytes. */
-static int decompress_snappy(const uint8_t *start, int64_t n, uint8_t *out, int64_t size) {
-    Bytes bytes = {start, start + n, 0};
+enum { BLOCK = 65536, MOST_STORED = BLOCK + BLOCK / 6 + 64, SLACK = 64, CHUNK = 1024 };
+
+/* Decompress a block of Snappy's format, which has `size` bytes; encoders begin anew after 65,536.
+   Returns 0, or −1. */
+static int decompress_snappy(Bytes *bytes, uint8_t *out, int64_t size) {
     uint8_t *to = out, *end = out + size;
-    if (varint(&bytes) != (uint64_t)size) return -1;
-    while (bytes.at < bytes.end) {
-        uint8_t tag = next_byte(&bytes);
+    while (to < end) {
+        uint8_t tag = next_byte(bytes);
         int extra = tag & 3 ? (tag & 3) == 3 ? 4 : tag & 3 : (tag >> 2) < 60 ? 0 : (tag >> 2) - 59;
         uint64_t number = 0, length = (uint64_t)(tag >> 2) + 1;
-        for (int i = 0; i < extra; i++) number |= (uint64_t)next_byte(&bytes) << (8 * i);
-        if (bytes.failed) return -1;
+        for (int i = 0; i < extra; i++) number |= (uint64_t)next_byte(bytes) << (8 * i);
+        if (bytes->failed) return -1;
         if (!(tag & 3)) {
             if (extra) length = number + 1;
-            if (length > (uint64_t)(bytes.end - bytes.at) || length > (uint64_t)(end - to)) return -1;
-            memcpy(to, bytes.at, length);
-            bytes.at += length;
+            const uint8_t *from = bytes->at;
+            if (length > (uint64_t)(end - to)) return -1;
+            advance(bytes, length);
+            if (bytes->failed) return -1;
+            memcpy(to, from, length);
             to += length;
             continue;
         }
@@ -138,116 +142,486 @@ static int decompress_snappy(const uint8_t *start, int64_t n, uint8_t *out, int6
         }
         to += length;
     }
-    return to == end ? 0 : -1;
+    return 0;
 }
 
-/* Eight numbers of `width` bits from `width` bytes, of which up to `left` exist. */
-static void unpack_eight(const uint8_t *at, int64_t left, int width, uint32_t *numbers) {
-    uint8_t copy[48] = {0};
-    if (left < width + 8) {
-        memcpy(copy, at, left < width ? (size_t)left : (size_t)width);
-        at = copy;
-    }
-    uint32_t mask = width == 32 ? UINT32_MAX : ((uint32_t)1 << width) - 1;
-    uint64_t word;
-    if (width <= 8) {
-        memcpy(&word, at, sizeof word);
-        for (int i = 0; i < 8; i++) numbers[i] = (uint32_t)(word >> (i * width)) & mask;
-        return;
-    }
-    for (int i = 0; i < 8; i++) {
-        int bit = i * width;
-        memcpy(&word, at + bit / 8, sizeof word);
-        numbers[i] = (uint32_t)(word >> (bit % 8)) & mask;
-    }
+/* The bytes of a block that is stored as they are, or NULL. */
+static const uint8_t *stored_block(Bytes bytes, uint64_t size) {
+    uint8_t tag = next_byte(&bytes);
+    uint64_t length = 0;
+    int extra = (tag >> 2) - 59;
+    if (tag & 3 || extra < 1) return NULL;
+    for (int i = 0; i < extra; i++) length |= (uint64_t)next_byte(&bytes) << (8 * i);
+    const uint8_t *from = bytes.at;
+    if (length + 1 != size) return NULL;
+    advance(&bytes, size);
+    return bytes.failed ? NULL : from;
 }
 
-/* Numbers of `width` bits in runs: of one number that is repeated, or packed without gaps. They are
-   little-endian, as the processor has to be. Returns 0, or −1.
+/* Loops for any processor, of which the compiler also makes a version for those with AVX2. */
+#define ANY_PROCESSOR static inline __attribute__((always_inline))
+#ifdef __x86_64__
+#define WITH_AVX2 static __attribute__((target("avx2")))
+static int has_avx2(void) { return __builtin_cpu_supports("avx2") != 0; }
+#else
+#define WITH_AVX2 static
+static int has_avx2(void) { return 0; }
+#endif
 
-   numbers: (n,), written.
-   limit: the numbers have to be below it. */
-static int unpack(const uint8_t *start, int64_t size, int32_t width, int64_t n, int64_t limit,
-           uint32_t *numbers) {
-    Bytes bytes = {start, start + size, 0};
-    if (width < 0 || width > 32) return -1;
-    for (int64_t done = 0; done < n;) {
-        uint64_t head = varint(&bytes), run = head >> 1;
-        if (bytes.failed || !run || run > (uint64_t)1 << 40) return -1;
-        if (head & 1) {
-            const uint8_t *at = bytes.at;
-            int64_t rest = n - done, left = bytes.end - at;
-            advance(&bytes, run * (uint64_t)width);
-            if (bytes.failed) return -1;
-            for (uint64_t i = 0; i < run && rest > 0; i++, rest -= 8, at += width, left -= width) {
-                uint32_t eight[8];
-                int some = rest < 8 ? (int)rest : 8;
-                unpack_eight(at, left, width, some < 8 ? eight : numbers + done);
-                if (some < 8) memcpy(numbers + done, eight, (size_t)some * sizeof *eight);
-                done += some;
-            }
+/* Numbers of `width` bits in groups of eight, packed without gaps, little-endian as the processor has
+   to be. Eight bytes beyond them are read, and not used. */
+ANY_PROCESSOR void unpack_groups(const uint8_t *at, int width, int64_t groups, uint32_t *numbers) {
+    uint64_t mask = ((uint64_t)1 << width) - 1, word;
+    for (; groups; groups--, at += width, numbers += 8) {
+        if (width <= 8) {
+            memcpy(&word, at, sizeof word);
+            for (int i = 0; i < 8; i++) numbers[i] = (uint32_t)(word >> (i * width) & mask);
         } else {
-            uint32_t number = 0;
-            for (int i = 0; i < (width + 7) / 8; i++)
-                number |= (uint32_t)next_byte(&bytes) << (8 * i);
-            if (bytes.failed) return -1;
-            int64_t count = n - done < (int64_t)run ? n - done : (int64_t)run;
-            for (int64_t j = 0; j < count; j++) numbers[done++] = number;
-        }
-    }
-    uint32_t largest = 0;
-    for (int64_t i = 0; i < n; i++) largest = numbers[i] > largest ? numbers[i] : largest;
-    return n && largest >= limit ? -1 : 0;
-}
-
-/* The definition levels of a column that may be null, 1 for a value: as bits, the first one the lowest.
-   Returns the number of values, or −1.
-
-   bits: (n / 8, rounded up), written. */
-static int64_t unpack_valid(const uint8_t *start, int64_t size, int64_t n, uint8_t *bits) {
-    Bytes bytes = {start, start + size, 0};
-    int64_t valid = 0;
-    memset(bits, 0, (size_t)(n + 7) / 8);
-    for (int64_t done = 0; done < n;) {
-        uint64_t head = varint(&bytes), run = head >> 1;
-        if (bytes.failed || !run || run > (uint64_t)1 << 40) return -1;
-        int64_t most = head & 1 ? (int64_t)run * 8 : (int64_t)run;
-        int64_t count = n - done < most ? n - done : most;
-        const uint8_t *at = bytes.at;
-        uint8_t level = head & 1 ? 0 : next_byte(&bytes);
-        if (head & 1) advance(&bytes, run);
-        if (bytes.failed || level > 1) return -1;
-        for (int64_t i = 0; i < count;) {
-            int64_t place = done + i;
-            int is_whole = place % 8 == 0 && i % 8 == 0 && count - i >= 8;
-            if (is_whole) {
-                uint8_t eight = head & 1 ? at[i / 8] : level ? 0xff : 0;
-                bits[place / 8] = eight;
-                valid += __builtin_popcount(eight);
-                i += 8;
-            } else {
-                uint8_t bit = head & 1 ? at[i / 8] >> (i % 8) & 1 : level;
-                bits[place / 8] |= (uint8_t)(bit << (place % 8));
-                valid += bit;
-                i++;
+            for (int i = 0; i < 8; i++) {
+                memcpy(&word, at + i * width / 8, sizeof word);
+                numbers[i] = (uint32_t)(word >> (i * width % 8) & mask);
             }
         }
-        done += count;
     }
-    return valid;
 }
 
-/* Copy bits from one place to another; NULL for bits that are all set. */
-static void copy_bits(const uint8_t *from, int64_t first, int64_t n, uint8_t *to, int64_t at) {
+/* The same; the compiler has a loop of its own for each of the usual widths. */
+ANY_PROCESSOR void unpack_widths(const uint8_t *at, int width, int64_t groups, uint32_t *numbers) {
+#define OF_WIDTH(WIDTH)                                                                            \
+    case WIDTH: unpack_groups(at, WIDTH, groups, numbers); break;
+    switch (width) {
+        OF_WIDTH(1) OF_WIDTH(2) OF_WIDTH(3) OF_WIDTH(4) OF_WIDTH(5) OF_WIDTH(6) OF_WIDTH(7)
+        OF_WIDTH(8) OF_WIDTH(9) OF_WIDTH(10) OF_WIDTH(11) OF_WIDTH(12) OF_WIDTH(13) OF_WIDTH(14)
+        OF_WIDTH(15) OF_WIDTH(16) OF_WIDTH(17) OF_WIDTH(18)
+        default: unpack_groups(at, width, groups, numbers);
+    }
+}
+
+WITH_AVX2 void unpack_with_avx2(const uint8_t *at, int width, int64_t groups, uint32_t *numbers) {
+    unpack_widths(at, width, groups, numbers);
+}
+
+static void unpack(const uint8_t *at, int width, int64_t groups, uint32_t *numbers) {
+    if (has_avx2())
+        unpack_with_avx2(at, width, groups, numbers);
+    else
+        unpack_widths(at, width, groups, numbers);
+}
+
+/* Values of a dictionary of `entries` values of `width` bytes; without a width, the indices. Returns
+   0, or −1 for an index beyond it. */
+ANY_PROCESSOR int look_up(const uint32_t *indices, int64_t n, const uint8_t *dictionary,
+                          int64_t entries, int64_t width, uint8_t *to) {
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < n; i++) largest = indices[i] > largest ? indices[i] : largest;
+    if (n && largest >= entries) return -1;
+#define FROM_DICTIONARY(SIZE)                                                                      \
+    case SIZE:                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            memcpy(to + i * SIZE, dictionary + (uint64_t)indices[i] * SIZE, SIZE);                 \
+        break;
+    switch (width) {
+        FROM_DICTIONARY(4) FROM_DICTIONARY(8) FROM_DICTIONARY(16)
+        default: memcpy(to, indices, (size_t)n * sizeof *indices);
+    }
+    return 0;
+}
+
+WITH_AVX2 int look_up_with_avx2(const uint32_t *indices, int64_t n, const uint8_t *dictionary,
+                                int64_t entries, int64_t width, uint8_t *to) {
+    return look_up(indices, n, dictionary, entries, width, to);
+}
+
+/* Where the decoding of a column of a row group is. The caller owns all memory, which has SLACK more
+   bytes than are said, and gives more of it, or more bytes, where read_values asks for them.
+
+   stored: (size,), bytes of the file, of which those before `at` are done.
+   left: number of values on the pages that follow.
+   nullable: whether there are definition levels.
+   compression: of the pages.
+   form: of the values; stored_width, width: bytes of a value as it is stored, and as it is written.
+   dictionary: (entries,), values as they are written, unless they are texts; entries is −1 before its
+       page.
+   page: (room,), for a page that is decompressed as a whole. The caller, if it has to decompress, sets
+       page_size, which is −1 otherwise.
+   window: (BLOCK + SLACK,), for a block of a page.
+   levels: (levels_room,), for the definition levels of a page.
+   saw_nulls: set if values that were taken may be null.
+   wanted: see below.
+   body: (body_size,), bytes of the page that are not decoded yet.
+
+   The others are of this file alone: of the page, whether its levels are known; the bytes that are not
+   in the body yet, and what they take in the file; its rows that are in no chunk yet; the run of levels
+   and the run of indices. A chunk is some rows of which all, none or some are null: how many are left
+   and are not null, and, of the last kind, the values that are there. `partial` is the number of bytes
+   of the next value that are written. */
+typedef struct {
+    const uint8_t *stored;
+    int64_t size, at, left;
+    int64_t nullable, compression, form, stored_width, width;
+    const uint8_t *dictionary;
+    int64_t entries;
+    uint8_t *page;
+    int64_t room, page_size;
+    uint8_t *window, *levels;
+    int64_t levels_room, saw_nulls, wanted;
+    const uint8_t *body;
+    int64_t body_size;
+
+    int64_t phase, encoding, rest, stored_rest, rows, levels_size, levels_done;
+    Bytes level_bytes;
+    int64_t level_run, level_packed, level;
+    int64_t run, packed, bits_per_index, waiting;
+    uint32_t index, eight[8];
+    int64_t chunk, chunk_rows, valid, found, partial;
+    uint8_t bits[CHUNK / 8], values[CHUNK * 16 + SLACK];
+} Cursor;
+
+int64_t cursor_size(void) { return sizeof(Cursor); }
+
+enum { UNCOMPRESSED, SNAPPY, OTHER_COMPRESSION };
+enum { PLAIN = 0, PLAIN_DICTIONARY = 2, RLE = 3, RLE_DICTIONARY = 8 };
+/* Texts, of which there are only indices; values that are written as they are stored; integers that
+   are written as 16 bytes, the lowest first, of which they have fewer or the highest first. */
+enum { TEXT, AS_STORED, INTEGER, BIG_ENDIAN };
+enum { HEADER, LEVELS_SIZE, LEVELS_BYTES, VALUES };
+
+/* What is left to the caller:
+   TAKEN: nothing, all values were taken.
+   BYTES: to give `wanted` bytes from `at` on, or some more if that is 0.
+   ROOM, LEVELS: to give memory for `wanted` bytes of a page, or of its levels.
+   DECOMPRESS: to decompress the `body` into `wanted` bytes of the page.
+   ENTRIES: to take `wanted` entries of the dictionary from the `body`, and set `entries`.
+   NOT_UNDERSTOOD: to have another program read what follows. */
+enum { TAKEN, BYTES, ROOM, LEVELS, DECOMPRESS, ENTRIES, NOT_UNDERSTOOD };
+
+static int wants(Cursor *cursor, int status, int64_t wanted) {
+    cursor->wanted = wanted;
+    return status;
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void use(Cursor *cursor, int64_t n) {
+    cursor->body += n;
+    cursor->body_size -= n;
+}
+
+/* Have `n` bytes of the page in the body, up to SLACK; fewer only at the end of the page. */
+static int provide(Cursor *cursor, int64_t n) {
+    while (cursor->body_size < n && cursor->rest) {
+        int64_t before = cursor->body_size, size = least(cursor->rest, BLOCK);
+        uint8_t *block = cursor->window + SLACK;
+        memmove(block - before, cursor->body, (size_t)before);
+        cursor->body = block - before;
+        int64_t need = least(cursor->stored_rest,
+                             cursor->compression == UNCOMPRESSED ? SLACK : MOST_STORED);
+        if (cursor->size - cursor->at < need) return wants(cursor, BYTES, need);
+        int64_t there = least(cursor->size - cursor->at, cursor->stored_rest);
+        const uint8_t *start = cursor->stored + cursor->at, *as_stored;
+        Bytes bytes = {start, start + there, 0};
+        if (cursor->compression == UNCOMPRESSED) {
+            size = least(size, there);
+            as_stored = start;
+            advance(&bytes, (uint64_t)size);
+        } else if ((as_stored = stored_block(bytes, (uint64_t)size))) {
+            bytes.at = as_stored + size;
+        } else if (decompress_snappy(&bytes, block, size)) {
+            return NOT_UNDERSTOOD;
+        }
+        if (as_stored && before) memcpy(block, as_stored, (size_t)size);
+        if (as_stored && !before) cursor->body = as_stored;
+        cursor->body_size = before + size;
+        cursor->at += bytes.at - start;
+        cursor->stored_rest -= bytes.at - start;
+        cursor->rest -= size;
+        if (bytes.failed || !cursor->rest != !cursor->stored_rest) return NOT_UNDERSTOOD;
+    }
+    return TAKEN;
+}
+
+/* Begin with the next page of data. */
+static int next_header(Cursor *cursor) {
+    Header header;
+    const uint8_t *start = cursor->stored + cursor->at;
+    int64_t size = cursor->size - cursor->at;
+    if (!cursor->left || cursor->rest) return NOT_UNDERSTOOD;
+    if (read_header(start, size, &header)) return wants(cursor, BYTES, 0);
+    /* Arrow verifies checksums. */
+    if (header.size < 0 || header.size > INT32_MAX || header.stored_size < 0 ||
+        header.stored_size > INT32_MAX || header.values < 0 || header.is_checked)
+        return NOT_UNDERSTOOD;
+    int is_data = header.type == DATA_PAGE, is_plain = header.encoding == PLAIN;
+    int by_blocks = is_data && cursor->compression != OTHER_COMPRESSION;
+    int64_t length = header.length + (by_blocks ? least(header.stored_size, 16) : header.stored_size);
+    if (size < length) return wants(cursor, BYTES, length);
+    Bytes bytes = {start + header.length, start + length, 0};
+    cursor->body = bytes.at;
+    cursor->body_size = by_blocks ? 0 : header.stored_size;
+    if (cursor->compression == UNCOMPRESSED && header.size != header.stored_size)
+        return NOT_UNDERSTOOD;
+    if (cursor->compression == SNAPPY && varint(&bytes) != (uint64_t)header.size)
+        return NOT_UNDERSTOOD;
+    if (!by_blocks && cursor->compression != UNCOMPRESSED) {
+        if (header.size > cursor->room) return wants(cursor, ROOM, header.size);
+        if (cursor->compression == SNAPPY) {
+            for (int64_t done = 0; done < header.size; done += BLOCK)
+                if (decompress_snappy(&bytes, cursor->page + done, least(header.size - done, BLOCK)))
+                    return NOT_UNDERSTOOD;
+        } else if (cursor->page_size != header.size) {
+            return wants(cursor, DECOMPRESS, header.size);
+        }
+        cursor->body = cursor->page;
+        cursor->body_size = header.size;
+    }
+    cursor->page_size = -1;
+    if (header.type == DICTIONARY_PAGE) {
+        if (cursor->entries >= 0 || !(is_plain || header.encoding == PLAIN_DICTIONARY))
+            return NOT_UNDERSTOOD;
+        cursor->at += length;
+        return wants(cursor, ENTRIES, header.values);
+    }
+    int is_indexed = header.encoding == RLE_DICTIONARY || header.encoding == PLAIN_DICTIONARY;
+    if (!is_data || header.values < 1 || header.values > cursor->left ||
+        (is_indexed ? cursor->entries < 0 : !is_plain || cursor->form == TEXT) ||
+        (cursor->nullable && header.level_encoding != RLE))
+        return NOT_UNDERSTOOD;
+    cursor->encoding = is_plain ? PLAIN : RLE_DICTIONARY;
+    cursor->rows = header.values;
+    cursor->left -= header.values;
+    cursor->rest = by_blocks ? header.size : 0;
+    cursor->stored_rest = header.stored_size - (by_blocks ? bytes.at - start - header.length : 0);
+    cursor->at += by_blocks ? bytes.at - start : length;
+    cursor->bits_per_index = -1;
+    cursor->run = cursor->waiting = cursor->level_run = cursor->levels_done = 0;
+    return TAKEN;
+}
+
+/* Begin with the next page of data, and have its levels. */
+static int next_page(Cursor *cursor) {
+    int status;
+    if (cursor->phase == HEADER) {
+        if ((status = next_header(cursor))) return status;
+        cursor->phase = cursor->nullable ? LEVELS_SIZE : VALUES;
+    }
+    if (cursor->phase == LEVELS_SIZE) {
+        uint32_t size;
+        if ((status = provide(cursor, sizeof size))) return status;
+        if (cursor->body_size < (int64_t)sizeof size) return NOT_UNDERSTOOD;
+        memcpy(&size, cursor->body, sizeof size);
+        if (size > cursor->body_size - (int64_t)sizeof size + cursor->rest) return NOT_UNDERSTOOD;
+        if (size > cursor->levels_room) return wants(cursor, LEVELS, size);
+        use(cursor, sizeof size);
+        cursor->levels_size = size;
+        cursor->phase = LEVELS_BYTES;
+    }
+    if (cursor->phase == LEVELS_BYTES) {
+        while (cursor->levels_done < cursor->levels_size) {
+            if ((status = provide(cursor, 1))) return status;
+            int64_t some = least(cursor->body_size, cursor->levels_size - cursor->levels_done);
+            memcpy(cursor->levels + cursor->levels_done, cursor->body, (size_t)some);
+            cursor->levels_done += some;
+            use(cursor, some);
+        }
+        cursor->level_bytes = (Bytes){cursor->levels, cursor->levels + cursor->levels_size, 0};
+    }
+    cursor->phase = HEADER;
+    return TAKEN;
+}
+
+/* Begin with the next rows of the page. */
+static int next_chunk(Cursor *cursor) {
+    Bytes *bytes = &cursor->level_bytes;
+    int64_t rows = cursor->rows, valid = rows;
+    if (cursor->nullable) {
+        if (!cursor->level_run) {
+            uint64_t head = varint(bytes), run = head >> 1;
+            if (bytes->failed || !run || run > (uint64_t)1 << 40) return NOT_UNDERSTOOD;
+            cursor->level_packed = head & 1;
+            cursor->level_run = (int64_t)run;
+            if (cursor->level_packed) {
+                if (run > (uint64_t)(bytes->end - bytes->at)) return NOT_UNDERSTOOD;
+                cursor->level_run *= 8;
+            } else if ((cursor->level = next_byte(bytes)) > 1 || bytes->failed) {
+                return NOT_UNDERSTOOD;
+            }
+        }
+        rows = valid = least(rows, cursor->level_run);
+        if (cursor->level_packed) {
+            rows = least(rows, CHUNK);
+            size_t size = (size_t)(rows + 7) / 8;
+            memcpy(cursor->bits, bytes->at, size);
+            advance(bytes, size);
+            if (rows % 8) cursor->bits[size - 1] &= (uint8_t)((1 << rows % 8) - 1);
+            valid = 0;
+            for (size_t i = 0; i < size; i++) valid += __builtin_popcount(cursor->bits[i]);
+        } else if (!cursor->level) {
+            valid = 0;
+        }
+        cursor->level_run -= rows;
+    }
+    cursor->rows -= rows;
+    cursor->chunk = cursor->chunk_rows = rows;
+    cursor->valid = valid;
+    cursor->found = 0;
+    return TAKEN;
+}
+
+/* Write `n` integers as 16 bytes. */
+static void widen(const Cursor *cursor, const uint8_t *from, int64_t n, uint8_t *to) {
+    int64_t width = cursor->stored_width;
+    for (; n; n--, from += width, to += 16) {
+        int64_t low = 0;
+        if (cursor->form == BIG_ENDIAN) {
+            uint64_t parts[2];
+            parts[0] = parts[1] = from[0] & 0x80 ? UINT64_MAX : 0;
+            for (int64_t i = 0; i < width; i++) {
+                parts[1] = parts[1] << 8 | parts[0] >> 56;
+                parts[0] = parts[0] << 8 | from[i];
+            }
+            memcpy(to, parts, sizeof parts);
+            continue;
+        }
+        if (width == 4) {
+            int32_t number;
+            memcpy(&number, from, sizeof number);
+            low = number;
+        } else {
+            memcpy(&low, from, sizeof low);
+        }
+        int64_t high = low < 0 ? -1 : 0;
+        memcpy(to, &low, sizeof low);
+        memcpy(to + 8, &high, sizeof high);
+    }
+}
+
+/* Values of a page that are not in a dictionary. */
+static int plain_values(Cursor *cursor, int64_t n, int64_t *taken, uint8_t *to) {
+    int status;
+    while (*taken < n) {
+        int64_t some, is_as_stored = cursor->form == AS_STORED;
+        if ((status = provide(cursor, is_as_stored ? 1 : cursor->stored_width))) return status;
+        if (is_as_stored) {
+            int64_t width = cursor->width;
+            some = least(cursor->body_size, (n - *taken) * width - cursor->partial);
+            if (!some) return NOT_UNDERSTOOD;
+            memcpy(to + *taken * width + cursor->partial, cursor->body, (size_t)some);
+            *taken += (cursor->partial + some) / width;
+            cursor->partial = (cursor->partial + some) % width;
+            use(cursor, some);
+        } else {
+            some = least(cursor->body_size / cursor->stored_width, n - *taken);
+            if (!some) return NOT_UNDERSTOOD;
+            widen(cursor, cursor->body, some, to + *taken * 16);
+            *taken += some;
+            use(cursor, some * cursor->stored_width);
+        }
+    }
+    return TAKEN;
+}
+
+/* Indices of a page, in runs: of one index that is repeated, or packed without gaps. */
+static int unpack_indices(Cursor *cursor, int64_t n, int64_t *taken, uint32_t *indices) {
+    int status;
+    if (cursor->bits_per_index < 0) {
+        if ((status = provide(cursor, 1))) return status;
+        if (!cursor->body_size || *cursor->body > 32) return NOT_UNDERSTOOD;
+        cursor->bits_per_index = *cursor->body;
+        use(cursor, 1);
+    }
+    int64_t width = cursor->bits_per_index;
+    while (*taken < n) {
+        int64_t some = n - *taken;
+        if (cursor->waiting) {
+            some = least(some, cursor->waiting);
+            memcpy(indices + *taken, cursor->eight + 8 - cursor->waiting, (size_t)some * 4);
+            cursor->waiting -= some;
+            *taken += some;
+        } else if (!cursor->run) {
+            if ((status = provide(cursor, 16))) return status;
+            Bytes bytes = {cursor->body, cursor->body + cursor->body_size, 0};
+            uint64_t head = varint(&bytes), run = head >> 1;
+            cursor->packed = head & 1;
+            cursor->index = 0;
+            for (int i = 0; !cursor->packed && i < (width + 7) / 8; i++)
+                cursor->index |= (uint32_t)next_byte(&bytes) << (8 * i);
+            if (bytes.failed || !run || run > (uint64_t)1 << 40) return NOT_UNDERSTOOD;
+            cursor->run = (int64_t)run * (cursor->packed ? 8 : 1);
+            use(cursor, bytes.at - cursor->body);
+        } else if (!cursor->packed) {
+            some = least(some, cursor->run);
+            for (int64_t i = 0; i < some; i++) indices[*taken + i] = cursor->index;
+            cursor->run -= some;
+            *taken += some;
+        } else {
+            if ((status = provide(cursor, width))) return status;
+            int64_t groups = least(cursor->run, some) / 8;
+            if (cursor->body_size < width) return NOT_UNDERSTOOD;
+            if (width) groups = least(groups, cursor->body_size / width);
+            unpack(cursor->body, (int)width, groups ? groups : 1,
+                   groups ? indices + *taken : cursor->eight);
+            *taken += 8 * groups;
+            if (!groups) {
+                groups = 1;
+                cursor->waiting = 8;
+            }
+            cursor->run -= 8 * groups;
+            use(cursor, groups * width);
+        }
+    }
+    return TAKEN;
+}
+
+/* Values of a page that are in the dictionary, or, of texts, their indices. */
+static int indexed_values(Cursor *cursor, int64_t n, int64_t *taken, uint8_t *to) {
+    int status = TAKEN;
+    uint32_t indices[CHUNK];
+    while (*taken < n && status == TAKEN) {
+        int64_t some = 0;
+        status = unpack_indices(cursor, least(n - *taken, CHUNK), &some, indices);
+        uint8_t *next = to + *taken * cursor->width;
+        int64_t width = cursor->form == TEXT ? 0 : cursor->width;
+        if ((has_avx2() ? look_up_with_avx2 : look_up)(indices, some, cursor->dictionary,
+                                                       cursor->entries, width, next))
+            return NOT_UNDERSTOOD;
+        *taken += some;
+    }
+    return status;
+}
+
+static int values(Cursor *cursor, int64_t n, int64_t *taken, uint8_t *to) {
+    return cursor->encoding == PLAIN ? plain_values(cursor, n, taken, to)
+                                     : indexed_values(cursor, n, taken, to);
+}
+
+/* Put the values of a chunk at the places of its rows that are not null, the last ones first. */
+static void spread(Cursor *cursor) {
+    int64_t next = cursor->valid;
+    uint8_t *values = cursor->values;
+#define OF_SIZE(SIZE)                                                                              \
+    case SIZE:                                                                                     \
+        for (int64_t i = cursor->chunk_rows; i--;) {                                               \
+            uint8_t value[SIZE] = {0};                                                             \
+            if (cursor->bits[i / 8] >> (i % 8) & 1) memcpy(value, values + --next * SIZE, SIZE);   \
+            memcpy(values + i * SIZE, value, SIZE);                                                \
+        }                                                                                          \
+        break;
+    switch (cursor->width) { OF_SIZE(4) OF_SIZE(8) OF_SIZE(16) }
+}
+
+/* Write which rows of the chunk, from the first one on, are not null. */
+static void copy_bits(const Cursor *cursor, int64_t first, int64_t n, uint8_t *to, int64_t at) {
+    int is_all = cursor->valid == cursor->chunk_rows, is_some = cursor->valid && !is_all;
     for (int64_t i = 0; i < n;) {
         int shift = (int)((first + i) % 8);
-        const uint8_t *byte = from ? from + (first + i) / 8 : NULL;
+        const uint8_t *byte = cursor->bits + (first + i) / 8;
         if ((at + i) % 8 == 0 && n - i >= 8) {
             to[(at + i) / 8] =
-                !byte ? 0xff : (uint8_t)(byte[0] >> shift | (shift ? byte[1] << (8 - shift) : 0));
+                !is_some ? (is_all ? 0xff : 0)
+                         : (uint8_t)(byte[0] >> shift | (shift ? byte[1] << (8 - shift) : 0));
             i += 8;
         } else {
-            int bit = byte ? byte[0] >> shift & 1 : 1, place = (int)((at + i) % 8);
+            int bit = is_some ? byte[0] >> shift & 1 : is_all, place = (int)((at + i) % 8);
             uint8_t others = (uint8_t)(to[(at + i) / 8] & ~(1 << place));
             to[(at + i) / 8] = (uint8_t)(others | bit << place);
             i++;
@@ -255,155 +629,67 @@ static void copy_bits(const uint8_t *from, int64_t first, int64_t n, uint8_t *to
     }
 }
 
-/* Where the decoding of a column of a row group is. The caller owns all memory, and gives more of it,
-   or more bytes, where read_indices asks for them.
-
-   stored: (size,), bytes of the file, of which those before `at` are done.
-   left: number of values on the pages that follow.
-   nullable: whether there are definition levels.
-   compression: of the pages.
-   page: (room,), for a page after decompression. The caller, if it has to decompress, sets
-       page_size, which is −1 otherwise.
-   entries: size of the dictionary, −1 before its page.
-   dense, indices, bits: for a page of at most `most` values: its indices without nulls, and with 0
-       for null; and which of them are not null.
-   current: indices of the page, of which there are `rows`, and `done` of them are taken; has_nulls:
-       whether some of them are null.
-   saw_nulls: set if values that were taken may be null.
-   wanted, body, body_size: see below. */
-typedef struct {
-    const uint8_t *stored;
-    int64_t size, at, left;
-    int64_t nullable, compression;
-    uint8_t *page;
-    int64_t room, page_size;
-    int64_t entries;
-    uint32_t *dense, *indices;
-    uint8_t *bits;
-    int64_t most;
-    const uint32_t *current;
-    int64_t rows, done, has_nulls, saw_nulls;
-    int64_t wanted;
-    const uint8_t *body;
-    int64_t body_size;
-} Cursor;
-
-enum { UNCOMPRESSED, SNAPPY, OTHER_COMPRESSION };
-enum { PLAIN = 0, PLAIN_DICTIONARY = 2, RLE = 3, RLE_DICTIONARY = 8 };
-
-/* What is left to the caller:
-   TAKEN: nothing, all values were taken.
-   BYTES: to give `wanted` bytes from `at` on, or some more if that is 0.
-   ROOM, VALUES: to give memory for a page of `wanted` bytes, or values.
-   DECOMPRESS: to decompress the `body` into `wanted` bytes of the page.
-   ENTRIES: to take `wanted` entries of the dictionary from the `body`, and set `entries`.
-   NOT_UNDERSTOOD: to have another program read what follows. */
-enum { TAKEN, BYTES, ROOM, VALUES, DECOMPRESS, ENTRIES, NOT_UNDERSTOOD };
-
-static int wants(Cursor *cursor, int status, int64_t wanted) {
-    cursor->wanted = wanted;
-    return status;
+/* Begin with a row group, of which no bytes are there. */
+void start_rows(Cursor *cursor, int64_t rows, int64_t compression) {
+    cursor->left = rows;
+    cursor->compression = compression;
+    cursor->entries = cursor->page_size = -1;
+    cursor->size = cursor->at = cursor->body_size = cursor->rest = 0;
+    cursor->rows = cursor->chunk = cursor->partial = 0;
+    cursor->phase = HEADER;
 }
 
-/* Decode a page of data. */
-static int read_page(Cursor *cursor, const Header *header, const uint8_t *body) {
-    int64_t rows = header->values, valid = rows, size = header->size;
-    if (rows < 1 || rows > cursor->left || cursor->entries < 0) return NOT_UNDERSTOOD;
-    if (rows > cursor->most) return wants(cursor, VALUES, rows);
-    if (header->encoding != RLE_DICTIONARY && header->encoding != PLAIN_DICTIONARY)
-        return NOT_UNDERSTOOD;
-    if (cursor->nullable) {
-        uint32_t length;
-        if (size < 4 || header->level_encoding != RLE) return NOT_UNDERSTOOD;
-        memcpy(&length, body, 4);
-        if (length > size - 4) return NOT_UNDERSTOOD;
-        valid = unpack_valid(body + 4, length, rows, cursor->bits);
-        if (valid < 0) return NOT_UNDERSTOOD;
-        body += 4 + (int64_t)length;
-        size -= 4 + (int64_t)length;
-    }
-    if (valid && (size < 1 || unpack(body + 1, size - 1, body[0], valid, cursor->entries,
-                                     cursor->dense)))
-        return NOT_UNDERSTOOD;
-    cursor->has_nulls = valid < rows;
-    cursor->current = cursor->dense;
-    if (cursor->has_nulls) {
-        int64_t next = 0;
-        for (int64_t i = 0; i < rows; i++) {
-            int bit = cursor->bits[i / 8] >> (i % 8) & 1;
-            cursor->indices[i] = bit ? cursor->dense[next] : 0;
-            next += bit;
-        }
-        cursor->current = cursor->indices;
-    }
-    cursor->rows = rows;
-    cursor->done = 0;
-    cursor->left -= rows;
-    return TAKEN;
-}
+/* Take the next values, or the indices of texts. Returns what is left to the caller, who then calls
+   again.
 
-/* Decompress and decode the next page. */
-static int next_page(Cursor *cursor) {
-    Header header;
-    const uint8_t *start = cursor->stored + cursor->at;
-    int64_t size = cursor->size - cursor->at;
-    if (!cursor->left) return NOT_UNDERSTOOD;
-    if (read_header(start, size, &header)) return wants(cursor, BYTES, 0);
-    /* Arrow verifies checksums. */
-    if (header.size < 0 || header.size > INT32_MAX || header.stored_size < 0 ||
-        header.stored_size > INT32_MAX || header.is_checked)
-        return NOT_UNDERSTOOD;
-    int64_t length = header.length + header.stored_size;
-    if (size < length) return wants(cursor, BYTES, length);
-    cursor->body = start + header.length;
-    cursor->body_size = header.stored_size;
-    if (cursor->compression == UNCOMPRESSED) {
-        if (header.size != header.stored_size) return NOT_UNDERSTOOD;
-    } else {
-        if (header.size > cursor->room) return wants(cursor, ROOM, header.size);
-        if (cursor->compression == SNAPPY) {
-            if (decompress_snappy(cursor->body, cursor->body_size, cursor->page, header.size))
-                return NOT_UNDERSTOOD;
-        } else if (cursor->page_size != header.size) {
-            return wants(cursor, DECOMPRESS, header.size);
-        }
-        cursor->body = cursor->page;
-        cursor->body_size = header.size;
-    }
-    if (header.type == DATA_PAGE) {
-        int status = read_page(cursor, &header, cursor->body);
-        if (status != TAKEN) return status;
-    } else if (header.type != DICTIONARY_PAGE || cursor->entries >= 0 || header.values < 0 ||
-               (header.encoding != PLAIN && header.encoding != PLAIN_DICTIONARY)) {
-        return NOT_UNDERSTOOD;
-    }
-    cursor->at += length;
-    cursor->page_size = -1;
-    return header.type == DATA_PAGE ? TAKEN : wants(cursor, ENTRIES, header.values);
-}
-
-/* Take the indices of the next values. Returns what is left to the caller, who then calls again.
-
-   indices: (n,), of which those before `*taken` are there; 0 for null.
+   to: (n,), of which those before `*taken` are there; 0 for null.
    bits: (n / 8, rounded up), set for values that are not null, if saw_nulls; else not written. */
-int read_indices(Cursor *cursor, int64_t n, int64_t *taken, uint32_t *indices, uint8_t *bits) {
+int read_values(Cursor *cursor, int64_t n, int64_t *taken, uint8_t *to, uint8_t *bits) {
+    int64_t width = cursor->width;
     while (*taken < n) {
-        if (cursor->done == cursor->rows) {
-            int status = next_page(cursor);
+        int status = TAKEN;
+        if (!cursor->chunk) {
+            if (!cursor->rows || cursor->phase != HEADER) status = next_page(cursor);
+            if (status == TAKEN) status = next_chunk(cursor);
             if (status != TAKEN) return status;
         }
-        int64_t rest = cursor->rows - cursor->done, some = rest < n - *taken ? rest : n - *taken;
-        memcpy(indices + *taken, cursor->current + cursor->done, (size_t)some * sizeof *indices);
-        if (cursor->has_nulls && !cursor->saw_nulls) {
-            memset(bits, 0xff, (size_t)(*taken + 7) / 8);
-            cursor->saw_nulls = 1;
+        int64_t first = cursor->chunk_rows - cursor->chunk, before = *taken;
+        int64_t end = least(n, before + cursor->chunk);
+        if (cursor->valid == cursor->chunk_rows) {
+            status = values(cursor, end, taken, to);
+        } else {
+            if (cursor->valid && cursor->found < cursor->valid) {
+                status = values(cursor, cursor->valid, &cursor->found, cursor->values);
+                if (status != TAKEN) return status;
+                spread(cursor);
+            }
+            size_t size = (size_t)((end - before) * width);
+            if (cursor->valid)
+                memcpy(to + before * width, cursor->values + first * width, size);
+            else
+                memset(to + before * width, 0, size);
+            *taken = end;
+            if (!cursor->saw_nulls) {
+                memset(bits, 0xff, (size_t)(before + 7) / 8);
+                cursor->saw_nulls = 1;
+            }
         }
         if (cursor->saw_nulls)
-            copy_bits(cursor->has_nulls ? cursor->bits : NULL, cursor->done, some, bits, *taken);
-        cursor->done += some;
-        *taken += some;
+            copy_bits(cursor, first, *taken - before, bits, before);
+        cursor->chunk -= *taken - before;
+        if (status != TAKEN) return status;
     }
     return TAKEN;
+}
+
+/* Write the entries of a dictionary page of numbers, of which there are `n` or more in the body.
+
+   to: (n,), written. */
+void unpack_entries(const Cursor *cursor, int64_t n, uint8_t *to) {
+    if (cursor->form == AS_STORED)
+        memcpy(to, cursor->body, (size_t)(n * cursor->width));
+    else
+        widen(cursor, cursor->body, n, to);
 }
 
 /* The texts of a dictionary page, each after its size in four bytes, one after another. Returns the

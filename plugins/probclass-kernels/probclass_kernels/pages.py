@@ -1,7 +1,7 @@
-"""Columns of texts of Parquet files: the indices of their dictionaries, page by page.
+"""Columns of Parquet files, page by page: numbers, and of texts the indices of their dictionaries.
 
-Memory is given by its address, because it belongs to NumPy or to Arrow. The bytes of a file may be
-anything: what is not understood is left to the caller.
+Memory is given by its address, because it belongs to Arrow. The bytes of a file may be anything:
+what is not understood is left to the caller.
 """
 
 from __future__ import annotations
@@ -13,14 +13,27 @@ from numpy.typing import NDArray
 
 from probclass_kernels.library import address_of, library
 
-TAKEN, BYTES, ROOM, VALUES, DECOMPRESS, ENTRIES, NOT_UNDERSTOOD = range(7)
+TAKEN, BYTES, ROOM, LEVELS, DECOMPRESS, ENTRIES, NOT_UNDERSTOOD = range(7)
 """What `Cursor.take` leaves to the caller: nothing; to give ``wanted`` bytes from ``at`` on (more
-than there are, if that is 0), or memory for ``wanted`` bytes or values of a page; to decompress
-the body into ``wanted`` bytes of the page; to take ``wanted`` entries of the dictionary from the
-body; or to have another program read what follows."""
+than there are, if that is 0), or memory for ``wanted`` bytes of a page or of its levels; to
+decompress the body into ``wanted`` bytes of the page; to take ``wanted`` entries of the dictionary
+from the body; or to have another program read what follows."""
+
+TEXT, AS_STORED, INTEGER, BIG_ENDIAN = range(4)
+"""Forms of values: texts, whose indices are taken; numbers that are taken as they are stored; and
+integers that are taken as 16 bytes, the lowest first, of which fewer or the highest first are
+stored."""
 
 COMPRESSIONS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "ZSTD": 2}
 """Compressions of pages; the caller has to decompress the last."""
+
+SLACK = 64
+"""Bytes that have to follow all memory of a cursor."""
+
+WINDOW = 2**16 + SLACK
+"""Bytes of its window."""
+
+library.cursor_size.restype = ctypes.c_int64
 
 
 class Cursor(ctypes.Structure):
@@ -29,36 +42,51 @@ class Cursor(ctypes.Structure):
     _fields_ = [
         ("stored", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("size", "at", "left", "nullable", "compression")),
+        *((name, ctypes.c_int64) for name in ("form", "stored_width", "width")),
+        ("dictionary", ctypes.c_void_p),
+        ("entries", ctypes.c_int64),
         ("page", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("room", "page_size", "entries")),
-        *((name, ctypes.c_void_p) for name in ("dense", "indices", "bits")),
-        ("most", ctypes.c_int64),
-        ("current", ctypes.c_void_p),
-        *((name, ctypes.c_int64) for name in ("rows", "done", "has_nulls", "saw_nulls", "wanted")),
+        *((name, ctypes.c_int64) for name in ("room", "page_size")),
+        *((name, ctypes.c_void_p) for name in ("window", "levels")),
+        *((name, ctypes.c_int64) for name in ("levels_room", "saw_nulls", "wanted")),
         ("body", ctypes.c_void_p),
         ("body_size", ctypes.c_int64),
+        ("others", ctypes.c_int64 * (library.cursor_size() // 8 - 21)),
     ]
 
-    def take(self, n: int, taken: ctypes.c_int64, indices: int, bits: int) -> int:
-        """Take the indices of the next values, and return what is left to the caller.
+    def start(self, rows: int, compression: int) -> None:
+        """Begin with a row group, of which no bytes are there."""
+        library.start_rows(ctypes.addressof(self), rows, compression)
+
+    def take(self, n: int, taken: ctypes.c_int64, values: int, bits: int) -> int:
+        """Take the next values, and return what is left to the caller.
 
         The caller does it, and calls again.
 
         Args:
             n: number of values.
             taken: how many of them are there, which is counted on.
-            indices: address of ``n`` numbers of 32 bits; 0 is written for null.
+            values: address of ``n`` values of ``width`` bytes, which is 4 for the indices of
+                texts; 0 is written for null.
             bits: address of ``n`` bits, which are set for values that are not null if
                 ``saw_nulls``, and not written otherwise.
         """
         address, counted = ctypes.addressof(self), ctypes.addressof(taken)
-        status: int = library.read_indices(address, n, counted, indices, bits)
+        status: int = library.read_values(address, n, counted, values, bits)
         return status
 
+    def unpack_entries(self, count: int, values: int) -> None:
+        """Write the entries of a dictionary of numbers in the body, which has ``count`` or more."""
+        library.unpack_entries(ctypes.addressof(self), count, values)
 
-library.read_indices.argtypes = [
+
+library.start_rows.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+library.start_rows.restype = None
+library.read_values.argtypes = [
     *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 ]
+library.unpack_entries.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+library.unpack_entries.restype = None
 library.unpack_texts.argtypes = [
     *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 ]

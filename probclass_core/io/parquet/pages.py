@@ -1,14 +1,15 @@
-"""Texts of a local Parquet file as dictionaries, decoded page by page with the compiled loops.
+"""Columns of a local Parquet file, decoded page by page with the compiled loops.
 
-Arrow appends the indices of a dictionary one by one. Here they are unpacked eight at a time. Only
-what writers write by default is decoded; at anything else, and at any byte that is not as expected,
-Arrow goes on with the rows that follow, and says what is wrong.
+Arrow appends values and the indices of a dictionary in several steps. Here they are copied or
+unpacked to where they stay. Only what writers write by default is decoded; at anything else, and at
+any byte that is not as expected, Arrow goes on with the rows that follow, and says what is wrong.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,34 @@ from probclass_core.io.retry import skip_rows
 
 _TEXTS = pa.dictionary(pa.int32(), pa.string())
 
-_READ_AT_ONCE = 2**18
-"""Bytes of a column that are read at once, unless a page has more."""
+_READ_AT_ONCE = 2**20
+"""Bytes of a column that are read at once, unless its batches have fewer or a page has more."""
 
-_LARGEST_PAGE, _MOST_VALUES = 2**26, 2**22
-"""Bytes and values of the largest page that is decoded here."""
+_LARGEST_PAGE = 2**26
+"""Bytes of the largest page that is decoded here."""
 
 
 class _OtherPage(Exception):
     """A page that Arrow has to read."""
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A column that is decoded here.
+
+    Attributes:
+        number: its number in the file.
+        form: what `probclass_kernels.pages` calls the form of its values.
+        stored_width: bytes of a value in the file.
+        width: bytes of a value, or of the index of a text.
+        nullable: whether the file has definition levels for it.
+    """
+
+    number: int
+    form: int
+    stored_width: int
+    width: int
+    nullable: bool
 
 
 def page_batches(
@@ -39,7 +59,7 @@ def page_batches(
     names: Sequence[str],
     rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of ``file.iter_batches``; a batch ends where a row group does, as dictionaries do.
+    """The rows of ``file.iter_batches``; a batch may end elsewhere, but not have more rows.
 
     Args:
         file: an open file, some of whose columns may be read as dictionaries.
@@ -49,10 +69,10 @@ def page_batches(
         rows: largest number of rows of a batch.
     """
     done, compiled = 0, kernels(rows)
-    texts = {} if compiled is None else _texts(file, names)
-    if compiled is not None and texts:
+    leaves = {} if compiled is None else _leaves(file, names, compiled.pages)
+    if compiled is not None and leaves:
         try:
-            for batch in _with_texts(file, source, groups, names, rows, texts, compiled.pages):
+            for batch in _decoded(file, source, groups, names, rows, leaves, compiled.pages):
                 yield batch
                 done += batch.num_rows
             return
@@ -62,48 +82,74 @@ def page_batches(
     yield from skip_rows(done, batches)
 
 
-def _texts(file: pq.ParquetFile, names: Sequence[str]) -> dict[str, int]:
-    """The number in the file of each column of texts that is read as a dictionary."""
+def _leaves(file: pq.ParquetFile, names: Sequence[str], compiled: Any) -> dict[str, _Leaf]:
+    """The columns that can be decoded here."""
     schema, stored = file.schema_arrow, file.schema
-    leaves = {stored.column(leaf).path: leaf for leaf in range(len(stored))}
-    texts = {}
+    places = {stored.column(number).path: number for number in range(len(stored))}
+    leaves = {}
     for name in names:
-        if schema.field(name).type == _TEXTS and name in leaves:
-            of = stored.column(leaves[name])
-            is_flat = of.max_repetition_level == 0 and of.max_definition_level <= 1
-            if of.physical_type == "BYTE_ARRAY" and is_flat:
-                texts[name] = leaves[name]
-    return texts
+        if name not in places:
+            continue
+        number = places[name]
+        column = stored.column(number)
+        form = _form(schema.field(name).type, column, compiled)
+        if form and column.max_repetition_level == 0 and column.max_definition_level <= 1:
+            leaves[name] = _Leaf(number, *form, nullable=column.max_definition_level == 1)
+    return leaves
 
 
-def _with_texts(
+def _form(type_: pa.DataType, column: Any, compiled: Any) -> tuple[int, int, int] | None:
+    """``(form, stored_width, width)`` of a column of a file, or None if Arrow has to read it."""
+    physical = column.physical_type
+    if type_ == _TEXTS and physical == "BYTE_ARRAY":
+        return compiled.TEXT, 4, 4
+    if (type_, physical) in _NUMBERS:
+        width = type_.bit_width // 8
+        return compiled.AS_STORED, width, width
+    if pa.types.is_decimal128(type_) and physical == "FIXED_LEN_BYTE_ARRAY":
+        return compiled.BIG_ENDIAN, column.length, 16
+    if pa.types.is_decimal128(type_) and physical in ("INT32", "INT64"):
+        return compiled.INTEGER, 4 if physical == "INT32" else 8, 16
+    return None
+
+
+_NUMBERS = {
+    (pa.float64(), "DOUBLE"),
+    (pa.float32(), "FLOAT"),
+    (pa.int64(), "INT64"),
+    (pa.int32(), "INT32"),
+}
+"""Types of numbers that are stored as they are."""
+
+
+def _decoded(
     file: pq.ParquetFile,
     source: pa.NativeFile,
     groups: Sequence[int],
     names: Sequence[str],
     rows: int,
-    texts: dict[str, int],
+    leaves: Mapping[str, _Leaf],
     compiled: Any,
 ) -> Iterator[pa.RecordBatch]:
-    """See `page_batches`: columns of texts by their pages, and the others by Arrow.
+    """See `page_batches`: some columns by their pages, and the others by Arrow.
 
     Raises:
         _OtherPage: if Arrow has to read all columns of the rows that follow.
     """
-    others = [name for name in names if name not in texts]
+    others = [name for name in names if name not in leaves]
+    schema = pa.schema([file.schema_arrow.field(name) for name in names])
+    metadata = [file.metadata.row_group(group) for group in groups]
     readers = {
-        name: _Texts(source, leaf, file.schema.column(leaf).max_definition_level, compiled)
-        for name, leaf in texts.items()
+        name: _Column(source, leaf, schema.field(name).type, metadata, rows, compiled)
+        for name, leaf in leaves.items()
     }
     by_arrow = file.iter_batches(rows, groups, others, use_threads=False) if others else iter(())
     rest = pa.RecordBatch.from_pydict({})
-    schema = pa.schema([file.schema_arrow.field(name) for name in names])
+    parts = [group.num_rows for group in metadata]
+    if not others or _TEXTS not in schema.types:
+        parts = [sum(parts)]  # else Arrow's batches end where a row group and its dictionary do
     done = 0
-    for number in groups:
-        group = file.metadata.row_group(number)
-        for reader in readers.values():
-            reader.start(group)
-        left = group.num_rows
+    for left in parts:
         while left:
             size = min(rows - done % rows, left)
             if others:
@@ -121,59 +167,95 @@ def _with_texts(
             left, done = left - size, done + size
 
 
-class _Texts:
-    """Reads a column of texts, one row group after another, in memory that it keeps.
+class _Column:
+    """Reads a column, one row group after another, in memory that it keeps.
 
     Args:
         source: the file.
-        leaf: number of the column in the file.
-        nullable: whether the file has definition levels for it.
+        leaf: the column.
+        type_: its type.
+        groups: the row groups.
+        rows: number of rows that are usually taken at once.
         compiled: the module ``probclass_kernels.pages``.
     """
 
-    def __init__(self, source: pa.NativeFile, leaf: int, nullable: int, compiled: Any) -> None:
-        self._source, self._leaf, self._compiled = source, leaf, compiled
+    def __init__(
+        self,
+        source: pa.NativeFile,
+        leaf: _Leaf,
+        type_: pa.DataType,
+        groups: Sequence[pq.RowGroupMetaData],
+        rows: int,
+        compiled: Any,
+    ) -> None:
+        self._source, self._leaf, self._type, self._compiled = source, leaf, type_, compiled
+        self._groups, self._left = iter(groups), 0
+        self._read_at_once = min(rows * leaf.stored_width, _READ_AT_ONCE)
         # The cursor has the addresses of these, and does not keep them.
-        self._stored = self._page = np.empty(0, np.uint8)
-        self._of_page: list[NDArray[Any]] = []
-        self._dictionary: pa.StringArray | None = None
-        self._cursor = compiled.Cursor(nullable=nullable)
+        self._window = self._memory(compiled.WINDOW)
+        self._stored = self._bytes = self._page = self._levels = self._window[:0]
+        self._dictionary: pa.Buffer | pa.StringArray | None = None
+        self._cursor = compiled.Cursor(
+            nullable=leaf.nullable,
+            form=leaf.form,
+            stored_width=leaf.stored_width,
+            width=leaf.width,
+            window=self._window.ctypes.data,
+        )
 
-    def start(self, group: pq.RowGroupMetaData) -> None:
-        """Begin with a row group.
+    def take(self, rows: int) -> pa.Array:
+        """The values of the next rows.
 
         Raises:
-            _OtherPage: if Arrow has to read it.
+            _OtherPage: if Arrow has to read them.
         """
-        chunk, cursor = group.column(self._leaf), self._cursor
-        compressions = self._compiled.COMPRESSIONS
-        if chunk.compression not in compressions or chunk.num_values != group.num_rows:
+        if self._leaf.form != self._compiled.TEXT:
+            return pa.Array.from_buffers(self._type, rows, self._take(rows))
+        parts = []
+        while rows:
+            self._start_if_done()
+            size = min(rows, self._left)
+            indices = pa.Array.from_buffers(pa.int32(), size, self._take(size))
+            # The indices have been compared with the size of the dictionary.
+            parts.append(pa.DictionaryArray.from_arrays(indices, self._dictionary, safe=False))
+            rows -= size
+        return parts[0] if len(parts) == 1 else pa.chunked_array(parts).combine_chunks()
+
+    def _take(self, rows: int) -> list[pa.Buffer | None]:
+        """Which of the next rows are not null, None if all; and their values or indices."""
+        cursor, taken = self._cursor, ctypes.c_int64()
+        values = pa.allocate_buffer(self._leaf.width * rows)
+        bits = pa.allocate_buffer((rows + 7) // 8)
+        cursor.saw_nulls = 0
+        while (before := taken.value) < rows:
+            self._start_if_done()
+            end = min(rows, before + self._left)
+            while status := cursor.take(end, taken, values.address, bits.address):
+                self._provide(status, cursor.wanted)
+            self._left -= end - before
+        return [bits if cursor.saw_nulls else None, values]
+
+    def _start_if_done(self) -> None:
+        """Begin with the next row group if all rows of one were taken."""
+        while not self._left:
+            self._start(next(self._groups))
+
+    def _start(self, group: pq.RowGroupMetaData) -> None:
+        chunk = group.column(self._leaf.number)
+        compressions, rows = self._compiled.COMPRESSIONS, group.num_rows
+        if chunk.compression not in compressions or chunk.num_values != rows:
             raise _OtherPage
         self._compression = chunk.compression
         self._at = chunk.data_page_offset
         if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < self._at:
             self._at = chunk.dictionary_page_offset
         self._end = self._at + chunk.total_compressed_size
-        self._dictionary = None
-        cursor.compression = compressions[chunk.compression]
-        cursor.left, cursor.page_size, cursor.entries = chunk.num_values, -1, -1
-        cursor.size = cursor.at = cursor.rows = cursor.done = 0
+        self._left = rows
+        self._cursor.start(rows, compressions[chunk.compression])
 
-    def take(self, rows: int) -> pa.DictionaryArray:
-        """The texts of the next rows.
-
-        Raises:
-            _OtherPage: if Arrow has to read them.
-        """
-        cursor, taken = self._cursor, ctypes.c_int64()
-        indices, bits = pa.allocate_buffer(4 * rows), pa.allocate_buffer((rows + 7) // 8)
-        cursor.saw_nulls = 0
-        while status := cursor.take(rows, taken, indices.address, bits.address):
-            self._provide(status, cursor.wanted)
-        buffers = [bits if cursor.saw_nulls else None, indices]
-        of_dictionary = pa.Array.from_buffers(pa.int32(), rows, buffers)
-        # The indices have been compared with the size of the dictionary.
-        return pa.DictionaryArray.from_arrays(of_dictionary, self._dictionary, safe=False)
+    def _memory(self, size: int) -> NDArray[np.uint8]:
+        """Memory of Arrow: it begins where processors are fast in copying from files."""
+        return np.frombuffer(pa.allocate_buffer(size + self._compiled.SLACK), np.uint8)
 
     def _provide(self, status: int, wanted: int) -> None:
         """Do what the compiled loop leaves to its caller."""
@@ -181,12 +263,11 @@ class _Texts:
         if status == compiled.BYTES:
             self._load(wanted)
         elif status == compiled.ROOM and wanted <= _LARGEST_PAGE:
-            self._page = np.empty(wanted, np.uint8)
+            self._page = self._memory(wanted)
             cursor.page, cursor.room = self._page.ctypes.data, wanted
-        elif status == compiled.VALUES and wanted <= _MOST_VALUES:
-            self._of_page = [np.empty(wanted, kind) for kind in (np.uint32, np.uint32, np.uint8)]
-            cursor.dense, cursor.indices, cursor.bits = (of.ctypes.data for of in self._of_page)
-            cursor.most = wanted
+        elif status == compiled.LEVELS and wanted <= _LARGEST_PAGE:
+            self._levels = self._memory(wanted)
+            cursor.levels, cursor.levels_room = self._levels.ctypes.data, wanted
         elif status == compiled.DECOMPRESS:
             self._decompress(wanted)
         elif status == compiled.ENTRIES:
@@ -195,22 +276,27 @@ class _Texts:
             raise _OtherPage
 
     def _load(self, wanted: int) -> None:
-        """Read the next bytes of the column, at least as many as are wanted."""
-        cursor = self._cursor
-        self._at += cursor.at
-        size = min(max(wanted, _READ_AT_ONCE), self._end - self._at)
-        if size <= cursor.size - cursor.at or size < wanted:
+        """Read the next bytes of the column, until there are as many as are wanted, or more."""
+        cursor, slack = self._cursor, self._compiled.SLACK
+        before = cursor.size - cursor.at
+        size = min(max(wanted - before, self._read_at_once), self._end - self._at)
+        if size <= 0 or before + size < wanted:
             raise _OtherPage
-        if len(self._stored) < size:
-            self._stored = np.empty(size, np.uint8)
+        start = -before % slack  # so that what is read begins at a multiple of it
+        memory, kept = self._stored, self._bytes[cursor.at : cursor.size]
+        if len(memory) < start + before + size + slack:
+            memory = self._memory(start + before + size)
+        memory[start : start + before] = kept
+        self._stored, self._bytes = memory, memory[start : start + before + size]
         self._source.seek(self._at)
-        if self._source.readinto(self._stored[:size]) < size:
+        if self._source.readinto(self._bytes[before:]) < size:
             raise _OtherPage
-        cursor.stored, cursor.size, cursor.at = self._stored.ctypes.data, size, 0
+        self._at += size
+        cursor.stored, cursor.size, cursor.at = self._bytes.ctypes.data, before + size, 0
 
     @property
     def _body(self) -> pa.Buffer:
-        """The body of the page, which is in memory of this reader."""
+        """What follows of the page, which is in memory of this reader."""
         if not self._cursor.body_size:
             return pa.py_buffer(b"")
         return pa.foreign_buffer(self._cursor.body, self._cursor.body_size, base=self)
@@ -226,12 +312,18 @@ class _Texts:
         self._cursor.page_size = size
 
     def _take_dictionary(self, entries: int) -> None:
-        body = self._body
-        found = None
-        if entries <= body.size:
-            found = self._compiled.unpack_texts(body.address, body.size, entries)
-        if found is None:
+        cursor, leaf = self._cursor, self._leaf
+        if entries * leaf.stored_width > cursor.body_size:
             raise _OtherPage
-        ends, texts = map(pa.py_buffer, found)
-        self._dictionary = pa.StringArray.from_buffers(entries, ends, texts)
-        self._cursor.entries = entries
+        if leaf.form == self._compiled.TEXT:
+            body = self._body
+            found = self._compiled.unpack_texts(body.address, body.size, entries)
+            if found is None:
+                raise _OtherPage
+            ends, texts = map(pa.py_buffer, found)
+            self._dictionary = pa.StringArray.from_buffers(entries, ends, texts)
+        else:
+            self._dictionary = pa.allocate_buffer(entries * leaf.width)
+            cursor.unpack_entries(entries, self._dictionary.address)
+            cursor.dictionary = self._dictionary.address
+        cursor.entries = entries
