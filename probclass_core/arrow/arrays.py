@@ -228,14 +228,18 @@ def _decimals_as_floats(column: pa.Array) -> FloatArray:
     if not len(column):
         return np.empty(0)  # there may be no buffer
     words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
-    low, high = words[column.offset :][: len(column)].T
-    values: FloatArray = low / 10.0**column.type.scale
-    inexact = np.flatnonzero(
-        (high != low >> 63) | (low < -_EXACT_INTEGERS) | (low > _EXACT_INTEGERS)
-    )
-    if len(inexact):
-        some = column.take(pa.array(inexact)).cast(pa.float64(), safe=False)
-        values[inexact] = some.to_numpy(zero_copy_only=False)
+    words = words[column.offset :][: len(column)]
+    divisor, compiled = 10.0**column.type.scale, kernels(len(column))
+    values: FloatArray | None = compiled and compiled.divide_decimals(words, divisor)
+    if values is None:
+        low, high = words.T
+        values = low / divisor
+        inexact = np.flatnonzero(
+            (high != low >> 63) | (low < -_EXACT_INTEGERS) | (low > _EXACT_INTEGERS)
+        )
+        if len(inexact):
+            some = column.take(pa.array(inexact)).cast(pa.float64(), safe=False)
+            values[inexact] = some.to_numpy(zero_copy_only=False)
     if column.null_count:
         values[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return values

@@ -42,6 +42,7 @@ library.count_cells.restype = _rows
 library.count_codes.argtypes = [
     *(_array, _array, _rows, ctypes.c_int32, ctypes.c_int32, _array, _array)
 ]
+library.divide_decimals.argtypes = [_array, _rows, _number, _array]
 library.sums_by_class.restype = library.center_by_class.restype = None
 _this_thread = threading.local()
 
@@ -209,6 +210,20 @@ def count_codes(group: Codes, codes: Codes, classes: int, size: int) -> Integers
     _check(status)
     total: Integers = counts.sum(axis=0)
     return total
+
+
+def divide_decimals(words: Integers, divisor: float) -> Floats | None:
+    """Decimals as doubles, ``(n,)``; None if one of the numbers may be no double.
+
+    Args:
+        words: lower and higher half of each number, ``(n, 2)``.
+        divisor: power of ten that the numbers are divided by, exact.
+    """
+    values = np.empty(len(words))
+    status = library.divide_decimals(
+        address_of(words, np.int64), len(words), divisor, address_of(values, np.float64)
+    )
+    return None if status < 0 else values
 
 
 def _check(status: int) -> None:

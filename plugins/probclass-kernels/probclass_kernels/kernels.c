@@ -290,3 +290,20 @@ int count_codes(const int32_t *group, const int32_t *codes, int64_t n, int32_t c
     }
     return 0;
 }
+
+/* Decimals as doubles: the number of their last digits, divided. Returns 0, or −1 for a number that a
+   double may not represent.
+
+   words: (n, 2), the lower and the higher half of each number.
+   values: (n,), written. */
+int divide_decimals(const int64_t *words, int64_t n, double divisor, double *values) {
+    const int64_t largest = (int64_t)1 << 53;
+    uint64_t beyond = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t low = words[2 * i], high = words[2 * i + 1];
+        beyond |= (uint64_t)(high ^ low >> 63) | ((uint64_t)low + (uint64_t)largest) >> 54;
+        values[i] = (double)low;
+    }
+    for (int64_t i = 0; i < n; i++) values[i] /= divisor;
+    return beyond ? -1 : 0;
+}

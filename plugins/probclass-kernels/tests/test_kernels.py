@@ -101,6 +101,24 @@ def test_extremes_ignore_nan(column: tuple[Any, Any]) -> None:
     same([low, high], [known.min(initial=np.inf), known.max(initial=-np.inf)])
 
 
+@given(
+    arrays(np.int64, st.integers(1, 300), elements=st.integers(-(2**53), 2**53 - 1)),
+    st.integers(0, 22),
+    st.none() | st.sampled_from([2**53 + 2, -(2**53) - 2, 2**62, -(2**63)]) | st.just("high"),
+)
+def test_decimals_are_divided_if_doubles_represent_them(low: Any, scale: int, other: Any) -> None:
+    words = np.stack([low, low >> 63], axis=1)
+    if other == "high":
+        words[-1, 1] += 1
+    elif other is not None:
+        words[-1] = [other, other >> 63]
+    values = kernels.divide_decimals(words, 10.0**scale)
+    if other is None:
+        same(values, low / 10.0**scale)
+    else:
+        assert values is None
+
+
 @given(columns(), st.integers(-3, 6), st.integers(1, 200))
 def test_rows_are_counted_in_the_cells_of_a_table(
     column: tuple[Any, Any], exponent: int, size: int

@@ -194,7 +194,8 @@ class _Column:
         # The cursor has the addresses of these, and does not keep them.
         self._window = self._memory(compiled.WINDOW)
         self._stored = self._bytes = self._page = self._levels = self._window[:0]
-        self._dictionary: pa.Buffer | pa.StringArray | None = None
+        self._numbers = self._page  # the dictionary, unless it is of texts
+        self._texts: pa.StringArray | None = None
         self._cursor = compiled.Cursor(
             nullable=leaf.nullable,
             form=leaf.form,
@@ -217,7 +218,7 @@ class _Column:
             size = min(rows, self._left)
             indices = pa.Array.from_buffers(pa.int32(), size, self._take(size))
             # The indices have been compared with the size of the dictionary.
-            parts.append(pa.DictionaryArray.from_arrays(indices, self._dictionary, safe=False))
+            parts.append(pa.DictionaryArray.from_arrays(indices, self._texts, safe=False))
             rows -= size
         return parts[0] if len(parts) == 1 else pa.chunked_array(parts).combine_chunks()
 
@@ -312,7 +313,7 @@ class _Column:
         self._cursor.page_size = size
 
     def _take_dictionary(self, entries: int) -> None:
-        cursor, leaf = self._cursor, self._leaf
+        cursor, leaf, slack = self._cursor, self._leaf, self._compiled.SLACK
         if entries * leaf.stored_width > cursor.body_size:
             raise _OtherPage
         if leaf.form == self._compiled.TEXT:
@@ -321,9 +322,13 @@ class _Column:
             if found is None:
                 raise _OtherPage
             ends, texts = map(pa.py_buffer, found)
-            self._dictionary = pa.StringArray.from_buffers(entries, ends, texts)
+            self._texts = pa.StringArray.from_buffers(entries, ends, texts)
+        elif leaf.form == self._compiled.AS_STORED and cursor.body == cursor.page:
+            # The next page is decompressed to where the last dictionary was.
+            self._page, self._numbers = self._numbers, self._page
+            cursor.page, cursor.room = self._page.ctypes.data, max(len(self._page) - slack, 0)
         else:
-            self._dictionary = pa.allocate_buffer(entries * leaf.width)
-            cursor.unpack_entries(entries, self._dictionary.address)
-            cursor.dictionary = self._dictionary.address
-        cursor.entries = entries
+            if len(self._numbers) < entries * leaf.width + slack:
+                self._numbers = self._memory(entries * leaf.width)
+            cursor.unpack_entries(entries, self._numbers.ctypes.data)
+        cursor.dictionary, cursor.entries = self._numbers.ctypes.data, entries
