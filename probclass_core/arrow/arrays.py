@@ -230,7 +230,9 @@ def _decimals_as_floats(column: pa.Array) -> FloatArray:
     words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
     words = words[column.offset :][: len(column)]
     divisor, compiled = 10.0**column.type.scale, kernels(len(column))
-    values: FloatArray | None = compiled and compiled.divide_decimals(words, divisor)
+    values: FloatArray | None = None
+    if compiled is not None:
+        values = compiled.divide_decimals(words, divisor)
     if values is None:
         low, high = words.T
         values = low / divisor

@@ -1,4 +1,4 @@
-"""Texts that are decoded by the compiled loops are those that Arrow reads."""
+"""Columns that are decoded by the compiled loops are those that Arrow reads."""
 
 from __future__ import annotations
 
@@ -16,35 +16,43 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probclass_core.arrow.arrays import joined
 from probclass_core.io.parquet import pages
 
 ROWS = 8192
 """Rows of a batch; the compiled loops are not called for few."""
 
+TEXTS = ["a", "b"]
+NUMBERS = ["distinct", "rounded", "half", "whole", "narrow", "price", "large"]
 
-def table(seed: int, rows: int, distinct: int, nulls: float) -> pa.Table:
+
+def table(seed: int, rows: int, values: int, nulls: float) -> pa.Table:
     rng = np.random.default_rng(seed)
-    texts = np.array([f"tëxt {number}" * (number % 3) for number in range(distinct)])
+    texts = np.array([f"tëxt {number}" * (number % 3) for number in range(values)])
     is_sorted = bool(rng.integers(2))
-    codes = rng.integers(0, distinct, rows)
-    other = rng.integers(0, distinct, rows)
-    return pa.table(
-        {
-            "a": pa.array(
-                texts[np.sort(codes) if is_sorted else codes], mask=_mask(rng, rows, nulls)
-            ),
-            "number": pa.array(rng.normal(size=rows), mask=_mask(rng, rows, nulls)),
-            "b": pa.array(texts[other], mask=_mask(rng, rows, nulls)),
-        }
-    )
-
-
-def _mask(rng: np.random.Generator, rows: int, nulls: float) -> Any:
-    return rng.random(rows) < nulls
+    codes = rng.integers(0, values, rows)
+    distinct = rng.normal(size=rows)
+    whole = np.sort(codes) if is_sorted else codes
+    columns = {
+        "a": texts[whole],
+        "b": texts[rng.integers(0, values, rows)],
+        "distinct": distinct,
+        "rounded": np.round(distinct, 1),
+        "half": distinct.astype(np.float32),
+        "whole": whole - values // 2,
+        "narrow": rng.integers(-(2**31), 2**31, rows).astype(np.int32),
+    }
+    arrays = {
+        name: pa.array(column, mask=rng.random(rows) < nulls) for name, column in columns.items()
+    }
+    arrays["price"] = arrays["whole"].cast(pa.decimal128(21, 0)).cast(pa.decimal128(9, 2))
+    arrays["large"] = arrays["narrow"].cast(pa.decimal128(30, 4))
+    return pa.table(arrays)
 
 
 def opened(path: Any) -> pq.ParquetFile:
-    return pq.ParquetFile(path, read_dictionary=["a", "b"], page_checksum_verification=True)
+    texts = [name for name in pq.ParquetFile(path).schema.names if name in TEXTS]
+    return pq.ParquetFile(path, read_dictionary=texts, page_checksum_verification=True)
 
 
 def batches_of(content: bytes, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -53,12 +61,22 @@ def batches_of(content: bytes, names: Sequence[str]) -> Iterator[pa.RecordBatch]
     return pages.page_batches(file, source, range(file.num_row_groups), names, ROWS)
 
 
-def decoded(batches: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+def decoded(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> pa.Table:
+    """The rows, with texts that are not dictionaries."""
+    tables = []
     for batch in batches:
         batch.validate(full=True)
-        rows += batch.to_pylist()
-    return rows
+        tables.append(plain(pa.Table.from_batches([batch])))
+    return pa.concat_tables(tables).select(names)
+
+
+def plain(rows: pa.Table) -> pa.Table:
+    return pa.table(
+        {
+            name: column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+            for name, column in zip(rows.column_names, rows.columns, strict=True)
+        }
+    )
 
 
 @pytest.fixture
@@ -78,43 +96,55 @@ def by_arrow(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @given(
     seed=st.integers(0, 2**32),
     rows=st.integers(1, 40_000),
-    distinct=st.sampled_from([1, 2, 3, 17, 255, 257, 4000]),
+    values=st.sampled_from([1, 2, 3, 17, 255, 257, 4000]),
     nulls=st.sampled_from([0.0, 0.0, 0.1, 0.9, 1.0]),
     compression=st.sampled_from(["none", "snappy", "zstd", "gzip"]),
     group=st.sampled_from([1000, 8192, 20_000, 100_000]),
     page=st.sampled_from([100, 5000, 1_000_000]),
     version=st.sampled_from(["1.0", "2.0"]),
-    names=st.sampled_from([["a"], ["b", "a"], ["a", "number", "b"], ["number"]]),
+    names=st.lists(st.sampled_from(TEXTS + NUMBERS), min_size=1, max_size=4, unique=True),
+    dictionaries=st.booleans(),
+    integers=st.booleans(),
     checked=st.booleans(),
 )
 def test_any_file_is_read_as_arrow_reads_it(
     seed: int,
     rows: int,
-    distinct: int,
+    values: int,
     nulls: float,
     compression: str,
     group: int,
     page: int,
     version: str,
     names: list[str],
+    dictionaries: bool,
+    integers: bool,
     checked: bool,
 ) -> None:
     stored = io.BytesIO()
     pq.write_table(
-        table(seed, rows, distinct, nulls),
+        table(seed, rows, values, nulls).select(names),
         stored,
         compression=compression,
         row_group_size=group,
         data_page_size=page,
         data_page_version=version,
         write_page_checksum=checked,
+        use_dictionary=True if dictionaries else [name for name in TEXTS if name in names],
+        store_decimal_as_integer=integers,
     )
     content = stored.getvalue()
     found = list(batches_of(content, names))
     expected = opened(io.BytesIO(content)).read(names)
     assert all(batch.schema.equals(expected.schema) for batch in found)
     assert max(batch.num_rows for batch in found) <= ROWS
-    assert decoded(iter(found)) == expected.to_pylist()
+    assert decoded(iter(found), names).equals(plain(expected))
+    by_arrow = opened(io.BytesIO(content)).iter_batches(ROWS, columns=names)
+    assert sizes(found) == sizes(by_arrow), "the statistics of a fragment depend on its batches"
+
+
+def sizes(batches: Any) -> list[int]:
+    return [batch.num_rows for batch in joined(batches, ROWS)]
 
 
 @pytest.mark.parametrize("nulls", [0.0, 0.2])
@@ -131,8 +161,9 @@ def test_what_writers_write_by_default_is_not_left_to_arrow(
         pl.from_arrow(rows).write_parquet(path)  # type: ignore[union-attr]
     else:
         duckdb.sql(f"COPY (SELECT * FROM rows) TO '{path}' (FORMAT parquet)")
-    content = path.read_bytes()
-    assert decoded(batches_of(content, ["a", "number", "b"])) == opened(path).read().to_pylist()
+    names = [*TEXTS, *NUMBERS]
+    found = decoded(batches_of(path.read_bytes(), names), names)
+    assert found.equals(plain(opened(path).read(names)))
     assert not by_arrow
 
 
@@ -141,7 +172,7 @@ def test_other_pages_are_left_to_arrow(options: dict[str, Any], by_arrow: list[i
     stored = io.BytesIO()
     rows = table(2, 20_000, 30, 0.1)
     pq.write_table(rows, stored, **options)
-    assert decoded(batches_of(stored.getvalue(), ["a", "b"])) == rows.select(["a", "b"]).to_pylist()
+    assert decoded(batches_of(stored.getvalue(), TEXTS), TEXTS).equals(rows.select(TEXTS))
     assert by_arrow == [0]
 
 
@@ -152,16 +183,17 @@ def test_arrow_goes_on_where_a_dictionary_was_given_up(by_arrow: list[int]) -> N
     with pq.ParquetWriter(stored, few.schema, dictionary_pagesize_limit=50_000) as writer:
         writer.write_table(few)
         writer.write_table(many)
-    rows = decoded(batches_of(stored.getvalue(), ["a", "number"]))
-    assert rows == pa.concat_tables([few, many]).select(["a", "number"]).to_pylist()
+    names = ["a", "distinct"]
+    rows = decoded(batches_of(stored.getvalue(), names), names)
+    assert rows.equals(pa.concat_tables([few, many]).select(names))
     (before,) = by_arrow
     assert before >= 20_000
 
 
-def whole(read: Callable[[], Iterator[pa.RecordBatch]]) -> list[dict[str, Any]] | None:
+def whole(read: Callable[[], Iterator[pa.RecordBatch]], names: list[str]) -> pa.Table | None:
     """The 9,000 rows of a file, or None if it is refused."""
     try:
-        rows = decoded(read())
+        rows = decoded(read(), names)
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         return None
     return rows if len(rows) == 9000 else None
@@ -170,22 +202,19 @@ def whole(read: Callable[[], Iterator[pa.RecordBatch]]) -> list[dict[str, Any]] 
 @given(
     seed=st.integers(0, 2**32),
     compression=st.sampled_from(["none", "snappy", "zstd"]),
+    names=st.sampled_from([TEXTS, ["rounded", "price"], ["distinct", "whole"]]),
     flips=st.integers(1, 3),
 )
 def test_a_damaged_file_is_read_as_arrow_reads_it_or_refused(
-    seed: int, compression: str, flips: int
+    seed: int, compression: str, names: list[str], flips: int
 ) -> None:
-    """Bytes that Arrow refuses may still be texts; then they are checked like those of any file.
+    """Bytes that Arrow refuses may still be values; then they are checked like those of any file.
 
     Arrow ends at some damages as if there were no more rows. Readers of batches count them.
     """
     stored = io.BytesIO()
-    pq.write_table(
-        table(seed, 9000, 40, 0.1).select(["a", "b"]),
-        stored,
-        compression=compression,
-        data_page_size=2000,
-    )
+    rows = table(seed, 9000, 40, 0.1).select(names)
+    pq.write_table(rows, stored, compression=compression, data_page_size=2000)
     content = bytearray(stored.getvalue())
     rng = np.random.default_rng(seed)
     file = opened(io.BytesIO(bytes(content)))
@@ -193,6 +222,6 @@ def test_a_damaged_file_is_read_as_arrow_reads_it_or_refused(
     for _ in range(flips):
         content[rng.integers(4, 4 + end)] ^= 1 << rng.integers(8)
     damaged = bytes(content)
-    expected = whole(lambda: opened(io.BytesIO(damaged)).iter_batches(columns=["a", "b"]))
-    found = whole(lambda: batches_of(damaged, ["a", "b"]))
-    assert expected is None or found == expected
+    expected = whole(lambda: opened(io.BytesIO(damaged)).iter_batches(columns=names), names)
+    found = whole(lambda: batches_of(damaged, names), names)
+    assert expected is None or (found is not None and found.equals(expected))
