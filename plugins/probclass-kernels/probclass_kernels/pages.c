@@ -169,7 +169,7 @@ static int has_avx2(void) { return 0; }
 #endif
 
 /* Numbers of `width` bits in groups of eight, packed without gaps, little-endian as the processor has
-   to be. Eight bytes beyond them are read, and not used. */
+   to be. Up to eight bytes beyond them are read, and not used. */
 ANY_PROCESSOR void unpack_groups(const uint8_t *at, int width, int64_t groups, uint32_t *numbers) {
     uint64_t mask = ((uint64_t)1 << width) - 1, word;
     for (; groups; groups--, at += width, numbers += 8) {
@@ -232,8 +232,8 @@ WITH_AVX2 int look_up_with_avx2(const uint32_t *indices, int64_t n, const uint8_
     return look_up(indices, n, dictionary, entries, width, to);
 }
 
-/* Where the decoding of a column of a row group is. The caller owns all memory, which has SLACK more
-   bytes than are said, and gives more of it, or more bytes, where read_values asks for them.
+/* Where the decoding of a column of a row group is. The caller owns all memory, and gives more of it,
+   or more bytes, where read_values asks for them.
 
    stored: (size,), bytes of the file, of which those before `at` are done.
    left: number of values on the pages that follow.
@@ -244,7 +244,9 @@ WITH_AVX2 int look_up_with_avx2(const uint32_t *indices, int64_t n, const uint8_
        page.
    page: (room,), for a page that is decompressed as a whole. The caller, if it has to decompress, sets
        page_size, which is −1 otherwise.
-   window: (BLOCK + SLACK,), for a block of a page.
+   numbers: (numbers_room,), the page that has the dictionary, if its values are written as they are
+       stored; it and `page` change places.
+   window: (SLACK + BLOCK,), for a block of a page.
    levels: (levels_room,), for the definition levels of a page.
    saw_nulls: set if values that were taken may be null.
    wanted: see below.
@@ -263,6 +265,8 @@ typedef struct {
     int64_t entries;
     uint8_t *page;
     int64_t room, page_size;
+    uint8_t *numbers;
+    int64_t numbers_room;
     uint8_t *window, *levels;
     int64_t levels_room, saw_nulls, wanted;
     const uint8_t *body;
@@ -340,7 +344,24 @@ static int provide(Cursor *cursor, int64_t n) {
     return TAKEN;
 }
 
-/* Begin with the next page of data. */
+/* Keep a page with a dictionary, and decompress the next one to where the last dictionary was. */
+static int keep_dictionary(Cursor *cursor, int64_t entries) {
+    uint8_t *page = cursor->page;
+    int64_t room = cursor->room;
+    if (entries > cursor->body_size / cursor->width) return NOT_UNDERSTOOD;
+    if (cursor->body != page) {
+        if (cursor->body_size > room) return wants(cursor, ROOM, cursor->body_size);
+        memcpy(page, cursor->body, (size_t)cursor->body_size);
+    }
+    cursor->page = cursor->numbers;
+    cursor->room = cursor->numbers_room;
+    cursor->dictionary = cursor->numbers = page;
+    cursor->numbers_room = room;
+    cursor->entries = entries;
+    return TAKEN;
+}
+
+/* Begin with the next page of data, after the dictionary. */
 static int next_header(Cursor *cursor) {
     Header header;
     const uint8_t *start = cursor->stored + cursor->at;
@@ -362,24 +383,29 @@ static int next_header(Cursor *cursor) {
         return NOT_UNDERSTOOD;
     if (cursor->compression == SNAPPY && varint(&bytes) != (uint64_t)header.size)
         return NOT_UNDERSTOOD;
+    if (cursor->compression == OTHER_COMPRESSION && cursor->page_size != header.size)
+        return wants(cursor, DECOMPRESS, header.size);
     if (!by_blocks && cursor->compression != UNCOMPRESSED) {
-        if (header.size > cursor->room) return wants(cursor, ROOM, header.size);
         if (cursor->compression == SNAPPY) {
+            if (header.size > cursor->room) return wants(cursor, ROOM, header.size);
             for (int64_t done = 0; done < header.size; done += BLOCK)
                 if (decompress_snappy(&bytes, cursor->page + done, least(header.size - done, BLOCK)))
                     return NOT_UNDERSTOOD;
-        } else if (cursor->page_size != header.size) {
-            return wants(cursor, DECOMPRESS, header.size);
         }
         cursor->body = cursor->page;
         cursor->body_size = header.size;
     }
-    cursor->page_size = -1;
     if (header.type == DICTIONARY_PAGE) {
+        int status;
         if (cursor->entries >= 0 || !(is_plain || header.encoding == PLAIN_DICTIONARY))
             return NOT_UNDERSTOOD;
+        if (cursor->form != AS_STORED)
+            status = wants(cursor, ENTRIES, header.values);
+        else if ((status = keep_dictionary(cursor, header.values)))
+            return status;
         cursor->at += length;
-        return wants(cursor, ENTRIES, header.values);
+        cursor->page_size = -1;
+        return status == TAKEN ? next_header(cursor) : status;
     }
     int is_indexed = header.encoding == RLE_DICTIONARY || header.encoding == PLAIN_DICTIONARY;
     if (!is_data || header.values < 1 || header.values > cursor->left ||
@@ -392,7 +418,7 @@ static int next_header(Cursor *cursor) {
     cursor->rest = by_blocks ? header.size : 0;
     cursor->stored_rest = header.stored_size - (by_blocks ? bytes.at - start - header.length : 0);
     cursor->at += by_blocks ? bytes.at - start : length;
-    cursor->bits_per_index = -1;
+    cursor->page_size = cursor->bits_per_index = -1;
     cursor->run = cursor->waiting = cursor->level_run = cursor->levels_done = 0;
     return TAKEN;
 }
@@ -555,14 +581,16 @@ static int unpack_indices(Cursor *cursor, int64_t n, int64_t *taken, uint32_t *i
             *taken += some;
         } else {
             if ((status = provide(cursor, width))) return status;
-            int64_t groups = least(cursor->run, some) / 8;
+            int64_t groups = least(cursor->run, some) / 8, beyond = cursor->body_size - 8;
             if (cursor->body_size < width) return NOT_UNDERSTOOD;
-            if (width) groups = least(groups, cursor->body_size / width);
-            unpack(cursor->body, (int)width, groups ? groups : 1,
-                   groups ? indices + *taken : cursor->eight);
-            *taken += 8 * groups;
-            if (!groups) {
-                groups = 1;
+            groups = least(groups, width ? beyond / width : beyond);
+            if (groups > 0) {
+                unpack(cursor->body, (int)width, groups, indices + *taken);
+                *taken += 8 * groups;
+            } else { /* the last ones of the body, or of those that are taken */
+                uint8_t last[40];
+                memcpy(last, cursor->body, (size_t)width);
+                unpack(last, (int)width, groups = 1, cursor->eight);
                 cursor->waiting = 8;
             }
             cursor->run -= 8 * groups;
@@ -682,14 +710,11 @@ int read_values(Cursor *cursor, int64_t n, int64_t *taken, uint8_t *to, uint8_t 
     return TAKEN;
 }
 
-/* Write the entries of a dictionary page of numbers, of which there are `n` or more in the body.
+/* Write the entries of a dictionary page of integers, of which there are `n` or more in the body.
 
    to: (n,), written. */
 void unpack_entries(const Cursor *cursor, int64_t n, uint8_t *to) {
-    if (cursor->form == AS_STORED)
-        memcpy(to, cursor->body, (size_t)(n * cursor->width));
-    else
-        widen(cursor, cursor->body, n, to);
+    widen(cursor, cursor->body, n, to);
 }
 
 /* The texts of a dictionary page, each after its size in four bytes, one after another. Returns the

@@ -27,11 +27,8 @@ stored."""
 COMPRESSIONS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "ZSTD": 2}
 """Compressions of pages; the caller has to decompress the last."""
 
-SLACK = 64
-"""Bytes that have to follow all memory of a cursor."""
-
-WINDOW = 2**16 + SLACK
-"""Bytes of its window."""
+WINDOW = 64 + 2**16
+"""Bytes of the window of a cursor."""
 
 library.cursor_size.restype = ctypes.c_int64
 
@@ -47,11 +44,13 @@ class Cursor(ctypes.Structure):
         ("entries", ctypes.c_int64),
         ("page", ctypes.c_void_p),
         *((name, ctypes.c_int64) for name in ("room", "page_size")),
+        ("numbers", ctypes.c_void_p),
+        ("numbers_room", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("window", "levels")),
         *((name, ctypes.c_int64) for name in ("levels_room", "saw_nulls", "wanted")),
         ("body", ctypes.c_void_p),
         ("body_size", ctypes.c_int64),
-        ("others", ctypes.c_int64 * (library.cursor_size() // 8 - 21)),
+        ("others", ctypes.c_int64 * (library.cursor_size() // 8 - 23)),
     ]
 
     def start(self, rows: int, compression: int) -> None:
@@ -76,7 +75,7 @@ class Cursor(ctypes.Structure):
         return status
 
     def unpack_entries(self, count: int, values: int) -> None:
-        """Write the entries of a dictionary of numbers in the body, which has ``count`` or more."""
+        """Write the entries of a dictionary of integers in the body, which has ``count`` or more."""
         library.unpack_entries(ctypes.addressof(self), count, values)
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from probclass_core.arrow.compiled import kernels
 from probclass_core.io.retry import skip_rows
@@ -137,7 +136,8 @@ def _decoded(
         _OtherPage: if Arrow has to read all columns of the rows that follow.
     """
     others = [name for name in names if name not in leaves]
-    schema = pa.schema([file.schema_arrow.field(name) for name in names])
+    stored = file.schema_arrow
+    schema = pa.schema([stored.field(name) for name in names])
     metadata = [file.metadata.row_group(group) for group in groups]
     readers = {
         name: _Column(source, leaf, schema.field(name).type, metadata, rows, compiled)
@@ -192,16 +192,17 @@ class _Column:
         self._groups, self._left = iter(groups), 0
         self._read_at_once = min(rows * leaf.stored_width, _READ_AT_ONCE)
         # The cursor has the addresses of these, and does not keep them.
-        self._window = self._memory(compiled.WINDOW)
-        self._stored = self._bytes = self._page = self._levels = self._window[:0]
-        self._numbers = self._page  # the dictionary, unless it is of texts
+        self._window = pa.allocate_buffer(compiled.WINDOW)
+        self._stored = self._levels = self._entries = pa.allocate_buffer(0)
+        self._pages: dict[int | None, pa.Buffer] = {}
+        self._first = 0
         self._texts: pa.StringArray | None = None
         self._cursor = compiled.Cursor(
             nullable=leaf.nullable,
             form=leaf.form,
             stored_width=leaf.stored_width,
             width=leaf.width,
-            window=self._window.ctypes.data,
+            window=self._window.address,
         )
 
     def take(self, rows: int) -> pa.Array:
@@ -253,10 +254,7 @@ class _Column:
         self._end = self._at + chunk.total_compressed_size
         self._left = rows
         self._cursor.start(rows, compressions[chunk.compression])
-
-    def _memory(self, size: int) -> NDArray[np.uint8]:
-        """Memory of Arrow: it begins where processors are fast in copying from files."""
-        return np.frombuffer(pa.allocate_buffer(size + self._compiled.SLACK), np.uint8)
+        self._load(0)
 
     def _provide(self, status: int, wanted: int) -> None:
         """Do what the compiled loop leaves to its caller."""
@@ -264,11 +262,10 @@ class _Column:
         if status == compiled.BYTES:
             self._load(wanted)
         elif status == compiled.ROOM and wanted <= _LARGEST_PAGE:
-            self._page = self._memory(wanted)
-            cursor.page, cursor.room = self._page.ctypes.data, wanted
+            self._give_page(pa.allocate_buffer(wanted))
         elif status == compiled.LEVELS and wanted <= _LARGEST_PAGE:
-            self._levels = self._memory(wanted)
-            cursor.levels, cursor.levels_room = self._levels.ctypes.data, wanted
+            self._levels = pa.allocate_buffer(wanted)
+            cursor.levels, cursor.levels_room = self._levels.address, wanted
         elif status == compiled.DECOMPRESS:
             self._decompress(wanted)
         elif status == compiled.ENTRIES:
@@ -278,22 +275,29 @@ class _Column:
 
     def _load(self, wanted: int) -> None:
         """Read the next bytes of the column, until there are as many as are wanted, or more."""
-        cursor, slack = self._cursor, self._compiled.SLACK
+        cursor = self._cursor
         before = cursor.size - cursor.at
         size = min(max(wanted - before, self._read_at_once), self._end - self._at)
         if size <= 0 or before + size < wanted:
             raise _OtherPage
-        start = -before % slack  # so that what is read begins at a multiple of it
-        memory, kept = self._stored, self._bytes[cursor.at : cursor.size]
-        if len(memory) < start + before + size + slack:
-            memory = self._memory(start + before + size)
-        memory[start : start + before] = kept
-        self._stored, self._bytes = memory, memory[start : start + before + size]
+        # What is read begins at a multiple of 64 bytes: near the beginning of a block of 4 KiB,
+        # but not at it, some processors take several times as long to copy from a file.
+        first, old = -before % 64, np.frombuffer(self._stored, np.uint8)
+        if len(old) < first + before + size:
+            self._stored = pa.allocate_buffer(first + before + size)
+        new, start = np.frombuffer(self._stored, np.uint8), self._first + cursor.at
+        new[first : first + before] = old[start : start + before]
         self._source.seek(self._at)
-        if self._source.readinto(self._bytes[before:]) < size:
+        if self._source.readinto(new[first + before :][:size]) < size:
             raise _OtherPage
-        self._at += size
-        cursor.stored, cursor.size, cursor.at = self._bytes.ctypes.data, before + size, 0
+        self._first, self._at = first, self._at + size
+        cursor.stored, cursor.size, cursor.at = self._stored.address + first, before + size, 0
+
+    def _give_page(self, page: pa.Buffer) -> None:
+        cursor = self._cursor
+        self._pages.pop(cursor.page, None)
+        self._pages[page.address] = page
+        cursor.page, cursor.room = page.address, page.size
 
     @property
     def _body(self) -> pa.Buffer:
@@ -303,17 +307,17 @@ class _Column:
         return pa.foreign_buffer(self._cursor.body, self._cursor.body_size, base=self)
 
     def _decompress(self, size: int) -> None:
-        stream = pa.CompressedInputStream(pa.BufferReader(self._body), self._compression.lower())
+        if size > _LARGEST_PAGE:
+            raise _OtherPage
         try:
-            is_whole = stream.readinto(self._page[:size]) == size and not stream.read(1)
+            page = pa.decompress(self._body, size, self._compression.lower())
         except (pa.ArrowException, OSError) as error:
             raise _OtherPage from error
-        if not is_whole:
-            raise _OtherPage
+        self._give_page(page)
         self._cursor.page_size = size
 
     def _take_dictionary(self, entries: int) -> None:
-        cursor, leaf, slack = self._cursor, self._leaf, self._compiled.SLACK
+        cursor, leaf = self._cursor, self._leaf
         if entries * leaf.stored_width > cursor.body_size:
             raise _OtherPage
         if leaf.form == self._compiled.TEXT:
@@ -323,12 +327,8 @@ class _Column:
                 raise _OtherPage
             ends, texts = map(pa.py_buffer, found)
             self._texts = pa.StringArray.from_buffers(entries, ends, texts)
-        elif leaf.form == self._compiled.AS_STORED and cursor.body == cursor.page:
-            # The next page is decompressed to where the last dictionary was.
-            self._page, self._numbers = self._numbers, self._page
-            cursor.page, cursor.room = self._page.ctypes.data, max(len(self._page) - slack, 0)
         else:
-            if len(self._numbers) < entries * leaf.width + slack:
-                self._numbers = self._memory(entries * leaf.width)
-            cursor.unpack_entries(entries, self._numbers.ctypes.data)
-        cursor.dictionary, cursor.entries = self._numbers.ctypes.data, entries
+            self._entries = pa.allocate_buffer(entries * leaf.width)
+            cursor.unpack_entries(entries, self._entries.address)
+            cursor.dictionary = self._entries.address
+        cursor.entries = entries
