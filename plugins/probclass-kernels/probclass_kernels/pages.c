@@ -247,7 +247,7 @@ WITH_AVX2 int look_up_with_avx2(const uint32_t *indices, int64_t n, const uint8_
    numbers: (numbers_room,), the page that has the dictionary, if its values are written as they are
        stored; it and `page` change places.
    window: (SLACK + BLOCK,), for a block of a page.
-   levels: (levels_room,), for the definition levels of a page.
+   levels: (levels_room,), for the definition levels of a page, and eight bytes.
    saw_nulls: set if values that were taken may be null.
    wanted: see below.
    body: (body_size,), bytes of the page that are not decoded yet.
@@ -274,11 +274,11 @@ typedef struct {
 
     int64_t phase, encoding, rest, stored_rest, rows, levels_size, levels_done;
     Bytes level_bytes;
-    int64_t level_run, level_packed, level;
+    int64_t level_run, level_packed, level, level_bit;
     int64_t run, packed, bits_per_index, waiting;
     uint32_t index, eight[8];
     int64_t chunk, chunk_rows, valid, found, partial;
-    uint8_t bits[CHUNK / 8], values[CHUNK * 16 + SLACK];
+    uint8_t bits[CHUNK / 8 + 8], values[CHUNK * 16 + 16];
 } Cursor;
 
 int64_t cursor_size(void) { return sizeof(Cursor); }
@@ -436,7 +436,7 @@ static int next_page(Cursor *cursor) {
         if (cursor->body_size < (int64_t)sizeof size) return NOT_UNDERSTOOD;
         memcpy(&size, cursor->body, sizeof size);
         if (size > cursor->body_size - (int64_t)sizeof size + cursor->rest) return NOT_UNDERSTOOD;
-        if (size > cursor->levels_room) return wants(cursor, LEVELS, size);
+        if (size + 8 > cursor->levels_room) return wants(cursor, LEVELS, size + 8);
         use(cursor, sizeof size);
         cursor->levels_size = size;
         cursor->phase = LEVELS_BYTES;
@@ -455,37 +455,70 @@ static int next_page(Cursor *cursor) {
     return TAKEN;
 }
 
-/* Begin with the next rows of the page. */
-static int next_chunk(Cursor *cursor) {
+/* Begin with the next run of levels: of one that is repeated, or packed without gaps. */
+static int next_level_run(Cursor *cursor) {
     Bytes *bytes = &cursor->level_bytes;
+    uint64_t head = varint(bytes), run = head >> 1;
+    if (bytes->failed || !run || run > (uint64_t)1 << 40) return NOT_UNDERSTOOD;
+    cursor->level_packed = head & 1;
+    cursor->level_run = (int64_t)run * (cursor->level_packed ? 8 : 1);
+    if (cursor->level_packed) {
+        cursor->level_bit = 8 * (bytes->at - cursor->levels);
+        advance(bytes, run);
+    } else {
+        cursor->level = next_byte(bytes);
+    }
+    return bytes->failed || cursor->level > 1 ? NOT_UNDERSTOOD : TAKEN;
+}
+
+/* Add up to `n` levels of a run to the bits of a chunk, which has `rows` of them. Returns how many. */
+static int64_t add_levels(Cursor *cursor, int64_t rows, int64_t n) {
+    uint64_t levels = cursor->level ? UINT64_MAX : 0, bits;
+    uint8_t *to = cursor->bits + rows / 8;
+    n = least(least(n, cursor->level_run), 56);
+    if (cursor->level_packed) {
+        memcpy(&levels, cursor->levels + cursor->level_bit / 8, sizeof levels);
+        levels >>= cursor->level_bit % 8;
+        cursor->level_bit += n;
+    }
+    memcpy(&bits, to, sizeof bits);
+    bits |= (levels & (((uint64_t)1 << n) - 1)) << rows % 8;
+    memcpy(to, &bits, sizeof bits);
+    cursor->level_run -= n;
+    return n;
+}
+
+static int64_t count_bits(const uint8_t *bits) {
+    int64_t count = 0;
+    for (int i = 0; i < CHUNK / 8; i += 8) {
+        uint64_t word;
+        memcpy(&word, bits + i, sizeof word);
+        count += __builtin_popcountll(word);
+    }
+    return count;
+}
+
+/* Begin with the next rows of the page: those of a long run, or up to CHUNK of short ones. */
+static int next_chunk(Cursor *cursor) {
     int64_t rows = cursor->rows, valid = rows;
     if (cursor->nullable) {
-        if (!cursor->level_run) {
-            uint64_t head = varint(bytes), run = head >> 1;
-            if (bytes->failed || !run || run > (uint64_t)1 << 40) return NOT_UNDERSTOOD;
-            cursor->level_packed = head & 1;
-            cursor->level_run = (int64_t)run;
-            if (cursor->level_packed) {
-                if (run > (uint64_t)(bytes->end - bytes->at)) return NOT_UNDERSTOOD;
-                cursor->level_run *= 8;
-            } else if ((cursor->level = next_byte(bytes)) > 1 || bytes->failed) {
-                return NOT_UNDERSTOOD;
+        int64_t most = least(rows, CHUNK);
+        memset(cursor->bits, 0, sizeof cursor->bits);
+        for (rows = 0; rows < most;) {
+            if (!cursor->level_run && next_level_run(cursor)) return NOT_UNDERSTOOD;
+            int is_long = !cursor->level_packed && cursor->level_run >= CHUNK / 4;
+            if (is_long && rows) break;
+            if (is_long) {
+                most = rows = least(cursor->level_run, cursor->rows);
+                cursor->level_run -= rows;
+                valid = cursor->level ? rows : 0;
+            } else {
+                rows += add_levels(cursor, rows, most - rows);
+                valid = -1;
             }
         }
-        rows = valid = least(rows, cursor->level_run);
-        if (cursor->level_packed) {
-            rows = least(rows, CHUNK);
-            size_t size = (size_t)(rows + 7) / 8;
-            memcpy(cursor->bits, bytes->at, size);
-            advance(bytes, size);
-            if (rows % 8) cursor->bits[size - 1] &= (uint8_t)((1 << rows % 8) - 1);
-            valid = 0;
-            for (size_t i = 0; i < size; i++) valid += __builtin_popcount(cursor->bits[i]);
-        } else if (!cursor->level) {
-            valid = 0;
-        }
-        cursor->level_run -= rows;
     }
+    if (valid < 0) valid = count_bits(cursor->bits);
     cursor->rows -= rows;
     cursor->chunk = cursor->chunk_rows = rows;
     cursor->valid = valid;
@@ -622,19 +655,22 @@ static int values(Cursor *cursor, int64_t n, int64_t *taken, uint8_t *to) {
                                      : indexed_values(cursor, n, taken, to);
 }
 
-/* Put the values of a chunk at the places of its rows that are not null, the last ones first. */
+/* Put the values of a chunk at the places of its rows that are not null, the last ones first, without
+   a branch that the processor would have to guess. */
 static void spread(Cursor *cursor) {
     int64_t next = cursor->valid;
     uint8_t *values = cursor->values;
-#define OF_SIZE(SIZE)                                                                              \
-    case SIZE:                                                                                     \
+#define OF_WORDS(WORD, COUNT)                                                                      \
+    case sizeof(WORD) * COUNT:                                                                     \
         for (int64_t i = cursor->chunk_rows; i--;) {                                               \
-            uint8_t value[SIZE] = {0};                                                             \
-            if (cursor->bits[i / 8] >> (i % 8) & 1) memcpy(value, values + --next * SIZE, SIZE);   \
-            memcpy(values + i * SIZE, value, SIZE);                                                \
+            WORD value[COUNT], is_valid = cursor->bits[i / 8] >> (i % 8) & 1;                      \
+            next -= (int64_t)is_valid;                                                             \
+            memcpy(value, values + next * (int64_t)sizeof value, sizeof value);                    \
+            for (int j = 0; j < COUNT; j++) value[j] &= (WORD)0 - is_valid;                        \
+            memcpy(values + i * (int64_t)sizeof value, value, sizeof value);                       \
         }                                                                                          \
         break;
-    switch (cursor->width) { OF_SIZE(4) OF_SIZE(8) OF_SIZE(16) }
+    switch (cursor->width) { OF_WORDS(uint32_t, 1) OF_WORDS(uint64_t, 1) OF_WORDS(uint64_t, 2) }
 }
 
 /* Write which rows of the chunk, from the first one on, are not null. */
