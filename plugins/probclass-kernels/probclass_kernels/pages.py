@@ -75,7 +75,7 @@ class Cursor(ctypes.Structure):
         return status
 
     def unpack_entries(self, count: int, values: int) -> None:
-        """Write the entries of a dictionary of integers in the body, which has ``count`` or more."""
+        """Write the ``count`` entries of a dictionary of integers, which are in the body."""
         library.unpack_entries(ctypes.addressof(self), count, values)
 
 

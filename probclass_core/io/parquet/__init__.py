@@ -3,7 +3,7 @@
 discovery       find the files of a table by path or URI
 dataset         plan the files of a pyarrow dataset
 files           what footers say, and how row groups are read
-pages           texts decoded page by page with the compiled loops
+pages           columns decoded page by page with the compiled loops
 partitions      folder names and partition values
 digests         digests of fragments
 manifests       lists of the files of a partition on an object store
