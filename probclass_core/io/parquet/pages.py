@@ -105,10 +105,11 @@ def _form(type_: pa.DataType, column: Any, compiled: Any) -> tuple[int, int, int
     if (type_, physical) in _NUMBERS:
         width = type_.bit_width // 8
         return compiled.AS_STORED, width, width
-    if pa.types.is_decimal128(type_) and physical == "FIXED_LEN_BYTE_ARRAY":
-        return compiled.BIG_ENDIAN, column.length, 16
-    if pa.types.is_decimal128(type_) and physical in ("INT32", "INT64"):
-        return compiled.INTEGER, 4 if physical == "INT32" else 8, 16
+    if pa.types.is_decimal128(type_):
+        if physical == "FIXED_LEN_BYTE_ARRAY" and 1 <= column.length <= 16:
+            return compiled.BIG_ENDIAN, column.length, 16
+        if physical in ("INT32", "INT64"):
+            return compiled.INTEGER, 4 if physical == "INT32" else 8, 16
     return None
 
 
@@ -254,7 +255,8 @@ class _Column:
         self._end = self._at + chunk.total_compressed_size
         self._left = rows
         self._cursor.start(rows, compressions[chunk.compression])
-        self._load(0)
+        if rows:
+            self._load(0)
 
     def _provide(self, status: int, wanted: int) -> None:
         """Do what the compiled loop leaves to its caller."""
