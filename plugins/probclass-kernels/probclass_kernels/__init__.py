@@ -213,7 +213,7 @@ def count_codes(group: Codes, codes: Codes, classes: int, size: int) -> Integers
 
 
 def divide_decimals(words: Integers, divisor: float) -> Floats | None:
-    """Decimals as doubles, ``(n,)``; None if one of the numbers may be no double.
+    """Decimals as doubles, ``(n,)``; None if a double may not represent one of the numbers.
 
     Args:
         words: lower and higher half of each number, ``(n, 2)``.

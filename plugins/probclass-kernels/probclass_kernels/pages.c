@@ -107,7 +107,7 @@ static int read_header(const uint8_t *start, int64_t n, Header *header) {
     return bytes.failed ? -1 : 0;
 }
 
-enum { BLOCK = 65536, MOST_STORED = BLOCK + BLOCK / 6 + 64, SLACK = 64, CHUNK = 1024 };
+enum { BLOCK = 65536, MOST_STORED = BLOCK + BLOCK / 6 + 64, MARGIN = 64, CHUNK = 1024 };
 
 /* Decompress a block of Snappy's format, which has `size` bytes; encoders begin anew after 65,536.
    Returns 0, or −1. */
@@ -246,7 +246,7 @@ WITH_AVX2 int look_up_with_avx2(const uint32_t *indices, int64_t n, const uint8_
        page_size, which is −1 otherwise.
    numbers: (numbers_room,), the page that has the dictionary, if its values are written as they are
        stored; it and `page` change places.
-   window: (SLACK + BLOCK,), for a block of a page.
+   window: (MARGIN + BLOCK,), for a block of a page.
    levels: (levels_room,), for the definition levels of a page, and eight bytes.
    saw_nulls: set if values that were taken may be null.
    wanted: see below.
@@ -311,15 +311,15 @@ static void use(Cursor *cursor, int64_t n) {
     cursor->body_size -= n;
 }
 
-/* Have `n` bytes of the page in the body, up to SLACK; fewer only at the end of the page. */
+/* Have `n` bytes of the page in the body, up to MARGIN; fewer only at the end of the page. */
 static int provide(Cursor *cursor, int64_t n) {
     while (cursor->body_size < n && cursor->rest) {
         int64_t before = cursor->body_size, size = least(cursor->rest, BLOCK);
-        uint8_t *block = cursor->window + SLACK;
+        uint8_t *block = cursor->window + MARGIN;
         memmove(block - before, cursor->body, (size_t)before);
         cursor->body = block - before;
         int64_t need = least(cursor->stored_rest,
-                             cursor->compression == UNCOMPRESSED ? SLACK : MOST_STORED);
+                             cursor->compression == UNCOMPRESSED ? MARGIN : MOST_STORED);
         if (cursor->size - cursor->at < need) return wants(cursor, BYTES, need);
         int64_t there = least(cursor->size - cursor->at, cursor->stored_rest);
         const uint8_t *start = cursor->stored + cursor->at, *as_stored;
