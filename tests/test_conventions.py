@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -75,6 +76,12 @@ def errors_expected(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_every_module_has_a_docstring(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_test_files_have_different_names() -> None:
+    """Pytest imports them by name alone, and a part of the tests would not notice."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
