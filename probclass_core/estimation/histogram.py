@@ -77,26 +77,24 @@ def histogram(
         groups: number of classes, ``k``.
         cells: largest number of occupied cells, at least `FEWEST_CELLS`.
     """
-    too_fine = _exponent(width) if width else _LEAST
+    rows = group, weights, groups, cells
+    if width and (counted := _on_grid(values, _exponent(width), *rows)) is not None:
+        return counted
     # A grid that is too fine for some of the values is too fine for all of them.
-    some = np.unique(values[:: max(len(values) // (2 * cells), 1)])
+    before = width
+    width = _cells_of(_some(values, cells), width, cells)[1]
+    if width > before and (counted := _on_grid(values, _exponent(width), *rows)) is not None:
+        return counted
+    too_fine = _exponent(width) if width else _LEAST
     if width:
-        some = np.unique(lower_edges(some, too_fine))
-    if len(some) > cells:
-        exponent = _finest(some, cells, too_fine)
-        width, too_fine = float(np.ldexp(1.0, exponent)), exponent
-    if width:
-        counted = _on_grid(values, _exponent(width), group, weights, groups, cells)
-        if counted is not None:
-            return counted
-        values = lower_edges(values, _exponent(width))
+        values = lower_edges(values, too_fine)
     distinct, position = _distinct(values)
     if len(distinct) > cells:
         exponent = _finest(distinct, cells, too_fine)
         width = float(np.ldexp(1.0, exponent))
         edges = lower_edges(distinct, exponent)  # ascending, as the values are
-        first = np.append(True, edges[1:] != edges[:-1])
-        distinct, position = edges[first], (np.cumsum(first) - 1)[position]
+        distinct = _unique(edges)
+        position = np.searchsorted(distinct, edges)[position]
     size = len(distinct)
     counts = np.bincount(group * size + position, weights, minlength=groups * size)
     return Histogram(distinct, width, counts.astype(np.float64).reshape(groups, size))
@@ -133,11 +131,9 @@ class RunningHistogram:
         self._width = max(self._width, width)
         if self._table is None:
             # The grid of some of the rows is not coarser than that of all.
-            some = values[:: max(len(values) // (2 * self._cells), 1)]
-            together = np.zeros(len(some), np.intp)
-            known = histogram(some, width, together, None, 1, self._cells)
-            nothing = np.zeros((groups, len(known.values)))
-            self._table = _Table(Histogram(known.values, known.width, nothing), len(values))
+            known, width = _cells_of(_some(values, self._cells), width, self._cells)
+            nothing = np.zeros((groups, len(known)))
+            self._table = _Table(Histogram(known, width, nothing), len(values))
         others = self._table.count(values, group, groups)
         if len(others):
             self._others.append((values[others], group[others]))
@@ -185,9 +181,9 @@ class _Table:
         values, groups = start.values, len(start.counts)
         self._most = min(_TABLE, max(_TABLE // 4, _CELLS_PER_VALUE * rows))
         self._width = start.width
-        gap = _exponent(start.width or float(np.diff(values).min(initial=1.0)))
-        self._exponent = min(max(gap, 1 - _LARGEST), _LARGEST - 1)
         with np.errstate(over="ignore", invalid="ignore"):
+            gap = _exponent(start.width or float(np.diff(values).min(initial=1.0)))
+            self._exponent = min(max(gap, 1 - _LARGEST), _LARGEST - 1)
             number = _cell_numbers(values, self._exponent)
             self._low, self._size = _part(number, self._most // groups)
             if groups * self._size > 2 * self._most or (start.width and self._exponent != gap):
@@ -205,11 +201,38 @@ class _Table:
         self._outside = Histogram(values[~inside], start.width, start.counts[:, ~inside])
 
     def count(self, values: FloatArray, group: IntArray, groups: int) -> IntArray:
-        """Count rows in the table; arguments as for `RunningHistogram.add`.
+        """Count rows in the table, which is widened for them if it stays small.
+
+        Arguments are those of `RunningHistogram.add`.
 
         Returns:
             The rows that it has no cell for.
         """
+        others = self._count(values, group, groups)
+        if self._size and len(others) and self._widened(values[others], groups):
+            others = others[self._count(values[others], group[others], groups)]
+        return others
+
+    def _widened(self, values: FloatArray, groups: int) -> bool:
+        """Whether there are further cells now: all those up to the values, and beyond."""
+        with np.errstate(over="ignore"):
+            number = _cell_numbers(values, self._exponent)
+        before = max(self._low - float(number.min()), 0.0)
+        after = max(float(number.max()) + 1.0 - self._low - self._size, 0.0)
+        left = 2.0 * self._most / groups - self._size - before - after
+        if left < 0.0 or not before + after:
+            return False
+        margin = min(self._size / 4.0, left / 2.0)
+        first, last = (int(beyond + margin) if beyond else 0 for beyond in (before, after))
+        counts = np.zeros((len(self._counts), first + self._size + last), np.int64)
+        counts[:, first : first + self._size] = self._counts
+        if self._distinct is not None:
+            self._distinct = np.pad(self._distinct, (first, last), constant_values=np.nan)
+        self._counts, self._low, self._size = counts, self._low - first, counts.shape[1]
+        return True
+
+    def _count(self, values: FloatArray, group: IntArray, groups: int) -> IntArray:
+        """`count` in the cells that there are."""
         if not self._size or groups * self._size > 2 * self._most:
             return np.arange(len(values))
         self._counts = _with_groups(self._counts, groups)
@@ -282,20 +305,20 @@ class _Table:
 
 
 def _part(number: FloatArray, most: int) -> tuple[float, int]:
-    """The first cell and the number of cells of a table, at most ``most`` but 64 at least.
+    """The first cell and the number of cells of a table, at most twice ``most`` but 64 at least.
 
     Args:
         number: cells that should be in the table, ascending.
-        most: see above.
+        most: number of cells of a part, or of all with those around them.
     """
     size = max(most, 64)
     number = number[np.isfinite(number)]
     if not len(number):
         return 0.0, size
-    margin = np.floor((number[-1] - number[0]) / 4.0) + 1.0
-    whole = number[-1] - number[0] + 1.0 + 2.0 * margin
-    if whole <= size:
-        return number[0] - margin, int(whole)
+    cells = number[-1] - number[0] + 1.0
+    if cells <= 2 * size:
+        margin = max(min(cells // 4.0 + 1.0, (size - cells) // 2.0), 0.0)
+        return number[0] - margin, int(cells + 2.0 * margin)
     covered = np.searchsorted(number, number + size) - np.arange(len(number))
     return float(number[np.argmax(covered)]), size
 
@@ -358,6 +381,30 @@ def _joined(counts: np.ndarray, low: float, exponent: int, cells: int) -> Histog
     return Histogram(_edges(low, place, exponent), width, counts[:, place].astype(np.float64))
 
 
+def _some(values: FloatArray, cells: int) -> FloatArray:
+    """Up to twice as many values as cells, from all of them."""
+    return values[:: max(-(-len(values) // (2 * cells)), 1)]
+
+
+def _cells_of(values: FloatArray, width: float, cells: int) -> tuple[FloatArray, float]:
+    """The values and the width of the histogram of rows or cells; see `histogram`."""
+    found = np.unique(values)
+    if width:
+        found = _unique(lower_edges(found, _exponent(width)))
+    if len(found) > cells:
+        exponent = _finest(found, cells, _exponent(width) if width else _LEAST)
+        width = float(np.ldexp(1.0, exponent))
+        found = _unique(lower_edges(found, exponent))
+    return found + 0.0, width
+
+
+def _unique(values: FloatArray) -> FloatArray:
+    """The distinct ones of ascending values."""
+    is_first = np.ones(len(values), np.bool_)
+    is_first[1:] = values[1:] != values[:-1]
+    return values[is_first]
+
+
 def _edges(low: float, place: IntArray, exponent: int) -> FloatArray:
     """Lower edges of cells, given their place after the first one of a table."""
     with np.errstate(over="ignore"):
@@ -368,7 +415,7 @@ def _edges(low: float, place: IntArray, exponent: int) -> FloatArray:
 def _cell_numbers(values: FloatArray, exponent: int) -> FloatArray:
     """⌊x / 2^e⌋, for an exponent whose power of two and its inverse have all their digits."""
     # An integer, unlike a small fraction, is not 0 after scaling.
-    scaled = (np.floor(values) if exponent > 0 else values) * float(np.ldexp(1.0, -exponent))
+    scaled = _scaled(np.floor(values) if exponent > 0 else values, -exponent)
     return np.floor(scaled, out=scaled)
 
 
@@ -400,15 +447,25 @@ def lower_edges(values: FloatArray, exponent: int) -> FloatArray:
     """⌊x / 2^e⌋ · 2^e, exact for all finite doubles; the lowest double instead of −2^1024."""
     with np.errstate(over="ignore"):
         # An integer, unlike a small fraction, is not 0 after scaling.
-        edges: FloatArray = np.ldexp(np.floor(values) if exponent > 0 else values, -exponent)
+        edges = _scaled(np.floor(values) if exponent > 0 else values, -exponent)
         largest = max(-edges.min(initial=0.0), edges.max(initial=0.0))
         # From 2^52 widths on, a double is a multiple of the width, and scaling it may overflow.
         large = np.abs(edges) >= 2.0**52 if largest >= 2.0**52 else None
         # In place: new memory would take longer than the arithmetic.
         np.floor(edges, out=edges)
-        np.ldexp(edges, exponent, out=edges)
+        _scaled(edges, exponent, out=edges)
         np.maximum(edges, _LOWEST, out=edges)
     return edges if large is None else np.where(large, values, edges)
+
+
+def _scaled(values: FloatArray, exponent: int, out: FloatArray | None = None) -> FloatArray:
+    """x · 2^e, rounded only if it is beyond the doubles or very small."""
+    scaled: FloatArray
+    if abs(exponent) < _LARGEST:  # a product takes less time than numpy.ldexp
+        scaled = np.multiply(values, np.ldexp(1.0, exponent), out=out)
+    else:
+        scaled = np.ldexp(values, exponent, out=out)
+    return scaled
 
 
 def _finest(distinct: FloatArray, cells: int, too_fine: int) -> int:
@@ -421,7 +478,7 @@ def _finest(distinct: FloatArray, cells: int, too_fine: int) -> int:
     """
 
     def fits(exponent: int) -> bool:
-        return bool(np.count_nonzero(np.diff(lower_edges(distinct, exponent))) < cells)
+        return len(_unique(lower_edges(distinct, exponent))) <= cells
 
     # A range of r widths touches fewer than r + 2 cells. Most columns fill much of their range, so
     # the answer is near that exponent: steps from there double, and the last one is bisected.

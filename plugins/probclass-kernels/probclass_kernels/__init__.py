@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
-INTERFACE = 3
+INTERFACE = 4
 """Changes with the functions of this module: probclass does not call those of another interface."""
 
 _FEW_COUNTS = 4096
@@ -43,6 +43,8 @@ library.count_codes.argtypes = [
     *(_array, _array, _rows, ctypes.c_int32, ctypes.c_int32, _array, _array)
 ]
 library.divide_decimals.argtypes = [_array, _rows, _number, _array]
+library.mdl_cuts.argtypes = [_array, _rows, _rows, _array, _number, _array, _array, _array]
+library.mdl_cuts.restype = _rows
 library.sums_by_class.restype = library.center_by_class.restype = None
 _this_thread = threading.local()
 
@@ -224,6 +226,32 @@ def divide_decimals(words: Integers, divisor: float) -> Floats | None:
         address_of(words, np.int64), len(words), divisor, address_of(values, np.float64)
     )
     return None if status < 0 else values
+
+
+def mdl_cuts(before: Floats, log_patterns: Floats, tie: float) -> Integers | None:
+    """Cuts by the minimum description length; None if they depend on how logarithms are rounded.
+
+    Args:
+        before: weight of the rows before each cell and after the last one, ``(k, cells + 1)``.
+        log_patterns: log₂(3^c − 2) for c classes, ``(k + 1,)``.
+        tie: share of the bits up to which two cuts are equally good.
+
+    Returns:
+        Number of cells below each cut, ascending.
+    """
+    classes, cells = before.shape[0], before.shape[1] - 1
+    pending, cuts = np.empty((cells + 1, 2), np.int64), np.empty(cells, np.int64)
+    found = library.mdl_cuts(
+        address_of(before, np.float64),
+        classes,
+        cells,
+        address_of(log_patterns, np.float64),
+        tie,
+        address_of(_scratch(cells), np.float64),
+        address_of(pending, np.int64),
+        address_of(cuts, np.int64),
+    )
+    return None if found < 0 else np.sort(cuts[:found])
 
 
 def _check(status: int) -> None:

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "processors.h"
+
 typedef struct {
     const uint8_t *at, *end;
     int failed;
@@ -157,16 +159,6 @@ static const uint8_t *stored_block(Bytes bytes, uint64_t size) {
     advance(&bytes, size);
     return bytes.failed ? NULL : from;
 }
-
-/* Loops for any processor, of which the compiler also makes a version for those with AVX2. */
-#define ANY_PROCESSOR static inline __attribute__((always_inline))
-#ifdef __x86_64__
-#define WITH_AVX2 static __attribute__((target("avx2")))
-static int has_avx2(void) { return __builtin_cpu_supports("avx2") != 0; }
-#else
-#define WITH_AVX2 static
-static int has_avx2(void) { return 0; }
-#endif
 
 /* Numbers of `width` bits in groups of eight, packed without gaps, little-endian as the processor has
    to be. Up to eight bytes beyond them are read, and not used. */

@@ -195,8 +195,8 @@ class Discretized(LikelihoodEstimator):
             cuts = self._cuts(feature, cells)
             bins = len(cuts) + 1
             bin_of = np.searchsorted(cuts, cells.values, side="right")
-            counts = np.zeros((len(classes), bins))
-            np.add.at(counts.T, bin_of, cells.counts.T)
+            of_classes = [np.bincount(bin_of, of, bins) for of in cells.counts]
+            counts = np.stack(of_classes, dtype=np.float64)
             lower, upper = np.append(-np.inf, cuts), np.append(cuts, np.inf)
             if nulls.any():
                 counts = np.column_stack([counts, nulls])

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, IntArray, numbers_rounded_down
+from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.shared_conversions import converted
 from probclass_core.estimation.histogram import Histogram, lower_edges
 from probclass_core.estimation.options import OptionPath, parse_table
@@ -140,18 +141,15 @@ def mdl_cuts(histogram: Histogram, row_weight: float = 1.0) -> FloatArray:
     starts = _coarse(counts)
     if len(starts) < counts.shape[1]:
         counts = np.add.reduceat(counts, starts, axis=1)
-    cells = counts.shape[1]
-    start = np.zeros((len(counts), 1))
-    cumulative = np.concatenate([start, np.cumsum(counts, axis=1)], axis=1)
-    splits: list[int] = []
-    pending = [(0, cells)]
-    while pending:
-        first, last = pending.pop()
-        size = _split(counts[:, first:last], cumulative[:, first : last + 1])
-        if size:
-            splits.append(first + size)
-            pending += [(first, first + size), (first + size, last)]
-    return between_cells(histogram)[starts[np.array(sorted(splits), dtype=np.intp)] - 1]
+    before = np.zeros((counts.shape[0], counts.shape[1] + 1))
+    np.cumsum(counts, axis=1, out=before[:, 1:])
+    log_patterns = _log_patterns(len(counts))
+    splits: IntArray | None = None
+    if (compiled := kernels(counts.size)) is not None:
+        splits = compiled.mdl_cuts(before, log_patterns, _TIE)
+    if splits is None:  # or a cut depends on how logarithms are rounded
+        splits = _splits(before, log_patterns)
+    return between_cells(histogram)[starts[splits] - 1]
 
 
 def _coarse(counts: FloatArray) -> IntArray:
@@ -173,34 +171,53 @@ def _coarse(counts: FloatArray) -> IntArray:
     return np.flatnonzero(np.append(True, np.diff(group) > 0.0))
 
 
-def _split(counts: FloatArray, cumulative: FloatArray) -> int:
-    """Number of cells below the best cut, or 0 if no cut is worth its cost.
+def _splits(before: FloatArray, log_patterns: FloatArray) -> IntArray:
+    """Number of cells below each cut, ascending.
 
     Args:
-        counts: ``(k, m)``.
-        cumulative: counts before each cell and after the last, ``(k, m + 1)``.
+        before: counts before each cell and after the last, ``(k, m + 1)``.
+        log_patterns: see `_log_patterns`.
     """
-    present = int((counts > 0.0).any(axis=1).sum())
-    if present < 2 or counts.shape[1] < 2:
+    splits: list[int] = []
+    pending = [(0, before.shape[1] - 1)]
+    while pending:
+        first, last = pending.pop()
+        size = _split(before[:, first : last + 1], log_patterns)
+        if size:
+            splits.append(first + size)
+            pending += [(first, first + size), (first + size, last)]
+    return np.array(sorted(splits), dtype=np.intp)
+
+
+def _split(before: FloatArray, log_patterns: FloatArray) -> int:
+    """Number of cells below the best cut, or 0 if no cut is worth its cost; see `_splits`."""
+    both = before[:, -1:] - before[:, :1]
+    present = np.count_nonzero(both)
+    if present < 2 or before.shape[1] < 3:
         return 0
-    left = cumulative[:, 1:-1] - cumulative[:, :1]
-    both = cumulative[:, -1:] - cumulative[:, :1]
+    left = before[:, 1:-1] - before[:, :1]
     right = np.maximum(both - left, 0.0)
     bits = float(_bits(both)[0])
     bits_left, bits_right = _bits(left), _bits(right)
     after = bits_left + bits_right
     # The first of the cuts that are equally good up to rounding.
     best = int(np.argmax(after <= after.min() + _TIE * bits))
-    total, rows_left = float(both.sum()), float(left[:, best].sum())
-    present_left = int((counts[:, : best + 1] > 0.0).any(axis=1).sum())
-    present_right = int((counts[:, best + 1 :] > 0.0).any(axis=1).sum())
     # Entropies in bits per row, times the number of classes that are present.
-    entropies = present * bits / total
-    entropies -= present_left * float(bits_left[best]) / rows_left
-    entropies -= present_right * float(bits_right[best]) / (total - rows_left)
-    log_patterns = present * math.log2(3.0) + math.log1p(-2.0 * 3.0**-present) / math.log(2.0)
-    cost = math.log2(max(total - 1.0, 1.0)) + log_patterns - entropies
+    entropies = present * bits / float(both.sum())
+    for part, bits_of_part in ((left, bits_left), (right, bits_right)):
+        rows = part[:, best]
+        # Rows may be lost among others of far larger weights.
+        total = float(rows.sum()) or 1.0
+        entropies -= np.count_nonzero(rows) * float(bits_of_part[best]) / total
+    cost = math.log2(max(float(both.sum()) - 1.0, 1.0)) + float(log_patterns[present]) - entropies
     return best + 1 if bits - float(after[best]) > cost else 0
+
+
+def _log_patterns(classes: int) -> FloatArray:
+    """log₂(3^c − 2) for c classes, from none (with 0) to all, ``(classes + 1,)``."""
+    number = np.arange(classes + 1.0).clip(min=1.0)
+    patterns: FloatArray = number * np.log2(3.0) + np.log1p(-2.0 * 3.0**-number) / np.log(2.0)
+    return patterns
 
 
 def _bits(counts: FloatArray) -> FloatArray:
