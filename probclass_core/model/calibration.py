@@ -175,7 +175,7 @@ def apply_calibration(posterior: Posterior, calibrator: Calibrator) -> Posterior
     joint = calibrator.rescale(posterior.log_probability)
     unchanged = np.isneginf(posterior.log_density) | np.isneginf(joint.max(axis=1))
     joint[unchanged] = posterior.log_probability[unchanged]
-    return replace(posterior, log_probability=_log_probability(joint))
+    return replace(_normalized(joint), log_density=posterior.log_density)
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class _Part:
         losses = np.empty(len(self.truth))
         for fold, calibrator in enumerate(calibrators):
             rows = np.flatnonzero(self.folds == fold)
-            logs = _log_probability(calibrator.rescale(self.logs[rows]))
+            logs = _normalized(calibrator.rescale(self.logs[rows])).log_probability
             losses[rows] = -logs[np.arange(len(rows)), self.truth[rows]]
         return losses
 
@@ -270,10 +270,9 @@ def _scores(log_probability: FloatArray, lowest: float) -> FloatArray:
     return scores
 
 
-def _log_probability(joint: FloatArray) -> FloatArray:
+def _normalized(joint: FloatArray) -> Posterior:
     fallback = np.zeros(joint.shape[1])  # never used: every row has a possible class
-    log_probability: FloatArray = normalize(joint, fallback).log_probability
-    return log_probability
+    return normalize(joint, fallback)
 
 
 def _divided(batches: Sequence[HeldOut], method: str) -> list[_Part]:

@@ -226,7 +226,7 @@ class Model:
         if log_ratio is not None:
             joint = posterior.log_probability + log_ratio
             shifted = normalize(joint, self.log_prior + log_ratio)
-            posterior = Posterior(shifted.log_probability, posterior.log_density)
+            posterior = dataclasses.replace(shifted, log_density=posterior.log_density)
         return posterior, rule.decide(posterior, weighted)
 
     def _log_likelihoods(self, batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray | None]:
@@ -243,10 +243,9 @@ class Model:
             posterior = apply_calibration(posterior, self.calibrator)
         if product is not None:
             density = log_density(product + self.log_prior)
-            posterior = Posterior(posterior.log_probability, density)
+            posterior = dataclasses.replace(posterior, log_density=density)
         elif self.weights is not None:
-            unknown = np.full(len(weighted), np.nan)
-            posterior = Posterior(posterior.log_probability, unknown)
+            posterior = dataclasses.replace(posterior, log_density=np.full(len(weighted), np.nan))
         return posterior
 
     @cached_property

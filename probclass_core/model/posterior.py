@@ -6,7 +6,6 @@ P(c | x) = p(x | c) P(c) / p(x), with p(x) = Σ_c p(x | c) P(c) (Zaki and Meira,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -22,17 +21,13 @@ class Posterior:
 
     Attributes:
         log_probability: log P(c | x), ``(n, k)``.
+        probability: P(c | x), ``(n, k)``; every row sums to 1.
         log_density: log p(x) in nats, ``(n,)``; −inf if every class gives the row likelihood 0.
     """
 
     log_probability: FloatArray
+    probability: FloatArray
     log_density: FloatArray
-
-    @cached_property
-    def probability(self) -> FloatArray:
-        """P(c | x), ``(n, k)``; every row sums to 1."""
-        probability: FloatArray = np.exp(self.log_probability)
-        return probability
 
     @property
     def most_probable(self) -> IntArray:
@@ -65,23 +60,20 @@ def normalize(joint: FloatArray, log_prior: FloatArray) -> Posterior:
     peak = joint.max(axis=1)
     impossible = np.isneginf(peak)
     scaled = joint - np.where(impossible, 0.0, peak)[:, None]
-    log_sum = np.where(impossible, 0.0, _log_sum(scaled))
-    scaled -= log_sum[:, None]
     scaled[impossible] = log_prior
-    return Posterior(scaled, peak + log_sum)
+    # The sum is between 1 and k, or that of the prior, so nothing overflows.
+    probability = np.exp(scaled)
+    total = probability.sum(axis=1)
+    log_sum = np.where(impossible, 0.0, np.log(total))
+    scaled -= log_sum[:, None]
+    probability /= total[:, None]
+    return Posterior(scaled, probability, peak + log_sum)
 
 
 def log_density(joint: FloatArray) -> FloatArray:
     """log p(x), ``(n,)``, as `normalize` gives it for the same joint log-likelihoods."""
     peak = joint.max(axis=1)
     impossible = np.isneginf(peak)
-    log_sum = _log_sum(joint - np.where(impossible, 0.0, peak)[:, None])
-    density: FloatArray = peak + np.where(impossible, 0.0, log_sum)
+    total = np.exp(joint - np.where(impossible, 0.0, peak)[:, None]).sum(axis=1)
+    density: FloatArray = peak + np.log(np.where(impossible, 1.0, total))
     return density
-
-
-def _log_sum(scaled: FloatArray) -> FloatArray:
-    """log Σ_c exp of logs less their peak: the sum is between 1 and k, so nothing overflows."""
-    with np.errstate(divide="ignore"):
-        log_sum: FloatArray = np.log(np.exp(scaled).sum(axis=1))
-    return log_sum

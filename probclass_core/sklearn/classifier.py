@@ -237,8 +237,8 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
 
     def predict_proba(self, X: Any) -> FloatArray:
         """P(c | x), ``(n, k)``, columns in the order of ``classes_``."""
-        probability: FloatArray = np.exp(self.predict_log_proba(X))
-        return probability
+        table = self._features(X)
+        return self._all_classes(self.model_.predict_proba(table), absent=0.0)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """log P(c | x), ``(n, k)``, columns in the order of ``classes_``."""
@@ -367,13 +367,13 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         check_is_fitted(self)
         return _model_columns(self._rows(X, reset=False), self.statistics_.spec)
 
-    def _all_classes(self, logs: FloatArray) -> FloatArray:
-        """Logs in the order of ``classes_``, ``(n, k)``: −inf for a class without rows."""
+    def _all_classes(self, values: FloatArray, absent: float = -np.inf) -> FloatArray:
+        """Values in the order of ``classes_``, ``(n, k)``; ``absent`` for a class without rows."""
         classes = self.model_.classes
         if len(classes) == len(self.classes_):
-            return logs
-        result = np.full((len(logs), len(self.classes_)), -np.inf)
-        result[:, label_codes(classes, arrow_classes(self.classes_))] = logs
+            return values
+        result = np.full((len(values), len(self.classes_)), absent)
+        result[:, label_codes(classes, arrow_classes(self.classes_))] = values
         return result
 
     def _known_classes(

@@ -194,7 +194,8 @@ def _mean_posterior(
     calibrator = compile_calibration(calibration, model.classes)
     total = np.zeros(len(model.classes))
     for batch in batches:
-        posterior = Posterior(batch.log_probability, np.where(batch.explained, 0.0, -np.inf))
+        density = np.where(batch.explained, 0.0, -np.inf)
+        posterior = Posterior(batch.log_probability, np.exp(batch.log_probability), density)
         if calibrator is not None:
             posterior = apply_calibration(posterior, calibrator)
         total += batch.weights @ posterior.probability

@@ -82,6 +82,16 @@ def test_a_model_has_the_same_id_without_the_compiled_loops(
     assert model.id == with_kernels.id
 
 
+@pytest.mark.parametrize("columns", [["far", "few", "single"], NUMBERS])
+def test_posteriors_are_the_same_without_the_compiled_loops(
+    table: pa.Table, columns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = pc.fit(table, pc.ModelSpec("label", [pc.Block("gaussian_diagonal", columns)]))
+    with_kernels = model.predict_table(table)
+    without_kernels(monkeypatch)
+    assert model.predict_table(table).equals(with_kernels)
+
+
 def test_the_default_model_has_the_same_id_without_the_compiled_loops(
     table: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,10 @@ library.count_codes.argtypes = [
 library.divide_decimals.argtypes = [_array, _rows, _number, _array]
 library.mdl_cuts.argtypes = [_array, _rows, _rows, _array, _number, _array, _array, _array]
 library.mdl_cuts.restype = _rows
+library.subtract_half_squares.argtypes = [
+    *(_array, _rows, _rows, _array, _array, _rows, _array, _rows)
+]
+library.subtract_half_squares.restype = None
 library.sums_by_class.restype = library.center_by_class.restype = None
 _this_thread = threading.local()
 
@@ -226,6 +230,27 @@ def divide_decimals(words: Integers, divisor: float) -> Floats | None:
         address_of(words, np.int64), len(words), divisor, address_of(values, np.float64)
     )
     return None if status < 0 else values
+
+
+def subtract_half_squares(block: Floats, mean: Floats, precision: Floats, result: Floats) -> None:
+    """Subtract ½ Σ_j ((x_j − μ_cj) / σ_cj)², added up in the order of the columns, without NaN.
+
+    Args:
+        block: values, ``(d, n)``.
+        mean: μ, ``(k, d)``.
+        precision: 1 / σ, ``(k, d)``.
+        result: what is subtracted from, ``(k, n)``; only its rows have to be contiguous.
+    """
+    first, stride = result[0], result.strides[0] // result.itemsize
+    library.subtract_half_squares(
+        address_of(block, np.float64),
+        *block.shape,
+        address_of(mean, np.float64),
+        address_of(precision, np.float64),
+        len(mean),
+        address_of(first, np.float64),
+        stride,
+    )
 
 
 def mdl_cuts(before: Floats, log_patterns: Floats, tie: float) -> Integers | None:

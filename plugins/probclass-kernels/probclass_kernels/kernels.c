@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "processors.h"
+
 enum { LANES = 8, LEAF = 128, BLOCK = 1024 };
 
 static double sum_of_lanes(const double *lane) {
@@ -306,4 +308,47 @@ int divide_decimals(const int64_t *words, int64_t n, double divisor, double *val
     }
     for (int64_t i = 0; i < n; i++) values[i] /= divisor;
     return beyond ? -1 : 0;
+}
+
+ANY_PROCESSOR void half_squares(const double *block, int64_t d, int64_t n, const double *mean,
+                                const double *precision, int64_t classes, double *result,
+                                int64_t stride) {
+    enum { TOGETHER = 16 };
+    double few[TOGETHER] = {0.0};
+    for (int64_t start = 0; start < n; start += TOGETHER) {
+        int rows = n - start < TOGETHER ? (int)(n - start) : TOGETHER;
+        for (int64_t c = 0; c < classes; c++) {
+            double squares[TOGETHER] = {0.0}, *to = result + c * stride + start;
+            for (int64_t j = 0; j < d; j++) {
+                const double *x = block + j * n + start;
+                double center = mean[c * d + j], scale = precision[c * d + j];
+                if (rows < TOGETHER) x = memcpy(few, x, (size_t)rows * sizeof *x);
+                for (int i = 0; i < TOGETHER; i++) {
+                    double deviation = (x[i] - center) * scale;
+                    deviation = x[i] == x[i] ? deviation : 0.0;
+                    squares[i] += deviation * deviation;
+                }
+            }
+            for (int i = 0; i < rows; i++) to[i] -= 0.5 * squares[i];
+        }
+    }
+}
+
+WITH_AVX2 void half_squares_with_avx2(const double *block, int64_t d, int64_t n, const double *mean,
+                                      const double *precision, int64_t classes, double *result,
+                                      int64_t stride) {
+    half_squares(block, d, n, mean, precision, classes, result, stride);
+}
+
+/* Subtract half the sum of the squares of standardized values, ½ Σ_j ((x_j − μ_cj) / σ_cj)², without
+   those that are NaN.
+
+   block: (d, n), values.
+   mean, precision: (classes, d), μ and 1 / σ.
+   result: (classes, n), subtracted from; rows begin `stride` numbers after each other. */
+void subtract_half_squares(const double *block, int64_t d, int64_t n, const double *mean,
+                           const double *precision, int64_t classes, double *result,
+                           int64_t stride) {
+    (has_avx2() ? half_squares_with_avx2 : half_squares)(block, d, n, mean, precision, classes,
+                                                         result, stride);
 }

@@ -169,6 +169,26 @@ def test_codes_are_counted_by_class_null_first(seed: int, rows: int, size: int) 
     same(kernels.count_codes(group, codes, CLASSES, size), expected)
 
 
+@given(st.integers(0, 2**32), sizes, st.integers(1, 12), st.integers(1, CLASSES))
+def test_squares_are_added_in_the_order_of_the_columns(
+    seed: int, rows: int, columns: int, classes: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    block = rng.normal(size=(columns, rows))
+    block[rng.random(block.shape) < 0.1] = np.nan
+    mean, precision = rng.normal(size=(2, classes, columns))
+    result = rng.normal(size=(classes, 2 * rows))
+    expected = result.copy()
+    for label, row in enumerate(expected):
+        total = np.zeros(rows)
+        for x, center, scale in zip(block, mean[label], precision[label], strict=True):
+            deviation = np.where(np.isnan(x), 0.0, (x - center) * scale)
+            total += deviation * deviation
+        row[rows:] -= 0.5 * total
+    kernels.subtract_half_squares(block, mean, precision, result[:, rows:])
+    same(result, expected)
+
+
 def cuts_of(counts: Any) -> list[int] | None:
     """Cuts of counts by class and cell, ``(2, cells)``."""
     before = np.pad(np.cumsum(counts, axis=1), ((0, 0), (1, 0))).astype(np.float64)

@@ -47,6 +47,7 @@ from probclass_core.arrow.parts import select
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
+from probclass_core.execution.threads import single_threaded_blas
 from probclass_core.io.table import Fragment, Plan
 from probclass_core.model.decision import CompiledRule, DecisionOption, Decisions
 from probclass_core.model.density_quantiles import log_density_quantile
@@ -265,6 +266,7 @@ class HealthMeter:
         """The sums over all rows, given those of consecutive rows in order."""
         return reduce(HealthSums.__add__, sums, self.zero())
 
+    @single_threaded_blas()  # its rounding must not depend on the number of threads
     def health(self, sums: HealthSums) -> Health:
         """The health of the rows of at least one row."""
         sample = _concatenated(sums.samples)

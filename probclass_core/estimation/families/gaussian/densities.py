@@ -12,12 +12,13 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, missing_patterns
+from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.row_blocks import block_arithmetic, numeric_blocks
 from probclass_core.estimation.contract import POINT_MASS_WIDTH
 from probclass_core.estimation.formulas import (
@@ -65,11 +66,11 @@ class GaussianDiagonalLikelihood:
 
     def __init__(self, features: Sequence[str], mean: FloatArray, variance: FloatArray) -> None:
         self.features = list(features)
-        self.mean = mean
+        self.mean = np.ascontiguousarray(mean)
         point_mass: BoolArray = variance == 0.0
         self.point_masses = [np.flatnonzero(row) for row in point_mass]
         width = np.sqrt(np.where(point_mass, 1.0, variance))
-        self.precision = np.where(point_mass, 0.0, 1.0 / width)
+        self.precision = np.ascontiguousarray(np.where(point_mass, 0.0, 1.0 / width))
         self.log_peak = -0.5 * _LOG_2PI - np.log(np.where(point_mass, POINT_MASS_WIDTH, width))
 
     # A square beyond float64 means a likelihood of 0, and so does ∞ · 0 away from a point mass.
@@ -106,28 +107,33 @@ class GaussianDiagonalLikelihood:
     def _fill(self, block: FloatArray, result: FloatArray) -> None:
         """Write the log-likelihoods ``(k, m)`` of features ``(d, m)`` into ``result``."""
         missing = np.isnan(block)
-        any_missing = bool(missing.any())
-        if any_missing:
+        if missing.any():
             result[:] = self.log_peak @ (~missing).astype(np.float64)
         else:
             result[:] = self.log_peak.sum(axis=1)[:, None]
-        deviation = np.empty_like(block)
-        by_class = zip(self.mean[..., None], self.precision[..., None], result, strict=True)
-        for number, (mean, precision, of_class) in enumerate(by_class):
+        self._subtract_drops(block, missing, result)
+        for masses, mean, of_class in zip(self.point_masses, self.mean, result, strict=True):
+            if len(masses):
+                off = (block[masses] != mean[masses, None]) & ~missing[masses]
+                of_class[off.any(axis=0)] = -np.inf
+
+    def _subtract_drops(self, block: FloatArray, missing: BoolArray, result: FloatArray) -> None:
+        """Subtract from each ``(k, m)`` the drop of the log density below its peak."""
+        if (compiled := kernels(block.shape[1])) is not None:
+            compiled.subtract_half_squares(block, self.mean, self.precision, result)
+            return
+        for of_class, deviation in zip(result, self._deviations(block, missing), strict=True):
+            of_class -= 0.5 * np.einsum("dn,dn->n", deviation, deviation)
+
+    def _deviations(self, block: FloatArray, missing: BoolArray) -> Iterator[FloatArray]:
+        """Features standardized by each class, 0 for a null: ``(d, m)``, in the same memory."""
+        deviation, any_missing = np.empty_like(block), bool(missing.any())
+        for mean, precision in zip(self.mean[..., None], self.precision[..., None], strict=True):
             np.subtract(block, mean, out=deviation)
             deviation *= precision
             if any_missing:
                 deviation[missing] = 0.0
-            of_class -= self._drop(number, deviation)
-            masses = self.point_masses[number]
-            if len(masses):
-                off = (block[masses] != mean[masses]) & ~missing[masses]
-                of_class[off.any(axis=0)] = -np.inf
-
-    def _drop(self, number: int, deviation: FloatArray) -> FloatArray:
-        """Drop of a class's log density below its peak: standardized ``(d, m)`` to ``(m,)``."""
-        drop: FloatArray = 0.5 * np.einsum("dn,dn->n", deviation, deviation)
-        return drop
+            yield deviation
 
 
 class StudentDiagonalLikelihood(GaussianDiagonalLikelihood):
@@ -167,11 +173,12 @@ class StudentDiagonalLikelihood(GaussianDiagonalLikelihood):
         total: FloatArray = np.nansum(self.log_peak[:, :, None] - drop, axis=1)
         return total
 
-    def _drop(self, number: int, deviation: FloatArray) -> FloatArray:
-        freedom = self.degrees_of_freedom[number]
-        kernel = _log_one_plus_square(np.abs(deviation) / np.sqrt(freedom)[:, None])
-        drop: FloatArray = 0.5 * (freedom + 1.0) @ kernel
-        return drop
+    def _subtract_drops(self, block: FloatArray, missing: BoolArray, result: FloatArray) -> None:
+        deviations = self._deviations(block, missing)
+        by_class = zip(result, self.degrees_of_freedom, deviations, strict=True)
+        for of_class, freedom, deviation in by_class:
+            kernel = _log_one_plus_square(np.abs(deviation) / np.sqrt(freedom)[:, None])
+            of_class -= 0.5 * (freedom + 1.0) @ kernel
 
     def _density(
         self, column: Column, place: int, mean: FloatArray, precision: FloatArray
