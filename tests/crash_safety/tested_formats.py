@@ -186,7 +186,10 @@ def iceberg_table(ref: pc.TableRef) -> Table:
 
 
 def files_of_iceberg(folder: Path) -> set[Path]:
-    """Include all metadata: that of a killed commit looks like that of a running one."""
+    """Include all metadata: that of a killed commit looks like that of a running one.
+
+    A writer killed before it wrote to its journal leaves it to SQLite's next writer.
+    """
     table = iceberg_table(iceberg_sink(folder))
     manifests = {
         manifest.manifest_path: manifest
@@ -199,7 +202,8 @@ def files_of_iceberg(folder: Path) -> set[Path]:
         for entry in manifest.fetch_manifest_entry(table.io, False)
     }
     metadata = Path(table.location().removeprefix("file://")) / "metadata"
-    return {folder / "catalog.db", *named, *metadata.iterdir()}
+    catalog = {folder / "catalog.db", folder / "catalog.db-journal"}
+    return {*catalog, *named, *metadata.iterdir()}
 
 
 FORMATS = {
