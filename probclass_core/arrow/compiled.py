@@ -13,7 +13,7 @@ from types import ModuleType
 INTERFACE = 4
 """Version of the functions that are called."""
 
-_LEAST_ROWS = 2048
+_LEAST_ROWS = 512
 """Below this number of rows, a call takes longer than the loop saves."""
 
 logger = logging.getLogger(__name__)

@@ -58,17 +58,16 @@ def ordered_map(
     """
     workers = available_processors() if workers is None else workers
     workers = 1 if getattr(_this_thread, "in_map", False) else workers
-    items = iter(items)
-    first = list(islice(items, 2))
-    items = chain(first, items)
     with single_threaded_blas():
-        if workers > 1 and len(first) < 2:
-            yield from map(work, items)
-            return
-        work = _mark_thread(work)
         if workers <= 1:
-            yield from map(work, items)
+            yield from map(_mark_thread(work), items)
             return
+        items = iter(items)
+        first = list(islice(items, 2))
+        if len(first) < 2:
+            yield from map(work, first)
+            return
+        items, work = chain(first, items), _mark_thread(work)
         pool = ThreadPoolExecutor(workers, thread_name_prefix="probclass")
         pending: deque[Future[Result]] = deque()
         try:
