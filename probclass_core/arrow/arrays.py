@@ -334,14 +334,33 @@ def numeric_matrix(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray:
     Raises:
         DataError: as `numeric_column`.
     """
-    if batch.num_rows < _SHORT and batch.schema.equals(_doubles(tuple(columns))):
-        matrix: FloatArray = batch.to_tensor(null_to_nan=True, row_major=False).to_numpy().T
-        if not np.isinf(matrix).any():
-            return matrix
+    if (together := short_doubles(batch, columns)) is not None:
+        return together
     matrix = np.empty((len(columns), batch.num_rows))
     for row, name in enumerate(columns):
         matrix[row] = numeric_column(batch, name)
     return matrix
+
+
+def numeric_columns(batch: pa.RecordBatch, columns: Sequence[str]) -> list[FloatArray]:
+    """`numeric_column` of several columns; short ones are converted together.
+
+    Raises:
+        DataError: as `numeric_column`.
+    """
+    if (together := short_doubles(batch, columns)) is not None:
+        return list(together)
+    return [numeric_column(batch, name) for name in columns]
+
+
+def short_doubles(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray | None:
+    """`numeric_matrix` of a short batch of these columns; None unless all are finite float64."""
+    if not 0 < batch.num_rows < _SHORT or not columns:
+        return None
+    if not batch.schema.equals(_doubles(tuple(columns))):
+        return None
+    matrix: FloatArray = batch.to_tensor(null_to_nan=True, row_major=False).to_numpy().T
+    return None if np.isinf(matrix).any() else matrix
 
 
 @functools.lru_cache

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.annotations import ArrowTable
-from probclass_core.arrow.arrays import IntArray, as_floats, column_extremes
+from probclass_core.arrow.arrays import IntArray, as_floats, column_extremes, short_doubles
 from probclass_core.arrow.types import is_number_type, value_type
 from probclass_core.errors import StoreError
 
@@ -30,6 +30,9 @@ _SCHEMA = pa.schema(
     ]
 )
 
+_Profile = tuple[int, float | None, float | None]
+"""Nulls, minimum and maximum of a column."""
+
 
 def empty_profile(features: Sequence[str]) -> ArrowTable:
     """The profile of no rows."""
@@ -38,7 +41,7 @@ def empty_profile(features: Sequence[str]) -> ArrowTable:
 
 def profile_columns(batch: pa.RecordBatch) -> ArrowTable:
     """The profile of a batch of features, all of whose rows count."""
-    columns = [_profile(column) for column in batch.columns]
+    columns = _profiles_of_doubles(batch) or [_profile(column) for column in batch.columns]
     return profile_table(batch.schema.names, [(batch.num_rows, *column) for column in columns])
 
 
@@ -142,7 +145,18 @@ def check_profiles(profiles: Sequence[ArrowTable], features: Sequence[str], rows
         raise StoreError(f"the profile of column {name!r} is not one of {expected[row]} rows.")
 
 
-def _profile(column: pa.Array) -> tuple[int, float | None, float | None]:
+def _profiles_of_doubles(batch: pa.RecordBatch) -> list[_Profile]:
+    """`_profile` of the columns of a short batch; empty unless all are float64 without gaps."""
+    matrix = short_doubles(batch, batch.schema.names)
+    if matrix is None:
+        return []
+    low, high = matrix.min(axis=1) + 0.0, matrix.max(axis=1) + 0.0  # −0.0 becomes 0.0
+    if np.isnan(low).any():
+        return []
+    return [(0, *ends) for ends in zip(low.tolist(), high.tolist(), strict=True)]
+
+
+def _profile(column: pa.Array) -> _Profile:
     """Nulls, minimum and maximum of a column."""
     column = _countable(column)
     if not is_number_type(value_type(column.type)) or column.null_count == len(column):

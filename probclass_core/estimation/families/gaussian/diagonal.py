@@ -16,7 +16,7 @@ from probclass_core.arrow.arrays import (
     ByClass,
     FloatArray,
     label_codes,
-    numeric_column,
+    numeric_columns,
     sorted_classes,
 )
 from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
@@ -108,8 +108,8 @@ class GaussianDiagonal(LikelihoodEstimator):
     ) -> pa.Table:
         groups = ByClass.group(classes)
         columns = [
-            column_moments(numeric_column(batch, name), groups, weights)
-            for name in self.features.names
+            column_moments(column, groups, weights)
+            for column in numeric_columns(batch, self.features.names)
         ]
         return self._statistics(groups.labels, _stack(columns))
 
