@@ -46,8 +46,11 @@ _EXACT_INTEGERS = 2.0**53
 _EXACT_POWERS = 22
 """float64 represents the powers of ten up to this one, so that dividing by them rounds once."""
 
-_SHORT = 2048
+SHORT = 2048
 """Below this number of rows, the fixed cost of each column is most of the work on its numbers."""
+
+Extremes = tuple[float, float, int]
+"""Least and greatest number, NaN if there is none; and how many values are NaN."""
 
 MISSING = -1
 """Code of a null among category codes."""
@@ -188,17 +191,40 @@ def numeric_column(batch: pa.RecordBatch, name: str) -> FloatArray:
 
 def numeric_values(column: pa.Array, name: str) -> FloatArray:
     """`numeric_column` for an array; ``name`` is the column's name in messages."""
+    values = unchecked_values(column, name)
+    check_finite(name, values, column_extremes(column, lambda: extremes(values)))
+    return values
+
+
+def unchecked_values(column: pa.Array, name: str) -> FloatArray:
+    """`numeric_values` of a column that `check_finite` checks later.
+
+    Raises:
+        DataError: if the column is not numeric.
+    """
     if not is_numeric_type(column.type):
         raise DataError(f"column {name!r} is {column.type}, not a number; cast it or re-train.")
-    values = as_floats(column)
-    low, high, _ = column_extremes(column, lambda: values)
+    return as_floats(column)
+
+
+def check_finite(name: str, values: FloatArray, ends: Extremes) -> None:
+    """Refuse infinite values.
+
+    Args:
+        name: name of the column in messages.
+        values: its values, ``(n,)``.
+        ends: their `extremes`.
+
+    Raises:
+        DataError: if a value is infinite.
+    """
+    low, high, _ = ends
     if math.isinf(low) or math.isinf(high):
         infinite = int(np.isinf(values).sum())
         raise DataError(
             f"column {name!r} contains {infinite} infinite value{'s' * (infinite > 1)}; "
             "make them null, or drop the rows."
         )
-    return values
 
 
 def as_floats(column: pa.Array) -> FloatArray:
@@ -247,25 +273,23 @@ def _decimals_as_floats(column: pa.Array) -> FloatArray:
     return values
 
 
-def column_extremes(column: pa.Array, values: Callable[[], FloatArray]) -> tuple[float, float, int]:
+def column_extremes(column: pa.Array, find: Callable[[], Extremes]) -> Extremes:
     """`extremes` of a column, found once in `shared_conversions` if it is long.
 
     Args:
         column: the column.
-        values: returns its values as numbers, NaN for null.
+        find: returns the `extremes` of its values as numbers, NaN for null.
     """
-    if len(column) < _SHORT:
-        return extremes(values())
-    return converted(column, "extremes", lambda: extremes(values()))
+    return find() if len(column) < SHORT else converted(column, "extremes", find)
 
 
-def extremes(values: np.ndarray) -> tuple[float, float, int]:
+def extremes(values: np.ndarray) -> Extremes:
     """Least and greatest number, NaN if there is none; and how many values are NaN."""
     if not values.size:
         return math.nan, math.nan, 0
     if (compiled := kernels(values.size)) is not None and values.dtype == np.float64:
-        low, high, missing = compiled.extremes(np.ascontiguousarray(values))
-        return (low, high, missing) if missing < values.size else (math.nan, math.nan, missing)
+        ends: Extremes = compiled.extremes(np.ascontiguousarray(values))
+        return ends
     low, high = np.minimum.reduce(values), np.maximum.reduce(values)
     if low == low:
         return float(low), float(high), 0
@@ -355,7 +379,7 @@ def numeric_columns(batch: pa.RecordBatch, columns: Sequence[str]) -> list[Float
 
 def short_doubles(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray | None:
     """`numeric_matrix` of a short batch of these columns; None unless all are finite float64."""
-    if not 0 < batch.num_rows < _SHORT or not columns:
+    if not 0 < batch.num_rows < SHORT or not columns:
         return None
     if not batch.schema.equals(_doubles(tuple(columns))):
         return None

@@ -16,7 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.annotations import ArrowTable
-from probclass_core.arrow.arrays import IntArray, as_floats, column_extremes, short_doubles
+from probclass_core.arrow.arrays import (
+    IntArray,
+    as_floats,
+    column_extremes,
+    extremes,
+    short_doubles,
+)
 from probclass_core.arrow.types import is_number_type, value_type
 from probclass_core.errors import StoreError
 
@@ -162,7 +168,7 @@ def _profile(column: pa.Array) -> _Profile:
     if not is_number_type(value_type(column.type)) or column.null_count == len(column):
         return column.null_count, None, None
     # An estimator that reads a long column as numbers has found these while they were in the cache.
-    low, high, nulls = column_extremes(column, lambda: as_floats(column))
+    low, high, nulls = column_extremes(column, lambda: extremes(as_floats(column)))
     if nulls == len(column):
         return nulls, None, None
     return nulls, low + 0.0, high + 0.0  # −0.0 becomes 0.0

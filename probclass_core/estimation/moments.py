@@ -9,16 +9,32 @@ loses all digits if the mean is large compared with the deviation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+import pyarrow as pa
 
-from probclass_core.arrow.arrays import ByClass, FloatArray, IntArray
+from probclass_core.arrow.arrays import (
+    SHORT,
+    ByClass,
+    Extremes,
+    FloatArray,
+    IntArray,
+    check_finite,
+    column_extremes,
+    numeric_columns,
+    unchecked_values,
+)
 from probclass_core.arrow.compiled import kernels
 
 FEW_CLASSES = 64
 """Largest number of classes for which a Python loop over the classes is faster."""
+
+_COLUMNS_AT_ONCE = 16
+"""Columns summed in one call, so that threads seldom wait for Python's lock; a column that is not
+float64 is converted, and so in memory."""
 
 _BLOCK = 4096
 """Rows with gaps that are multiplied together, so that they stay in the processor's cache."""
@@ -58,15 +74,86 @@ def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | No
     Returns:
         Moments of shape ``(g,)``.
     """
-    if (compiled := kernels(len(column))) is not None:
-        sums = compiled.sums_by_class(
-            np.ascontiguousarray(column), groups.order, groups.counts, weights
-        )
+    return _of_sums(_sums_of_columns([column], groups, weights)[0])
+
+
+@BEYOND_FLOAT64
+def moments_of_columns(
+    batch: pa.RecordBatch, names: Sequence[str], groups: ByClass, weights: FloatArray | None
+) -> Moments:
+    """`column_moments` of columns of a batch.
+
+    Args:
+        batch: rows.
+        names: ``d`` columns of numbers.
+        groups: the rows grouped by class.
+        weights: ``(n,)``, or None for weights of 1.
+
+    Returns:
+        Moments of shape ``(g, d)``.
+
+    Raises:
+        DataError: as `numeric_column`.
+    """
+    compiled = kernels(batch.num_rows)
+    if compiled is None or batch.num_rows < SHORT:
+        sums = _sums_of_columns(numeric_columns(batch, names), groups, weights)
     else:
-        sums = _sums_by_class(column, groups, weights)
+        sums = np.empty((len(names), 4, len(groups.counts)))
+
+        def add(part: slice, columns: Sequence[FloatArray]) -> Sequence[Extremes]:
+            found: list[Extremes]
+            sums[part], found = compiled.sums_by_class(
+                columns, groups.order, groups.counts, weights, with_extremes=True
+            )
+            return found
+
+        _some_at_once(batch, names, add)
+    return _of_sums(np.moveaxis(sums, 0, -1))
+
+
+def _some_at_once(
+    batch: pa.RecordBatch,
+    names: Sequence[str],
+    call: Callable[[slice, Sequence[FloatArray]], Sequence[Extremes]],
+) -> None:
+    """Call a compiled loop for some columns at a time, which are checked by what it finds.
+
+    Args:
+        batch: rows.
+        names: columns of numbers.
+        call: given which of the columns they are, and the columns ``(n,)``; returns their extremes.
+
+    Raises:
+        DataError: as `numeric_column`.
+    """
+    for start in range(0, len(names), _COLUMNS_AT_ONCE):
+        part = slice(start, min(start + _COLUMNS_AT_ONCE, len(names)))
+        columns = [unchecked_values(batch.column(name), name) for name in names[part]]
+        extremes = call(part, columns)
+        for number, (name, values) in enumerate(zip(names[part], columns, strict=True)):
+            found = partial(extremes.__getitem__, number)
+            check_finite(name, values, column_extremes(batch.column(name), found))
+
+
+def _of_sums(sums: FloatArray) -> Moments:
+    """Moments of Σ w, Σ w x, Σ w (x − x̄) and Σ w (x − x̄)², ``(4, …)``."""
     count, total, residue, squares = sums
     divisor = np.where(count > 0.0, count, 1.0)
     return _corrected(count, total / divisor, residue / divisor, squares)
+
+
+def _sums_of_columns(
+    columns: Sequence[FloatArray], groups: ByClass, weights: FloatArray | None
+) -> FloatArray:
+    """`_sums_by_class` of each column, ``(d, 4, g)``."""
+    if columns and (compiled := kernels(len(columns[0]))) is not None:
+        columns = [np.ascontiguousarray(column) for column in columns]
+        sums: FloatArray = compiled.sums_by_class(
+            columns, groups.order, groups.counts, weights, with_extremes=False
+        )[0]
+        return sums
+    return np.array([_sums_by_class(column, groups, weights) for column in columns])
 
 
 def _sums_by_class(column: FloatArray, groups: ByClass, weights: FloatArray | None) -> FloatArray:
@@ -130,30 +217,36 @@ def _center(values: FloatArray, slices: Sequence[slice], mean: FloatArray) -> No
 
 
 def _centered(
-    column: FloatArray, groups: ByClass, row: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Sort a column by class, and center the values on the mean of their class.
+    batch: pa.RecordBatch, names: Sequence[str], groups: ByClass
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sort columns by class, and center the values on the mean of their class.
 
     The values of a class with NaN are not centered.
 
-    Args:
-        column: values ``(n,)``.
-        groups: the rows grouped by class.
-        row: where the result is written, ``(n,)``.
-
     Returns:
-        The means, and the means of the centered values, which differ from 0 by rounding: both
-        ``(g,)`` and NaN for a class with NaN.
+        The columns ``(d, n)``; the means, and the means of the centered values, which differ from 0
+        by rounding: both ``(g, d)`` and NaN for a class with NaN.
     """
-    if (compiled := kernels(len(column))) is not None:
-        mean, residue = compiled.center_by_class(
-            np.ascontiguousarray(column), groups.order, groups.counts, row
-        )
-        return mean, residue
-    np.take(column, groups.order, out=row, mode="clip")  # "clip" skips a bounds check
-    mean = np.add.reduceat(row, groups.starts) / groups.counts
-    _center(row, groups.slices, np.where(np.isnan(mean), 0.0, mean))
-    return mean, np.add.reduceat(row, groups.starts) / groups.counts
+    matrix = np.empty((len(names), batch.num_rows))
+    mean, residue = np.empty((2, len(names), len(groups.counts)))
+    if (compiled := kernels(batch.num_rows)) is not None:
+
+        def center(part: slice, columns: Sequence[FloatArray]) -> Sequence[Extremes]:
+            found: list[Extremes]
+            mean[part], residue[part], found = compiled.center_by_class(
+                columns, groups.order, groups.counts, matrix[part]
+            )
+            return found
+
+        _some_at_once(batch, names, center)
+        return matrix, mean.T, residue.T
+    for row, column in enumerate(numeric_columns(batch, names)):
+        values = matrix[row]
+        np.take(column, groups.order, out=values, mode="clip")  # "clip" skips a bounds check
+        mean[row] = np.add.reduceat(values, groups.starts) / groups.counts
+        _center(values, groups.slices, np.where(np.isnan(mean[row]), 0.0, mean[row]))
+        residue[row] = np.add.reduceat(values, groups.starts) / groups.counts
+    return matrix, mean.T, residue.T
 
 
 def _corrected(
@@ -168,25 +261,25 @@ def _corrected(
 
 @BEYOND_FLOAT64
 def cross_moments(
-    columns: Sequence[FloatArray], groups: ByClass, weights: FloatArray | None
+    batch: pa.RecordBatch, names: Sequence[str], groups: ByClass, weights: FloatArray | None
 ) -> Moments:
     """Cross moments of all pairs of features by class, each pair over the rows that have both.
 
     Args:
-        columns: ``d`` features ``(n,)``; NaN is ignored.
+        batch: rows; NaN and null are ignored.
+        names: ``d`` columns of numbers.
         groups: the rows grouped by class.
         weights: ``(n,)``, or None for weights of 1.
 
     Returns:
         Moments of shape ``(g, d, d)``.
+
+    Raises:
+        DataError: as `numeric_column`.
     """
-    features = len(columns)
-    shape = (len(groups.counts), features, features)
+    matrix, center, residue = _centered(batch, names, groups)
+    shape = (len(groups.counts), len(names), len(names))
     count, mean, scatter = np.empty(shape), np.empty(shape), np.empty(shape)
-    matrix = np.empty((features, len(groups.order)))
-    center, residue = np.empty(shape[:2]), np.empty(shape[:2])
-    for feature, (column, row) in enumerate(zip(columns, matrix, strict=True)):
-        center[:, feature], residue[:, feature] = _centered(column, groups, row)
     has_gaps = np.isnan(center)
     for group, rows in enumerate(groups.slices):
         part = matrix[:, rows]

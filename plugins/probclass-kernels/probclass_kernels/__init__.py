@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,9 @@ __version__ = "0.1.0"
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
+Extremes = tuple[float, float, int]
 
-INTERFACE = 4
+INTERFACE = 5
 """Changes with the functions of this module: probclass does not call those of another interface."""
 
 _FEW_COUNTS = 4096
@@ -30,8 +32,14 @@ _FEW_COUNTS = 4096
 
 _array, _rows, _number, _flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int
 library.sort_by_class.argtypes = [_array, _rows, _rows, _array, _array, _array]
-library.sums_by_class.argtypes = [_array] * 4 + [_rows, _rows, _array, _array]
-library.center_by_class.argtypes = [_array] * 3 + [_rows, _array, _array]
+library.sums_by_class.argtypes = [
+    *(_array, _rows, _rows, _array, _array, _array, _rows, _rows),
+    *(_array, _array, _array, _array),
+]
+library.center_by_class.argtypes = [
+    *(_array, _rows, _rows, _array, _array, _rows),
+    *(_array, _array, _array, _array),
+]
 library.extremes.argtypes = [_array, _rows, _array]
 library.extremes.restype = _rows
 library.count_cells.argtypes = [
@@ -79,25 +87,49 @@ def sort_by_class(codes: Codes, classes: int) -> tuple[Integers, Integers]:
     return order, counts
 
 
+class _Columns:
+    """Where columns are, and where their `extremes` are written."""
+
+    def __init__(self, columns: Sequence[Floats]) -> None:
+        addresses = [address_of(column, np.float64) for column in columns]
+        self._addresses, self._ends = np.array(addresses, np.int64), np.empty((len(columns), 2))
+        self._missing = np.empty(len(columns), np.int64)
+        self.address = address_of(self._addresses, np.int64)
+        self.ends = address_of(self._ends, np.float64), address_of(self._missing, np.int64)
+
+    def extremes(self) -> list[Extremes]:
+        low, high = self._ends.T.tolist()
+        return list(zip(low, high, self._missing.tolist(), strict=True))
+
+
 def sums_by_class(
-    values: Floats, order: Integers, counts: Integers, weights: Floats | None
-) -> Floats:
-    """Sums of a column by class, without its NaN.
+    columns: Sequence[Floats],
+    order: Integers,
+    counts: Integers,
+    weights: Floats | None,
+    *,
+    with_extremes: bool,
+) -> tuple[Floats, list[Extremes]]:
+    """Sums of columns by class, without their NaN.
 
     Args:
-        values: ``(n,)``.
+        columns: ``d`` columns ``(n,)``.
         order: positions of the rows, sorted by class, ``(n,)``.
         counts: number of rows of each class, ``(k,)``.
         weights: weights ``w`` of the rows, ``(n,)``, or None for 1.
+        with_extremes: whether to find the `extremes` of the columns too.
 
     Returns:
-        Σ w, Σ w x, Σ w (x − x̄) and Σ w (x − x̄)², ``(4, k)``, each rounded as by
-        ``numpy.add.reduceat``; x̄ is the mean of the class, which is rounded, too.
+        Σ w, Σ w x, Σ w (x − x̄) and Σ w (x − x̄)² of each column, ``(d, 4, k)``, each rounded as by
+        ``numpy.add.reduceat``; x̄ is the mean of the class, which is rounded, too. And the extremes
+        of each column, or an empty list.
     """
-    sums = np.empty((4, len(counts)))
+    sums, found = np.empty((len(columns), 4, len(counts))), _Columns(columns)
     most = int(counts.max(initial=0))
     library.sums_by_class(
-        address_of(values, np.float64),
+        found.address,
+        len(columns),
+        len(order),
         None if weights is None else address_of(weights, np.float64),
         address_of(order, np.int64),
         address_of(counts, np.int64),
@@ -105,38 +137,43 @@ def sums_by_class(
         most,
         address_of(_scratch(most if weights is None else 3 * most), np.float64),
         address_of(sums, np.float64),
+        *(found.ends if with_extremes else (None, None)),
     )
-    return sums
+    return sums, found.extremes() if with_extremes else []
 
 
 def center_by_class(
-    values: Floats, order: Integers, counts: Integers, centered: Floats
-) -> tuple[Floats, Floats]:
-    """Sort a column by class, and subtract the means of the classes that have no NaN.
+    columns: Sequence[Floats], order: Integers, counts: Integers, centered: Floats
+) -> tuple[Floats, Floats, list[Extremes]]:
+    """Sort columns by class, and subtract the means of the classes that have no NaN.
 
     Args:
-        values: ``(n,)``.
+        columns: ``d`` columns ``(n,)``.
         order: positions of the rows, sorted by class, ``(n,)``.
         counts: number of rows of each class, at least 1, ``(k,)``.
-        centered: where the result is written, ``(n,)``.
+        centered: where the result is written, ``(d, n)``.
 
     Returns:
-        Means of the values and of the result, each ``(k,)`` and NaN for a class with NaN.
+        Means of the values and of the result, each ``(d, k)`` and NaN for a class with NaN; and the
+        `extremes` of each column.
     """
-    means = np.empty((2, len(counts)))
+    means, found = np.empty((len(columns), 2, len(counts))), _Columns(columns)
     library.center_by_class(
-        address_of(values, np.float64),
+        found.address,
+        len(columns),
+        len(order),
         address_of(order, np.int64),
         address_of(counts, np.int64),
         len(counts),
         address_of(centered, np.float64),
         address_of(means, np.float64),
+        *found.ends,
     )
-    return means[0], means[1]
+    return means[:, 0], means[:, 1], found.extremes()
 
 
-def extremes(values: Floats) -> tuple[float, float, int]:
-    """Least and greatest value ``(n,)``, ∞ and −∞ if there is none, and the number of NaN."""
+def extremes(values: Floats) -> Extremes:
+    """Least and greatest of the values ``(n,)``, NaN if there is none, and the number of NaN."""
     ends = np.empty(2)
     missing = library.extremes(
         address_of(values, np.float64), len(values), address_of(ends, np.float64)

@@ -105,18 +105,10 @@ int sort_by_class(const int32_t *codes, int64_t n, int64_t classes, int64_t *ord
     return 0;
 }
 
-/* Sums of one column by class: of the weights, of the values, and of the deviations from the mean
-   and their squares. Values that are NaN are left out; a class without a value gets zeros.
-
-   values: (n,).
-   weights: (n,), or NULL for weights of 1.
-   order: (n,), positions of the rows sorted by class.
-   counts: (classes,), rows of each class.
-   scratch: (m,), or (3, m) with weights, with m at least the rows of the largest class.
-   sums: (4, classes), written. */
-void sums_by_class(const double *values, const double *weights, const int64_t *order,
-                   const int64_t *counts, int64_t classes, int64_t m, double *scratch,
-                   double *sums) {
+/* `sums_by_class` of one column, (n,). */
+static void sums_of_column(const double *values, const double *weights, const int64_t *order,
+                           const int64_t *counts, int64_t classes, int64_t m, double *scratch,
+                           double *sums) {
     double *x = scratch, *weight = scratch + m, *term = scratch + 2 * m;
     for (int64_t c = 0; c < classes; c++) {
         int64_t rows = counts[c], n = rows;
@@ -159,31 +151,7 @@ void sums_by_class(const double *values, const double *weights, const int64_t *o
     }
 }
 
-/* A column sorted by class, less the mean of the class; a class with a NaN is not centered.
-
-   values: (n,).
-   order: (n,), positions of the rows sorted by class.
-   counts: (classes,), rows of each class, at least 1.
-   centered: (n,), written.
-   means: (2, classes), written: of the values, and of what is left of them; NaN for a class with NaN. */
-void center_by_class(const double *values, const int64_t *order, const int64_t *counts,
-                     int64_t classes, double *centered, double *means) {
-    for (int64_t c = 0; c < classes; c++) {
-        int64_t rows = counts[c];
-        for (int64_t i = 0; i < rows; i++) centered[i] = values[order[i]];
-        double mean = sum_of(centered, rows) / (double)rows, residue = mean;
-        if (mean == mean) {
-            for (int64_t i = 0; i < rows; i++) centered[i] -= mean;
-            residue = sum_of(centered, rows) / (double)rows;
-        }
-        means[c] = mean;
-        means[classes + c] = residue;
-        centered += rows;
-        order += rows;
-    }
-}
-
-/* Least and greatest value, ∞ and −∞ if there is none; returns the number of NaN.
+/* Least and greatest value, NaN if there is none; returns the number of NaN.
 
    values: (n,).
    ends: (2,), written. */
@@ -210,9 +178,69 @@ int64_t extremes(const double *values, int64_t n, double *ends) {
         low[0] = low[j] < low[0] ? low[j] : low[0];
         high[0] = high[j] > high[0] ? high[j] : high[0];
     }
-    ends[0] = low[0];
-    ends[1] = high[0];
+    ends[0] = missing < n ? low[0] : NAN;
+    ends[1] = missing < n ? high[0] : NAN;
     return missing;
+}
+
+/* Sums of columns by class: of the weights, of the values, and of the deviations from the mean and
+   their squares; and the extremes of the columns, found while they are in the cache. Values that are
+   NaN are left out; a class without a value gets zeros.
+
+   columns: (d,), each (n,).
+   weights: (n,), or NULL for weights of 1.
+   order: (n,), positions of the rows sorted by class.
+   counts: (classes,), rows of each class.
+   scratch: (m,), or (3, m) with weights, with m at least the rows of the largest class.
+   sums: (d, 4, classes), written.
+   ends: (d, 2), written, or NULL if the extremes are not wanted.
+   missing: (d,), number of NaN, written with the extremes. */
+void sums_by_class(const double *const *columns, int64_t d, int64_t n, const double *weights,
+                   const int64_t *order, const int64_t *counts, int64_t classes, int64_t m,
+                   double *scratch, double *sums, double *ends, int64_t *missing) {
+    for (int64_t j = 0; j < d; j++) {
+        if (ends) missing[j] = extremes(columns[j], n, ends + 2 * j);
+        sums_of_column(columns[j], weights, order, counts, classes, m, scratch,
+                       sums + 4 * classes * j);
+    }
+}
+
+/* `center_by_class` of one column, (n,). */
+static void center_column(const double *values, const int64_t *order, const int64_t *counts,
+                          int64_t classes, double *centered, double *means) {
+    for (int64_t c = 0; c < classes; c++) {
+        int64_t rows = counts[c];
+        for (int64_t i = 0; i < rows; i++) centered[i] = values[order[i]];
+        double mean = sum_of(centered, rows) / (double)rows, residue = mean;
+        if (mean == mean) {
+            for (int64_t i = 0; i < rows; i++) centered[i] -= mean;
+            residue = sum_of(centered, rows) / (double)rows;
+        }
+        means[c] = mean;
+        means[classes + c] = residue;
+        centered += rows;
+        order += rows;
+    }
+}
+
+/* Columns sorted by class, less the mean of the class, where the class has no NaN; and the extremes
+   of the columns, found while they are in the cache.
+
+   columns: (d,), each (n,).
+   order: (n,), positions of the rows sorted by class.
+   counts: (classes,), rows of each class, at least 1.
+   centered: (d, n), written.
+   means: (d, 2, classes), written: of the values, and of what is left of them; NaN for a class with
+       NaN.
+   ends: (d, 2), written.
+   missing: (d,), number of NaN, written. */
+void center_by_class(const double *const *columns, int64_t d, int64_t n, const int64_t *order,
+                     const int64_t *counts, int64_t classes, double *centered, double *means,
+                     double *ends, int64_t *missing) {
+    for (int64_t j = 0; j < d; j++) {
+        missing[j] = extremes(columns[j], n, ends + 2 * j);
+        center_column(columns[j], order, counts, classes, centered + j * n, means + 2 * classes * j);
+    }
 }
 
 /* Count rows in a table of cells ⌊x · scale⌋ − low by class; returns how many rows it has no cell

@@ -243,6 +243,8 @@ WITH_AVX2 int look_up_with_avx2(const uint32_t *indices, int64_t n, const uint8_
    saw_nulls: set if values that were taken may be null.
    wanted: see below.
    body: (body_size,), bytes of the page that are not decoded yet.
+   to: (n,), where values are written, of which `taken` are there; 0 for null. The caller lets n grow.
+   to_bits: (n / 8, rounded up), set for values that are not null, if saw_nulls; else not written.
 
    The others are of this file alone: of the page, whether its levels are known; the bytes that are not
    in the body yet, and what they take in the file; its rows that are in no chunk yet; the run of levels
@@ -263,6 +265,8 @@ typedef struct {
     int64_t levels_room, saw_nulls, wanted;
     const uint8_t *body;
     int64_t body_size;
+    uint8_t *to, *to_bits;
+    int64_t n, taken;
 
     int64_t phase, encoding, rest, stored_rest, rows, levels_size, levels_done;
     Bytes level_bytes;
@@ -695,24 +699,20 @@ void start_rows(Cursor *cursor, int64_t rows, int64_t compression) {
     cursor->phase = HEADER;
 }
 
-/* Take the next values, or the indices of texts. Returns what is left to the caller, who then calls
-   again.
-
-   to: (n,), of which those before `*taken` are there; 0 for null.
-   bits: (n / 8, rounded up), set for values that are not null, if saw_nulls; else not written. */
-int read_values(Cursor *cursor, int64_t n, int64_t *taken, uint8_t *to, uint8_t *bits) {
-    int64_t width = cursor->width;
-    while (*taken < n) {
+/* Take the next values of a column, or the indices of texts. Returns what is left to the caller. */
+static int read_values(Cursor *cursor) {
+    int64_t n = cursor->n, width = cursor->width;
+    while (cursor->taken < n) {
         int status = TAKEN;
         if (!cursor->chunk) {
             if (!cursor->rows || cursor->phase != HEADER) status = next_page(cursor);
             if (status == TAKEN) status = next_chunk(cursor);
             if (status != TAKEN) return status;
         }
-        int64_t first = cursor->chunk_rows - cursor->chunk, before = *taken;
+        int64_t first = cursor->chunk_rows - cursor->chunk, before = cursor->taken;
         int64_t end = least(n, before + cursor->chunk);
         if (cursor->valid == cursor->chunk_rows) {
-            status = values(cursor, end, taken, to);
+            status = values(cursor, end, &cursor->taken, cursor->to);
         } else {
             if (cursor->valid && cursor->found < cursor->valid) {
                 status = values(cursor, cursor->valid, &cursor->found, cursor->values);
@@ -721,18 +721,28 @@ int read_values(Cursor *cursor, int64_t n, int64_t *taken, uint8_t *to, uint8_t 
             }
             size_t size = (size_t)((end - before) * width);
             if (cursor->valid)
-                memcpy(to + before * width, cursor->values + first * width, size);
+                memcpy(cursor->to + before * width, cursor->values + first * width, size);
             else
-                memset(to + before * width, 0, size);
-            *taken = end;
+                memset(cursor->to + before * width, 0, size);
+            cursor->taken = end;
             if (!cursor->saw_nulls) {
-                memset(bits, 0xff, (size_t)(before + 7) / 8);
+                memset(cursor->to_bits, 0xff, (size_t)(before + 7) / 8);
                 cursor->saw_nulls = 1;
             }
         }
         if (cursor->saw_nulls)
-            copy_bits(cursor, first, *taken - before, bits, before);
-        cursor->chunk -= *taken - before;
+            copy_bits(cursor, first, cursor->taken - before, cursor->to_bits, before);
+        cursor->chunk -= cursor->taken - before;
+        if (status != TAKEN) return status;
+    }
+    return TAKEN;
+}
+
+/* Take the next values of columns, from the one with number `*column` on, which is counted on.
+   Returns what is left to the caller for this column, who then calls again. */
+int read_columns(Cursor *const *cursors, int64_t columns, int64_t *column) {
+    for (; *column < columns; ++*column) {
+        int status = read_values(cursors[*column]);
         if (status != TAKEN) return status;
     }
     return TAKEN;

@@ -7,6 +7,7 @@ what is not understood is left to the caller.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from probclass_kernels.library import address_of, library
 
 TAKEN, BYTES, ROOM, LEVELS, DECOMPRESS, ENTRIES, NOT_UNDERSTOOD = range(7)
-"""What `Cursor.take` leaves to the caller: nothing; to give ``wanted`` bytes from ``at`` on (more
+"""What `read_columns` leaves to the caller: nothing; to give ``wanted`` bytes from ``at`` on (more
 than there are, if that is 0), or memory for ``wanted`` bytes of a page or of its levels; to
 decompress the body into ``wanted`` bytes of the page; to take ``wanted`` entries of the dictionary
 from the body; or to have another program read what follows."""
@@ -50,40 +51,38 @@ class Cursor(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("levels_room", "saw_nulls", "wanted")),
         ("body", ctypes.c_void_p),
         ("body_size", ctypes.c_int64),
-        ("others", ctypes.c_int64 * (library.cursor_size() // 8 - 23)),
+        *((name, ctypes.c_void_p) for name in ("to", "to_bits")),
+        *((name, ctypes.c_int64) for name in ("n", "taken")),
+        ("others", ctypes.c_int64 * (library.cursor_size() // 8 - 27)),
     ]
 
     def start(self, rows: int, compression: int) -> None:
         """Begin with a row group, of which no bytes are there."""
         library.start_rows(ctypes.addressof(self), rows, compression)
 
-    def take(self, n: int, taken: ctypes.c_int64, values: int, bits: int) -> int:
-        """Take the next values, and return what is left to the caller.
-
-        The caller does it, and calls again.
-
-        Args:
-            n: number of values.
-            taken: how many of them are there, which is counted on.
-            values: address of ``n`` values of ``width`` bytes, which is 4 for the indices of
-                texts; 0 is written for null.
-            bits: address of ``n`` bits, which are set for values that are not null if
-                ``saw_nulls``, and not written otherwise.
-        """
-        address, counted = ctypes.addressof(self), ctypes.addressof(taken)
-        status: int = library.read_values(address, n, counted, values, bits)
-        return status
-
     def unpack_entries(self, count: int, values: int) -> None:
         """Write the ``count`` entries of a dictionary of integers, which are in the body."""
         library.unpack_entries(ctypes.addressof(self), count, values)
 
 
+def read_columns(cursors: Sequence[Cursor]) -> Iterator[tuple[int, int]]:
+    """Take values of columns until each has ``n`` of them.
+
+    They are written to ``to``, 0 for null, and which of them are not null to ``to_bits``, but only
+    if ``saw_nulls``.
+
+    Yields:
+        A column, and what is left to the caller for it, who does it and goes on.
+    """
+    addresses = (ctypes.c_void_p * len(cursors))(*map(ctypes.addressof, cursors))
+    column = ctypes.c_int64()
+    while status := library.read_columns(addresses, len(cursors), ctypes.addressof(column)):
+        yield column.value, status
+
+
 library.start_rows.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
 library.start_rows.restype = None
-library.read_values.argtypes = [
-    *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-]
+library.read_columns.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
 library.unpack_entries.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
 library.unpack_entries.restype = None
 library.unpack_texts.argtypes = [

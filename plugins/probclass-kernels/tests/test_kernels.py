@@ -57,7 +57,15 @@ def test_sums_are_those_of_reduceat(column: tuple[Any, Any], weighted: bool, see
     values, codes = column
     weights = np.random.default_rng(seed).integers(0, 4, len(values)) / 3.0 if weighted else None
     order, counts = kernels.sort_by_class(codes, CLASSES)
-    found = kernels.sums_by_class(values, order, counts, weights)
+    (sums, found), ends = kernels.sums_by_class(
+        [values[::-1].copy(), values], order, counts, weights, with_extremes=True
+    )
+    same(ends, [kernels.extremes(values)] * 2)
+    (alone,), none = kernels.sums_by_class(
+        [values[::-1].copy()], order, counts, weights, with_extremes=False
+    )
+    same(sums, alone)
+    assert none == []
     with np.errstate(over="ignore", invalid="ignore"):
         for label, x in enumerate(by_class(values, codes)):
             known = ~np.isnan(x)
@@ -79,8 +87,14 @@ def test_columns_are_centered_on_the_means_of_their_classes(column: tuple[Any, A
     values, codes = column
     codes = np.unique(codes, return_inverse=True)[1].astype(np.int32)
     order, counts = kernels.sort_by_class(codes, int(codes.max()) + 1)
-    centered = np.empty(len(values))
-    means, rest = kernels.center_by_class(values, order, counts, centered)
+    both = np.empty((2, len(values)))
+    other = values[::-1].copy()
+    _, _, ends = kernels.center_by_class([other, values], order, counts, both)
+    same(ends, [kernels.extremes(values)] * 2)
+    alone = np.empty((1, len(values)))
+    (means,), (rest,), _ = kernels.center_by_class([values], order, counts, alone)
+    centered = both[1]
+    same(centered, alone[0])
     start = 0
     with np.errstate(over="ignore", invalid="ignore"):
         for label, rows in enumerate(counts):
@@ -98,7 +112,7 @@ def test_extremes_ignore_nan(column: tuple[Any, Any]) -> None:
     low, high, missing = kernels.extremes(values)
     known = values[~np.isnan(values)]
     assert missing == len(values) - len(known)
-    same([low, high], [known.min(initial=np.inf), known.max(initial=-np.inf)])
+    same([low, high], [known.min(), known.max()] if len(known) else [np.nan, np.nan])
 
 
 @given(

@@ -28,6 +28,7 @@ from probclass_core.arrow.arrays import (
     FloatArray,
     IntArray,
     column_extremes,
+    extremes,
     is_numeric_type,
     numeric_values,
     short_codes,
@@ -186,7 +187,7 @@ class ColumnMeter:
         columns = [_numbers(batch.column(number), self.columns[number].name) for number in numbers]
         # The model has found them while it read the columns.
         ends = [
-            column_extremes(batch.column(number), partial(np.asarray, column))
+            column_extremes(batch.column(number), partial(extremes, column))
             for number, column in zip(numbers, columns, strict=True)
         ]
         low, high, nulls = np.array(ends).T

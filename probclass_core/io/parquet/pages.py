@@ -7,7 +7,6 @@ any byte that is not as expected, Arrow goes on with the rows that follow, and s
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,10 @@ _TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 _READ_AT_ONCE = 2**20
 """Bytes of a column that are read at once, unless its batches have fewer or a page has more."""
+
+_SMALL = 2**17
+"""Bytes of a column in a row group up to which it is read and decoded together with others; larger
+ones would not stay in the processor's cache."""
 
 _LARGEST_PAGE = 2**26
 """Bytes of the largest page that is decoded here."""
@@ -140,10 +143,13 @@ def _decoded(
     stored = file.schema_arrow
     schema = pa.schema([stored.field(name) for name in names])
     metadata = [file.metadata.row_group(group) for group in groups]
-    readers = {
-        name: _Column(source, leaf, schema.field(name).type, metadata, rows, compiled)
-        for name, leaf in leaves.items()
-    }
+    most = max((group.num_rows for group in metadata), default=0)
+    together = [name for name, leaf in leaves.items() if leaf.stored_width * most <= _SMALL]
+    alone = [[name] for name in leaves if name not in together]
+    readers = [
+        _Columns(source, {name: leaves[name] for name in some}, schema, metadata, rows, compiled)
+        for some in ([together] if together else []) + alone
+    ]
     by_arrow = file.iter_batches(rows, groups, others, use_threads=False) if others else iter(())
     rest = pa.RecordBatch.from_pydict({})
     parts = [group.num_rows for group in metadata]
@@ -159,22 +165,21 @@ def _decoded(
                     if not rest.num_rows:
                         return  # Arrow found fewer rows
                 size = min(size, rest.num_rows)
-            columns = [
-                readers[name].take(size) if name in readers else rest.column(name).slice(0, size)
-                for name in names
-            ]
+            arrays = {name: rest.column(name).slice(0, size) for name in others}
+            for reader in readers:
+                arrays |= reader.take(size)
             rest = rest.slice(size)
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            yield pa.RecordBatch.from_arrays([arrays[name] for name in names], schema=schema)
             left, done = left - size, done + size
 
 
-class _Column:
-    """Reads a column, one row group after another, in memory that it keeps.
+class _Columns:
+    """Reads columns together, one row group after another.
 
     Args:
         source: the file.
-        leaf: the column.
-        type_: its type.
+        leaves: the columns by name.
+        schema: their types.
         groups: the row groups.
         rows: number of rows that are usually taken at once.
         compiled: the module ``probclass_kernels.pages``.
@@ -183,22 +188,102 @@ class _Column:
     def __init__(
         self,
         source: pa.NativeFile,
-        leaf: _Leaf,
-        type_: pa.DataType,
+        leaves: Mapping[str, _Leaf],
+        schema: pa.Schema,
         groups: Sequence[pq.RowGroupMetaData],
         rows: int,
         compiled: Any,
     ) -> None:
-        self._source, self._leaf, self._type, self._compiled = source, leaf, type_, compiled
+        self._source, self._compiled = source, compiled
+        self._columns = {
+            name: (_Texts if leaf.form == compiled.TEXT else _Column)(
+                source, leaf, schema.field(name).type, rows, compiled
+            )
+            for name, leaf in leaves.items()
+        }
+        self._cursors = [column.cursor for column in self._columns.values()]
         self._groups, self._left = iter(groups), 0
+        self._memory: list[pa.Buffer] = []
+
+    def take(self, rows: int) -> dict[str, pa.Array]:
+        """The values of the next rows, by column.
+
+        Raises:
+            _OtherPage: if Arrow has to read them.
+        """
+        columns = list(self._columns.values())
+        for column in columns:
+            column.begin(rows)
+        while rows:
+            while not self._left:
+                self._start(next(self._groups))
+            size = min(rows, self._left)
+            for column in columns:
+                column.extend(size)
+            for number, status in self._compiled.read_columns(self._cursors):
+                columns[number].provide(status)
+            for column in columns:
+                column.keep()
+            rows, self._left = rows - size, self._left - size
+        return {name: column.array() for name, column in self._columns.items()}
+
+    def _start(self, group: pq.RowGroupMetaData) -> None:
+        """Begin with a row group, and read small columns that are neighbors together."""
+        self._left = group.num_rows
+        columns = self._columns.values()
+        for column in columns:
+            column.start(group)
+        runs: list[list[_Column]] = []
+        for column in sorted(columns, key=lambda column: column.at):
+            run = runs[-1] if runs else []
+            if column.end - column.at > _SMALL:
+                column.load()
+            elif run and column.at == run[-1].end and column.end - run[0].at <= _READ_AT_ONCE:
+                run.append(column)
+            else:
+                runs.append([column])
+        for number, run in enumerate(runs):
+            size = run[-1].end - run[0].at
+            if number == len(self._memory):
+                self._memory.append(pa.allocate_buffer(size))
+            elif self._memory[number].size < size:
+                self._memory[number] = pa.allocate_buffer(size)
+            memory = self._memory[number]
+            self._source.seek(run[0].at)
+            if self._source.readinto(np.frombuffer(memory, np.uint8)[:size]) < size:
+                raise _OtherPage
+            start = memory.address - run[0].at
+            for column in run:
+                column.give(start)
+
+
+class _Column:
+    """Reads a column of numbers, in memory that it keeps.
+
+    Args:
+        source: the file.
+        leaf: the column.
+        type_: its type.
+        rows: number of rows that are usually taken at once.
+        compiled: the module ``probclass_kernels.pages``.
+
+    Attributes:
+        cursor: where the decoding is.
+        at, end: bytes of the file that are still to be read.
+    """
+
+    def __init__(
+        self, source: pa.NativeFile, leaf: _Leaf, type_: pa.DataType, rows: int, compiled: Any
+    ) -> None:
+        self._source, self._leaf, self._type, self._compiled = source, leaf, type_, compiled
         self._read_at_once = min(rows * leaf.stored_width, _READ_AT_ONCE)
         # The cursor has the addresses of these, and does not keep them.
         self._window = pa.allocate_buffer(compiled.WINDOW)
         self._stored = self._levels = self._entries = pa.allocate_buffer(0)
         self._pages: dict[int | None, pa.Buffer] = {}
         self._first = 0
-        self._texts: pa.StringArray | None = None
-        self._cursor = compiled.Cursor(
+        self.at = self.end = 0
+        self.cursor = compiled.Cursor(
             nullable=leaf.nullable,
             form=leaf.form,
             stored_width=leaf.stored_width,
@@ -206,63 +291,62 @@ class _Column:
             window=self._window.address,
         )
 
-    def take(self, rows: int) -> pa.Array:
-        """The values of the next rows.
+    def begin(self, rows: int) -> None:
+        """Make room for the values of a batch."""
+        self._make_room(rows)
+
+    def extend(self, rows: int) -> None:
+        """Have the next rows taken, which are in the current row group."""
+        self.cursor.n += rows
+
+    def keep(self) -> None:
+        """Keep what the current row group alone explains."""
+
+    def array(self) -> pa.Array:
+        """The values of the batch."""
+        bits = self._bits if self.cursor.saw_nulls else None
+        return pa.Array.from_buffers(self._type, self.cursor.n, [bits, self._values])
+
+    def _make_room(self, rows: int) -> None:
+        self._values = pa.allocate_buffer(self._leaf.width * rows)
+        self._bits = pa.allocate_buffer((rows + 7) // 8)
+        cursor = self.cursor
+        cursor.to, cursor.to_bits = self._values.address, self._bits.address
+        cursor.n = cursor.taken = cursor.saw_nulls = 0
+
+    def start(self, group: pq.RowGroupMetaData) -> None:
+        """Begin with a row group.
 
         Raises:
-            _OtherPage: if Arrow has to read them.
+            _OtherPage: if Arrow has to read it.
         """
-        if self._leaf.form != self._compiled.TEXT:
-            return pa.Array.from_buffers(self._type, rows, self._take(rows))
-        parts = []
-        while rows:
-            self._start_if_done()
-            size = min(rows, self._left)
-            indices = pa.Array.from_buffers(pa.int32(), size, self._take(size))
-            # The indices have been compared with the size of the dictionary.
-            parts.append(pa.DictionaryArray.from_arrays(indices, self._texts, safe=False))
-            rows -= size
-        return parts[0] if len(parts) == 1 else pa.chunked_array(parts).combine_chunks()
-
-    def _take(self, rows: int) -> list[pa.Buffer | None]:
-        """Which of the next rows are not null, None if all; and their values or indices."""
-        cursor, taken = self._cursor, ctypes.c_int64()
-        values = pa.allocate_buffer(self._leaf.width * rows)
-        bits = pa.allocate_buffer((rows + 7) // 8)
-        cursor.saw_nulls = 0
-        while (before := taken.value) < rows:
-            self._start_if_done()
-            end = min(rows, before + self._left)
-            while status := cursor.take(end, taken, values.address, bits.address):
-                self._provide(status, cursor.wanted)
-            self._left -= end - before
-        return [bits if cursor.saw_nulls else None, values]
-
-    def _start_if_done(self) -> None:
-        """Begin with the next row group if all rows of one were taken."""
-        while not self._left:
-            self._start(next(self._groups))
-
-    def _start(self, group: pq.RowGroupMetaData) -> None:
         chunk = group.column(self._leaf.number)
         compressions, rows = self._compiled.COMPRESSIONS, group.num_rows
         if chunk.compression not in compressions or chunk.num_values != rows:
             raise _OtherPage
         self._compression = chunk.compression
-        self._at = chunk.data_page_offset
-        if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < self._at:
-            self._at = chunk.dictionary_page_offset
-        self._end = self._at + chunk.total_compressed_size
-        self._left = rows
-        self._cursor.start(rows, compressions[chunk.compression])
-        if rows:
-            self._load(0)
+        self.at = chunk.data_page_offset
+        if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < self.at:
+            self.at = chunk.dictionary_page_offset
+        self.end = self.at + chunk.total_compressed_size
+        self.cursor.start(rows, compressions[chunk.compression])
 
-    def _provide(self, status: int, wanted: int) -> None:
-        """Do what the compiled loop leaves to its caller."""
-        cursor, compiled = self._cursor, self._compiled
+    def give(self, start: int) -> None:
+        """Give all bytes of the column, if the file is in memory from this address on."""
+        cursor = self.cursor
+        cursor.stored, cursor.size, cursor.at = start + self.at, self.end - self.at, 0
+        self.at = self.end
+
+    def provide(self, status: int) -> None:
+        """Do what the compiled loop leaves to its caller.
+
+        Raises:
+            _OtherPage: if Arrow has to read what follows.
+        """
+        cursor, compiled = self.cursor, self._compiled
+        wanted = cursor.wanted
         if status == compiled.BYTES:
-            self._load(wanted)
+            self.load(wanted)
         elif status == compiled.ROOM and wanted <= _LARGEST_PAGE:
             self._give_page(pa.allocate_buffer(wanted))
         elif status == compiled.LEVELS and wanted <= _LARGEST_PAGE:
@@ -275,11 +359,11 @@ class _Column:
         else:
             raise _OtherPage
 
-    def _load(self, wanted: int) -> None:
+    def load(self, wanted: int = 0) -> None:
         """Read the next bytes of the column, until there are as many as are wanted, or more."""
-        cursor = self._cursor
+        cursor = self.cursor
         before = cursor.size - cursor.at
-        size = min(max(wanted - before, self._read_at_once), self._end - self._at)
+        size = min(max(wanted - before, self._read_at_once), self.end - self.at)
         if size <= 0 or before + size < wanted:
             raise _OtherPage
         # What is read begins at a multiple of 64 bytes: near the beginning of a block of 4 KiB,
@@ -289,14 +373,14 @@ class _Column:
             self._stored = pa.allocate_buffer(first + before + size)
         new, start = np.frombuffer(self._stored, np.uint8), self._first + cursor.at
         new[first : first + before] = old[start : start + before]
-        self._source.seek(self._at)
+        self._source.seek(self.at)
         if self._source.readinto(new[first + before :][:size]) < size:
             raise _OtherPage
-        self._first, self._at = first, self._at + size
+        self._first, self.at = first, self.at + size
         cursor.stored, cursor.size, cursor.at = self._stored.address + first, before + size, 0
 
     def _give_page(self, page: pa.Buffer) -> None:
-        cursor = self._cursor
+        cursor = self.cursor
         self._pages.pop(cursor.page, None)
         self._pages[page.address] = page
         cursor.page, cursor.room = page.address, page.size
@@ -304,9 +388,9 @@ class _Column:
     @property
     def _body(self) -> pa.Buffer:
         """What follows of the page, which is in memory of this reader."""
-        if not self._cursor.body_size:
+        if not self.cursor.body_size:
             return pa.py_buffer(b"")
-        return pa.foreign_buffer(self._cursor.body, self._cursor.body_size, base=self)
+        return pa.foreign_buffer(self.cursor.body, self.cursor.body_size, base=self)
 
     def _decompress(self, size: int) -> None:
         if size > _LARGEST_PAGE:
@@ -316,21 +400,44 @@ class _Column:
         except (pa.ArrowException, OSError) as error:
             raise _OtherPage from error
         self._give_page(page)
-        self._cursor.page_size = size
+        self.cursor.page_size = size
 
     def _take_dictionary(self, entries: int) -> None:
-        cursor, leaf = self._cursor, self._leaf
+        cursor, leaf = self.cursor, self._leaf
         if entries * leaf.stored_width > cursor.body_size:
             raise _OtherPage
-        if leaf.form == self._compiled.TEXT:
-            body = self._body
-            found = self._compiled.unpack_texts(body.address, body.size, entries)
-            if found is None:
-                raise _OtherPage
-            ends, texts = map(pa.py_buffer, found)
-            self._texts = pa.StringArray.from_buffers(entries, ends, texts)
-        else:
-            self._entries = pa.allocate_buffer(entries * leaf.width)
-            cursor.unpack_entries(entries, self._entries.address)
-            cursor.dictionary = self._entries.address
-        cursor.entries = entries
+        self._entries = pa.allocate_buffer(entries * leaf.width)
+        cursor.unpack_entries(entries, self._entries.address)
+        cursor.dictionary, cursor.entries = self._entries.address, entries
+
+
+class _Texts(_Column):
+    """Reads the indices of texts in a dictionary, of which every row group has its own."""
+
+    def begin(self, rows: int) -> None:
+        self._parts: list[pa.DictionaryArray] = []
+
+    def extend(self, rows: int) -> None:
+        self._make_room(rows)
+        self.cursor.n = rows
+
+    def keep(self) -> None:
+        bits = self._bits if self.cursor.saw_nulls else None
+        indices = pa.Array.from_buffers(pa.int32(), self.cursor.n, [bits, self._values])
+        # The indices have been compared with the size of the dictionary.
+        self._parts.append(pa.DictionaryArray.from_arrays(indices, self._texts, safe=False))
+
+    def array(self) -> pa.Array:
+        parts = self._parts
+        return parts[0] if len(parts) == 1 else pa.chunked_array(parts).combine_chunks()
+
+    def _take_dictionary(self, entries: int) -> None:
+        body = self._body
+        if entries * self._leaf.stored_width > body.size:
+            raise _OtherPage
+        found = self._compiled.unpack_texts(body.address, body.size, entries)
+        if found is None:
+            raise _OtherPage
+        ends, texts = map(pa.py_buffer, found)
+        self._texts = pa.StringArray.from_buffers(entries, ends, texts)
+        self.cursor.entries = entries

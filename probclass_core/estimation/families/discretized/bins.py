@@ -21,6 +21,7 @@ from probclass_core.arrow.arrays import (
     IntArray,
     add_looked_up,
     column_extremes,
+    extremes,
     label_codes,
     numbers_rounded_down,
     sorted_classes,
@@ -478,7 +479,7 @@ def _bin_counts(
 def _observed(batch: pa.RecordBatch, feature: str) -> tuple[FloatArray, float, BoolArray | None]:
     """`numbers_rounded_down` without nulls, and the mask of the nulls ``(n,)`` if there are any."""
     values, width = numbers_rounded_down(batch, feature)
-    if column_extremes(batch.column(feature), lambda: values)[2]:
+    if column_extremes(batch.column(feature), lambda: extremes(values))[2]:
         null = np.isnan(values)
         return values[~null], width, null
     return values, width, None

@@ -16,7 +16,6 @@ from probclass_core.arrow.arrays import (
     ByClass,
     FloatArray,
     label_codes,
-    numeric_columns,
     sorted_classes,
 )
 from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
@@ -41,9 +40,9 @@ from probclass_core.estimation.families.gaussian.options import (
 from probclass_core.estimation.formulas import Column, Expression
 from probclass_core.estimation.moments import (
     Moments,
-    column_moments,
     merge_moments,
     moments_about,
+    moments_of_columns,
     pooled_variance,
     variance_within,
     without_rounding,
@@ -107,11 +106,8 @@ class GaussianDiagonal(LikelihoodEstimator):
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         groups = ByClass.group(classes)
-        columns = [
-            column_moments(column, groups, weights)
-            for column in numeric_columns(batch, self.features.names)
-        ]
-        return self._statistics(groups.labels, _stack(columns))
+        moments = moments_of_columns(batch, self.features.names, groups, weights)
+        return self._statistics(groups.labels, moments)
 
     def aggregates(self) -> Sums:
         terms: dict[Hashable, Expression] = {}

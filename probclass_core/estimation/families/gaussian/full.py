@@ -23,7 +23,7 @@ from probclass_core.arrow.arrays import (
     ByClass,
     FloatArray,
     label_codes,
-    numeric_column,
+    numeric_columns,
     sorted_classes,
 )
 from probclass_core.errors import DataError, SpecError, StoreError
@@ -174,10 +174,10 @@ class GaussianFull(LikelihoodEstimator):
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         groups = ByClass.group(classes)
-        columns = [numeric_column(batch, name) for name in self.features.names]
-        moments = cross_moments(columns, groups, weights)
+        moments = cross_moments(batch, self.features.names, groups, weights)
         if self.options.shrinkage != LEDOIT_WOLF:
             return _statistics(groups.labels, moments)
+        columns = numeric_columns(batch, self.features.names)
         higher = higher_moments(columns, groups, weights, moments)
         return _statistics(groups.labels, moments, higher)
 
