@@ -230,6 +230,8 @@ class _Columns:
     def _start(self, group: pq.RowGroupMetaData) -> None:
         """Begin with a row group, and read small columns that are neighbors together."""
         self._left = group.num_rows
+        if not self._left:
+            return
         columns = self._columns.values()
         for column in columns:
             column.start(group)
@@ -322,13 +324,14 @@ class _Column:
         """
         chunk = group.column(self._leaf.number)
         compressions, rows = self._compiled.COMPRESSIONS, group.num_rows
-        if chunk.compression not in compressions or chunk.num_values != rows:
+        size = chunk.total_compressed_size
+        if chunk.compression not in compressions or chunk.num_values != rows or size <= 0:
             raise _OtherPage
         self._compression = chunk.compression
         self.at = chunk.data_page_offset
         if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < self.at:
             self.at = chunk.dictionary_page_offset
-        self.end = self.at + chunk.total_compressed_size
+        self.end = self.at + size
         self.cursor.start(rows, compressions[chunk.compression])
 
     def give(self, start: int) -> None:
