@@ -33,8 +33,8 @@ FEW_CLASSES = 64
 """Largest number of classes for which a Python loop over the classes is faster."""
 
 _COLUMNS_AT_ONCE = 16
-"""Columns summed in one call, so that threads seldom wait for Python's lock; a column that is not
-float64 is converted, and so in memory."""
+"""Columns in one call of a compiled loop, so that threads seldom wait for Python's lock. More would
+take more memory, because columns that are not float64 are converted."""
 
 _BLOCK = 4096
 """Rows with gaps that are multiplied together, so that they stay in the processor's cache."""
@@ -104,25 +104,26 @@ def moments_of_columns(
         def add(part: slice, columns: Sequence[FloatArray]) -> Sequence[Extremes]:
             found: list[Extremes]
             sums[part], found = compiled.sums_by_class(
-                columns, groups.order, groups.counts, weights, with_extremes=True
+                columns, groups.order, groups.counts, weights
             )
             return found
 
-        _some_at_once(batch, names, add)
+        _for_columns(batch, names, add)
     return _of_sums(np.moveaxis(sums, 0, -1))
 
 
-def _some_at_once(
+def _for_columns(
     batch: pa.RecordBatch,
     names: Sequence[str],
     call: Callable[[slice, Sequence[FloatArray]], Sequence[Extremes]],
 ) -> None:
-    """Call a compiled loop for some columns at a time, which are checked by what it finds.
+    """Call a compiled loop for a few columns at a time, and refuse infinite values that it finds.
 
     Args:
         batch: rows.
         names: columns of numbers.
-        call: given which of the columns they are, and the columns ``(n,)``; returns their extremes.
+        call: the loop; takes the place of these columns among all and the columns, each ``(n,)``,
+            and returns their extremes.
 
     Raises:
         DataError: as `numeric_column`.
@@ -149,9 +150,8 @@ def _sums_of_columns(
     """`_sums_by_class` of each column, ``(d, 4, g)``."""
     if columns and (compiled := kernels(len(columns[0]))) is not None:
         columns = [np.ascontiguousarray(column) for column in columns]
-        sums: FloatArray = compiled.sums_by_class(
-            columns, groups.order, groups.counts, weights, with_extremes=False
-        )[0]
+        sums: FloatArray
+        sums, _ = compiled.sums_by_class(columns, groups.order, groups.counts, weights)
         return sums
     return np.array([_sums_by_class(column, groups, weights) for column in columns])
 
@@ -238,7 +238,7 @@ def _centered(
             )
             return found
 
-        _some_at_once(batch, names, center)
+        _for_columns(batch, names, center)
         return matrix, mean.T, residue.T
     for row, column in enumerate(numeric_columns(batch, names)):
         values = matrix[row]

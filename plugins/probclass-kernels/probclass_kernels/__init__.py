@@ -103,12 +103,7 @@ class _Columns:
 
 
 def sums_by_class(
-    columns: Sequence[Floats],
-    order: Integers,
-    counts: Integers,
-    weights: Floats | None,
-    *,
-    with_extremes: bool,
+    columns: Sequence[Floats], order: Integers, counts: Integers, weights: Floats | None
 ) -> tuple[Floats, list[Extremes]]:
     """Sums of columns by class, without their NaN.
 
@@ -117,12 +112,11 @@ def sums_by_class(
         order: positions of the rows, sorted by class, ``(n,)``.
         counts: number of rows of each class, ``(k,)``.
         weights: weights ``w`` of the rows, ``(n,)``, or None for 1.
-        with_extremes: whether to find the `extremes` of the columns too.
 
     Returns:
         Σ w, Σ w x, Σ w (x − x̄) and Σ w (x − x̄)² of each column, ``(d, 4, k)``, each rounded as by
-        ``numpy.add.reduceat``; x̄ is the mean of the class, which is rounded, too. And the extremes
-        of each column, or an empty list.
+        ``numpy.add.reduceat``; x̄ is the mean of the class, which is rounded, too. And the
+        `extremes` of each column.
     """
     sums, found = np.empty((len(columns), 4, len(counts))), _Columns(columns)
     most = int(counts.max(initial=0))
@@ -137,9 +131,9 @@ def sums_by_class(
         most,
         address_of(_scratch(most if weights is None else 3 * most), np.float64),
         address_of(sums, np.float64),
-        *(found.ends if with_extremes else (None, None)),
+        *found.ends,
     )
-    return sums, found.extremes() if with_extremes else []
+    return sums, found.extremes()
 
 
 def center_by_class(

@@ -193,13 +193,13 @@ int64_t extremes(const double *values, int64_t n, double *ends) {
    counts: (classes,), rows of each class.
    scratch: (m,), or (3, m) with weights, with m at least the rows of the largest class.
    sums: (d, 4, classes), written.
-   ends: (d, 2), written, or NULL if the extremes are not wanted.
-   missing: (d,), number of NaN, written with the extremes. */
+   ends: (d, 2), written.
+   missing: (d,), number of NaN, written. */
 void sums_by_class(const double *const *columns, int64_t d, int64_t n, const double *weights,
                    const int64_t *order, const int64_t *counts, int64_t classes, int64_t m,
                    double *scratch, double *sums, double *ends, int64_t *missing) {
     for (int64_t j = 0; j < d; j++) {
-        if (ends) missing[j] = extremes(columns[j], n, ends + 2 * j);
+        missing[j] = extremes(columns[j], n, ends + 2 * j);
         sums_of_column(columns[j], weights, order, counts, classes, m, scratch,
                        sums + 4 * classes * j);
     }

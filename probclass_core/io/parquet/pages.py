@@ -203,7 +203,7 @@ class _Columns:
         }
         self._cursors = [column.cursor for column in self._columns.values()]
         self._groups, self._left = iter(groups), 0
-        self._memory: list[pa.Buffer] = []
+        self._memory: dict[int, pa.Buffer] = {}
 
     def take(self, rows: int) -> dict[str, pa.Array]:
         """The values of the next rows, by column.
@@ -245,18 +245,13 @@ class _Columns:
             else:
                 runs.append([column])
         for number, run in enumerate(runs):
-            size = run[-1].end - run[0].at
-            if number == len(self._memory):
-                self._memory.append(pa.allocate_buffer(size))
-            elif self._memory[number].size < size:
-                self._memory[number] = pa.allocate_buffer(size)
-            memory = self._memory[number]
-            self._source.seek(run[0].at)
-            if self._source.readinto(np.frombuffer(memory, np.uint8)[:size]) < size:
-                raise _OtherPage
-            start = memory.address - run[0].at
+            at, size = run[0].at, run[-1].end - run[0].at
+            memory = self._memory.get(number)
+            if memory is None or memory.size < size:
+                memory = self._memory[number] = pa.allocate_buffer(size)
+            _read(self._source, at, np.frombuffer(memory, np.uint8)[:size])
             for column in run:
-                column.give(start)
+                column.use(memory.address + column.at - at)
 
 
 class _Column:
@@ -295,26 +290,26 @@ class _Column:
 
     def begin(self, rows: int) -> None:
         """Make room for the values of a batch."""
-        self._make_room(rows)
-
-    def extend(self, rows: int) -> None:
-        """Have the next rows taken, which are in the current row group."""
-        self.cursor.n += rows
-
-    def keep(self) -> None:
-        """Keep what the current row group alone explains."""
-
-    def array(self) -> pa.Array:
-        """The values of the batch."""
-        bits = self._bits if self.cursor.saw_nulls else None
-        return pa.Array.from_buffers(self._type, self.cursor.n, [bits, self._values])
-
-    def _make_room(self, rows: int) -> None:
         self._values = pa.allocate_buffer(self._leaf.width * rows)
         self._bits = pa.allocate_buffer((rows + 7) // 8)
         cursor = self.cursor
         cursor.to, cursor.to_bits = self._values.address, self._bits.address
         cursor.n = cursor.taken = cursor.saw_nulls = 0
+
+    def extend(self, rows: int) -> None:
+        """Ask for the next rows, all of them in the current row group."""
+        self.cursor.n += rows
+
+    def keep(self) -> None:
+        """Finish these rows, if that takes the dictionary of the row group."""
+
+    def array(self) -> pa.Array:
+        """The values of the batch."""
+        return self._taken(self._type)
+
+    def _taken(self, type_: pa.DataType) -> pa.Array:
+        bits = self._bits if self.cursor.saw_nulls else None
+        return pa.Array.from_buffers(type_, self.cursor.n, [bits, self._values])
 
     def start(self, group: pq.RowGroupMetaData) -> None:
         """Begin with a row group.
@@ -334,10 +329,10 @@ class _Column:
         self.end = self.at + size
         self.cursor.start(rows, compressions[chunk.compression])
 
-    def give(self, start: int) -> None:
-        """Give all bytes of the column, if the file is in memory from this address on."""
+    def use(self, address: int) -> None:
+        """Decode the bytes of the row group that are in memory at an address."""
         cursor = self.cursor
-        cursor.stored, cursor.size, cursor.at = start + self.at, self.end - self.at, 0
+        cursor.stored, cursor.size, cursor.at = address, self.end - self.at, 0
         self.at = self.end
 
     def provide(self, status: int) -> None:
@@ -376,9 +371,7 @@ class _Column:
             self._stored = pa.allocate_buffer(first + before + size)
         new, start = np.frombuffer(self._stored, np.uint8), self._first + cursor.at
         new[first : first + before] = old[start : start + before]
-        self._source.seek(self.at)
-        if self._source.readinto(new[first + before :][:size]) < size:
-            raise _OtherPage
+        _read(self._source, self.at, new[first + before :][:size])
         self._first, self.at = first, self.at + size
         cursor.stored, cursor.size, cursor.at = self._stored.address + first, before + size, 0
 
@@ -421,12 +414,11 @@ class _Texts(_Column):
         self._parts: list[pa.DictionaryArray] = []
 
     def extend(self, rows: int) -> None:
-        self._make_room(rows)
-        self.cursor.n = rows
+        super().begin(rows)
+        super().extend(rows)
 
     def keep(self) -> None:
-        bits = self._bits if self.cursor.saw_nulls else None
-        indices = pa.Array.from_buffers(pa.int32(), self.cursor.n, [bits, self._values])
+        indices = self._taken(pa.int32())
         # The indices have been compared with the size of the dictionary.
         self._parts.append(pa.DictionaryArray.from_arrays(indices, self._texts, safe=False))
 
@@ -444,3 +436,14 @@ class _Texts(_Column):
         ends, texts = map(pa.py_buffer, found)
         self._texts = pa.StringArray.from_buffers(entries, ends, texts)
         self.cursor.entries = entries
+
+
+def _read(source: pa.NativeFile, at: int, memory: np.ndarray) -> None:
+    """Fill memory with the bytes of a file from a position on.
+
+    Raises:
+        _OtherPage: if the file ends before.
+    """
+    source.seek(at)
+    if source.readinto(memory) < len(memory):
+        raise _OtherPage
