@@ -73,11 +73,30 @@ def fit(
         PluginError: if an estimator or engine is unknown.
         StoreError: if the cache cannot be opened.
     """
-    table = open_table(source)
     reading: dict[str, Any] = {"partition": partition, "where": where, "cache": cache}
+    table = open_table(source)
     with open_engine(engine, workers) as opened:
         spec = spec_or_auto(spec, label, table, engine=opened, progress=progress, **reading)
-        rows = TrainingRows(table, spec, **reading)
+        return train(table, spec, engine=opened, progress=progress, **reading)[0]
+
+
+def train(
+    source: Any,
+    spec: ModelSpec,
+    *,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+    cache: CacheOption = None,
+) -> tuple[Model, Statistics]:
+    """The model that `fit` returns, and the statistics of its last pass over the rows.
+
+    Args and errors are those of `fit`.
+    """
+    rows = TrainingRows(source, spec, partition=partition, where=where, cache=cache)
+    with open_engine(engine, workers) as opened:
         statistics = rows.summarize(spec, opened, progress)
         while (refined := refine(statistics, passes=rows.passes)) is not None:
             statistics = rows.summarize(refined, opened, progress)
@@ -86,7 +105,8 @@ def fit(
     model = finalize(statistics, early=True)
     for note in model.training.get("notes", ()):
         log.warning("%s", note)
-    return dataclasses.replace(model, spec=spec, training={**model.training, **rows.provenance})
+    training = {**model.training, **rows.provenance}
+    return dataclasses.replace(model, spec=spec, training=training), statistics
 
 
 @draws_progress("summarizing")

@@ -4,7 +4,6 @@ scikit-learn is imported here only, and no other package imports this one.
 
 classifier  ProbClassifier
 parameters  its parameters as a ModelSpec
-projection  axes that separate the classes of a shared covariance
 conversion  arrays, frames and labels as Arrow
 """
 

@@ -7,7 +7,6 @@ the functions of the library.
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Mapping
 from typing import Any, Self, cast
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import (
@@ -28,10 +28,16 @@ from sklearn.utils.validation import (
 from probclass_core.arrow.arrays import FloatArray, as_table, label_codes
 from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.sparse_counts import counts_column
-from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
+from probclass_core.errors import (
+    DataError,
+    NotSupportedError,
+    ProbClassError,
+    SpecError,
+    one_of,
+)
 from probclass_core.estimation.statistics import Statistics, merge
 from probclass_core.model.model import SEVERAL_BLOCKS, Model, finalize
-from probclass_core.pipeline.training import summarize
+from probclass_core.pipeline.training import summarize, train
 from probclass_core.sklearn.conversion import (
     array_columns,
     arrow_classes,
@@ -49,10 +55,7 @@ from probclass_core.sklearn.parameters import (
     models_floats,
     only_categories,
 )
-from probclass_core.sklearn.projection import DiscriminantAxes, Projection
 from probclass_core.spec.model_spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
-
-log = logging.getLogger(__name__)
 
 COUNTS = "counts"
 """Column of the model of a sparse X: maps from names of columns to counts."""
@@ -70,7 +73,7 @@ def _has_density(classifier: ProbClassifier) -> bool:
     return True
 
 
-class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignore[misc]  # it has no types
+class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # it has no types
     """A class prior times blocks of columns, as a scikit-learn classifier.
 
     ``X`` is an array, or a pandas, polars or pyarrow table, whose columns keep their names and
@@ -99,7 +102,6 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
             weights of the `ModelSpec` or of the derived blocks, and else the product of the blocks.
         on_scarce: ``"pool"`` or ``"error"``; see `ModelSpec`. None means that of the `ModelSpec`,
             or ``"pool"`` without one.
-        n_components: number of axes of `transform`, from 1 to min(k − 1, d); None means all.
 
     Attributes:
         classes_: the ``k`` labels, ascending, with the type of ``y``.
@@ -125,14 +127,12 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         prior: Prior | None = None,
         block_weights: BlockWeightsOption = None,
         on_scarce: str | None = None,
-        n_components: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.options = options
         self.prior = prior
         self.block_weights = block_weights
         self.on_scarce = on_scarce
-        self.n_components = n_components
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; if ``deep``, also the options, as ``<block>__<option>``."""
@@ -177,12 +177,11 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
             spec = self._derived_spec(table, y, labels, classes, sample_weight)
         else:
             spec = self._spec(table.schema, y, sparse=issparse(X))
-        statistics = _summarize(spec, table, labels, classes, sample_weight)
-        model = finalize(statistics)
-        for note in model.training.get("notes", ()):
-            log.warning("%s", note)
-        if self.n_components is not None and self._projects():
-            self._components(DiscriminantAxes.of(model))
+        table = _model_columns(table, spec)
+        rows, weight = _labeled(table, spec.label, labels, classes, sample_weight)
+        model, statistics = train(rows, dataclasses.replace(spec, weight=weight), workers=1)
+        model = dataclasses.replace(model, spec=spec)
+        statistics = _without_weight(statistics)
         return self._trained(statistics, model, classes, declared=False, sparse=issparse(X))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -211,7 +210,10 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         table = self._rows(X, reset=first)
         sparse = issparse(X) if first else self._sparse
         spec = self._spec(table.schema, y, sparse=sparse) if first else self.statistics_.spec
-        statistics = _summarize(spec, table, labels, known, sample_weight)
+        table = _model_columns(table, spec)
+        rows, weight = _labeled(table, spec.label, labels, known, sample_weight)
+        weighted = dataclasses.replace(spec, weight=weight)
+        statistics = _without_weight(summarize(rows, weighted, workers=1))
         if not first:
             statistics = merge([self.statistics_, statistics])
         return self._trained(statistics, None, known, declared=declared, sparse=sparse)
@@ -221,12 +223,16 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         """The fitted `Model`, for a `ModelStore` or `score`; its classes are those with rows.
 
         Raises:
-            NotFittedError: if neither `fit` nor `partial_fit` was called.
-            DataError: if the rows of `partial_fit` do not suffice for a model yet.
+            NotFittedError: if neither `fit` nor `partial_fit` was called, or the rows of
+                `partial_fit` do not suffice for a model yet.
         """
         check_is_fitted(self)
         if self._model is None:
-            self._model = finalize(self.statistics_)
+            try:
+                self._model = finalize(self.statistics_)
+            except ProbClassError as error:
+                # dir() and displays ask for every attribute, and expect an AttributeError.
+                raise NotFittedError(str(error)) from error
         return self._model
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -269,8 +275,6 @@ class ProbClassifier(ClassifierMixin, Projection, BaseEstimator):  # type: ignor
         tags.input_tags.sparse = tags.input_tags.positive_only = counts
         tags.classifier_tags.poor_score = counts  # on points that are no counts
         tags.input_tags.categorical = only_categories(self.estimator)
-        if not self._projects():
-            tags.transformer_tags = None
         return tags
 
     def _trained(
@@ -419,17 +423,9 @@ def _model_columns(table: pa.Table, spec: ModelSpec) -> pa.Table:
     return table
 
 
-def _summarize(
-    spec: ModelSpec,
-    table: pa.Table,
-    labels: NDArray[Any],
-    classes: NDArray[Any],
-    sample_weight: Any,
-) -> Statistics:
-    """Statistics of the rows, by a spec without a weight column: a weight array has no name."""
-    table = _model_columns(table, spec)
-    rows, weight = _labeled(table, spec.label, labels, classes, sample_weight)
-    statistics = summarize(rows, dataclasses.replace(spec, weight=weight), workers=1)
+def _without_weight(statistics: Statistics) -> Statistics:
+    """The statistics under a spec without a weight column: an array of weights has no name."""
+    spec = dataclasses.replace(statistics.spec, weight=None)
     return dataclasses.replace(statistics, spec=spec)
 
 

@@ -122,22 +122,6 @@ def _with_options(blocks: Sequence[Block], options: Mapping[str, Any] | None) ->
     ]
 
 
-def estimator_names(estimator: Blocks) -> set[str]:
-    """Names of the estimators of the blocks; empty if they depend on the columns, or are wrong."""
-    if isinstance(estimator, ModelSpec):
-        return {block.estimator for block in estimator.blocks}
-    if isinstance(estimator, str):
-        return set() if estimator in (AUTO, *EFFORTS) else {estimator}
-    if isinstance(estimator, Mapping):
-        return set(estimator)
-    blocks = estimator if isinstance(estimator, Sequence) else []
-    return {
-        block.estimator if isinstance(block, Block) else str(block.get("estimator"))
-        for block in blocks
-        if isinstance(block, (Block, Mapping))
-    }
-
-
 def models_floats(block: Block) -> bool:
     """Whether the block's estimator models numbers with fractions; otherwise it models categories.
 

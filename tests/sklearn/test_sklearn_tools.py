@@ -136,7 +136,6 @@ def test_set_params_does_not_change_the_original() -> None:
         "prior": None,
         "block_weights": None,
         "on_scarce": None,
-        "n_components": None,
     }
     assert original.options is given
     again = ProbClassifier().set_params(**changed.get_params())
