@@ -1,0 +1,85 @@
+"""`ProbClassifier.fit` and `pc.fit` train one model on the same rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+import probclass_core as pc
+from probclass_core.sklearn import ProbClassifier
+from probclass_core.spec.model_spec import Effort
+
+DATA = Path(__file__).parents[2] / "benchmarks" / "data"
+TWO_PASSES = pc.ModelSpec(
+    "label",
+    [pc.Block("discretized", "age", given="fare"), pc.Block("categorical", ["sex", "embarked"])],
+)
+"""The cuts of the first block are found in a pass of their own."""
+
+
+@pytest.fixture(scope="module")
+def titanic() -> pd.DataFrame:
+    frame: pd.DataFrame = pq.read_table(DATA / "titanic.parquet").to_pandas()
+    return frame[["pclass", "sex", "age", "fare", "embarked", "label"]]
+
+
+def test_a_spec_of_two_passes_gives_one_model(titanic: pd.DataFrame) -> None:
+    model = pc.fit(titanic, TWO_PASSES)
+    fitted = ProbClassifier(TWO_PASSES).fit(titanic.drop(columns="label"), titanic["label"])
+    assert model.training["passes"] == 2
+    assert fitted.model_.training["passes"] == 2
+    assert fitted.model_.id == model.id
+
+
+@pytest.mark.parametrize("effort", ["fast", "default"])
+def test_derived_blocks_give_one_model(titanic: pd.DataFrame, effort: Effort) -> None:
+    spec = pc.ModelSpec.auto(titanic, "label", effort=effort)
+    fitted = ProbClassifier(effort).fit(titanic.drop(columns="label"), titanic["label"])
+    assert fitted.model_.spec == spec
+    assert fitted.model_.id == pc.fit(titanic, spec).id
+
+
+def test_an_arrow_table_gives_the_model_of_its_columns(titanic: pd.DataFrame) -> None:
+    table = pa.table(titanic)
+    fitted = ProbClassifier().fit(table.drop_columns("label"), titanic["label"])
+    assert fitted.model_.id == pc.fit(table, label="label").id
+
+
+def test_sample_weights_train_as_a_weight_column_does(titanic: pd.DataFrame) -> None:
+    weights = np.arange(len(titanic)) % 3 + 1.0
+    spec = dataclasses.replace(TWO_PASSES, weight="weight")
+    model = pc.fit(titanic.assign(weight=weights), spec)
+    rows = titanic.drop(columns="label"), titanic["label"]
+    fitted = ProbClassifier(TWO_PASSES).fit(*rows, sample_weight=weights)
+    assert fitted.model_.priors.equals(model.priors)
+    for name, parameters in model.parameters.items():
+        assert fitted.model_.parameters[name].equals(parameters)
+
+
+def test_a_search_over_efforts_has_no_fold_without_a_score(titanic: pd.DataFrame) -> None:
+    grid = {"estimator": ["fast", "default", "best", TWO_PASSES]}
+    folds = StratifiedKFold(3)
+    search = GridSearchCV(ProbClassifier(), grid, scoring="neg_log_loss", cv=folds)
+    search.fit(titanic.drop(columns="label"), titanic["label"])
+    for fold in range(3):
+        assert np.isfinite(search.cv_results_[f"split{fold}_test_score"]).all()
+
+
+def test_batches_say_that_a_pass_over_all_rows_is_missing(titanic: pd.DataFrame) -> None:
+    features = titanic.drop(columns="label")
+    batch = ProbClassifier(TWO_PASSES).partial_fit(features, titanic["label"])
+    with pytest.raises(ValueError, match="asks for another pass over the rows: train by fit"):
+        batch.predict(features)
+
+
+def test_batches_go_on_with_the_cuts_of_a_fit(titanic: pd.DataFrame) -> None:
+    features, labels = titanic.drop(columns="label"), titanic["label"]
+    fitted = ProbClassifier(TWO_PASSES).fit(features, labels)
+    assert fitted.partial_fit(features, labels).model_.training["rows"] == 2 * len(titanic)
