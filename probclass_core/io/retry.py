@@ -26,8 +26,16 @@ _TRANSIENT = re.compile(
 _PERMANENT = re.compile(r"curlCode: [67]\b|could not (connect|resolve)", re.IGNORECASE)
 
 
-def is_transient(error: BaseException) -> bool:
-    """Whether the operation may succeed if it is tried again."""
+def is_transient(error: OSError, *, remote: bool = True) -> bool:
+    """Whether the operation may succeed if it is tried again.
+
+    Args:
+        error: error of the operation.
+        remote: whether it reads over a network. On a local disk, an error without a number of the
+            operating system says that the file is damaged.
+    """
+    if not remote and error.errno is None:
+        return False
     text = str(error)
     return _TRANSIENT.search(text) is not None and _PERMANENT.search(text) is None
 
@@ -44,14 +52,15 @@ class RetryPolicy:
     attempts: int = 4
     first_pause: float = 0.2
 
-    def wait(self, failures: int, error: Exception) -> None:
+    def wait(self, failures: int, error: OSError, *, remote: bool = True) -> None:
         """Sleep before the next attempt; raise the error if there is none.
 
         Args:
             failures: number of failed attempts, at least 1.
             error: error of the last one.
+            remote: see `is_transient`.
         """
-        if failures >= self.attempts or not is_transient(error):
+        if failures >= self.attempts or not is_transient(error, remote=remote):
             raise error
         time.sleep(random.uniform(0.5, 1.0) * self.first_pause * 2**failures)
 
@@ -71,11 +80,14 @@ def retry(operation: Callable[[], Result]) -> Result:
             RETRIES.wait(failures, error)
 
 
-def read_again(open_batches: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+def read_again(
+    open_batches: Callable[[], Iterable[pa.RecordBatch]], *, remote: bool
+) -> Iterator[pa.RecordBatch]:
     """Yield batches; after a transient OSError, open them again and continue behind the last one.
 
     Args:
         open_batches: reads the same rows in the same order at each call.
+        remote: see `is_transient`.
     """
     failures = rows_read = 0
     while True:
@@ -86,7 +98,7 @@ def read_again(open_batches: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator
             return
         except OSError as error:
             failures += 1
-            RETRIES.wait(failures, error)
+            RETRIES.wait(failures, error, remote=remote)
 
 
 def skip_rows(count: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

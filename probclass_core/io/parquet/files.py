@@ -349,7 +349,8 @@ class RowGroups:
         unchanged = nullcontext() if self.version is None else self.version.unchanged()
         with unchanged, translate_read_errors(self.location):
             # Joining batches with values that are not valid might end the process.
-            whole = joined(map(self._checked, read_again(batches)), self._batch_rows)
+            read = read_again(batches, remote=self.scan_options.pre_buffer)
+            whole = joined(map(self._checked, read), self._batch_rows)
             yield from prefetch(whole) if self.rows > self._batch_rows else whole
 
     def read_together(self, fragments: Sequence[Fragment]) -> list[pa.RecordBatch] | None:

@@ -206,7 +206,8 @@ class TextFile:
                     lambda: map(
                         self._selected,
                         self.text_format.read(open_stream, str(self), self.file_schema),
-                    )
+                    ),
+                    remote=self.version.location.remote,
                 ),
                 read_rows(self.schema),
             )
