@@ -8,7 +8,7 @@
     footer_schema   schema of that file, as Arrow IPC
     footer_rows     number of rows in each of its row groups
     sha256          SHA-256 of the tables
-    tables          one field per table: an Arrow IPC stream
+    tables          one field per table: an Arrow IPC stream, or null if the entry lacks the table
 
 The metadata of the schema has the summary as JSON, and the SHA-256 of the summary and of every
 column but the tables. Opening a pack verifies that; an entry's tables are verified when they are
@@ -172,6 +172,9 @@ class Pack:
             self.summary: Mapping[str, Any] = json.loads(metadata[b"summary"])
             self._columns = {name: batch.column(name).to_pylist() for name in _SCALARS}
             self._footers = _footers(batch)
+            for footer, rows in zip(self._footers, self._columns["rows"], strict=True):
+                if footer is not None and not _can_hold(footer, rows):
+                    raise ValueError(f"a footer of {sum(footer.rows)} rows, of which {rows} count")
             tables = batch.column(_TABLES)
             self._places = {
                 field.name: _places(array, file)
@@ -202,6 +205,7 @@ class Pack:
         streams = {
             name: file.slice(places[row], places[row + 1] - places[row])
             for name, places in self._places.items()
+            if places[row + 1] > places[row]
         }
         values = {name: column[row] for name, column in self._columns.items() if name != "fragment"}
         return Entry(**values, streams=streams, footer=self._footers[row])
@@ -231,8 +235,14 @@ def encode_pack(summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> tup
     columns = {name: pa.array(values[name], kind) for name, kind in _HEAD.items()}
     schemas = [footer and footer.schema.serialize().to_pybytes() for footer in footers]
     columns["footer_schema"] = pa.array(schemas, pa.binary()).dictionary_encode()
-    names = list(rows[0].streams)
-    streams = [[memoryview(entry.streams[name]) for entry in rows] for name in names]
+    # Rows without a label have no blocks. The fullest entry comes first, for the checksum of an
+    # entry depends on the order of its tables.
+    fullest_first = sorted(rows, key=lambda entry: len(entry.streams), reverse=True)
+    names = list(dict.fromkeys(name for entry in fullest_first for name in entry.streams))
+    streams = [
+        [memoryview(entry.streams[name]) if name in entry.streams else None for entry in rows]
+        for name in names
+    ]
     columns[_TABLES] = pa.StructArray.from_arrays(
         [pa.array(column, pa.large_binary()) for column in streams], names
     )
@@ -269,6 +279,11 @@ def _footers(batch: pa.RecordBatch) -> list[Footer | None]:
             strict=True,
         )
     ]
+
+
+def _can_hold(footer: Footer, rows: int) -> bool:
+    """Whether some of the row groups of a file can have this number of rows."""
+    return min(footer.rows, default=0) >= 0 and sum(footer.rows) >= rows
 
 
 def _places(array: pa.Array, file: pa.Buffer) -> list[int]:

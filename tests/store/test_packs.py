@@ -47,6 +47,25 @@ def entries_in(data: bytes) -> dict[str, Entry]:
     return {fragment: pack.entry(fragment, data) for fragment in pack.fragments}
 
 
+def test_each_entry_keeps_the_tables_that_it_has() -> None:
+    names = [["classes"], ["classes", "a", "b"], [], ["classes", "b"]]
+    entries = {str(names_of): entry_of(dict.fromkeys(names_of, TABLE)) for names_of in names}
+    for fragments in (list(entries), list(entries)[::-1]):
+        _, data = encode_pack(SUMMARY, {fragment: entries[fragment] for fragment in fragments})
+        read = entries_in(data)
+        assert {fragment: str(list(read[fragment].tables("p"))) for fragment in read} == {
+            fragment: fragment for fragment in entries
+        }
+
+
+@pytest.mark.parametrize("counts", [(-1, 10), (3, 5), ()])
+def test_a_footer_with_fewer_rows_than_its_entry_is_damage(counts: tuple[int, ...]) -> None:
+    footer = Footer("a file", TABLE.schema, counts)
+    _, data = encode_pack(SUMMARY, {"a": entry_of({"classes": TABLE}, 9, footer)})
+    with pytest.raises(pc.StoreError, match="the pack is damaged: a footer"):
+        Pack(data, "the pack")
+
+
 def test_tables_and_footers_are_read_back_unchanged() -> None:
     entries = {
         name: entry_of(

@@ -56,6 +56,20 @@ def test_erasing_rows_reads_only_their_file_again(lake: Path, store: Path) -> No
     assert fit_and_count(lake, store) == (59, 7)
 
 
+@pytest.mark.parametrize("day", range(8))
+def test_kept_statistics_without_labels_are_replaced_when_the_labels_arrive(
+    lake: Path, store: Path, day: int
+) -> None:
+    unlabeled = pa.array([None] * 60, pa.string())
+    place = rows_of(day).column_names.index("air")
+    write_day(lake, DAYS[day], rows_of(day).set_column(place, "air", unlabeled))
+    assert fit_and_count(lake, store) == (480, 0)
+    assert fit_and_count(lake, store) == (0, 8)
+    write_day(lake, DAYS[day], rows_of(day))
+    assert fit_and_count(lake, store) == (60, 7)
+    assert fit_and_count(lake, store) == (0, 8)
+
+
 def test_a_file_of_the_same_size_written_later_is_read_again(lake: Path, store: Path) -> None:
     fit_and_count(lake, store)
     path = lake / f"day={DAYS[4]}" / "rows.parquet"
